@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest -q
 WORKERS := --dist loadgroup -n logical --maxprocesses 8
 # What runs on Python 3.10 too.
 CLIENT := $(wildcard src/conch/*.py src/conch/families/*.py src/conch/families/*/declaration.py) \
-	$(addprefix src/conch/,wire client audio catalogue component scoring bench bulk cli gateway)
+	$(addprefix src/conch/,wire session client audio catalogue component scoring bench bulk cli gateway)
 UNIT := -m "not server and not nightly"
 # int8 as on a processor without VNNI, by oneDNN: 16-bit sums saturate there. MKL=1 takes MKL instead,
 # which is Intel's own choice, and some eight times slower on AMD.

@@ -16,7 +16,8 @@ ARROWS: Mapping[str, set[str]] = {
     "declarations": set(),
     # What both sides speak, the client, and what recordings are read by.
     "wire": {"declarations"},
-    "client": {"wire"},
+    "session": {"wire"},
+    "client": {"session", "wire"},
     "component": {"wire"},
     "audio": {"component", "wire"},
     # What answers requests; only the last one knows Triton. Recognition finds the hooks of a family
@@ -42,11 +43,11 @@ ARROWS: Mapping[str, set[str]] = {
     "launcher": {"catalogue", "declarations", "packaged", "processes", "wire"},
     # Manifests and error rates: what a benchmark, bulk runs and pseudo-labels share.
     "scoring": {"packaged", "wire"},
-    "bulk": {"audio", "client", "component", "families", "scoring", "wire"},
+    "bulk": {"audio", "client", "component", "families", "scoring", "session", "wire"},
     "bench": {"client", "launcher", "packaged", "scoring", "wire"},
     "pseudo_labels": {"bulk", "component", "scoring", "wire"},
     # What the public talks to; it knows Triton by the client alone.
-    "gateway": {"audio", "client", "declarations", "packaged", "wire"},
+    "gateway": {"audio", "client", "declarations", "packaged", "session", "wire"},
     # What puts servers together: texts for other programs.
     "deploy": {"client"},
     "cli": {

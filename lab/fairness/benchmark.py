@@ -6,29 +6,24 @@ first alone and then while the long one is recognised, so that both medians have
 """
 
 import asyncio
-import io
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
-import soundfile
 
 from conch.bench.header import Header
 from conch.bench.records import Flat
 from conch.bench.report import origin
 from conch.bench.servers import server_of, triton_version
 from conch.bench.speed import Latency, latency_ms, rtfx
-from conch.cli.demo import SPEECH
 from conch.client import AsyncClient
 from conch.scoring.tables import number, table
 from conch.wire.errors import ConchError, OverloadedError
+from lab.fairness import mixed
+from lab.fairness.mixed import Mixed
+from lab.fairness.speech import LANGUAGE, PATIENT_S, speech_of
 from lab.header import lab_header
 
-LANGUAGE = "en"
-PATIENT_S = 3600.0
-"""Longest wait for an answer, in seconds; the server does not hear of it."""
 WARM_UP = 12
 """Requests before the first figure; the server learns its own speed from them."""
 PAUSE_S = 0.2
@@ -55,6 +50,10 @@ class FairnessBenchmark:
     """Seconds of the long recording."""
     times: int = 12
     """Times that the short one is sent, alone and beside the long one."""
+    files: int = 40
+    """Sent at once next to live streams, half of them with streamed answers."""
+    streams: int = 8
+    """Live streams next to these files."""
     url: str | None = None
 
 
@@ -107,6 +106,7 @@ class FairnessReport:
     """Of each recording of the crowd."""
     crowd: Crowd
     beside: Beside
+    mixed: Mixed
 
 
 def run(benchmark: FairnessBenchmark) -> FairnessReport:
@@ -118,8 +118,12 @@ def run(benchmark: FairnessBenchmark) -> FairnessReport:
     header = lab_header("fairness", benchmark)
     with server_of(benchmark.url) as (url, _):
         crowd, beside = asyncio.run(_measured(benchmark, url))
+        sizes = {"files": benchmark.files, "seconds": benchmark.seconds}
+        both = asyncio.run(mixed.measure(url, streams=benchmark.streams, **sizes))
         header = header.with_triton(triton_version(url))
-    return FairnessReport(header=header, seconds=benchmark.seconds, crowd=crowd, beside=beside)
+    return FairnessReport(
+        header=header, seconds=benchmark.seconds, crowd=crowd, beside=beside, mixed=both
+    )
 
 
 def markdown(report: FairnessReport) -> str:
@@ -157,7 +161,7 @@ def markdown(report: FairnessReport) -> str:
     )
     sent = crowd.accepted + crowd.refused + crowd.failed
     come_from = origin(report.header, f"{sent} recordings at once", sent * report.seconds)
-    return "\n\n".join((come_from, crowded, shorts, told))
+    return "\n\n".join((come_from, crowded, shorts, told, mixed.markdown(report.mixed)))
 
 
 def crowd_of(
@@ -186,14 +190,6 @@ def crowd_of(
         refusal=latency_ms(refusals),
         late_refusal=latency_ms(_refusals(late)),
     )
-
-
-def speech_of(seconds: int) -> bytes:
-    """Return a WAV file of so many seconds: the sample of `conch demo`, repeated."""
-    samples, rate = soundfile.read(SPEECH, dtype="int16")
-    file = io.BytesIO()
-    soundfile.write(file, np.resize(samples, seconds * rate), rate, format="WAV")
-    return file.getvalue()
 
 
 async def _measured(benchmark: FairnessBenchmark, url: str) -> tuple[Crowd, Beside]:

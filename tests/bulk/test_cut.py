@@ -10,9 +10,9 @@ from conch.audio.recording import file_recording
 from conch.audio.segmentation import Segmenter, Span, segment_rules, state_of
 from conch.bulk.cut import Cut, Piece, audio_of, cut, is_cuttable, joined
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
+from conch.session.clock import shifted_segment
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Segment, Stage, Transcript, Unrecognised, Word
-from conch.wire.shifted import shifted_segment
 
 OPTIONS = RecognitionOptions.parse({})
 

@@ -15,9 +15,10 @@ from waiting import wait_until
 
 from conch.client import AsyncClient, Client
 from conch.client.endpoint import Endpoint
-from conch.client.gateway import Events, as_pcm16, file_of, is_gateway
-from conch.client.gateway_live import FRAME_SAMPLES, joined_answers
+from conch.client.gateway import Event, Events, as_pcm16, file_of, is_gateway
+from conch.client.gateway_live import FRAME_SAMPLES
 from conch.client.tensors import Request
+from conch.session.answers import joined_answers
 from conch.wire.api_errors import code_of, from_answer
 from conch.wire.errors import (
     AudioError,
@@ -270,12 +271,12 @@ def test_a_stream_that_breaks_off() -> None:
 
 
 def test_events_may_be_cut_anywhere() -> None:
-    data = 'data: {"a": "é"}\n\n: still here\n\ndata: {"b": 2}\n\n'.encode()
+    data = 'data: {"type": "é"}\n\n: still here\n\ndata: {"error": {"b": 2}}\n\n'.encode()
     for size in (1, 3, 100):
         events = Events()
         pieces = [data[start : start + size] for start in range(0, len(data), size)]
         found = [event for piece in pieces for event in events.of(piece)]
-        assert found == [{"a": "é"}, {"b": 2}]
+        assert found == [Event(type="é"), Event(error={"b": 2})]
 
 
 def test_a_live_stream_gets_an_answer_for_each_chunk() -> None:
@@ -314,7 +315,7 @@ def test_a_stream_that_the_gateway_has_closed() -> None:
         socket = web.WebSocketResponse()
         await socket.prepare(request)
         await socket.receive()
-        text = SAID.to_json().replace('"is_final": true', '"is_final": false')
+        text = replace(SAID, is_final=False).to_json()
         await socket.send_str(f'{{"type":"transcript","transcript":{text}}}')
         await socket.send_json({"type": "error", **error_body("component_failed", "vad failed")})
         await socket.close(code=1011)
@@ -335,9 +336,8 @@ def test_the_last_text_of_a_gateway_that_stops() -> None:
         socket = web.WebSocketResponse()
         await socket.prepare(request)
         await socket.receive()
-        last = f'{{"type":"transcript","transcript":{SAID.to_json()}}}'
-        await socket.send_str(last.replace('"is_final": true', '"is_final": false'))
-        await socket.send_str(last)
+        for answer in (replace(SAID, is_final=False), SAID):
+            await socket.send_str(f'{{"type":"transcript","transcript":{answer.to_json()}}}')
         await socket.send_json({"type": "end"})
         await socket.close(code=1001)
         return socket

@@ -1,7 +1,7 @@
 """What a client's live stream sends, and its answers of a server that keeps a part of them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 from live_answers import answer, segment
 
 from conch.client.live import AsyncLiveStream, LiveStream
+from conch.client.portal import Portal
 from conch.wire.errors import ServerError
 from conch.wire.result import Hypothesis, Transcript
 
@@ -30,9 +31,20 @@ ANSWERS = (
 )
 
 
+async def nothing() -> None:
+    pass
+
+
+def blocking(infer: Callable[[Any], Transcript], **settings: Any) -> LiveStream:
+    async def answered(request: Any) -> Transcript:
+        return infer(request)
+
+    return LiveStream(Portal(nothing), AsyncLiveStream(answered, **SETTINGS, **settings))
+
+
 def told(answers: Sequence[Transcript], **settings: Any) -> list[Transcript]:
-    results = iter(np.array([item.to_json().encode()], np.object_) for item in answers)
-    stream = LiveStream(lambda request: next(results), **SETTINGS, **settings)
+    results = iter(answers)
+    stream = blocking(lambda request: next(results), **settings)
     return [*(stream.send(CHUNK) for _ in answers[:-1]), stream.finish()]
 
 
@@ -46,7 +58,7 @@ def test_the_last_answer_has_all_utterances_by_their_latest_pass() -> None:
 
 
 def test_it_has_them_with_asyncio_too() -> None:
-    results = iter(np.array([item.to_json().encode()], np.object_) for item in ANSWERS)
+    results = iter(ANSWERS)
 
     async def infer(request: Any) -> Any:
         return next(results)
@@ -80,9 +92,9 @@ def leave_early(sent, fails=lambda request: False):
         sent.append(request)
         if fails(request):
             raise ServerError("no server")
-        return np.array([NOTHING.to_json().encode()], dtype=np.object_)
+        return NOTHING
 
-    with pytest.raises(KeyboardInterrupt), LiveStream(infer, **SETTINGS, options={}) as stream:
+    with pytest.raises(KeyboardInterrupt), blocking(infer, options={}) as stream:
         stream.send(CHUNK)
         raise KeyboardInterrupt
 
@@ -90,7 +102,7 @@ def leave_early(sent, fails=lambda request: False):
 def leave_early_async(sent):
     async def infer(request):
         sent.append(request)
-        return np.array([NOTHING.to_json().encode()], dtype=np.object_)
+        return NOTHING
 
     async def main():
         async with AsyncLiveStream(infer, **SETTINGS, options={}) as stream:
@@ -120,6 +132,6 @@ def test_a_server_that_cannot_be_told_hides_no_error_of_the_block():
 
 def test_a_stream_that_never_began_has_nothing_to_abandon():
     sent = []
-    with LiveStream(sent.append, **SETTINGS, options={}):
+    with blocking(sent.append, options={}):
         pass
     assert sent == []

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from word_server import RATE, WordServer, spoken
 
-from conch.client import live, tensors
-from conch.client.kept_audio import MAX_KEPT_S, KeptAudio
-from conch.client.live import AsyncLiveStream, LiveStream
-from conch.client.live_chunks import RESUME_S, START_SAMPLES
-from conch.client.resumption import behind, plain, without_first
+from conch.client import tensors
+from conch.client.live import RESUME_S, START_SAMPLES, AsyncLiveStream, LiveStream
+from conch.client.portal import Item, Portal
+from conch.session.kept_audio import MAX_KEPT_S
+from conch.session.overlap import plain
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -31,7 +31,7 @@ from conch.wire.errors import (
     SessionError,
     UnreachableError,
 )
-from conch.wire.result import Transcript, Word
+from conch.wire.result import Transcript
 
 SETTINGS: Any = {"sample_rate": RATE, "timeout_s": 3600.0, "model": "speech"}
 STREAMING: Any = {"mode": "streaming"}
@@ -53,27 +53,48 @@ class Clock:
     def __call__(self) -> float:
         return self.now_s
 
-    def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
         self.now_s += seconds
         self.pauses.append(seconds)
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Replace the pauses of streams."""
-    clock = Clock()
-
-    async def sleep(seconds: float) -> None:
-        clock.sleep(seconds)
-
-    monkeypatch.setattr(live, "sleep", clock.sleep)
-    monkeypatch.setattr(live, "async_sleep", sleep)
-    return clock
+def clock() -> Clock:
+    return Clock()
 
 
-def stream_on(server: WordServer, clock: Clock, **settings: Any) -> LiveStream:
-    settings = {"options": STREAMING, "resume_s": RESUME_S, "now": clock, **SETTINGS, **settings}
-    return LiveStream(server.infer, **settings)
+class Direct(Portal):
+    """Runs coroutines that never wait, without a thread."""
+
+    def __init__(self) -> None:
+        pass
+
+    def run(self, coroutine: Coroutine[Any, Any, Item]) -> Item:
+        try:
+            coroutine.send(None)
+        except StopIteration as end:
+            answer: Item = end.value
+            return answer
+        raise AssertionError("it waits")
+
+
+StreamOn = Callable[..., LiveStream]
+
+
+@pytest.fixture
+def stream_on(clock: Clock) -> StreamOn:
+    def stream_on(server: WordServer, **settings: Any) -> LiveStream:
+        async def infer(request: Any) -> Transcript:
+            return server.infer(request)
+
+        return LiveStream(Direct(), async_stream(infer, clock, **settings))
+
+    return stream_on
+
+
+def async_stream(infer: Any, clock: Clock, **settings: Any) -> AsyncLiveStream:
+    defaults = {"options": STREAMING, "resume_s": RESUME_S, **SETTINGS}
+    return AsyncLiveStream(infer, now=clock, sleep=clock.sleep, **{**defaults, **settings})
 
 
 def chunks_of(samples: np.ndarray, length: int = 200) -> Iterator[np.ndarray]:
@@ -131,12 +152,12 @@ def dies_at(*numbers: int, error: ConchError = LOST) -> Callable[[WordServer], N
     return prepare
 
 
-def test_without_a_loss_nothing_is_changed(clock: Clock) -> None:
+def test_without_a_loss_nothing_is_changed(stream_on: StreamOn) -> None:
     server, plain_server = WordServer(), WordServer()
-    with stream_on(server, clock) as stream:
+    with stream_on(server) as stream:
         one = [stream.send(chunk) for chunk in chunks_of(TALK)]
         one.append(stream.finish())
-    with stream_on(plain_server, clock, resume_s=0.0) as stream:
+    with stream_on(plain_server, resume_s=0.0) as stream:
         other = [stream.send(chunk) for chunk in chunks_of(TALK)]
         other.append(stream.finish())
     assert one == other
@@ -146,13 +167,15 @@ def test_without_a_loss_nothing_is_changed(clock: Clock) -> None:
 
 @pytest.mark.parametrize("mode", ["streaming", "two_pass"])
 @pytest.mark.parametrize("is_heard", [False, True], ids=["unheard", "heard"])
-def test_a_loss_at_any_request_costs_no_word(clock: Clock, mode: str, is_heard: bool) -> None:
+def test_a_loss_at_any_request_costs_no_word(
+    stream_on: StreamOn, mode: str, is_heard: bool
+) -> None:
     for number in range(is_heard, len(TALK) // 200 + 2, 2):
         server = WordServer()
         dies_at(number)(server)
         if is_heard:  # its answer is lost
             server.loses, server.fails = server.fails, server.loses
-        with stream_on(server, clock, options={"mode": mode}) as stream:
+        with stream_on(server, options={"mode": mode}) as stream:
             last = told(stream)
         assert plain(last.text) == plain(TEXT), number
         assert last.duration == pytest.approx(len(TALK) / RATE, abs=0.001)
@@ -165,7 +188,7 @@ def test_a_loss_at_any_request_costs_no_word(clock: Clock, mode: str, is_heard: 
 
 
 @pytest.mark.parametrize("cases", [8, pytest.param(300, marks=pytest.mark.nightly)])
-def test_random_losses_of_random_speech(clock: Clock, cases: int) -> None:
+def test_random_losses_of_random_speech(stream_on: StreamOn, cases: int) -> None:
     chance = random.Random(cases)
     for _ in range(cases):
         lengths = [
@@ -179,7 +202,7 @@ def test_random_losses_of_random_speech(clock: Clock, cases: int) -> None:
             "mode": chance.choice(["streaming", "two_pass"]),
             "word_timestamps": chance.random() < 0.5,
         }
-        with stream_on(server, clock, options=options) as stream:
+        with stream_on(server, options=options) as stream:
             last = told(stream, samples, chance.choice([50, 200, 640, 1700]))
         assert plain(last.text) == plain(expected)
         assert bool(last.words) == bool(options["word_timestamps"] and last.words)
@@ -189,11 +212,11 @@ def test_random_losses_of_random_speech(clock: Clock, cases: int) -> None:
             assert len(last.words) == 25
 
 
-def test_times_and_indices_go_on(clock: Clock) -> None:
-    expected = told(stream_on(WordServer(), clock, options={**STREAMING, "word_timestamps": True}))
+def test_times_and_indices_go_on(stream_on: StreamOn) -> None:
+    expected = told(stream_on(WordServer(), options={**STREAMING, "word_timestamps": True}))
     server = WordServer()
     dies_at(30)(server)
-    last = told(stream_on(server, clock, options={**STREAMING, "word_timestamps": True}))
+    last = told(stream_on(server, options={**STREAMING, "word_timestamps": True}))
     found = [(word.text, pytest.approx(word.start, abs=0.002)) for word in last.words]
     assert [(word.text, word.start) for word in expected.words] == found
     for one, other in pairwise(last.segments):
@@ -203,12 +226,12 @@ def test_times_and_indices_go_on(clock: Clock) -> None:
     assert [item.index for item in last.segments] == list(range(len(last.segments)))
 
 
-def test_a_loss_while_it_goes_on(clock: Clock) -> None:
+def test_a_loss_while_it_goes_on(clock: Clock, stream_on: StreamOn) -> None:
     server = WordServer()
     # 9: lost; 10: the old stream is ended, in vain; 11: START is lost; 13, 15: and again.
     dies_at(9, 10, 11, 13, 15)(server)
     losses: list[ConchError] = []
-    with stream_on(server, clock, on_loss=losses.append) as stream:
+    with stream_on(server, on_loss=losses.append) as stream:
         last = told(stream)
     assert last.text == TEXT
     assert losses == [LOST]
@@ -216,7 +239,7 @@ def test_a_loss_while_it_goes_on(clock: Clock) -> None:
     assert clock.pauses[:2] == [0.1, 0.2]
 
 
-def test_a_server_that_is_away_for_seconds(clock: Clock) -> None:
+def test_a_server_that_is_away_for_seconds(clock: Clock, stream_on: StreamOn) -> None:
     server = WordServer()
 
     def fails(request: Any, number: int) -> ConchError | None:
@@ -227,7 +250,7 @@ def test_a_server_that_is_away_for_seconds(clock: Clock) -> None:
         return AWAY if number > 9 and clock.now_s < 14 else None
 
     server.fails = fails
-    with stream_on(server, clock) as stream:
+    with stream_on(server) as stream:
         last = told(stream)
     assert last.text == TEXT
     assert clock.pauses == [0.1, 0.2, 0.4, 0.8, 1.6, *[2.0] * 5]
@@ -235,17 +258,17 @@ def test_a_server_that_is_away_for_seconds(clock: Clock) -> None:
     assert 12 < resumption.waited_s < 16
 
 
-def test_a_server_that_is_away_for_good(clock: Clock) -> None:
+def test_a_server_that_is_away_for_good(clock: Clock, stream_on: StreamOn) -> None:
     server = WordServer()
     server.fails = lambda request, number: AWAY if number > 8 else None
-    with stream_on(server, clock) as stream:
+    with stream_on(server) as stream:
         with pytest.raises(UnreachableError):
             told(stream)
         assert 50 < clock.now_s < RESUME_S
         assert stream.resumptions == ()
 
 
-def test_what_was_sent_before_it_gave_up_is_heard_later(clock: Clock) -> None:
+def test_what_was_sent_before_it_gave_up_is_heard_later(clock: Clock, stream_on: StreamOn) -> None:
     server = WordServer()
     until = 70.0
 
@@ -257,7 +280,7 @@ def test_what_was_sent_before_it_gave_up_is_heard_later(clock: Clock) -> None:
 
     server.fails = fails
     failed = 0
-    with stream_on(server, clock) as stream:
+    with stream_on(server) as stream:
         for chunk in chunks_of(TALK):
             try:
                 stream.send(chunk)
@@ -268,15 +291,15 @@ def test_what_was_sent_before_it_gave_up_is_heard_later(clock: Clock) -> None:
     assert last.text == TEXT
 
 
-def test_a_time_limit_of_the_chunk_comes_first(clock: Clock) -> None:
+def test_a_time_limit_of_the_chunk_comes_first(clock: Clock, stream_on: StreamOn) -> None:
     server = WordServer()
     server.fails = lambda request, number: AWAY if number > 8 else None
-    with stream_on(server, clock, timeout_s=3.0) as stream, pytest.raises(UnreachableError):
+    with stream_on(server, timeout_s=3.0) as stream, pytest.raises(UnreachableError):
         told(stream)
     assert clock.now_s < 3
 
 
-def test_audio_that_ends_every_server_ends_two(clock: Clock) -> None:
+def test_audio_that_ends_every_server_ends_two(stream_on: StreamOn) -> None:
     server = WordServer()
 
     def fails(request: Any, number: int) -> ConchError | None:
@@ -287,7 +310,7 @@ def test_audio_that_ends_every_server_ends_two(clock: Clock) -> None:
         return None
 
     server.fails = fails
-    with stream_on(server, clock) as stream:
+    with stream_on(server) as stream:
         with pytest.raises(PoisonError, match="2 servers were lost"):
             told(stream)
         num_sent = len(server.requests)
@@ -298,7 +321,7 @@ def test_audio_that_ends_every_server_ends_two(clock: Clock) -> None:
     assert len(starts) == 2
 
 
-def test_a_process_that_dies_of_audio_it_has_answered_ends_two_servers(clock: Clock) -> None:
+def test_a_process_that_dies_of_audio_it_has_answered_ends_two_servers(stream_on: StreamOn) -> None:
     """A pass over the audio ends the process when the next chunks are there."""
     server = WordServer()
 
@@ -310,18 +333,18 @@ def test_a_process_that_dies_of_audio_it_has_answered_ends_two_servers(clock: Cl
         return None
 
     server.fails = fails
-    with stream_on(server, clock) as stream, pytest.raises(PoisonError):
+    with stream_on(server) as stream, pytest.raises(PoisonError):
         told(stream)
     starts = [request for request in server.requests if request.place and request.place.starts]
     assert len(starts) == 2
 
 
-def test_servers_that_are_replaced_one_by_one_do_not_end_a_long_stream(clock: Clock) -> None:
+def test_servers_that_are_replaced_one_by_one_do_not_end_a_long_stream(stream_on: StreamOn) -> None:
     lengths = [(1500 if number % 5 else 100, 300) for number in range(60)]
     talk = np.concatenate([spoken(lengths), np.zeros(1500, np.int16)])
     server = WordServer()
     dies_at(*range(30, len(talk) // 200, 60), error=DIED)(server)
-    with stream_on(server, clock) as stream:
+    with stream_on(server) as stream:
         last = told(stream, talk)
         assert len(stream.resumptions) > 5
     assert plain(last.text) == "".join(f"w{number}" for number in range(1, 61))
@@ -336,10 +359,10 @@ def test_servers_that_are_replaced_one_by_one_do_not_end_a_long_stream(clock: Cl
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_other_words_for_a_stream_that_is_gone(clock: Clock, error: ConchError) -> None:
+def test_other_words_for_a_stream_that_is_gone(stream_on: StreamOn, error: ConchError) -> None:
     server = WordServer()
     dies_at(12, error=error)(server)
-    with stream_on(server, clock) as stream:
+    with stream_on(server) as stream:
         assert told(stream).text == TEXT
     assert [item.error for item in stream.resumptions] == [error]
 
@@ -350,12 +373,12 @@ def test_other_words_for_a_stream_that_is_gone(clock: Clock, error: ConchError) 
     ids=lambda error: type(error).__name__,
 )
 def test_other_errors_are_raised_and_the_next_chunk_goes_on(
-    clock: Clock, error: ConchError
+    clock: Clock, stream_on: StreamOn, error: ConchError
 ) -> None:
     server = WordServer()
     dies_at(12, error=error)(server)
     seen = []
-    with stream_on(server, clock) as stream:
+    with stream_on(server) as stream:
         for chunk in chunks_of(TALK):
             try:
                 stream.send(chunk)
@@ -368,7 +391,7 @@ def test_other_errors_are_raised_and_the_next_chunk_goes_on(
 @pytest.mark.parametrize(
     "error", [AudioError("not finite"), OverloadedError("256 chunks wait")], ids=["audio", "full"]
 )
-def test_a_chunk_that_is_refused_is_not_sent_again(clock: Clock, error: ConchError) -> None:
+def test_a_chunk_that_is_refused_is_not_sent_again(stream_on: StreamOn, error: ConchError) -> None:
     server = WordServer()
     noise = np.full(50, 99, np.int16)
 
@@ -379,7 +402,7 @@ def test_a_chunk_that_is_refused_is_not_sent_again(clock: Clock, error: ConchErr
         return error if number == 10 else None
 
     server.fails = fails
-    with stream_on(server, clock) as stream:
+    with stream_on(server) as stream:
         for number, chunk in enumerate(chunks_of(TALK)):
             if number == 10:
                 with pytest.raises(type(error)):
@@ -388,16 +411,16 @@ def test_a_chunk_that_is_refused_is_not_sent_again(clock: Clock, error: ConchErr
         assert stream.finish().text == TEXT
 
 
-def test_a_first_chunk_that_finds_no_server(clock: Clock) -> None:
+def test_a_first_chunk_that_finds_no_server(clock: Clock, stream_on: StreamOn) -> None:
     server = WordServer(lambda request, number: AWAY if not number else None)
-    with stream_on(server, clock) as stream:
+    with stream_on(server) as stream:
         with pytest.raises(UnreachableError):
             stream.send(TALK[:200])
         assert told(stream).text == TEXT
     assert clock.pauses == []
 
 
-def test_a_server_that_is_full_is_asked_again(clock: Clock) -> None:
+def test_a_server_that_is_full_is_asked_again(clock: Clock, stream_on: StreamOn) -> None:
     server = WordServer()
 
     def fails(request: Any, number: int) -> ConchError | None:
@@ -408,7 +431,7 @@ def test_a_server_that_is_full_is_asked_again(clock: Clock) -> None:
         return OverloadedError.until("full", 5) if starts and 9 < number < 12 else None
 
     server.fails = fails
-    with stream_on(server, clock) as stream:
+    with stream_on(server) as stream:
         assert told(stream).text == TEXT
     assert clock.pauses == [5.0]
 
@@ -421,11 +444,11 @@ def test_a_server_that_is_full_is_asked_again(clock: Clock) -> None:
     ],
 )
 def test_a_stream_that_goes_on_at_a_server_that_was_lost_is_ended(
-    clock: Clock, loss: str, number: int
+    clock: Clock, stream_on: StreamOn, loss: str, number: int
 ) -> None:
     server = WordServer()
     setattr(server, loss, lambda request, at: LOST if at == number else None)
-    with stream_on(server, clock) as stream:
+    with stream_on(server) as stream:
         assert told(stream).text == TEXT
     first = server.requests[0].place
     assert first is not None
@@ -433,7 +456,9 @@ def test_a_stream_that_goes_on_at_a_server_that_was_lost_is_ended(
     assert server.streams == {}
 
 
-def test_it_is_told_even_if_the_chunk_that_found_another_server_fails(clock: Clock) -> None:
+def test_it_is_told_even_if_the_chunk_that_found_another_server_fails(
+    clock: Clock, stream_on: StreamOn
+) -> None:
     server = WordServer()
     late = DeadlineError("late")
     seen: list[ConchError] = []
@@ -446,7 +471,7 @@ def test_it_is_told_even_if_the_chunk_that_found_another_server_fails(clock: Clo
         return late if number > 9 and is_chunk and not seen else None
 
     server.fails = fails
-    with stream_on(server, clock) as stream:
+    with stream_on(server) as stream:
         for chunk in chunks_of(TALK):
             try:
                 stream.send(chunk)
@@ -460,30 +485,30 @@ def test_it_is_told_even_if_the_chunk_that_found_another_server_fails(clock: Clo
     assert resumption.sent_again_s > 0
 
 
-def test_audio_is_bounded_while_no_server_is_found(clock: Clock) -> None:
+def test_audio_is_bounded_while_no_server_is_found(stream_on: StreamOn) -> None:
     server = WordServer()
     server.fails = lambda request, number: AWAY if number > 8 else None
-    with stream_on(server, clock, resume_s=0.01) as stream:
+    with stream_on(server, resume_s=0.01) as stream:
         for number in range(40):
             with contextlib.suppress(ServerLostError):
                 stream.send(np.full(10 * RATE, number % 5, np.int16))
-        kept = stream._chunks._kept.before(40, 0)
+        kept = stream._stream._kept.before(40, 0)
     assert 0 < sum(map(len, kept)) <= MAX_KEPT_S * RATE
 
 
-def test_options_are_sent_again_and_sessions_are_new(clock: Clock) -> None:
+def test_options_are_sent_again_and_sessions_are_new(stream_on: StreamOn) -> None:
     server = WordServer()
     dies_at(9)(server)
-    told(stream_on(server, clock, options={"mode": "streaming", "nbest": 2}))
+    told(stream_on(server, options={"mode": "streaming", "nbest": 2}))
     one, other = [request for request in server.requests if request.place and request.place.starts]
     assert one.parameters["nbest"] == other.parameters["nbest"] == 2
     assert one.parameters["session"] != other.parameters["session"]
 
 
-def test_another_stream_is_opened_by_a_short_chunk(clock: Clock) -> None:
+def test_another_stream_is_opened_by_a_short_chunk(stream_on: StreamOn) -> None:
     server = WordServer()
     dies_at(20)(server)
-    with stream_on(server, clock) as stream:
+    with stream_on(server) as stream:
         assert told(stream).text == TEXT
     (loss,) = stream.resumptions
     assert loss.sent_again_s * RATE > START_SAMPLES
@@ -497,42 +522,42 @@ def test_a_gateway_that_stops_ends_a_stream_and_costs_no_word(clock: Clock, mode
     for number in range(1, 20):
         server = WordServer()
 
-        def infer(request: Any, server: WordServer = server, stops: int = number) -> Any:
+        async def infer(request: Any, server: WordServer = server, stops: int = number) -> Any:
             if len(server.requests) == stops:
                 request = replace(request, place=replace(request.place, ends=True))
             return server.infer(request)
 
-        settings = {"options": {"mode": mode}, "resume_s": RESUME_S, "now": clock, **SETTINGS}
-        with LiveStream(infer, **settings) as stream:
+        live = async_stream(infer, clock, options={"mode": mode})
+        with LiveStream(Direct(), live) as stream:
             assert plain(told(stream).text) == plain(TEXT), number
         assert len(stream.resumptions) == 1
 
 
-def test_it_is_switched_off(clock: Clock) -> None:
+def test_it_is_switched_off(stream_on: StreamOn) -> None:
     server = WordServer()
     dies_at(9)(server)
-    with stream_on(server, clock, resume_s=0.0) as stream, pytest.raises(ServerLostError):
+    with stream_on(server, resume_s=0.0) as stream, pytest.raises(ServerLostError):
         told(stream)
     assert len(server.requests) == 11  # with the end of the stream
     with pytest.raises(OptionError, match="resume_s"):
-        stream_on(server, clock, resume_s=-1.0)
+        stream_on(server, resume_s=-1.0)
 
 
-def test_the_text_repeats_what_was_said_before(clock: Clock) -> None:
+def test_the_text_repeats_what_was_said_before(stream_on: StreamOn) -> None:
     server = WordServer()
     dies_at(20)(server)
     texts = []
-    with stream_on(server, clock, options={**STREAMING, "repeat_text": True}) as stream:
+    with stream_on(server, options={**STREAMING, "repeat_text": True}) as stream:
         for chunk in chunks_of(TALK):
             texts.append(stream.send(chunk).text)
         assert stream.finish().text == TEXT
     assert plain(texts[-1]) == plain(TEXT)
 
 
-def test_without_partials_no_word_is_lost(clock: Clock) -> None:
+def test_without_partials_no_word_is_lost(stream_on: StreamOn) -> None:
     server = WordServer()
     dies_at(20)(server)
-    with stream_on(server, clock, options={**STREAMING, "partials": False}) as stream:
+    with stream_on(server, options={**STREAMING, "partials": False}) as stream:
         last = [stream.send(chunk) for chunk in chunks_of(TALK)][-1]
         assert last.utterance is None or last.utterance.words
         assert stream.finish().text == TEXT
@@ -560,8 +585,7 @@ async def _told_at_once(server: WordServer, clock: Clock, chance: random.Random)
         if late:
             await asyncio.sleep(0)
 
-    settings = {"options": STREAMING, "resume_s": RESUME_S, "now": clock, **SETTINGS}
-    async with AsyncLiveStream(infer, **settings) as stream:
+    async with async_stream(infer, clock) as stream:
         chunks = list(chunks_of(TALK))
         for start in range(0, len(chunks), 7):
             await asyncio.gather(*(stream.send(chunk) for chunk in chunks[start : start + 7]))
@@ -597,8 +621,7 @@ def test_with_asyncio_a_later_chunk_may_be_answered_by_the_stream_that_is_lost(
                     await goes_on.wait()
             return answer
 
-        settings = {"options": STREAMING, "resume_s": RESUME_S, "now": clock, **SETTINGS}
-        async with AsyncLiveStream(infer, **settings) as stream:
+        async with async_stream(infer, clock) as stream:
             chunks = list(chunks_of(TALK))
             for chunk in chunks[:10]:
                 await stream.send(chunk)
@@ -627,8 +650,7 @@ def test_a_chunk_that_is_cancelled_in_a_stream_that_is_lost_is_taken_back(clock:
                 await asyncio.Event().wait()  # for ever
             return server.infer(request)
 
-        settings = {"options": STREAMING, "resume_s": RESUME_S, "now": clock, **SETTINGS}
-        async with AsyncLiveStream(infer, **settings) as stream:
+        async with async_stream(infer, clock) as stream:
             chunks = list(chunks_of(TALK))
             for chunk in chunks[:10]:
                 await stream.send(chunk)
@@ -637,7 +659,7 @@ def test_a_chunk_that_is_cancelled_in_a_stream_that_is_lost_is_taken_back(clock:
             await first
             noise.cancel()
             await asyncio.wait([noise])
-            kept = stream._chunks._kept
+            kept = stream._kept
             for chunk in chunks[11:]:
                 await stream.send(chunk)
             size = kept.start + sum(map(len, kept.before(1000, 0)))
@@ -659,8 +681,7 @@ def test_with_asyncio_chunks_may_be_sent_while_the_stream_before_is_ended(clock:
                 await is_sent.wait()
             return server.infer(request)
 
-        settings = {"options": STREAMING, "resume_s": RESUME_S, "now": clock, **SETTINGS}
-        async with AsyncLiveStream(infer, **settings) as stream:
+        async with async_stream(infer, clock) as stream:
             chunks = list(chunks_of(TALK))
             for chunk in chunks[:10]:
                 await stream.send(chunk)
@@ -689,13 +710,12 @@ def test_a_chunk_that_is_cancelled_before_it_was_sent_is_taken_back(clock: Clock
 
     async def main() -> str:
         nonlocal away
-        settings = {"options": STREAMING, "resume_s": RESUME_S, "now": clock, **SETTINGS}
 
         async def infer(request: Any) -> Any:
             await asyncio.sleep(0)
             return server.infer(request)
 
-        async with AsyncLiveStream(infer, **settings) as stream:
+        async with async_stream(infer, clock) as stream:
             for number, chunk in enumerate(chunks_of(TALK)):
                 if number == 9:
                     noise = np.full(50, 99, np.int16)
@@ -710,47 +730,3 @@ def test_a_chunk_that_is_cancelled_before_it_was_sent_is_taken_back(clock: Clock
             return (await stream.finish()).text
 
     assert asyncio.run(main()) == TEXT
-
-
-def test_kept_audio_is_bounded() -> None:
-    kept = KeptAudio(RATE)
-    for number in range(300):
-        kept.add(number, np.full(RATE, number, np.int16))
-        kept.drop_before(0, number)
-    assert kept.start == (300 - MAX_KEPT_S) * RATE
-    assert kept.before(121, kept.start + 10)[0].tolist() == [120] * (RATE - 10)
-    kept.remove(299)
-    kept.drop_before(10**9, 250)
-    assert [piece[0] for piece in kept.before(1000, 0)] == list(range(250, 299))
-
-
-def test_kept_audio_is_a_copy() -> None:
-    kept, buffer = KeptAudio(RATE), np.ones(3, np.int16)
-    kept.add(0, buffer)
-    buffer[:] = 7
-    assert kept.before(1, 0)[0].tolist() == [1, 1, 1]
-
-
-def test_a_cut_lies_between_two_words_and_far_enough_before_the_last_one() -> None:
-    def words(*times: tuple[float, float]) -> list[Word]:
-        return [Word(f"w{start}", start, end, 1.0) for start, end in times]
-
-    assert behind([], 2.5).at_s == 2.5
-    assert behind(words((1.0, 2.0)), 0.5).at_s == 0.5
-    far = behind(words((1.0, 1.4), (1.6, 2.2)), 0.5)
-    assert (far.at_s, far.again, far.until_s) == (1.5, ("w1.6",), 2.2)
-    near = behind(words((1.0, 1.4), (1.6, 2.0), (2.1, 2.2)), 0.5)
-    assert (near.at_s, near.again) == (1.5, ("w1.6", "w2.1"))
-    # Times of words that overlap.
-    assert behind(words((1.0, 1.9), (1.5, 2.2)), 0.5).at_s == 1.5
-
-
-def test_words_at_the_beginning_of_a_text() -> None:
-    assert plain("“Don't,”") == "dont"
-    assert without_first("Of the people.", ("of", "the")) == "people."
-    assert without_first("Of a people.", ("of", "the")) == "a people."
-    assert without_first("The  people.", ("of",)) == "The  people."
-    assert without_first("Often the people.", ("of",)) == "Often the people."
-    assert without_first("今天，天气很好。", ("今", "天", "天气")) == "很好。"  # noqa: RUF001
-    assert without_first("今天天气很好。", ("今", "日")) == "天天气很好。"
-    assert without_first("我用 Python 写", ("我", "用", "Py")) == "Python 写"

@@ -6,15 +6,16 @@ from dataclasses import replace
 
 from live_answers import answer, segment, words
 
-from conch.client.resumption import Again, Cut
 from conch.gateway.listen_messages import (
     MAX_END_TEXT,
     Answers,
     ListenMessages,
-    with_segments,
-    without_again,
+    without_overlap,
 )
 from conch.gateway.live_session import LiveSegment, LiveUpdate
+from conch.session.answers import latest_segments
+from conch.session.overlap import OverlapRemoval
+from conch.session.resume_state import Cut
 from conch.wire.result import OpenUtterance, RollingPasses, Stage, Transcript, Word
 
 
@@ -165,7 +166,7 @@ def test_segments_of_keep_alives_come_with_the_next_answer() -> None:
 
 def test_later_segments_replace_those_before() -> None:
     one, two, passed = segment("one", 1), segment("zero", 0), segment("One", 1, 2)
-    assert with_segments((one, two), (passed,)) == (two, passed)
+    assert latest_segments([one, two, passed]) == (two, passed)
 
 
 def timed(*times: tuple[str, float, float]) -> tuple[Word, ...]:
@@ -210,19 +211,20 @@ def test_what_a_session_before_has_told_stays_told_after_a_second_loss() -> None
 
 
 def test_words_that_a_session_before_has_told_are_left_out() -> None:
-    again = Again(Cut(0.0, (), 0.7), 0, has_words=False)
+    overlap = OverlapRemoval(Cut(0.0, (), 0.7), 0, has_words=False)
     firm = timed(("oh", 0.0, 0.3), ("even", 0.4, 0.72), ("thought", 0.8, 1.1))
     item = replace(update(audio_s=2.0), utterance=OpenUtterance(0.0, firm))
-    (told,) = ListenMessages(has_stats=False).after(without_again(item, again))
+    (told,) = ListenMessages(has_stats=False).after(without_overlap(item, overlap))
     assert (told["firm"], told["text"]) == ("thought", "thought")
     whole = segment("Oh even thought so", 0, 2)
     with_words = replace(whole, words=(*firm, *timed(("so", 1.2, 1.3))))
     ended = update(None, LiveSegment(with_words, True))
-    (told,) = ListenMessages(has_stats=False).after(without_again(ended, again))
+    (told,) = ListenMessages(has_stats=False).after(without_overlap(ended, overlap))
     assert (told["text"], told["start"], told["words"]) == ("thought so", 0.7, [])
     # Without times, only what was left out of the open utterance.
     ended = update(None, LiveSegment(whole, True), LiveSegment(segment("Oh even", 1, 2), True))
     texts = [
-        item["text"] for item in ListenMessages(has_stats=False).after(without_again(ended, again))
+        item["text"]
+        for item in ListenMessages(has_stats=False).after(without_overlap(ended, overlap))
     ]
     assert texts == ["thought so", "Oh even"]

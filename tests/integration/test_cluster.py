@@ -22,9 +22,9 @@ from servers import ANY_TRITON_PORTS, SERVE, children_of
 from waiting import wait_until
 
 from conch.client import AsyncClient, AsyncLiveStream, tensors
-from conch.client.connections import connect_async
+from conch.client.connections import connect
 from conch.client.endpoint import Endpoint
-from conch.client.transports import AsyncTransport
+from conch.client.transports import Transport
 from conch.deploy.haproxy import Server
 from conch.wire.errors import ConchError, OverloadedError, ServerError, SessionError
 from conch.wire.result import Transcript
@@ -95,7 +95,7 @@ class Own:
 class Stream:
     """A live stream that is told of every loss, as a client is that does not go on by itself."""
 
-    def __init__(self, transport: AsyncTransport, kind: str, samples: np.ndarray) -> None:
+    def __init__(self, transport: Transport, kind: str, samples: np.ndarray) -> None:
         self.kind, self.samples = kind, samples
         self._transport, self._id, self._sent = transport, uuid.uuid4().hex, 0
 
@@ -110,7 +110,7 @@ class Stream:
             timeout_s=300,
             place=StreamPlace(self._id, starts, self._sent >= len(self.samples)),
         )
-        return tensors.transcripts(await self._transport.infer(request), 1)[0]
+        return (await self._transport.infer(request))[0]
 
     async def finish(self) -> str:
         """Send what is left and return the text."""
@@ -121,9 +121,11 @@ class Stream:
 
 
 @asynccontextmanager
-async def transports(*urls: str) -> AsyncIterator[list[AsyncTransport]]:
+async def transports(*urls: str) -> AsyncIterator[list[Transport]]:
     """Yield a client of each URL; each has one connection for gRPC, a pool for HTTP."""
-    found = [connect_async(Endpoint.parse(url, api_key=""), connections=32) for url in urls]
+    found = [
+        await connect(Endpoint.parse(url, api_key=""), connections=32, timeout_s=10) for url in urls
+    ]
     try:
         yield found
     finally:

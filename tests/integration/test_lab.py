@@ -271,8 +271,9 @@ def test_a_path_with_an_unknown_option_is_refused() -> None:
 @pytest.mark.nightly
 def test_the_waits_of_a_crowd_and_beside_a_long_recording(server: Any, tmp_path: Path) -> None:
     file = tmp_path / "report.json"
-    sizes = ("--clients", 6, "--seconds", 2, "--short", 2, "--long", 30, "--times", 2)
-    done = lab("fairness", *sizes, "--url", server.http_url, "--json", file)
+    crowd = ("--clients", 6, "--seconds", 2, "--files", 4, "--streams", 2)
+    sizes = (*crowd, "--short", 2, "--long", 30, "--times", 2)
+    done = lab("fairness", *sizes, "--url", f"grpc://{server.grpc_url}", "--json", file)
     assert done.returncode == 0, done.stderr
     report = json.loads(file.read_text())
     crowd, beside = report["crowd"], report["beside"]
@@ -281,3 +282,7 @@ def test_the_waits_of_a_crowd_and_beside_a_long_recording(server: Any, tmp_path:
     assert beside["alone"]["p50"] > 0
     assert beside["sent_beside"] <= 2
     assert "6 recordings at once, 12 s of audio" in done.stdout
+    mixed = report["mixed"]
+    assert mixed["failed"] == 0
+    assert len(mixed["whole_ms"]) == len(mixed["streamed_ms"]) == len(mixed["first_ms"]) == 2
+    assert "| live chunk |" in done.stdout

@@ -242,7 +242,7 @@ def test_two_of_conchs_clients_never_share_a_stream(server, recordings):
         return finals[0].text, finals[1].text
 
     def replace_id(stream, other):
-        stream._chunks._id = other._chunks._id
+        stream._stream._id = other._stream._id
         return stream
 
     one, alone = asyncio.run(run())

@@ -12,7 +12,6 @@ from metrics import metrics_of
 from waiting import wait_until
 
 from conch.client import AsyncClient, Client, LiveStream
-from conch.client.live_chunks import NOTHING
 
 pytestmark = pytest.mark.server
 
@@ -50,10 +49,7 @@ def test_a_stream_outlives_its_connection_and_its_state(server, proxy, waveform)
     with Client(f"grpc://{proxy.address}") as client, client.live(**OPTIONS) as stream:
 
         def forget() -> None:
-            chunks = stream._chunks
-            request = chunks.request(NOTHING, ends=True, abandons=True)
-            chunks.has_ended = False
-            stream._infer(request)
+            client._portal.run(stream._stream._stream.abandon())
 
         joined = send_all(stream, waveform, {11: proxy.cut_with_next, 22: forget})
         errors = [type(item.error).__name__ for item in stream.resumptions]

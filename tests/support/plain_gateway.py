@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
@@ -94,7 +95,7 @@ class PlainGateway:
         async for message in socket:
             if message.type == web.WSMsgType.BINARY:
                 self.frames.append(message.data)
-                text = SAID.to_json().replace('"is_final": true', '"is_final": false')
+                text = replace(SAID, is_final=False).to_json()
                 await socket.send_str(answer.format(text))
             else:
                 await socket.send_str(answer.format(SAID.to_json()))

@@ -82,7 +82,7 @@ class WordServer:
         """Forget all streams."""
         self.streams.clear()
 
-    def infer(self, request: Request) -> NDArray[np.object_]:
+    def infer(self, request: Request) -> Transcript:
         number = len(self.requests)
         self.requests.append(request)
         if error := self.fails(request, number):
@@ -90,7 +90,7 @@ class WordServer:
         answer = self._answer(request)
         if error := self.loses(request, number):
             raise error
-        return np.array([answer.to_json().encode()], np.object_)
+        return answer
 
     def _answer(self, request: Request) -> Transcript:
         place = request.place

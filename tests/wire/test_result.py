@@ -1,12 +1,14 @@
 import json
 import math
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from conch.wire.formats import to_json
 from conch.wire.result import (
+    RARE,
     Channel,
     Hypothesis,
     OpenUtterance,
@@ -32,6 +34,81 @@ TRANSCRIPT = Transcript(
 
 def test_json_and_back_is_the_same():
     assert Transcript.from_json(TRANSCRIPT.to_json()) == TRANSCRIPT
+
+
+def plainly(item: Any) -> Any:
+    """The JSON value of a transcript by the documented rules, made the slow way."""
+    if isinstance(item, dict):
+        return {name: plainly(value) for name, value in item.items()}
+    if isinstance(item, tuple):
+        return [plainly(value) for value in item]
+    if not is_dataclass(item):
+        return item
+    found = {
+        field.name: plainly(getattr(item, field.name))
+        for field in fields(item)
+        if field.name not in RARE or getattr(item, field.name)
+    }
+    return {"text": item.text, **found} if "nbest" in found else found
+
+
+SPOKEN = OpenUtterance(0.5, WORDS[:1], WORDS[1:], heard_until=0.7)
+FULL = Transcript(
+    nbest=(BEST,),
+    segments=(
+        Segment(0.0, 1.0, (BEST,), WORDS, language="de", language_probability=0.25),
+        Segment(
+            1.0,
+            2.0,
+            (replace(BEST, text='Tür "1"\n\t\x1f 我用 🎉', attention_score=-3e-7, ctc_score=1e22),),
+            unrecognised=(Unrecognised(1.5, 1.75, "tür"),),
+            index=7,
+            endpoint="silence",
+            passes=2,
+            error="no",
+            error_code="INVALID_OPTION",
+            channel=2,
+            lattice="0 1 tür 1,2,3\n",
+            translated_from="de",
+        ),
+    ),
+    duration=2.0,
+    path=("vad",),
+    stages={"vad": Stage(1, 2.5)},
+    stable="good",
+    utterance=SPOKEN,
+    rolling=RollingPasses(1280, 1, 2, 3, 4),
+    channels=(Channel(1, "", 0.0),),
+    warnings=("no speech was found",),
+    language="en",
+    language_probability=0.5,
+)
+
+
+REVISED = replace(FULL, extra={"turns": [{"speaker": "A"}]}, revised=FULL.segments[:1])
+
+
+@pytest.mark.parametrize("transcript", [TRANSCRIPT, FULL, REVISED])
+def test_the_json_has_all_fields_in_their_order(transcript: Transcript) -> None:
+    text = transcript.to_json()
+    assert json.dumps(json.loads(text)) == json.dumps(plainly(transcript))
+    assert Transcript.from_json(text) == transcript
+    # As `json` writes it, with spaces and escapes.
+    assert Transcript.from_json(json.dumps(plainly(transcript))) == transcript
+    assert Transcript.from_json(text.encode()) == transcript
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    numbers: dict[str, Any] = {"score": np.float64(-0.5), "ctc_score": np.float32(-0.25)}
+    scored = replace(BEST, **numbers)
+    data = json.loads(replace(TRANSCRIPT, nbest=(scored,)).to_json())
+    assert (data["nbest"][0]["score"], data["nbest"][0]["ctc_score"]) == (-0.5, -0.25)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"nbest": 3}'])
+def test_what_is_no_transcript(text: str) -> None:
+    with pytest.raises(ValueError):
+        Transcript.from_json(text)
 
 
 def test_a_live_text_is_written_no_more_than_twice():
@@ -83,7 +160,8 @@ def test_an_older_server_does_not_tell_what_was_not_recognised():
 
 def test_keys_of_a_newer_server_are_ignored():
     data = json.loads(TRANSCRIPT.to_json())
-    data["nbest"][0]["tone"] = "calm"
+    data["nbest"][0]["tone"] = data["segments"][0]["tone"] = {"calm": [1, None]}
+    data["segments"][0]["words"][0]["tone"] = data["stages"]["vad"]["tone"] = 1
     data["weather"] = "fair"
     assert Transcript.from_json(json.dumps(data)) == TRANSCRIPT
 

@@ -17,10 +17,10 @@ from conch.audio.recording import Recording, file_recording
 from conch.audio.segmentation import Segmenter, SegmentRules, Span, segment_rules, text_of_state
 from conch.component import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.session.clock import shifted_segment
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import speech_warnings, transcript_of
 from conch.wire.result import Stage, Transcript
-from conch.wire.shifted import shifted_segment
 
 MAX_HOURS = 1000
 """Longest recording. The server's limit of a request is for pieces, which are short."""

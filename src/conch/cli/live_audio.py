@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from conch.audio.pieces import Samples, decoded_pipe
 from conch.audio.sniffing import container_of, first_bytes
 from conch.cli.containers import decoded_file
-from conch.client.live_chunks import NOTHING
+from conch.client.server_stream import NOTHING
 from conch.packaged import install
 from conch.wire.errors import AudioError
 

@@ -18,7 +18,7 @@ from conch.cli.progress import STDIN
 from conch.cli.server_flags import add_server_flags, add_whisper_flag, given_headers, given_whisper
 from conch.cli.terminal import OpenLines
 from conch.client.address import Address
-from conch.client.live_chunks import RESUME_S, Resumption
+from conch.client.live import RESUME_S, Resumption
 from conch.wire.errors import ConchError, OptionError, ServerError
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions

@@ -9,17 +9,12 @@ from numpy.typing import NDArray
 
 from conch.client import tensors
 from conch.client.address import DEFAULT_URL
-from conch.client.connections import connect_async
+from conch.client.connections import connect
 from conch.client.endpoint import Endpoint
-from conch.client.live import AsyncLiveStream
-from conch.client.live_chunks import RESUME_S
-from conch.client.transports import AsyncTransport
-from conch.client.triton_messages import Result
+from conch.client.live import RESUME_S, AsyncLiveStream
+from conch.client.transports import Transport
 from conch.wire.errors import ConchError
 from conch.wire.result import Transcript
-
-LARGE_RESULT_BYTES = 1 << 18
-"""Size of RESULT from which on reading it takes milliseconds."""
 
 
 class AsyncClient:
@@ -56,7 +51,8 @@ class AsyncClient:
         self._endpoint = Endpoint.parse(url, api_key, headers)
         self._connections, self._uploads = connections, uploads
         self._timeout_s = timeout_s
-        self._transport: AsyncTransport | None = None
+        self._transport: Transport | None = None
+        self._connecting = asyncio.Lock()
 
     async def __aenter__(self) -> "AsyncClient":
         return self
@@ -66,8 +62,10 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close the connections; requests in flight fail."""
-        if self._transport is not None:
-            await self._transport.close()
+        transport, self._transport = self._transport, None
+        self._connecting = asyncio.Lock()  # another event loop may come
+        if transport is not None:
+            await transport.close()
 
     async def transcribe(
         self,
@@ -115,9 +113,10 @@ class AsyncClient:
         Without it, the event loop cancels the request later.
         """
         request = await self._request([audio], sample_rate, timeout_s, model, request_id, options)
-        async with aclosing(self._connected().stream(request)) as results:
-            async for result in results:
-                yield (await _transcripts(result, 1))[0]
+        transport = await self._connected(request.timeout_s)
+        async with aclosing(transport.stream(request)) as parts:
+            async for part in parts:
+                yield part
 
     def live(
         self,
@@ -133,7 +132,7 @@ class AsyncClient:
     ) -> AsyncLiveStream:
         """Open a live stream; see `Client.live`."""
         return AsyncLiveStream(
-            self._send,
+            self._hear,
             sample_rate=sample_rate,
             timeout_s=self._timeout_s if timeout_s is None else timeout_s,
             model=model,
@@ -154,11 +153,11 @@ class AsyncClient:
         options: dict[str, tensors.OptionValue],
     ) -> list[Transcript]:
         request = await self._request(audios, sample_rate, timeout_s, model, request_id, options)
-        return await _transcripts(await self._send(request), len(audios))
+        return await (await self._connected(request.timeout_s)).infer(request)
 
     async def is_ready(self, model: str = "speech", *, timeout_s: float = 5.0) -> bool:
         """Return whether the server takes requests for a model; see `Client.is_ready`."""
-        return await self._connected().is_ready(model, timeout_s)
+        return await (await self._connected(timeout_s)).is_ready(model, timeout_s)
 
     async def components_away(
         self, model: str = "speech", *, timeout_s: float = 5.0
@@ -170,18 +169,27 @@ class AsyncClient:
             timeout_s: Seconds to wait for the answer.
 
         Raises:
-            ConchError: the server cannot be reached, is late, or tells no such thing.
+            ConchError: the server cannot be reached, is late, or has no such answer.
         """
-        return tensors.away(await self._send(tensors.health_request(model, timeout_s)))
+        return await (await self._connected(timeout_s)).components_away(model, timeout_s)
 
-    async def _send(self, request: tensors.Request) -> Result:
-        return await self._connected().infer(request)
+    async def _hear(self, request: tensors.Request) -> Transcript:
+        """Send a chunk of a live stream."""
+        return (await (await self._connected(request.timeout_s)).infer(request))[0]
 
-    def _connected(self) -> AsyncTransport:
-        if self._transport is None:
-            # Not in __init__: connections belong to the running event loop.
-            self._transport = connect_async(self._endpoint, self._connections, self._uploads)
-        return self._transport
+    async def _connected(self, timeout_s: float) -> Transport:
+        if self._transport is not None:
+            return self._transport
+        # Not in __init__: connections belong to the running event loop.
+        async with self._connecting:
+            if self._transport is None:
+                self._transport = await connect(
+                    self._endpoint,
+                    connections=self._connections,
+                    timeout_s=timeout_s,
+                    uploads=self._uploads,
+                )
+            return self._transport
 
     async def _request(
         self,
@@ -203,14 +211,3 @@ class AsyncClient:
             request_id=request_id,
             options=options,
         )
-
-
-async def _transcripts(result: Result, rows: int) -> list[Transcript]:
-    """Return the transcripts of RESULT; a large one is read beside the event loop.
-
-    Raises:
-        ServerError: see `tensors.transcripts`.
-    """
-    if result is not None and sum(map(len, result.flat)) > LARGE_RESULT_BYTES:
-        return await asyncio.to_thread(tensors.transcripts, result, rows)
-    return tensors.transcripts(result, rows)

@@ -26,7 +26,7 @@ class Endpoint:
 
     address: Address
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Values by name in lower case, as gRPC wants them. No message or log may tell them."""
+    """Values by name in lower case, as gRPC wants them. No message or log may show them."""
 
     def __str__(self) -> str:
         return str(self.address)

@@ -1,4 +1,4 @@
-"""The transports of a `Request` to a gateway: HTTP and WebSockets, on asyncio and blocking.
+"""The transport of a `Request` to a gateway: HTTP and WebSockets.
 
 A gateway takes a file in each request and has one entry. So each audio of a batch is a request of
 its own, a waveform goes as a WAV file, and a live stream has a WebSocket: see
@@ -10,23 +10,20 @@ import contextlib
 import http.client
 import io
 import json
-import threading
 import time
-import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Iterable, Iterator
-from concurrent.futures import Future
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from conch.client import tensors
 from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
-from conch.client.gateway_live import GatewayStreams, connector_to
-from conch.client.timeouts import timeout
-from conch.client.triton_messages import Result
+from conch.client.gateway_live import GatewayStreams
+from conch.client.http_session import connector_to, explained, session_to
 from conch.wire.api_errors import from_answer, from_error
-from conch.wire.errors import ConchError, DeadlineError, ServerError, UnreachableError
+from conch.wire.errors import DeadlineError, ServerError, UnreachableError
 from conch.wire.parts import transcript_of
 from conch.wire.result import Transcript
 
@@ -36,10 +33,6 @@ FILES = "/v1/audio/transcriptions"
 BATCH_AT_ONCE = 8
 """Audios of a batch that are sent at the same time."""
 MAX_PROBE_BYTES = 65_536
-END_S = 2.0
-"""Seconds for the connections of a blocking client to close."""
-
-Item = TypeVar("Item")
 
 
 def is_gateway(endpoint: Endpoint, timeout_s: float = CONNECT_TIMEOUT_S) -> bool:
@@ -90,76 +83,79 @@ def _is_of_gateway(body: bytes) -> bool:
     return False
 
 
-class AsyncGatewayTransport:
-    """HTTP and WebSockets on asyncio: a pool of connections, and one for each live stream."""
+class Event(msgspec.Struct):
+    """A server-sent event of a streamed answer."""
+
+    type: str = ""
+    transcript: msgspec.Raw = msgspec.Raw(b"{}")
+    error: Mapping[str, Any] | None = None
+
+
+class GatewayTransport:
+    """HTTP and WebSockets: a pool of connections, and one for each live stream."""
 
     def __init__(self, endpoint: Endpoint, connections: int) -> None:
-        import aiohttp
-
         self._endpoint = endpoint
-        self._session = aiohttp.ClientSession(
-            connector=connector_to(endpoint, connections),
-            headers=endpoint.headers,
-            # `_explained` has a time-out for all of the request.
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
+        self._session = session_to(endpoint, connector_to(endpoint, connections))
         self._streams = GatewayStreams(endpoint)
 
-    async def infer(self, request: tensors.Request) -> Result:
+    async def infer(self, request: tensors.Request) -> list[Transcript]:
         _check_entry(self._endpoint, request.model, "speech")
-        async with self._explained(request.timeout_s):
+        async with explained(self._endpoint, request.timeout_s):
             if request.place is not None:
-                return _result([await self._streams.answer(request, request.place)])
+                return [await self._streams.answer(request, request.place)]
             slots = asyncio.Semaphore(BATCH_AT_ONCE)
 
-            async def answered(row: int) -> str:
+            async def answered(row: int) -> Transcript:
                 async with slots:
                     return await self._answered(request, row)
 
-            return _result(await _all_of(answered(row) for row in range(_num_rows(request))))
+            return await _all_of(answered(row) for row in range(request.num_rows))
 
-    async def _answered(self, request: tensors.Request, row: int) -> str:
-        """Return the transcript of one audio of a batch as JSON."""
+    async def _answered(self, request: tensors.Request, row: int) -> Transcript:
+        """Return the transcript of one audio of a batch."""
         async with self._session.post(**await self._arguments(request, row)) as answer:
             await self._check(answer)
-            return await answer.text()
+            return await tensors.read_transcript(await answer.read())
 
-    async def stream(self, request: tensors.Request) -> AsyncGenerator[Result, None]:
+    async def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
         _check_entry(self._endpoint, request.model, "speech_stream")
         give_up_at = time.monotonic() + request.timeout_s
 
-        def explained() -> contextlib.AbstractAsyncContextManager[None]:
-            return self._explained(request.timeout_s, give_up_at)
+        def in_time() -> contextlib.AbstractAsyncContextManager[None]:
+            return explained(self._endpoint, request.timeout_s, give_up_at)
 
-        async with explained():
+        async with in_time():
             arguments = await self._arguments(request, 0, stream="true")
             answer = await self._session.post(**arguments)
         try:
-            async with explained():
+            async with in_time():
                 await self._check(answer)
             events = Events()
             while True:
-                async with explained():
+                async with in_time():
                     data = await answer.content.readany()
                 if not data:
                     raise tensors.unreachable(str(self._endpoint), "the answer has broken off")
                 for event in events.of(data):
-                    if "error" in event:
-                        raise from_error(event["error"], str(self._endpoint))
-                    transcript = Transcript.from_json(json.dumps(event["transcript"]))
-                    if event["type"] == "transcript.done":
-                        yield _result([_without_segments(transcript).to_json()])
+                    if event.error is not None:
+                        raise from_error(event.error, str(self._endpoint))
+                    transcript = await tensors.read_transcript(bytes(event.transcript))
+                    if event.type == "transcript.done":
+                        yield _without_segments(transcript)
                         return
-                    yield _result([transcript.to_json()])
+                    yield transcript
         finally:
             # Before its end, this cancels the work of the server.
             answer.close()
 
+    async def components_away(self, model: str, timeout_s: float) -> tuple[str, ...]:
+        raise ServerError(f"{self._endpoint} is a gateway, which has no list of components")
+
     async def is_ready(self, model: str, timeout_s: float) -> bool:
         _check_entry(self._endpoint, model, "speech", "speech_stream")
         try:
-            async with self._explained(timeout_s):
+            async with explained(self._endpoint, timeout_s):
                 url = self._url("/health/ready")
                 async with self._session.get(url, allow_redirects=False) as answer:
                     if answer.status == 503:
@@ -192,117 +188,18 @@ class AsyncGatewayTransport:
             "url": self._url(FILES),
             "data": form,
             "headers": {"x-request-id": request.request_id} if request.request_id else {},
-            # Nobody but this server gets the key.
+            # Only this server gets the key.
             "allow_redirects": False,
         }
 
     async def _check(self, answer: Any) -> None:
-        """Raise the error that an answer tells.
+        """Raise the error of an answer.
 
         Raises:
             ConchError: the answer has another status than 200.
         """
         if answer.status != 200:
             raise from_answer(answer.status, await answer.read(), str(self._endpoint))
-
-    @contextlib.asynccontextmanager
-    async def _explained(
-        self, timeout_s: float, give_up_at: float | None = None
-    ) -> AsyncIterator[None]:
-        """Give up in time, and raise the errors of aiohttp as Conch's."""
-        import aiohttp
-
-        left_s = timeout_s if give_up_at is None else max(0.0, give_up_at - time.monotonic())
-        try:
-            async with timeout(left_s):
-                yield
-        except ConchError:
-            raise
-        except aiohttp.ConnectionTimeoutError:
-            reason = f"no connection within {CONNECT_TIMEOUT_S:g} s"
-            raise tensors.unreachable(str(self._endpoint), reason) from None
-        except asyncio.TimeoutError:
-            raise tensors.no_answer(timeout_s, str(self._endpoint)) from None
-        except (OSError, aiohttp.ClientError) as failure:
-            raise tensors.unreachable(str(self._endpoint), failure) from None
-
-
-class GatewayTransport:
-    """Blocking: drives the asyncio transport, on an event loop in a thread of its own.
-
-    Threads may share it.
-    """
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        started: Future[_Running] = Future()
-        thread = threading.Thread(
-            target=lambda: asyncio.run(_serve(endpoint, started)), name="conch-client", daemon=True
-        )
-        thread.start()
-        running = started.result()
-        self._loop, self._transport = running.loop, running.transport
-        # At the end of the program too, where aiohttp would complain of open connections.
-        self._end = weakref.finalize(self, _end, running, thread)
-
-    def infer(self, request: tensors.Request) -> Result:
-        return self._run(self._transport.infer(request))
-
-    def stream(self, request: tensors.Request) -> Generator[Result, None, None]:
-        results = self._transport.stream(request)
-        end = object()
-
-        async def following() -> Any:
-            return await anext(results, end)
-
-        try:
-            while (result := self._run(following())) is not end:
-                yield result
-        finally:
-            # The end of the client has ended its streams.
-            if not self._loop.is_closed():
-                self._run(results.aclose())
-
-    def is_ready(self, model: str, timeout_s: float) -> bool:
-        return self._run(self._transport.is_ready(model, timeout_s))
-
-    def close(self) -> None:
-        self._end()
-
-    def _run(self, coroutine: Coroutine[Any, Any, Item]) -> Item:
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            # Ctrl-C ends the request too; one that has failed is not changed by this.
-            future.cancel()
-            raise
-
-
-class _Running(NamedTuple):
-    """The event loop of a blocking client, while it runs."""
-
-    loop: asyncio.AbstractEventLoop
-    transport: AsyncGatewayTransport
-    stop: asyncio.Event
-
-
-async def _serve(endpoint: Endpoint, started: "Future[_Running]") -> None:
-    """Run a transport until it is told to stop."""
-    try:
-        transport = AsyncGatewayTransport(endpoint, connections=100)
-    except BaseException as failure:
-        started.set_exception(failure)
-        raise
-    stop = asyncio.Event()
-    started.set_result(_Running(asyncio.get_running_loop(), transport, stop))
-    await stop.wait()
-    await transport.close()
-
-
-def _end(running: _Running, thread: threading.Thread) -> None:
-    running.loop.call_soon_threadsafe(running.stop.set)
-    if threading.current_thread() is not thread:
-        thread.join(END_S)
 
 
 class Events:
@@ -317,7 +214,7 @@ class Events:
         self._rest = bytearray()
         """The line that has not ended."""
 
-    def of(self, data: bytes) -> Iterator[dict[str, Any]]:
+    def of(self, data: bytes) -> Iterator[Event]:
         """Yield the events that further bytes complete."""
         # A line may be long, and come in many pieces: look for its end in the new ones alone.
         *lines, rest = data.split(b"\n")
@@ -325,8 +222,11 @@ class Events:
             self._rest += line
             whole, self._rest = bytes(self._rest), bytearray()
             if whole.startswith(b"data:"):
-                yield json.loads(whole[5:])
+                yield _EVENTS.decode(whole[5:])
         self._rest += rest
+
+
+_EVENTS = msgspec.json.Decoder(Event)
 
 
 def file_of(request: tensors.Request, row: int) -> bytes:
@@ -355,16 +255,6 @@ def as_pcm16(samples: NDArray[np.float32]) -> NDArray[np.int16] | None:
     return scaled.astype(np.int16)
 
 
-def _num_rows(request: tensors.Request) -> int:
-    name = next(name for name in ("AUDIO", "PCM16", "WAV") if name in request.inputs)
-    return len(request.inputs[name])
-
-
-def _result(transcripts: Iterable[str]) -> NDArray[Any]:
-    """Return the tensor RESULT of transcripts: BYTES [B, 1]."""
-    return np.array([[text] for text in transcripts], dtype=np.object_)
-
-
 def _without_segments(whole: Transcript) -> Transcript:
     """Return the last part of a stream: what there is about the whole audio, without a text."""
     return transcript_of(
@@ -389,6 +279,9 @@ def _check_entry(endpoint: Endpoint, model: str, *entries: str) -> None:
             f"{endpoint} is a gateway, which has one entry and not the model {model!r}: send the "
             "request to a Triton"
         )
+
+
+Item = TypeVar("Item")
 
 
 async def _all_of(coroutines: Iterable[Coroutine[Any, Any, Item]]) -> list[Item]:

@@ -2,21 +2,21 @@
 
 import asyncio
 import contextlib
-import json
-import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from conch.client import tensors
-from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
+from conch.client.endpoint import Endpoint
+from conch.client.http_session import connector_to, session_to
 from conch.client.timeouts import timeout
+from conch.session.answers import joined_answers
 from conch.wire.api_errors import from_answer, from_error
 from conch.wire.errors import ConchError, ServerLostError, SessionError
-from conch.wire.result import Stage, Transcript
+from conch.wire.result import Transcript
 from conch.wire.stream_place import StreamPlace
 
 LISTEN = "/v1/listen"
@@ -30,13 +30,15 @@ BROKEN_OFF = 1006
 """Code in place of that of a close frame, if none came (RFC 6455, section 7.4.1)."""
 
 
-def connector_to(endpoint: Endpoint, limit: int) -> Any:
-    """Return what opens connections to a gateway; `limit` is the most at once, 0 for no limit."""
-    import aiohttp
+class Message(msgspec.Struct):
+    """A message of a gateway about a stream."""
 
-    # aiohttp's own context has the certificates of when it was imported.
-    trust = ssl.create_default_context() if endpoint.address.is_secure else True
-    return aiohttp.TCPConnector(limit=limit, ssl=trust)
+    type: str
+    transcript: msgspec.Raw = msgspec.Raw(b"{}")
+    error: Mapping[str, Any] = {}
+
+
+_MESSAGES = msgspec.json.Decoder(Message)
 
 
 class GatewayStreams:
@@ -49,8 +51,8 @@ class GatewayStreams:
         self._connector = connector_to(endpoint, limit=0)
         self._open: dict[str, _Stream] = {}
 
-    async def answer(self, request: tensors.Request, place: StreamPlace) -> str:
-        """Send a chunk and return its transcript as JSON.
+    async def answer(self, request: tensors.Request, place: StreamPlace) -> Transcript:
+        """Send a chunk and return its transcript.
 
         Raises:
             ConchError: the stream is not open, or the gateway answers with an error.
@@ -64,7 +66,7 @@ class GatewayStreams:
             async with stream.turn:
                 if place.starts and not stream.has_started:
                     await stream.start(request)
-                return (await stream.answer(_samples_of(request), ends=place.ends)).to_json()
+                return await stream.answer(_samples_of(request), ends=place.ends)
         finally:
             if place.ends or stream.is_over:
                 self._open.pop(place.stream_id, None)
@@ -90,16 +92,16 @@ class _Stream:
         self._session: Any = None
         self._socket: Any = None
         self._reading: asyncio.Task[None] | None = None
-        self._messages: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue()
-        """What the gateway has told; None is the end."""
+        self._messages: asyncio.Queue[Message | None] = asyncio.Queue()
+        """Messages of the gateway; None is the end."""
         self._refusal = b""
         """Body of the answer that refuses the WebSocket."""
-        self._has_told_last = False
-        """Whether a gateway that stops has told its last text before the stream was ended."""
+        self._has_last = False
+        """Whether a gateway that stops has sent its last text before the stream was ended."""
 
     @property
     def has_ended(self) -> bool:
-        """Whether no more audio can be sent; messages may be left that tell why."""
+        """Whether no more audio can be sent; messages that say why may be left."""
         return self.is_over or (self._reading is not None and self._reading.done())
 
     async def start(self, request: tensors.Request) -> None:
@@ -113,13 +115,8 @@ class _Stream:
         trace = aiohttp.TraceConfig()
         trace.on_request_end.append(self._keep_refusal)
         trace.on_request_redirect.append(self._refuse_redirect)
-        self._session = aiohttp.ClientSession(
-            connector=self._connector,
-            connector_owner=False,
-            headers=self._endpoint.headers,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trace_configs=[trace],
+        self._session = session_to(
+            self._endpoint, self._connector, connector_owner=False, trace_configs=[trace]
         )
         rate = int(request.inputs["SAMPLE_RATE"][0, 0])
         options = {name: value for name, value in request.parameters.items() if name != "session"}
@@ -153,7 +150,7 @@ class _Stream:
     async def answer(self, samples: NDArray[np.float32], *, ends: bool) -> Transcript:
         """Send samples [N] and return the transcript so far, or the last one.
 
-        A gateway that stops tells its last one early; what comes after it is an error.
+        A gateway that stops sends its last one early; what comes after it is an error.
 
         Raises:
             ConchError: the gateway answers with an error.
@@ -162,20 +159,20 @@ class _Stream:
             raise SessionError("this stream has ended; open another")
         try:
             found: list[Transcript] = []
-            if self.has_ended and not self._has_told_last and (len(samples) or not ends):
+            if self.has_ended and not self._has_last and (len(samples) or not ends):
                 found = [answer async for answer in self._last_answers()]
-                self._has_told_last = True
+                self._has_last = True
             else:
                 for frame in _frames(samples, ends=ends):
-                    if not self._has_told_last:
+                    if not self._has_last:
                         found += [answer async for answer in self._answers_to(frame)]
-            # It does not tell how much of these samples it has heard: only `send` may return it.
-            if self._has_told_last and (ends or not found):
+            # It does not say how much of these samples it has heard: only `send` may return it.
+            if self._has_last and (ends or not found):
                 self.is_over = True
                 raise self._stopped()
             if ends:
                 self.is_over = True
-                # A gateway that stops has told the last text already, and closed the connection.
+                # A gateway that stops has sent the last text already, and closed the connection.
                 with contextlib.suppress(ConnectionError):
                     await self._socket.send_json({"type": "close"})
                 found += [answer async for answer in self._last_answers()]
@@ -193,29 +190,29 @@ class _Stream:
 
     async def _answers_to(self, frame: NDArray[np.float32]) -> AsyncIterator[Transcript]:
         """Yield the answer to a frame, after the last one of a Triton stream that it replaces."""
-        # What the gateway told before it closed the connection is to be read all the same.
+        # What the gateway sent before it closed the connection is read all the same.
         with contextlib.suppress(ConnectionError):
             await self._socket.send_bytes(frame.tobytes())
         while True:
             message = await self._message()
-            if message["type"] == "transcript":
-                answer = _transcript_in(message)
+            if message.type == "transcript":
+                answer = Transcript.from_json(bytes(message.transcript))
                 yield answer
                 if not answer.is_final:
                     return
-            elif message["type"] == "end":
-                self._has_told_last = True
+            elif message.type == "end":
+                self._has_last = True
                 return
 
     def _stopped(self) -> ConchError:
         return ServerLostError(f"{self._endpoint} has ended the stream: it is about to stop")
 
     async def _last_answers(self) -> AsyncIterator[Transcript]:
-        while (message := await self._message())["type"] != "end":
-            if message["type"] == "transcript":
-                yield _transcript_in(message)
+        while (message := await self._message()).type != "end":
+            if message.type == "transcript":
+                yield Transcript.from_json(bytes(message.transcript))
 
-    async def _message(self) -> Mapping[str, Any]:
+    async def _message(self) -> Message:
         """Return the next message.
 
         Raises:
@@ -225,13 +222,13 @@ class _Stream:
         if message is None:
             self.is_over = True
             raise self._end_error()
-        if message["type"] == "error":
-            raise from_error(message["error"], str(self._endpoint))
+        if message.type == "error":
+            raise from_error(message.error, str(self._endpoint))
         return message
 
     def _end_error(self) -> ConchError:
         if self._socket.close_code in (None, BROKEN_OFF):
-            # A gateway tells of a server that is lost: it is the network, or itself.
+            # A gateway reports a server that is lost: this is the network, or the gateway itself.
             return ServerLostError(
                 f"lost the connection to {self._endpoint}: it has broken off", had_request=False
             )
@@ -244,7 +241,7 @@ class _Stream:
         try:
             async for message in self._socket:
                 if message.type == aiohttp.WSMsgType.TEXT:
-                    self._messages.put_nowait(json.loads(message.data))
+                    self._messages.put_nowait(_MESSAGES.decode(message.data))
         finally:
             self._messages.put_nowait(None)
 
@@ -275,25 +272,6 @@ async def _closed(connection: Any) -> None:
                 await asyncio.sleep(CLOSE_S / 400)
 
 
-def joined_answers(answers: Sequence[Transcript]) -> Transcript:
-    """Return one answer of the answers to the frames of one chunk, at least one."""
-    last = answers[-1]
-    if len(answers) == 1:
-        return last
-    segments = {segment.index: segment for answer in answers for segment in answer.segments}
-    stages: dict[str, Stage] = {}
-    for answer in answers:
-        for name, stage in answer.stages.items():
-            before = stages.get(name, Stage(0, 0.0))
-            stages[name] = Stage(before.calls + stage.calls, before.ms + stage.ms)
-    return replace(
-        last,
-        segments=tuple(segments[index] for index in sorted(segments)),
-        path=tuple(dict.fromkeys(name for answer in answers for name in answer.path)),
-        stages=stages,
-    )
-
-
 def _frames(samples: NDArray[np.float32], *, ends: bool) -> Sequence[NDArray[np.float32]]:
     """Return the frames of a chunk; one without samples is a frame too, except at the end."""
     starts = range(0, len(samples), FRAME_SAMPLES) if ends or len(samples) else [0]
@@ -306,7 +284,3 @@ def _samples_of(request: tensors.Request) -> NDArray[np.float32]:
     if (integers := request.inputs.get("PCM16")) is not None:
         return integers[0, :length].astype("<f4") / np.float32(32_768)
     return request.inputs["WAV"][0, :length].astype("<f4", copy=False)
-
-
-def _transcript_in(message: Mapping[str, Any]) -> Transcript:
-    return Transcript.from_json(json.dumps(message["transcript"]))

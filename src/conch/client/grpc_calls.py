@@ -1,4 +1,4 @@
-"""The gRPC calls of Triton's protocol (KServe v2) that Conch makes, blocking and asyncio.
+"""The gRPC calls of Triton's protocol (KServe v2) that Conch makes.
 
 Requests are bytes already: see `grpc_bytes`. tritonclient has the messages; its own clients would
 copy them.
@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 from conch.client import tensors
 from conch.client.endpoint import Endpoint
@@ -50,48 +50,35 @@ def channel(module: Any, endpoint: Endpoint) -> Any:
     return module.insecure_channel(target, options)
 
 
-def infer_call(channel: Any) -> Any:
-    """Return the call of one request with one answer."""
+class Calls(NamedTuple):
+    """The calls on a connection."""
+
+    infer: Any
+    """One request with one answer."""
+    upload: Any
+    """The same for a large request. gRPC keeps the request of a plain call until the answer comes;
+    that of a call whose requests come from an iterator is freed once it is sent."""
+    stream: Any
+    """One request whose answer comes in parts."""
+    ready: Any
+    """The question whether a model is ready."""
+
+
+def calls_on(channel: Any) -> Calls:
+    """Return the calls on a connection."""
     from tritonclient.grpc import service_pb2
 
-    return channel.unary_unary(
-        f"{_SERVICE}/ModelInfer",
-        response_deserializer=service_pb2.ModelInferResponse.FromString,
-    )
-
-
-def upload_call(channel: Any) -> Any:
-    """Return the call of one large request with one answer, on asyncio.
-
-    gRPC keeps the request of a plain call until the answer comes. That of a call whose requests
-    come from an iterator is freed once it is sent. To the server both are the same.
-    """
-    from tritonclient.grpc import service_pb2
-
-    return channel.stream_unary(
-        f"{_SERVICE}/ModelInfer",
-        response_deserializer=service_pb2.ModelInferResponse.FromString,
-    )
-
-
-def stream_call(channel: Any) -> Any:
-    """Return the call whose answer comes in parts."""
-    from tritonclient.grpc import service_pb2
-
-    return channel.stream_stream(
-        f"{_SERVICE}/ModelStreamInfer",
-        response_deserializer=service_pb2.ModelStreamInferResponse.FromString,
-    )
-
-
-def ready_call(channel: Any) -> Any:
-    """Return the call that asks whether a model is ready."""
-    from tritonclient.grpc import service_pb2
-
-    return channel.unary_unary(
-        f"{_SERVICE}/ModelReady",
-        request_serializer=service_pb2.ModelReadyRequest.SerializeToString,
-        response_deserializer=service_pb2.ModelReadyResponse.FromString,
+    answer = service_pb2.ModelInferResponse.FromString
+    part = service_pb2.ModelStreamInferResponse.FromString
+    return Calls(
+        channel.unary_unary(f"{_SERVICE}/ModelInfer", response_deserializer=answer),
+        channel.stream_unary(f"{_SERVICE}/ModelInfer", response_deserializer=answer),
+        channel.stream_stream(f"{_SERVICE}/ModelStreamInfer", response_deserializer=part),
+        channel.unary_unary(
+            f"{_SERVICE}/ModelReady",
+            request_serializer=service_pb2.ModelReadyRequest.SerializeToString,
+            response_deserializer=service_pb2.ModelReadyResponse.FromString,
+        ),
     )
 
 

@@ -1,19 +1,364 @@
-"""Live streams: send audio in chunks while it is spoken, and get the text so far."""
+"""Live streams: send audio in chunks while it is spoken, and get the text so far.
+
+A stream whose server is lost goes on in another one. Which audio is sent again, and how the texts
+are joined, is in `conch.session`.
+"""
 
 import asyncio
 import contextlib
-from asyncio import sleep as async_sleep
-from collections.abc import Awaitable, Callable
-from time import sleep
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from conch.client import tensors
-from conch.client.live_chunks import NOTHING, LiveChunks, Pause, Resumption, Steps, Turn
-from conch.client.triton_messages import Result
-from conch.wire.errors import ConchError
-from conch.wire.result import Transcript
+from conch.client.poison import MAX_LOSSES, blames, refusal
+from conch.client.portal import Portal
+from conch.client.server_stream import NOTHING, Infer, ServerStream
+from conch.session.joined_streams import JoinedStreams
+from conch.session.kept_audio import KeptAudio
+from conch.session.resume_state import LOST
+from conch.wire.errors import (
+    ConchError,
+    DeadlineError,
+    InvalidRequestError,
+    OptionError,
+    OverloadedError,
+    ServerLostError,
+    SessionError,
+)
+from conch.wire.nbest import joined
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Segment, Transcript
+
+RESUME_S = 60.0
+"""Seconds to look for a server after one was lost: `conch serve` needs about 10 to replace it."""
+START_SAMPLES = 1600
+"""Most samples of the chunk that opens another stream. A proxy without a server answers so little,
+and breaks off a connection that is still sending."""
+BACKOFF_S, MAX_BACKOFF_S = 0.1, 2.0
+"""First and longest pause between two attempts, in seconds; each is twice the one before."""
+PIECE_S = 1.0
+"""Longest chunk of audio that is sent again, in seconds: each has to meet `deadline_ms`."""
+ABANDON_S = 5.0
+"""Seconds to end a stream on a server after it has gone on elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """A server was lost, and the stream went on in another one."""
+
+    error: ConchError
+    """What the loss was noticed by."""
+    audio_s: float
+    """Where the new stream begins: seconds from the start of the first one."""
+    sent_again_s: float
+    """Seconds of audio that were sent again."""
+    waited_s: float
+    """Seconds until a server answered."""
+
+
+class AsyncLiveStream:
+    """Send live audio chunk by chunk and await the answers; `AsyncClient.live` returns one."""
+
+    def __init__(
+        self,
+        infer: Infer,
+        *,
+        sample_rate: int,
+        timeout_s: float,
+        model: str,
+        options: Mapping[str, tensors.OptionValue],
+        request_id: str = "",
+        keep_segments: bool = True,
+        resume_s: float = 0.0,
+        on_loss: Callable[[ConchError], None] = lambda error: None,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Begin before the first chunk; see `Client.live`.
+
+        Args:
+            infer: Sends a request and returns the answer.
+            sample_rate: Hz of the chunks.
+            timeout_s: Seconds of each request.
+            model: Name of the entry point.
+            options: Options by name.
+            request_id: Id of every chunk.
+            keep_segments: Whether the last answer holds all utterances.
+            resume_s: Seconds to look for a server after one was lost; 0 for none.
+            on_loss: Is called with the error by which a server was lost, before another one is
+                looked for.
+            now: Clock of the attempts, in seconds.
+            sleep: Waits between them.
+
+        Raises:
+            OptionError: an option is unknown, mistyped or out of range.
+        """
+        parsed = RecognitionOptions.parse(options, live=True)
+        if not resume_s >= 0:
+            raise OptionError(f"resume_s is a number of seconds from 0 up; sent: {resume_s!r}")
+        self._nbest = parsed.nbest
+        self._segments: dict[int, Segment] | None = {} if keep_segments else None
+        """Utterances of the answers so far, by index."""
+        self._sample_rate, self._timeout_s = sample_rate, timeout_s
+        self._resume_s, self._on_loss, self._now, self._sleep = resume_s, on_loss, now, sleep
+        self._options = {name: getattr(parsed, name) for name in options}
+        self._opened = partial(
+            ServerStream,
+            infer,
+            sample_rate=sample_rate,
+            timeout_s=timeout_s,
+            model=model,
+            request_id=request_id,
+            is_kept=resume_s > 0,
+        )
+        self._stream = self._opened(self._options)
+        """The server's present stream."""
+        self._kept = KeptAudio(sample_rate)
+        self._joined = JoinedStreams(parsed, sample_rate)
+        self._has_answer = False
+        self._is_lost = False
+        """Whether the server's stream is gone."""
+        self._loss: tuple[ConchError, float] | None = None
+        """By what and when that was noticed, until another stream has answered."""
+        self._losses: list[ServerStream] = []
+        """Streams whose server was lost with the same audio."""
+        self._suspect_until = 0
+        """Sample behind the audio that the first of them had."""
+        self._sent_again_s = 0.0
+        """Seconds of audio that the present stream has heard again."""
+        self._abandoned: deque[ServerStream] = deque()
+        """Streams before, which their server may still have."""
+        self._num_chunks = 0
+        self._waiting: dict[int, ServerStream] = {}
+        """Chunks without an answer by their number, and the stream that each was sent in."""
+        self._turns: set[asyncio.Future[None]] = set()
+        """Chunks that wait for those before them."""
+        self.resumptions: tuple[Resumption, ...] = ()
+        """The losses of a server after which the stream went on, in order."""
+
+    async def __aenter__(self) -> "AsyncLiveStream":
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        """End the stream on the server, if `finish` was not called."""
+        if self._stream.has_started and not self._stream.has_ended and not self._is_lost:
+            self._stream.has_ended = True
+            with contextlib.suppress(ConchError):
+                await self._stream.abandon()
+
+    async def send(self, chunk: NDArray[Any]) -> Transcript:
+        """Send the next samples; see `LiveStream.send`. Chunks sent at once keep their order."""
+        return await self._answer(chunk, ends=False)
+
+    async def finish(self, chunk: NDArray[Any] | None = None) -> Transcript:
+        """Send the last samples and return the final transcript; see `LiveStream.finish`."""
+        return await self._answer(NOTHING if chunk is None else chunk, ends=True)
+
+    async def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
+        if self._stream.has_ended:
+            raise RuntimeError("the stream has ended; open another")
+        samples = tensors.live_samples(chunk)
+        if not self._resume_s:
+            return self._with_all_segments(await self._stream.send(samples, ends=ends))
+        number, self._num_chunks = self._num_chunks, self._num_chunks + 1
+        is_direct = not self._is_lost and all(
+            stream is self._stream for stream in self._waiting.values()
+        )
+        self._kept.add(number, samples)
+        self._waiting[number] = self._stream
+        try:
+            answer = await self._answered(number, samples, ends=ends, is_direct=is_direct)
+        finally:
+            del self._waiting[number]
+            needed = min(self._waiting, default=self._num_chunks)
+            self._kept.drop_before(self._joined.kept_from, needed)
+            for turn in self._turns:
+                if not turn.done():
+                    turn.set_result(None)
+        return self._with_all_segments(answer)
+
+    def _with_all_segments(self, answer: Transcript) -> Transcript:
+        """Return the next answer; the last one with all utterances, if they are kept.
+
+        A server repeats what it keeps of a stream, and each utterance when it ends.
+        """
+        if self._segments is None:
+            return answer
+        self._segments |= {segment.index: segment for segment in answer.segments}
+        if not answer.is_final or len(self._segments) == len(answer.segments):
+            return answer
+        kept = [self._segments[index] for index in sorted(self._segments)]
+        # Of some that a lost server had nothing was firm: the next stream has heard them again.
+        segments = tuple(item for item in kept if item.text or item.endpoint != LOST)
+        nbest = joined([segment.nbest for segment in segments], self._nbest)
+        return replace(answer, segments=segments, nbest=nbest, stable=nbest[0].text)
+
+    async def _answered(
+        self, number: int, samples: NDArray[Any], *, ends: bool, is_direct: bool
+    ) -> Transcript:
+        """Send a chunk in the present stream, or in another one if it is lost.
+
+        Args:
+            number: Number of the chunk.
+            samples: Its samples [N].
+            ends: Whether it is the last.
+            is_direct: Whether all chunks before it were sent in the present stream.
+        """
+        try:
+            if is_direct:
+                stream = self._stream
+                try:
+                    return await self._sent(number, samples, ends=ends)
+                except ConchError as error:
+                    if not self._is_loss(error):
+                        # What a server refuses, or never got, is not part of the stream.
+                        if not self._has_answer or _is_refusal(error):
+                            self._kept.remove(number)
+                        raise
+                    if stream is self._stream:
+                        self._lose(error)
+            await self._turn_of(number)
+            return await self._go_on(number, samples, ends=ends)
+        except ConchError:
+            raise
+        except BaseException:
+            # A chunk that is cancelled, and was not sent in the present stream, is taken back.
+            if self._is_lost or self._waiting[number] is not self._stream:
+                self._kept.remove(number)
+            raise
+
+    async def _turn_of(self, number: int) -> None:
+        """Wait until the chunks before one of this number are answered."""
+        while min(self._waiting) != number:
+            waiting = asyncio.get_running_loop().create_future()
+            self._turns.add(waiting)
+            try:
+                await waiting
+            finally:
+                self._turns.discard(waiting)
+
+    async def _sent(self, number: int, samples: NDArray[Any], *, ends: bool) -> Transcript:
+        """Send a chunk of this number in the present stream and return the answer.
+
+        Raises:
+            ServerLostError: see `_hear`.
+            ConchError: the answer is an error.
+        """
+        await self._hear(number, samples, ends=ends)
+        self._note()
+        return self._joined.answer()
+
+    async def _hear(self, number: int, samples: NDArray[Any], *, ends: bool) -> None:
+        """Send samples for a chunk of this number, and keep the answer.
+
+        Raises:
+            ServerLostError: the server has ended the stream, as it stops, or it was lost with a
+                chunk before this one.
+            ConchError: the answer is an error.
+        """
+        before = self._stream, self._is_lost
+        answer = await self._stream.send(samples, ends=ends)
+        await self._turn_of(number)
+        if before != (self._stream, self._is_lost):
+            raise ServerLostError(
+                "the stream was lost with a chunk before this one", had_request=False
+            )
+        self._has_answer = True
+        self._joined.take(answer, ends=ends)
+        if answer.is_final and not ends:
+            raise ServerLostError(
+                "the server has ended the stream: it is about to stop", had_request=False
+            )
+
+    def _is_loss(self, error: ConchError) -> bool:
+        """Return whether an error means that the stream is gone, and another one may go on."""
+        if not self._has_answer:  # without a server before, none is lost
+            return type(error) is ServerLostError
+        return isinstance(error, ServerLostError | tensors.UnavailableError | SessionError)
+
+    def _lose(self, error: ConchError) -> None:
+        """Take note of a lost stream.
+
+        Raises:
+            PoisonError: MAX_LOSSES servers were lost, and the text did not get beyond the audio
+                that the first of them had. Over a day a stream may lose more.
+        """
+        self._is_lost = True
+        if self._has_answer and blames(error) and self._stream not in self._losses:
+            if self._joined.kept_from >= self._suspect_until:
+                self._losses, self._suspect_until = [], self._kept.end
+            self._losses.append(self._stream)
+        if len(self._losses) >= MAX_LOSSES:
+            raise refusal(error)
+        if self._loss is None:
+            self._loss = error, self._now()
+            self._on_loss(error)
+
+    async def _go_on(self, number: int, samples: NDArray[Any], *, ends: bool) -> Transcript:
+        """Send a chunk in another stream, after the audio before it that has to be heard again."""
+        give_up_at = self._now() + min(self._resume_s, self._timeout_s)
+        pause_s = BACKOFF_S
+        while True:
+            try:
+                if len(self._losses) >= MAX_LOSSES:
+                    raise refusal()
+                if self._is_lost:
+                    await self._begin_again(number)
+                self._waiting[number] = self._stream
+                return await self._sent(number, samples, ends=ends)
+            except ConchError as error:
+                if not isinstance(error, _AGAIN):
+                    if not self._is_lost and _is_refusal(error):
+                        self._kept.remove(number)
+                    raise
+                self._lose(error)
+                retry_s = error.retry_after_s if isinstance(error, OverloadedError) else None
+                wait_s = max(pause_s, float(retry_s or 0))
+                if self._now() + wait_s >= give_up_at:
+                    raise
+            await self._sleep(wait_s)
+            pause_s = min(MAX_BACKOFF_S, 2 * pause_s)
+
+    async def _begin_again(self, number: int) -> None:
+        """Open another stream and send what has to be heard again before a chunk."""
+        before = self._stream
+        is_gone = self._loss is None or isinstance(self._loss[0], SessionError)
+        if before.has_started and not before.has_ended and not is_gone:
+            self._abandoned.append(before)
+        before.has_started = False
+        # Only the connection may be lost: a stream would keep its place on the server.
+        while self._abandoned:
+            try:
+                await self._abandoned[0].abandon(ABANDON_S)
+            except (ServerLostError, OverloadedError, DeadlineError):
+                break
+            except ConchError:
+                pass
+            self._abandoned.popleft()
+        # The times of its words show which ones are heard again; a server has them in any case.
+        self._stream = self._opened({**self._options, "word_timestamps": True})
+        self._joined.resume(self._kept.start)
+        missed = self._kept.before(number, self._joined.start)
+        self._sent_again_s = sum(map(len, missed)) / self._sample_rate
+        for piece in _pieces(missed, round(PIECE_S * self._sample_rate)):
+            await self._hear(number, piece, ends=False)
+        self._is_lost = False
+
+    def _note(self) -> None:
+        """Remember that another stream has answered."""
+        if self._loss is None:
+            return
+        (error, lost_at), self._loss = self._loss, None
+        audio_s = self._joined.start / self._sample_rate
+        resumption = Resumption(error, audio_s, self._sent_again_s, self._now() - lost_at)
+        self.resumptions = (*self.resumptions, resumption)
 
 
 class LiveStream:
@@ -22,21 +367,19 @@ class LiveStream:
     Leaving its `with` block before `finish` ends the stream on the server, without a last text.
     """
 
-    def __init__(self, infer: Callable[[tensors.Request], Result], **settings: Any) -> None:
-        self._infer, self._chunks = infer, LiveChunks(**settings)
+    def __init__(self, portal: Portal, stream: AsyncLiveStream) -> None:
+        self._portal, self._stream = portal, stream
 
     def __enter__(self) -> "LiveStream":
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        if self._chunks.is_open:
-            with contextlib.suppress(ConchError):
-                self._infer(self._chunks.request(NOTHING, ends=True, abandons=True))
+        self._portal.run(self._stream.__aexit__(*exc_info))
 
     @property
     def resumptions(self) -> tuple[Resumption, ...]:
         """The losses of a server after which the stream went on, in order."""
-        return self._chunks.resumptions
+        return self._stream.resumptions
 
     def send(self, chunk: NDArray[Any]) -> Transcript:
         """Send the next samples and return what is new.
@@ -60,7 +403,7 @@ class LiveStream:
             ConchError: the errors of `Client.transcribe`. After one that ended the stream, the next
                 chunk goes on in another.
         """
-        return self._answer(chunk, ends=False)
+        return self._portal.run(self._stream.send(chunk))
 
     def finish(self, chunk: NDArray[Any] | None = None) -> Transcript:
         """Send the last samples, if there are any, and return the final transcript.
@@ -75,93 +418,36 @@ class LiveStream:
             ConchError: the errors of `send`.
             RuntimeError: `finish` was called before.
         """
-        return self._answer(NOTHING if chunk is None else chunk, ends=True)
-
-    def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
-        steps: Steps = self._chunks.steps(chunk, ends=ends)
-        result: Result = None
-        error: ConchError | None = None
-        with contextlib.closing(steps):
-            while True:
-                try:
-                    step = steps.send(result) if error is None else steps.throw(error)
-                except StopIteration as end:
-                    answer: Transcript = end.value
-                    return answer
-                result = error = None
-                if isinstance(step, tensors.Request):
-                    try:
-                        result = self._infer(step)
-                    except ConchError as failure:
-                        error = failure
-                elif isinstance(step, Pause):
-                    sleep(step.seconds)
+        return self._portal.run(self._stream.finish(chunk))
 
 
-class AsyncLiveStream:
-    """Send live audio chunk by chunk and await the answers; `AsyncClient.live` returns one."""
+_AGAIN = (ServerLostError, OverloadedError, SessionError)
+"""Errors of an attempt to go on after which another one may succeed."""
 
-    def __init__(
-        self, infer: Callable[[tensors.Request], Awaitable[Result]], **settings: Any
-    ) -> None:
-        self._infer, self._chunks = infer, LiveChunks(**settings)
-        self._turns: set[asyncio.Future[None]] = set()
-        """Chunks that wait for those before them."""
 
-    async def __aenter__(self) -> "AsyncLiveStream":
-        return self
+def _is_refusal(error: ConchError) -> bool:
+    """Return whether the server has not taken a chunk, and its stream goes on."""
+    if isinstance(error, SessionError | tensors.UnavailableError):
+        return False
+    return isinstance(error, InvalidRequestError | OverloadedError)
 
-    async def __aexit__(self, *exc_info: object) -> None:
-        if self._chunks.is_open:
-            with contextlib.suppress(ConchError):
-                await self._infer(self._chunks.request(NOTHING, ends=True, abandons=True))
 
-    @property
-    def resumptions(self) -> tuple[Resumption, ...]:
-        """The losses of a server after which the stream went on; see `LiveStream.resumptions`."""
-        return self._chunks.resumptions
+def _pieces(chunks: Sequence[NDArray[Any]], most: int) -> Iterator[NDArray[Any]]:
+    """Yield chunks of samples joined to pieces of one type, each of at most this many samples.
 
-    async def send(self, chunk: NDArray[Any]) -> Transcript:
-        """Send the next samples; see `LiveStream.send`. Chunks sent at once keep their order."""
-        return await self._answer(chunk, ends=False)
-
-    async def finish(self, chunk: NDArray[Any] | None = None) -> Transcript:
-        """Send the last samples and return the final transcript; see `LiveStream.finish`."""
-        return await self._answer(NOTHING if chunk is None else chunk, ends=True)
-
-    async def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
-        steps: Steps = self._chunks.steps(chunk, ends=ends)
-        result: Result = None
-        error: ConchError | None = None
-        try:
-            while True:
-                try:
-                    step = steps.send(result) if error is None else steps.throw(error)
-                except StopIteration as end:
-                    answer: Transcript = end.value
-                    return answer
-                result = error = None
-                if isinstance(step, tensors.Request):
-                    try:
-                        result = await self._infer(step)
-                    except ConchError as failure:
-                        error = failure
-                elif isinstance(step, Pause):
-                    await async_sleep(step.seconds)
-                else:
-                    await self._turn_of(step)
-        finally:
-            steps.close()
-            for turn in self._turns:
-                if not turn.done():
-                    turn.set_result(None)
-
-    async def _turn_of(self, turn: Turn) -> None:
-        """Wait until the chunks before this one are answered."""
-        while min(self._chunks.waiting) != turn.number:
-            waiting = asyncio.get_running_loop().create_future()
-            self._turns.add(waiting)
-            try:
-                await waiting
-            finally:
-                self._turns.discard(waiting)
+    The first piece opens a stream and is short.
+    """
+    held: list[NDArray[Any]] = []
+    if chunks:
+        yield chunks[0][:START_SAMPLES]
+        chunks = [chunks[0][START_SAMPLES:], *chunks[1:]]
+    for chunk in chunks:
+        for start in range(0, len(chunk), most):
+            part = chunk[start : start + most]
+            is_full = held and sum(map(len, held)) + len(part) > most
+            if is_full or (held and held[0].dtype != part.dtype):
+                yield np.concatenate(held)
+                held = []
+            held.append(part)
+    if held:
+        yield np.concatenate(held)

@@ -1,4 +1,4 @@
-"""Requests whose answer comes in parts, over gRPC: blocking and asyncio.
+"""Requests whose answer comes in parts, over gRPC.
 
 Each such request has a connection of its own. Leaving the iterator early cancels the request. An
 answer that has ended, or is about to end, is not cancelled: see DEADLINE_MARGIN_S.
@@ -6,80 +6,29 @@ answer that has ended, or is about to end, is not cancelled: see DEADLINE_MARGIN
 
 import asyncio
 import contextlib
-import threading
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Any
 
 from conch.client import grpc_calls, tensors
 from conch.client.endpoint import Endpoint
 from conch.client.timeouts import timeout
-from conch.client.triton_messages import (
-    DEADLINE_MARGIN_S,
-    Result,
-    grpc_bytes,
-    grpc_failure,
-    result_of,
-)
+from conch.client.triton_messages import DEADLINE_MARGIN_S, grpc_failure, grpc_result
 from conch.wire.errors import ConchError
+from conch.wire.result import Transcript
 
 GRACE_S = 0.1
 """Seconds that an answer may take to end by itself before it is cancelled. Leaving the iterator
 gives them. Whoever cancels a task that waits for the next part has to wait for it first."""
 
 
-def stream(endpoint: Endpoint, request: tensors.Request) -> Generator[Result, None, None]:
-    """Send a request; yield RESULT of every part of the answer as it arrives.
-
-    Raises:
-        ServerError: the server cannot be reached.
-        ConchError: the server answered with an error.
-    """
-    import grpc  # type: ignore[import-untyped]
-    import tritonclient.grpc as tritongrpc
-
-    # tritonclient's own `start_stream` has no public way to say that no further request follows.
-    # Without that, a gRPC thread waits for one for ever.
-    message = grpc_bytes(request)
-    timeout_s = request.timeout_s + DEADLINE_MARGIN_S
-    with grpc_calls.channel(grpc, endpoint) as channel:
-        give_up_at = time.monotonic() + timeout_s
-        answers = grpc_calls.stream_call(channel)(
-            iter([message]), timeout=timeout_s, metadata=grpc_calls.metadata(endpoint, request)
-        )
-        error: ConchError | None = None
-        try:
-            for answer in answers:
-                if answer.error_message:
-                    # Raise it after the end of the answer, so that nothing is cancelled.
-                    error = tensors.error(None, answer.error_message, str(endpoint))
-                else:
-                    yield result_of(tritongrpc.InferResult(answer.infer_response))
-        except grpc.RpcError as failure:
-            raise _failure(failure, give_up_at, request, endpoint) from None
-        except GeneratorExit:
-            # After the last segment the answer is about to end: wait before cancelling.
-            cancelling = threading.Timer(GRACE_S, answers.cancel)
-            cancelling.start()
-            with contextlib.suppress(grpc.RpcError):
-                for _ in answers:
-                    pass
-            cancelling.cancel()
-            raise
-        finally:
-            # This does nothing if the answer has ended.
-            answers.cancel()
-        if error is not None:
-            raise error
-
-
-async def stream_async(
+async def stream(
     endpoint: Endpoint,
     request: tensors.Request,
     turns: contextlib.AbstractAsyncContextManager[Any],
-) -> AsyncGenerator[Result, None]:
-    """Send a request; yield RESULT of every part of the answer as it arrives.
+) -> AsyncGenerator[Transcript, None]:
+    """Send a request; yield every part of the answer as it arrives.
 
     Args:
         endpoint: Where to.
@@ -90,14 +39,15 @@ async def stream_async(
         ServerError: the server cannot be reached.
         ConchError: the server answered with an error.
     """
-    import grpc
-    import tritonclient.grpc as tritongrpc
+    import grpc  # type: ignore[import-untyped]
 
+    # tritonclient's own `start_stream` has no public way to say that no further request follows.
+    # Without that, a gRPC thread waits for one for ever.
     timeout_s = request.timeout_s + DEADLINE_MARGIN_S
     async with grpc_calls.channel(grpc.aio, endpoint) as channel:
         give_up_at = time.monotonic() + timeout_s
         start = partial(
-            grpc_calls.stream_call(channel),
+            grpc_calls.calls_on(channel).stream,
             timeout=timeout_s,
             metadata=grpc_calls.metadata(endpoint, request),
         )
@@ -109,7 +59,8 @@ async def stream_async(
                     # Raise it after the end of the answer, so that nothing is cancelled.
                     error = tensors.error(None, answer.error_message, str(endpoint))
                 else:
-                    yield result_of(tritongrpc.InferResult(answer.infer_response))
+                    result = grpc_result(answer.infer_response)
+                    yield (await tensors.transcripts(result, 1))[0]
         except grpc.RpcError as failure:
             raise _failure(failure, give_up_at, request, endpoint) from None
         except GeneratorExit:

@@ -1,17 +1,15 @@
 """The client for plain, blocking code."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing
 from typing import Any
 
 from numpy.typing import NDArray
 
 from conch.client import tensors
 from conch.client.address import DEFAULT_URL
-from conch.client.connections import connect
-from conch.client.endpoint import Endpoint
-from conch.client.live import LiveStream
-from conch.client.live_chunks import RESUME_S
+from conch.client.asynchronous import AsyncClient
+from conch.client.live import RESUME_S, LiveStream
+from conch.client.portal import Portal
 from conch.wire.errors import ConchError
 from conch.wire.result import Transcript
 
@@ -22,9 +20,8 @@ class Client:
     Nothing is sent before the first call, so the server may start later. Over HTTP the first call
     asks whether a Triton or a gateway answers. Both give the same transcripts and errors.
 
-    With a gateway or over gRPC, threads may share a client. Over HTTP to a Triton it belongs to the
-    thread of its first call, and another thread gets a RuntimeError. `AsyncClient` keeps many
-    requests in flight.
+    Threads may share a client. It runs an `AsyncClient` in a thread of its own, from the first call
+    to `close`.
 
     Args:
         url: `host:port`, or `http://`, `https://`, `grpc://` or `grpcs://` in front of it.
@@ -46,8 +43,8 @@ class Client:
         api_key: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        self._transport = connect(Endpoint.parse(url, api_key, headers))
-        self._timeout_s = timeout_s
+        self._client = AsyncClient(url, timeout_s=timeout_s, api_key=api_key, headers=headers)
+        self._portal = Portal(self._client.close)
 
     def __enter__(self) -> "Client":
         return self
@@ -56,8 +53,8 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connection."""
-        self._transport.close()
+        """Close the connections."""
+        self._portal.close()
 
     def transcribe(
         self,
@@ -90,7 +87,15 @@ class Client:
             RequestCancelledError: the request was cancelled.
             ServerError: there is no server, or it is not one of Conch.
         """
-        return self._infer([audio], sample_rate, timeout_s, model, request_id, options)[0]
+        transcribed = self._client.transcribe(
+            audio,
+            sample_rate=sample_rate,
+            timeout_s=timeout_s,
+            model=model,
+            request_id=request_id,
+            **options,
+        )
+        return self._portal.run(transcribed)
 
     def transcribe_batch(
         self,
@@ -108,11 +113,15 @@ class Client:
         `audios`. One bad audio fails the whole batch. Send audios that may be bad one by one. A
         gateway takes one audio in a request, and gets several at the same time.
         """
-        return (
-            self._infer(audios, sample_rate, timeout_s, model, request_id, options)
-            if audios
-            else []
+        transcribed = self._client.transcribe_batch(
+            audios,
+            sample_rate=sample_rate,
+            timeout_s=timeout_s,
+            model=model,
+            request_id=request_id,
+            **options,
         )
+        return self._portal.run(transcribed)
 
     def stream(
         self,
@@ -136,10 +145,15 @@ class Client:
         Raises:
             ServerError: a Triton over HTTP has no streams, or one of the reasons of `transcribe`.
         """
-        request = self._request([audio], sample_rate, timeout_s, model, request_id, options)
-        with closing(self._transport.stream(request)) as results:
-            for result in results:
-                yield tensors.transcripts(result, 1)[0]
+        parts = self._client.stream(
+            audio,
+            sample_rate=sample_rate,
+            timeout_s=timeout_s,
+            model=model,
+            request_id=request_id,
+            **options,
+        )
+        return self._portal.each(parts)
 
     def live(
         self,
@@ -169,65 +183,34 @@ class Client:
             resume_s: seconds that a chunk looks for a server after one was lost, at most
                 `timeout_s`; 0 raises the error instead.
             on_loss: is called with the error by which a server was lost, before another one is
-                looked for; `stream.resumptions` tells how it went on.
+                looked for; `stream.resumptions` shows how it went on.
             options: options of the whole stream, by name; `mode="streaming"` costs less and leaves
                 Whisper out.
 
         Raises:
             OptionError: an option is unknown, mistyped or out of range.
         """
-        return LiveStream(
-            self._transport.infer,
+        stream = self._client.live(
             sample_rate=sample_rate,
-            timeout_s=self._timeout_s if timeout_s is None else timeout_s,
+            timeout_s=timeout_s,
             model=model,
             request_id=request_id,
             keep_segments=keep_segments,
             resume_s=resume_s,
             on_loss=on_loss,
-            options=options,
+            **options,
         )
+        return LiveStream(self._portal, stream)
 
     def is_ready(self, model: str = "speech", *, timeout_s: float = 5.0) -> bool:
         """Return whether the server takes requests for a model.
 
         Args:
-            model: name of the model; each component is one too. A gateway tells only whether it
+            model: name of the model; each component is one too. A gateway says only whether it
                 takes requests.
             timeout_s: seconds to wait for the answer.
 
         Raises:
             ServerError: the server cannot be reached, or does not answer in time.
         """
-        return self._transport.is_ready(model, timeout_s)
-
-    def _infer(
-        self,
-        audios: Sequence[tensors.Audio],
-        sample_rate: int,
-        timeout_s: float | None,
-        model: str,
-        request_id: str,
-        options: dict[str, tensors.OptionValue],
-    ) -> list[Transcript]:
-        request = self._request(audios, sample_rate, timeout_s, model, request_id, options)
-        return tensors.transcripts(self._transport.infer(request), len(audios))
-
-    def _request(
-        self,
-        audios: Sequence[tensors.Audio],
-        sample_rate: int,
-        timeout_s: float | None,
-        model: str,
-        request_id: str,
-        options: dict[str, tensors.OptionValue],
-    ) -> tensors.Request:
-        return tensors.build(
-            audios,
-            sample_rate=sample_rate,
-            model=model,
-            timeout_s=timeout_s,
-            default_timeout_s=self._timeout_s,
-            request_id=request_id,
-            options=options,
-        )
+        return self._portal.run(self._client.is_ready(model, timeout_s=timeout_s))

@@ -3,6 +3,7 @@
 All transports use these functions. They know nothing of HTTP, gRPC or asyncio.
 """
 
+import asyncio
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -69,6 +70,9 @@ the id in the body; a router in front of several servers reads this."""
 DEFAULT_TIMEOUT_S = 3600.0
 """Seconds to wait for one request. Hours of audio take long, but a lost server must be noticed."""
 
+LARGE_RESULT_BYTES = 1 << 20
+"""Size of a transcript from which on reading it takes milliseconds."""
+
 
 class UnavailableError(OverloadedError):
     """Triton itself, or a proxy, takes no request now; Conch has said nothing.
@@ -92,6 +96,11 @@ class Request:
     """Id in the server's log and traces; empty for none."""
 
     @property
+    def num_rows(self) -> int:
+        """Number of audios."""
+        return len(next(iter(self.inputs.values())))
+
+    @property
     def headers(self) -> dict[str, str]:
         """The headers of this request alone."""
         return {} if self.place is None else {STREAM_HEADER: self.place.stream_id}
@@ -112,7 +121,7 @@ def away(result: NDArray[Any] | None) -> tuple[str, ...]:
     try:
         return health.from_json(bytes(result.item()) if result is not None else b"")
     except ValueError:
-        raise ServerError("the server does not tell which components are away") from None
+        raise ServerError("the server does not say which components are away") from None
 
 
 def build(
@@ -208,7 +217,7 @@ def live_samples(chunk: NDArray[Any]) -> NDArray[Any]:
     return found
 
 
-def transcripts(result: NDArray[Any] | None, rows: int) -> list[Transcript]:
+async def transcripts(result: NDArray[Any] | None, rows: int) -> list[Transcript]:
     """Return the transcripts of RESULT, BYTES [rows, 1]; of a live chunk also [1].
 
     Raises:
@@ -218,7 +227,14 @@ def transcripts(result: NDArray[Any] | None, rows: int) -> list[Transcript]:
     if result is None or result.shape not in shapes:
         found = "none" if result is None else f"shape {list(result.shape)}"
         raise ServerError(f"expected the output RESULT of shape [{rows}, 1], found {found}")
-    return [Transcript.from_json(text) for text in result.flat]
+    return [await read_transcript(text) for text in result.flat]
+
+
+async def read_transcript(text: bytes) -> Transcript:
+    """Return the transcript of a JSON text; a large one is read in a thread."""
+    if len(text) > LARGE_RESULT_BYTES:
+        return await asyncio.to_thread(Transcript.from_json, text)
+    return Transcript.from_json(text)
 
 
 def error(code: str | None, message: str, url: str) -> ConchError:
@@ -248,7 +264,7 @@ def error(code: str | None, message: str, url: str) -> ConchError:
     if any(words in message for words in foreign.STOPPING):
         return UnavailableError(f"{url} is about to stop, and takes no more audio")
     if name in {"503", "UNAVAILABLE"}:
-        kind = UnavailableError if foreign.OF_PROXY.search(message) else OverloadedError
+        kind = UnavailableError if foreign.GRPC_OF_PROXY in message else OverloadedError
         return kind(message)
     if name in {"499", "CANCELLED"}:
         return RequestCancelledError(message)

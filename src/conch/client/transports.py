@@ -1,48 +1,55 @@
-"""The four transports of a `Request` to a Triton: HTTP and gRPC, each blocking and asyncio.
+"""The transports of a `Request` to a Triton: HTTP and gRPC.
 
-A transport sends one request and returns the tensor RESULT. `conch.client.tensors` interprets it.
-The modules of tritonclient are slow to import, so they are imported with the first transport.
+A transport sends one request and returns its transcripts. All are for asyncio; the blocking client
+runs them in a thread. The modules of tritonclient are slow to import, so they are imported with the
+first request.
 """
 
 import asyncio
-import threading
-from collections.abc import AsyncGenerator, Generator
+import io
+import json
+from collections.abc import AsyncGenerator
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
+from urllib.parse import quote
 
 from conch.client import grpc_calls, streams, tensors
-from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
-from conch.client.timeouts import timeout
+from conch.client.endpoint import Endpoint
+from conch.client.http_session import connector_to, explained, session_to
 from conch.client.triton_messages import (
     DEADLINE_MARGIN_S,
     Result,
-    arguments_of,
     grpc_bytes,
     grpc_failure,
-    result_of,
+    grpc_result,
+    http_body,
+    http_result,
     size_of,
 )
-from conch.wire.errors import ServerError
+from conch.wire.errors import ConchError, DeadlineError, ServerError
+from conch.wire.result import Transcript
 
 UNCOMPRESSED = {"Accept-Encoding": "identity"}
 """Headers against compression: aiohttp asks for gzip, and Triton then compresses even short
-answers. Send a copy, because tritonclient adds to the mapping."""
+answers."""
+JSON_BYTES = "Inference-Header-Content-Length"
+"""Header with the length of the JSON in front of the tensors, in requests and answers."""
 
 
 class Transport(Protocol):
-    """Sends requests one after the other."""
+    """Sends any number of requests at the same time."""
 
-    def infer(self, request: tensors.Request) -> Result:
-        """Send a request and return the tensor RESULT.
+    async def infer(self, request: tensors.Request) -> list[Transcript]:
+        """Send a request and return a transcript of each audio.
 
         Raises:
             ConchError: the server cannot be reached, is late, or answered with an error.
         """
         ...
 
-    def stream(self, request: tensors.Request) -> Generator[Result, None, None]:
-        """Send a request; yield RESULT of every part of the answer as it arrives.
+    def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
+        """Send a request of one audio; yield every part of the answer as it arrives.
 
         Raises:
             ServerError: this protocol has no such answers, or the server cannot be reached.
@@ -50,7 +57,15 @@ class Transport(Protocol):
         """
         ...
 
-    def is_ready(self, model: str, timeout_s: float) -> bool:
+    async def components_away(self, model: str, timeout_s: float) -> tuple[str, ...]:
+        """Return the components of a model that have died, hang or are being replaced.
+
+        Raises:
+            ConchError: the server cannot be reached, is late, or has no such answer.
+        """
+        ...
+
+    async def is_ready(self, model: str, timeout_s: float) -> bool:
         """Return whether the server takes requests for a model.
 
         Raises:
@@ -58,235 +73,109 @@ class Transport(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """Close the connections."""
-        ...
-
-
-class AsyncTransport(Protocol):
-    """Sends any number of requests at the same time."""
-
-    async def infer(self, request: tensors.Request) -> Result:
-        """Send a request and return the tensor RESULT; see `Transport.infer`."""
-        ...
-
-    def stream(self, request: tensors.Request) -> AsyncGenerator[Result, None]:
-        """Send a request; yield RESULT of every part of the answer; see `Transport.stream`."""
-        ...
-
-    async def is_ready(self, model: str, timeout_s: float) -> bool:
-        """Return whether the server takes requests for a model; see `Transport.is_ready`."""
-        ...
-
     async def close(self) -> None:
         """Close the connections; requests in flight fail."""
         ...
 
 
-class HttpTransport:
-    """Blocking HTTP. tritonclient uses gevent here, whose sockets belong to one thread."""
+class _TritonTransport:
+    """What a Triton answers over any protocol: the tensor RESULT."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._client: Any = None
-        self._thread = 0
+    async def infer(self, request: tensors.Request) -> list[Transcript]:
+        return await tensors.transcripts(await self._result(request), request.num_rows)
 
-    def infer(self, request: tensors.Request) -> Result:
-        import gevent  # type: ignore[import-untyped]
-        import tritonclient.http as tritonhttp
-        from geventhttpclient.response import HTTPParseError
-        from tritonclient.utils import InferenceServerException
+    async def components_away(self, model: str, timeout_s: float) -> tuple[str, ...]:
+        return tensors.away(await self._result(tensors.health_request(model, timeout_s)))
 
-        client = self._connected(tritonhttp)
-        try:
-            with gevent.Timeout(request.timeout_s):
-                return result_of(
-                    client.infer(
-                        **arguments_of(tritonhttp, request),
-                        headers={**self._endpoint.headers, **request.headers},
-                    )
-                )
-        except InferenceServerException as failure:
-            raise tensors.error(failure.status(), failure.message(), str(self._endpoint)) from None
-        except BaseException as failure:
-            # The connection may be in the middle of an answer.
-            self.close()
-            if isinstance(failure, gevent.Timeout):
-                raise tensors.no_answer(request.timeout_s, str(self._endpoint)) from None
-            if isinstance(failure, OSError | HTTPParseError):
-                raise tensors.unreachable(str(self._endpoint), failure) from None
-            raise
-
-    def stream(self, request: tensors.Request) -> Generator[Result, None, None]:
-        raise _no_stream(self._endpoint)
-
-    def is_ready(self, model: str, timeout_s: float) -> bool:
-        import gevent
-        import tritonclient.http as tritonhttp
-
-        client = self._connected(tritonhttp)
-        try:
-            with gevent.Timeout(timeout_s):
-                return bool(client.is_model_ready(model, headers=dict(self._endpoint.headers)))
-        except (gevent.Timeout, OSError) as failure:
-            self.close()
-            raise tensors.unreachable(str(self._endpoint), failure) from None
-
-    def _connected(self, tritonhttp: Any) -> Any:
-        if self._client is None:
-            self._thread = threading.get_ident()
-            self._client = tritonhttp.InferenceServerClient(
-                self._endpoint.address.target,
-                ssl=self._endpoint.address.is_secure,
-                connection_timeout=CONNECT_TIMEOUT_S,
-                network_timeout=None,  # `infer` has a time-out for all of the request.
-            )
-        if self._thread != threading.get_ident():
-            raise RuntimeError("a Client over HTTP belongs to one thread; make one for each thread")
-        return self._client
-
-    def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
+    async def _result(self, request: tensors.Request) -> Result:
+        raise NotImplementedError
 
 
-class GrpcTransport:
-    """Blocking gRPC; safe to share between threads."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        import grpc  # type: ignore[import-untyped]
-
-        self._endpoint = endpoint
-        self._channel = grpc_calls.channel(grpc, endpoint)
-        self._infer = grpc_calls.infer_call(self._channel)
-        self._ready = grpc_calls.ready_call(self._channel)
-
-    def infer(self, request: tensors.Request) -> Result:
-        import grpc
-        import tritonclient.grpc as tritongrpc
-
-        message = grpc_bytes(request)
-        timeout_s = request.timeout_s + DEADLINE_MARGIN_S
-        try:
-            answer = self._infer(
-                message, timeout=timeout_s, metadata=grpc_calls.metadata(self._endpoint, request)
-            )
-        except grpc.RpcError as failure:
-            raise grpc_failure(failure, request, self._endpoint) from None
-        return result_of(tritongrpc.InferResult(answer))
-
-    def stream(self, request: tensors.Request) -> Generator[Result, None, None]:
-        return streams.stream(self._endpoint, request)
-
-    def is_ready(self, model: str, timeout_s: float) -> bool:
-        import grpc
-
-        try:
-            answer = self._ready(
-                grpc_calls.ready_request(model),
-                timeout=timeout_s,
-                metadata=grpc_calls.metadata(self._endpoint),
-            )
-        except grpc.RpcError as failure:
-            raise tensors.unreachable(str(self._endpoint), failure.details()) from None
-        return bool(answer.ready)
-
-    def close(self) -> None:
-        self._channel.close()
-
-
-class AsyncHttpTransport:
-    """HTTP on asyncio: a pool of connections, each with one request at a time."""
+class HttpTransport(_TritonTransport):
+    """HTTP: a pool of connections, each with one request at a time."""
 
     def __init__(self, endpoint: Endpoint, connections: int) -> None:
-        import tritonclient.http.aio as tritonhttp
-
         self._endpoint = endpoint
-        self._client = tritonhttp.InferenceServerClient(
-            endpoint.address.target,
-            ssl=endpoint.address.is_secure,
-            ssl_context=True,  # aiohttp's word for "verify certificates"; None is deprecated.
-            conn_limit=connections,
-            conn_timeout=None,  # `infer` has a time-out for all of the request.
+        self._session = session_to(endpoint, connector_to(endpoint, connections))
+
+    async def _result(self, request: tensors.Request) -> Result:
+        body, json_bytes = http_body(request)
+        headers = {**UNCOMPRESSED, **request.headers}
+        if json_bytes is not None:
+            headers[JSON_BYTES] = str(json_bytes)
+        async with (
+            explained(self._endpoint, request.timeout_s),
+            self._session.post(
+                self._url(request.model, "infer"),
+                data=io.BytesIO(body),
+                headers=headers,
+                allow_redirects=False,  # only this server gets the key
+            ) as answer,
+        ):
+            content = await answer.read()
+        if answer.status != 200:
+            raise _http_error(answer.status, content, str(self._endpoint))
+        return http_result(content, answer.headers.get(JSON_BYTES))
+
+    def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
+        raise ServerError(
+            f"{self._endpoint} is an HTTP address of a Triton, whose streams go over gRPC: give "
+            "the client a grpc:// URL (grpc://127.0.0.1:8001 for a server that runs here), or that "
+            "of a gateway"
         )
 
-    async def infer(self, request: tensors.Request) -> Result:
-        import aiohttp
-        import tritonclient.http.aio as tritonhttp
-        from tritonclient.utils import InferenceServerException
-
-        try:
-            async with timeout(request.timeout_s):
-                arguments = arguments_of(tritonhttp, request)
-                result = await self._client.infer(
-                    **arguments,
-                    headers={**UNCOMPRESSED, **self._endpoint.headers, **request.headers},
-                )
-            return result_of(result)
-        except InferenceServerException as failure:
-            raise tensors.error(failure.status(), failure.message(), str(self._endpoint)) from None
-        except asyncio.TimeoutError:
-            raise tensors.no_answer(request.timeout_s, str(self._endpoint)) from None
-        except (OSError, aiohttp.ClientError) as failure:
-            raise tensors.unreachable(str(self._endpoint), failure) from None
-
-    def stream(self, request: tensors.Request) -> AsyncGenerator[Result, None]:
-        raise _no_stream(self._endpoint)
-
     async def is_ready(self, model: str, timeout_s: float) -> bool:
-        import aiohttp
-
         try:
-            async with timeout(timeout_s):
-                return bool(
-                    await self._client.is_model_ready(model, headers=dict(self._endpoint.headers))
-                )
-        except (OSError, asyncio.TimeoutError, aiohttp.ClientError) as failure:
+            async with (
+                explained(self._endpoint, timeout_s),
+                self._session.get(self._url(model, "ready"), allow_redirects=False) as answer,
+            ):
+                return bool(answer.status == 200)
+        except DeadlineError as failure:
             raise tensors.unreachable(str(self._endpoint), failure) from None
 
     async def close(self) -> None:
-        await self._client.close()
+        await self._session.close()
+
+    def _url(self, model: str, action: str) -> str:
+        return f"{self._endpoint}/v2/models/{quote(model)}/{action}"
 
 
-class AsyncGrpcTransport:
-    """gRPC on asyncio: any number of requests on one connection."""
+class GrpcTransport(_TritonTransport):
+    """gRPC: any number of requests on one connection."""
 
     def __init__(self, endpoint: Endpoint, uploads: int | None = None) -> None:
-        import grpc
+        import grpc  # type: ignore[import-untyped]
 
         self._endpoint = endpoint
         self._turns = nullcontext() if uploads is None else asyncio.Semaphore(uploads)
         self._channel = grpc_calls.channel(grpc.aio, endpoint)
-        self._infer = grpc_calls.infer_call(self._channel)
-        self._upload = grpc_calls.upload_call(self._channel)
-        self._ready = grpc_calls.ready_call(self._channel)
+        self._calls = grpc_calls.calls_on(self._channel)
 
-    async def infer(self, request: tensors.Request) -> Result:
+    async def _result(self, request: tensors.Request) -> Result:
         import grpc
-        import tritonclient.grpc as tritongrpc
 
         timeout_s = request.timeout_s + DEADLINE_MARGIN_S
         metadata = grpc_calls.metadata(self._endpoint, request)
         settings = {"timeout": timeout_s, "metadata": metadata}
         try:
             if size_of(request) > grpc_calls.LARGE_BYTES:
-                start = partial(self._upload, **settings)
+                start = partial(self._calls.upload, **settings)
                 answer = await (await grpc_calls.upload(start, request, self._turns))
             else:
-                answer = await self._infer(grpc_bytes(request), **settings)
+                answer = await self._calls.infer(grpc_bytes(request), **settings)
         except grpc.RpcError as failure:
             raise grpc_failure(failure, request, self._endpoint) from None
-        return result_of(tritongrpc.InferResult(answer))
+        return grpc_result(answer)
 
-    def stream(self, request: tensors.Request) -> AsyncGenerator[Result, None]:
-        return streams.stream_async(self._endpoint, request, self._turns)
+    def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
+        return streams.stream(self._endpoint, request, self._turns)
 
     async def is_ready(self, model: str, timeout_s: float) -> bool:
         import grpc
 
         try:
-            answer = await self._ready(
+            answer = await self._calls.ready(
                 grpc_calls.ready_request(model),
                 timeout=timeout_s,
                 metadata=grpc_calls.metadata(self._endpoint),
@@ -299,8 +188,12 @@ class AsyncGrpcTransport:
         await self._channel.close()
 
 
-def _no_stream(endpoint: Endpoint) -> ServerError:
-    return ServerError(
-        f"{endpoint} is an HTTP address of a Triton, whose streams go over gRPC: give the client a "
-        "grpc:// URL (grpc://127.0.0.1:8001 for a server that runs here), or that of a gateway"
-    )
+def _http_error(status: int, body: bytes, url: str) -> ConchError:
+    """Return the exception for an answer of a Triton, or of a proxy in front of it."""
+    try:
+        return tensors.error(str(status), json.loads(body)["error"], url)
+    except (ValueError, TypeError, KeyError):
+        said = body.decode(errors="replace")
+        if status == 503:
+            return tensors.UnavailableError(f"{url}: a proxy has no server: {said:.200}")
+        return tensors.error(str(status), said, url)

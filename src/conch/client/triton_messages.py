@@ -27,31 +27,51 @@ end the request. Triton 2.51 may crash, or keep the request for ever, if a cance
 end of an answer."""
 
 
-def result_of(answer: Any) -> Result:
-    """Return the tensor RESULT of an answer of any tritonclient module."""
-    result: Result = answer.as_numpy("RESULT")
+def grpc_result(answer: Any) -> Result:
+    """Return the tensor RESULT of a message `ModelInferResponse`."""
+    import tritonclient.grpc as tritongrpc
+
+    result: Result = tritongrpc.InferResult(answer).as_numpy("RESULT")
     return result
 
 
-def arguments_of(module: Any, request: tensors.Request) -> dict[str, Any]:
-    """Return the arguments of `infer` in the classes of an HTTP module of tritonclient."""
+def http_body(request: tensors.Request) -> tuple[bytes, int | None]:
+    """Return the body of a request over HTTP, and the length of the JSON in front of its tensors.
+
+    The length is None if the body has no tensors.
+    """
+    import tritonclient.http as tritonhttp
     from tritonclient.utils import np_to_triton_dtype
 
     inputs = []
     for name, tensor in request.inputs.items():
-        item = module.InferInput(name, list(tensor.shape), np_to_triton_dtype(tensor.dtype))
+        item = tritonhttp.InferInput(name, list(tensor.shape), np_to_triton_dtype(tensor.dtype))
         inputs.append(item.set_data_from_numpy(tensor))
-    return {
-        "model_name": request.model,
-        "inputs": inputs,
-        "outputs": [module.InferRequestedOutput("RESULT")],
-        "parameters": dict(request.parameters),
-        "request_id": request.request_id,
+    body: tuple[bytes, int | None] = tritonhttp.InferenceServerClient.generate_request_body(
+        inputs,
+        outputs=[tritonhttp.InferRequestedOutput("RESULT")],
+        parameters=dict(request.parameters),
+        request_id=request.request_id,
         **_sequence(request.place),
-    }
+    )
+    return body
 
 
-def _sequence(place: StreamPlace | None) -> dict[str, str | bool]:
+def http_result(body: bytes, json_bytes: str | None) -> Result:
+    """Return the tensor RESULT of an answer over HTTP.
+
+    Args:
+        body: The body.
+        json_bytes: Length of the JSON in front of its tensors; None if there are none.
+    """
+    import tritonclient.http as tritonhttp
+
+    found = tritonhttp.InferenceServerClient.parse_response_body(body, header_length=json_bytes)
+    result: Result = found.as_numpy("RESULT")
+    return result
+
+
+def _sequence(place: StreamPlace | None) -> dict[str, Any]:
     """Return the parameters of a chunk of a live stream; none for a recording."""
     if place is None:
         return {}

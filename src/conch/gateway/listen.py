@@ -9,23 +9,24 @@ import aiohttp
 from aiohttp import web
 
 from conch.client import AsyncClient
-from conch.client.resumption import Again, Cut
 from conch.gateway.errors import ApiError
 from conch.gateway.json_text import read_json
-from conch.gateway.listen_messages import Answers, ListenMessages, without_again
+from conch.gateway.listen_messages import Answers, ListenMessages, without_overlap
 from conch.gateway.listen_query import ListenQuery, query_of
 from conch.gateway.live_audio import RAW, LiveFrames
 from conch.gateway.live_session import LiveSession, LiveUpdate
 from conch.gateway.session_meter import SessionMeter
 from conch.gateway.sockets import (
     LiveSocket,
+    error_for_client,
     expired,
     hold,
     last_moment,
-    told_error,
     until_one_ends,
 )
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Caller, Gateway
+from conch.session.overlap import OverlapRemoval
+from conch.session.resume_state import Cut
 from conch.wire.errors import (
     AudioError,
     OverloadedError,
@@ -73,11 +74,11 @@ class _Listener:
         options = dict(query.options)
         if query.answers_all:  # whose answers are those of a stream without a gateway
             options.setdefault("history_s", RecognitionOptions().history_s)
-        self._again: Again | None = None
+        self._overlap: OverlapRemoval | None = None
         if query.told_s and not query.answers_all:
             cut, has_words = Cut(0.0, (), query.told_s), bool(options.get("word_timestamps"))
-            self._again = Again(cut, 0, has_words=has_words)
-            # Their times tell which words are heard again.
+            self._overlap = OverlapRemoval(cut, 0, has_words=has_words)
+            # Their times show which words are heard again.
             options["word_timestamps"] = True
         self._session = LiveSession(
             client,
@@ -118,11 +119,11 @@ class _Listener:
             }
         )
         async with self._frames, self._session:
-            await until_one_ends(self._tell(), self._read(), self._end_in_time(longest_s))
+            await until_one_ends(self._send_texts(), self._read(), self._end_in_time(longest_s))
         return self._code
 
     async def fail(self, error: ApiError) -> None:
-        """Tell the client what has ended the session."""
+        """Send the client the error that has ended the session."""
         await self._send({"type": "error", "error": error.as_dict()})
 
     async def _end_in_time(self, longest_s: float) -> None:
@@ -159,7 +160,7 @@ class _Listener:
         except AudioError as error:
             if self._query.encoding not in RAW:
                 raise
-            await self.fail(told_error(error))
+            await self.fail(error_for_client(error))
 
     async def _obey(self, text: str) -> None:
         known = ("close", "keepalive", "finalize")[: 2 if self._query.answers_all else 3]
@@ -178,7 +179,7 @@ class _Listener:
         self._is_closing = True
         self._session.close()
 
-    async def _tell(self) -> None:
+    async def _send_texts(self) -> None:
         """Send what the server hears, to the last text.
 
         Raises:
@@ -187,8 +188,8 @@ class _Listener:
             ConnectionResetError: the client is gone.
         """
         async for update in self._session.updates():
-            if self._again is not None:
-                update = without_again(update, self._again)
+            if self._overlap is not None:
+                update = without_overlap(update, self._overlap)
             if self._query.answers_all:
                 await self._answer(update)
             else:

@@ -1,11 +1,13 @@
 """The messages of `GET /v1/listen`: from updates of a live session to JSON objects."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any, TypeAlias
 
-from conch.client.resumption import Again, Cut, Told
 from conch.gateway.live_session import LiveSegment, LiveUpdate
+from conch.session.answers import Calls, added_passes, latest_segments
+from conch.session.overlap import OverlapRemoval
+from conch.session.resume_state import Cut, ResumeState
 from conch.wire.joining import joined_text
 from conch.wire.result import OpenUtterance, RollingPasses, Segment, Transcript, text_of_words
 
@@ -19,21 +21,21 @@ takes no more than one of two hours."""
 
 
 class ListenMessages:
-    """Tells what to send after each update, and keeps the latest text of the session."""
+    """The messages after each update, and the latest text of the session."""
 
     def __init__(self, *, has_stats: bool, has_resume: bool = False, told_s: float = 0.0) -> None:
         """Begin without text.
 
         Args:
-            has_stats: Whether to tell the path.
-            has_resume: Whether to tell from where on another session would have to hear the audio.
-            told_s: Seconds at the beginning whose words a session before has told.
+            has_stats: Whether there are messages of the path.
+            has_resume: Whether messages say from where on another session has to hear the audio.
+            told_s: Seconds at the beginning whose words a session before has sent.
         """
-        self._told = Told(base=Cut(0.0, (), told_s)) if has_resume else None
+        self._state = ResumeState(base=Cut(0.0, (), told_s)) if has_resume else None
         self._cut = Cut(0.0)
         self._stats = Stats() if has_stats else None
         self._shown = ("", "", "")
-        """Parts of the open utterance that were told last."""
+        """Parts of the open utterance that were sent last."""
         self._final: dict[int, str] = {}
         """Texts of the latest utterances that have ended, by index."""
         self.audio_s = 0.0
@@ -54,17 +56,17 @@ class ListenMessages:
             yield text_message(update)
         if self._stats is not None and (update.transcript.stages or update.transcript.path):
             yield self._stats.after(update)
-        if self._told is not None:
-            yield from self._resume(self._told, update)
+        if self._state is not None:
+            yield from self._resume(self._state, update)
         if update.finalized:
             yield {"type": "finalized"}
 
-    def _resume(self, told: Told, update: LiveUpdate) -> Iterator[Message]:
+    def _resume(self, state: ResumeState, update: LiveUpdate) -> Iterator[Message]:
         """Yield where to go on from, if that has changed by as much as is worth a message."""
         ended = [(item.segment, item.is_final) for item in update.segments]
-        told.add(ended, update.utterance, update.audio_s)
-        before, cut = self._cut, told.cut()
-        # A word of an utterance that has ended would be told twice.
+        state.add(ended, update.utterance, update.audio_s)
+        before, cut = self._cut, state.cut()
+        # A word of an utterance that has ended would be sent twice.
         step_s = 0.0 if ended else RESUME_STEP_S
         if cut.until_s > before.until_s or cut.at_s > before.at_s + step_s:
             self._cut = cut
@@ -83,40 +85,27 @@ class Stats:
 
     def __init__(self) -> None:
         """Begin without calls."""
-        self._path: dict[str, None] = {}
-        self._stages: dict[str, tuple[int, float]] = {}
-        self._ended = RollingPasses(0)
+        self._calls = Calls()
+        self._ended: RollingPasses | None = None
         """Rolling passes of the streams that have ended."""
 
     def after(self, update: LiveUpdate) -> Message:
         """Return the sums after an update."""
         answer = update.transcript
-        self._path.update(dict.fromkeys(answer.path))
-        for name, stage in answer.stages.items():
-            calls, ms = self._stages.get(name, (0, 0.0))
-            self._stages[name] = (calls + stage.calls, ms + stage.ms)
-        rolling = None if answer.rolling is None else _added(self._ended, answer.rolling)
+        self._calls.add(answer)
+        rolling = None if answer.rolling is None else added_passes(self._ended, answer.rolling)
         if rolling is not None and answer.is_final:
             self._ended = rolling
-        stages = {
-            name: {"calls": calls, "ms": round(ms, 3)} for name, (calls, ms) in self._stages.items()
-        }
         return {
             "type": "stats",
             "audio_s": update.audio_s,
-            "path": list(self._path),
-            "stages": stages,
+            "path": list(self._calls.path),
+            "stages": {
+                name: {"calls": stage.calls, "ms": round(stage.ms, 3)}
+                for name, stage in self._calls.stages.items()
+            },
             "rolling": None if rolling is None else asdict(rolling),
         }
-
-
-def _added(one: RollingPasses, other: RollingPasses) -> RollingPasses:
-    return replace(
-        other,
-        made=one.made + other.made,
-        skipped=one.skipped + other.skipped,
-        refused=one.refused + other.refused,
-    )
 
 
 def parts_of(utterance: OpenUtterance | None) -> tuple[str, str, str]:
@@ -160,33 +149,27 @@ def segment_message(item: LiveSegment) -> Message:
     }
 
 
-def without_again(update: LiveUpdate, again: Again) -> LiveUpdate:
-    """Return an update without the words that a session before has told."""
+def without_overlap(update: LiveUpdate, overlap: OverlapRemoval) -> LiveUpdate:
+    """Return an update without the words that a session before has answered."""
     utterance = update.utterance
-    segments = [replace(item, segment=again.ended(item.segment)) for item in update.segments]
-    shown = None if utterance is None else again.shown(utterance, update.index)
+    segments = [replace(item, segment=overlap.of_segment(item.segment)) for item in update.segments]
+    shown = None if utterance is None else overlap.of_utterance(utterance, update.index)
     return replace(update, utterance=shown, segments=tuple(segments))
 
 
 class Answers:
-    """Gives each frame one transcript: what came without a frame is told with the next one."""
+    """Gives each frame one transcript: what came without a frame is part of the next one."""
 
     def __init__(self) -> None:
         """Begin without an answer."""
-        self._held: dict[int, Segment] = {}
+        self._held: tuple[Segment, ...] = ()
 
     def after(self, update: LiveUpdate) -> Transcript | None:
         """Return the transcript to send after an update, if it answers a frame or is the last."""
         answer = update.transcript
-        segments = with_segments(tuple(self._held.values()), answer.segments)
+        segments = latest_segments([*self._held, *answer.segments])
         if update.is_keep_alive:
-            self._held = {segment.index: segment for segment in segments}
+            self._held = segments
             return None
-        self._held = {}
+        self._held = ()
         return replace(answer, segments=segments)
-
-
-def with_segments(before: Sequence[Segment], segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """Return segments in order of their index; the later ones replace those before."""
-    found = {segment.index: segment for segment in (*before, *segments)}
-    return tuple(found[index] for index in sorted(found))

@@ -17,7 +17,7 @@ from conch.wire.options import RecognitionOptions
 OWN = ("encoding", "sample_rate", "model", "include", "answers", "told_s")
 """Names of the query that are no options."""
 MAX_TOLD_S = 60.0
-"""Longest audio at the beginning that a session before may have told, in seconds."""
+"""Longest audio at the beginning whose words a session before may have sent, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class ListenQuery:
     parsed: RecognitionOptions
     """The same with all defaults."""
     has_stats: bool
-    """Whether messages tell the path."""
+    """Whether there are messages of the path."""
     answers_all: bool
     """Whether each frame gets one answer."""
     has_resume: bool
-    """Whether messages tell from where on another session would have to hear the audio."""
+    """Whether messages say from where on another session would have to hear the audio."""
     told_s: float
-    """Seconds at the beginning whose words a session before has told."""
+    """Seconds at the beginning whose words a session before has sent."""
 
 
 def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> ListenQuery:

@@ -29,7 +29,7 @@ MAX_TRAILER_BYTES = 2**20
 
 
 def default_rate(encoding: str) -> int:
-    """Return the sample rate of an encoding if none is told, in Hz."""
+    """Return the sample rate of an encoding if none is given, in Hz."""
     return 8_000 if encoding in ("mulaw", "alaw") else 16_000
 
 
@@ -96,7 +96,7 @@ class ContainerDecoder:
     """Decodes a container as its bytes come, in a thread of its own.
 
     FFmpeg asks for bytes and waits for them, so that it needs a thread. This one waits whenever it
-    has no bytes, or has decoded much that nobody has taken.
+    has no bytes, or much of what it has decoded is not taken yet.
     """
 
     def __init__(self, container: str, sample_rate: int) -> None:
@@ -123,7 +123,7 @@ class ContainerDecoder:
         self._is_complete = False
         """Whether no more bytes come."""
         self._is_left = False
-        """Whether nobody wants samples any more."""
+        """Whether no more samples are wanted."""
         self._has_ended = False
         self._error: AudioError | None = None
         self._thread = threading.Thread(target=self._decode, name="conch-container", daemon=True)
@@ -249,7 +249,7 @@ class LiveFrames:
         self._raw = RawDecoder(encoding) if encoding in RAW else None
         self._container: ContainerDecoder | None = None
         self._first = b""
-        """First bytes, until they tell what the audio is."""
+        """First bytes, until they show what the audio is."""
 
     async def __aenter__(self) -> "LiveFrames":
         return self

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from conch.client import AsyncClient, OptionValue
 from conch.client.live import AsyncLiveStream
 from conch.client.timeouts import timeout
+from conch.session.clock import has_last_text, shifted_segment, shifted_utterance
 from conch.wire.errors import AudioError, ConchError, OverloadedError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript
-from conch.wire.shifted import has_last_text, shifted_segment, shifted_utterance
 
 LEAST_S = 0.16
 """Seconds of audio that are worth a chunk: a quarter of the server's step."""
@@ -108,7 +108,7 @@ class _Mark:
 class LiveSession:
     """One live session on a server: a Triton live stream after the other, on one clock.
 
-    One task feeds it and another one takes the updates. If nobody takes them, the audio waits, and
+    One task feeds it and another one takes the updates. If they are not taken, the audio waits, and
     `feed` refuses more before long. So a client that does not read costs no memory.
     """
 
@@ -128,7 +128,7 @@ class LiveSession:
 
         Args:
             client: Connection to the server.
-            options: Options of the live streams. Without `history_s`, little is told again.
+            options: Options of the live streams. Without `history_s`, little is repeated.
             sample_rate: Hz of the samples.
             max_backlog_s: Seconds of audio that may wait for the server.
             request_id: Id of the session's requests in the server's log.
@@ -360,10 +360,10 @@ class LiveSession:
     async def _ask(
         self, stream: "_Stream", chunk: Samples, *, is_keep_alive: bool = False
     ) -> Transcript:
-        """Send a chunk and tell the answer."""
+        """Send a chunk and put the answer into an update."""
         answer = await stream.send(chunk, len(chunk) / self._sample_rate)
         self._sent_at = _now()
-        await self._tell(stream, answer, is_keep_alive=is_keep_alive)
+        await self._put(stream, answer, is_keep_alive=is_keep_alive)
         return answer
 
     def _opened(self) -> "_Stream":
@@ -393,18 +393,18 @@ class LiveSession:
                 await self._end("end")
 
     async def _end(self, endpoint: str, *, finalized: bool = False) -> None:
-        """End the stream, and tell its last answer."""
+        """End the stream; its last answer is an update."""
         stream = self._stream
         if stream is not None:
             answer = await stream.finish()
             self._stream = None
-            await self._tell(stream, answer, endpoint, finalized=finalized)
+            await self._put(stream, answer, endpoint, finalized=finalized)
             self._num_segments += stream.num_segments
         elif finalized:
             await self._updates.put(self._nothing(finalized=True))
 
     async def _clear(self, num_samples: int) -> None:
-        """End the stream, and tell of its last answer only what has ended before.
+        """End the stream; the update has only those utterances that have ended before.
 
         Args:
             num_samples: Samples of the session that lie behind.
@@ -432,7 +432,7 @@ class LiveSession:
         )
         return replace(update, **fields)
 
-    async def _tell(
+    async def _put(
         self, stream: "_Stream", answer: Transcript, endpoint: str = "", **flags: bool
     ) -> None:
         segments = stream.changed(answer, endpoint)

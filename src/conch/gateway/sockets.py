@@ -67,7 +67,7 @@ class LiveSocket:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is accepted and nobody has closed it."""
+        """Whether it is accepted and not closed."""
         socket = self.response
         return socket.prepared and not socket.closed and socket.close_code is None
 
@@ -139,7 +139,7 @@ class SocketSession(Protocol):
         """Hold the session and return the code of its close frame; raise what ends it sooner."""
 
     async def fail(self, error: ApiError) -> None:
-        """Tell the client what has ended the session."""
+        """Send the client the error that has ended the session."""
 
 
 async def hold(
@@ -176,7 +176,7 @@ async def hold(
             # Only now, so that a client that does not read keeps nothing of the server.
             async with timeout(2 * CLOSE_TIMEOUT_S):
                 if ended is not None and socket.is_open:
-                    await session.fail(told_error(ended))
+                    await session.fail(error_for_client(ended))
                 await socket.close(code)
         except asyncio.TimeoutError:
             socket.abort()
@@ -216,21 +216,21 @@ def protocols_in(request: web.Request) -> list[str]:
 
 
 async def until_one_ends(
-    telling: Coroutine[None, None, None],
+    sending: Coroutine[None, None, None],
     reading: Coroutine[None, None, None],
     ending: Coroutine[None, None, None],
 ) -> None:
     """Run what a session does until its client or its text has ended.
 
     Args:
-        telling: Sends what the server hears, to the last text.
+        sending: Sends what the server hears, to the last text.
         reading: Reads the socket until it is closed.
-        ending: Sees to it that `telling` ends in time.
+        ending: Sees to it that `sending` ends in time.
 
     Raises:
-        Exception: the error of `telling`, or that of `reading`.
+        Exception: the error of `sending`, or that of `reading`.
     """
-    tasks = [asyncio.create_task(item) for item in (telling, reading, ending)]
+    tasks = [asyncio.create_task(item) for item in (sending, reading, ending)]
     try:
         await asyncio.wait(tasks[:2], return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -263,14 +263,14 @@ def expired(longest_s: float) -> ApiError:
     return api_error(SessionError(message))
 
 
-def told_error(error: Exception) -> ApiError:
-    """Return the error that a client is told of what has ended its session."""
+def error_for_client(error: Exception) -> ApiError:
+    """Return the error that a client gets for what has ended its session."""
     if isinstance(error, ApiError):
         return error
-    told = api_error(error if isinstance(error, ConchError) else public_error(error))
+    found = api_error(error if isinstance(error, ConchError) else public_error(error))
     if isinstance(error, AudioError):
-        told.param = None  # there is no file
-    return told
+        found.param = None  # there is no file
+    return found
 
 
 def close_code(error: Exception) -> int:

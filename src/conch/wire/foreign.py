@@ -45,7 +45,5 @@ CONNECTION_BROKEN = re.compile(
 )
 """Any transport, of a connection that was made and then lost."""
 
-OF_PROXY = re.compile(
-    "decoding the response|empty response from the server|http2 header with status"
-)
-"""tritonclient and gRPC, of an answer that is not Triton's, but a proxy's."""
+GRPC_OF_PROXY = "http2 header with status"
+"""gRPC, of an answer that is not Triton's, but a proxy's."""

@@ -6,8 +6,9 @@ what it names and leaves the rest.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from conch.client import OptionValue
 from conch.families.whisper.declaration import MAX_PROMPT
@@ -317,12 +318,11 @@ def _read_turn_detection(config: SessionConfig, path: str, value: Any) -> Mappin
     return _merged(before if kind == before["type"] else {"type": kind}, path, value, checks)
 
 
-def _merged(
-    before: Mapping[str, Any],
-    path: str,
-    value: Any,
-    checks: Mapping[str, Callable[[str, Any], Any]],
-) -> dict[str, Any]:
+_Checks: TypeAlias = Mapping[str, Callable[[str, Any], Any]]
+"""By field, what returns its value or raises an error that names its path."""
+
+
+def _merged(before: Mapping[str, Any], path: str, value: Any, checks: _Checks) -> dict[str, Any]:
     """Return fields with those of an update; null takes one away, unknown ones are left out."""
     _check_object(value, path)
     changed = dict(before)
@@ -380,30 +380,10 @@ def _choice(path: str, value: Any, choices: Sequence[str]) -> Any:
     return value
 
 
-def _noise(path: str, value: Any) -> str:
-    return str(_choice(path, value, ("near_field", "far_field")))
-
-
-def _delay(path: str, value: Any) -> str:
-    return str(_choice(path, value, tuple(DELAYS)))
-
-
-def _eagerness(path: str, value: Any) -> str:
-    return str(_choice(path, value, tuple(EAGERNESS_MS)))
-
-
 def _threshold(path: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise _wrong(path, "a number from 0 to 1", value)
     return float(value)
-
-
-def _padding(path: str, value: Any) -> int:
-    return _whole(path, value, 0, 2_000)
-
-
-def _silence(path: str, value: Any) -> int:
-    return _whole(path, value, 100, 10_000)
 
 
 def _whole(path: str, value: Any, low: int, high: int) -> int:
@@ -418,25 +398,29 @@ def _wrong(path: str, wanted: str, sent: Any) -> ApiError:
     return ApiError(400, message, param=path, code="invalid_value")
 
 
-_TRANSCRIPTION = MappingProxyType(
+_TRANSCRIPTION: _Checks = MappingProxyType(
     {
         "model": _text,
         "language": _text,
         "languages": _texts,
         "prompt": _text,
         "keywords": _texts,
-        "delay": _delay,
+        "delay": partial(_choice, choices=tuple(DELAYS)),
     }
 )
-_SERVER_VAD = MappingProxyType(
+_SERVER_VAD: _Checks = MappingProxyType(
     {
         "threshold": _threshold,
-        "prefix_padding_ms": _padding,
-        "silence_duration_ms": _silence,
+        "prefix_padding_ms": partial(_whole, low=0, high=2_000),
+        "silence_duration_ms": partial(_whole, low=100, high=10_000),
     }
 )
-_SEMANTIC_VAD = MappingProxyType({"eagerness": _eagerness})
-_NOISE_REDUCTION = MappingProxyType({"type": _noise})
+_SEMANTIC_VAD: _Checks = MappingProxyType(
+    {"eagerness": partial(_choice, choices=tuple(EAGERNESS_MS))}
+)
+_NOISE_REDUCTION: _Checks = MappingProxyType(
+    {"type": partial(_choice, choices=("near_field", "far_field"))}
+)
 _READERS: Mapping[str, Callable[[SessionConfig, str, Any], Any]] = MappingProxyType(
     {
         "format": _read_format,

@@ -33,8 +33,13 @@ async def make_client_secret(request: web.Request) -> web.Response:
     lifetime_s = _lifetime_s(body.get("expires_after"), "expires_after")
     session = body.get("session") or {}
     config, secret = _secret(request, session, lifetime_s)
-    told = {"id": new_id("sess"), "object": OBJECT, "type": "transcription", **config.as_session()}
-    return web.json_response({**secret, "session": told})
+    shown = {
+        "id": new_id("sess"),
+        "object": OBJECT,
+        "type": "transcription",
+        **config.as_session(),
+    }
+    return web.json_response({**secret, "session": shown})
 
 
 async def make_transcription_session(request: web.Request) -> web.Response:
@@ -48,8 +53,8 @@ async def make_transcription_session(request: web.Request) -> web.Response:
     path = "client_secret.expires_at"
     expires_at = wanted.get("expires_at") if isinstance(wanted, dict) else None
     config, secret = _secret(request, body, _lifetime_s(expires_at, path))
-    told = {"id": new_id("sess"), "object": OBJECT, **config.as_beta_session()}
-    return web.json_response({**told, "client_secret": secret})
+    shown = {"id": new_id("sess"), "object": OBJECT, **config.as_beta_session()}
+    return web.json_response({**shown, "client_secret": secret})
 
 
 def _secret(

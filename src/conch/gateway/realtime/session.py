@@ -35,7 +35,7 @@ from conch.wire.result import strict_json
 
 ROUTE = "/v1/realtime"
 PROTOCOL = "realtime"
-"""Subprotocol that browsers offer beside the one with their key."""
+"""Subprotocol that browsers offer, with another one that holds their key."""
 BETA_PROTOCOL = "openai-beta.realtime-v1"
 MAX_MESSAGE_BYTES = client_events.MAX_AUDIO_BYTES * 4 // 3 + 2**20
 """Largest message: the longest audio in base64, and what is around it."""
@@ -134,11 +134,11 @@ class _Session:
         """
         kind = "transcription_session.created" if self._is_beta else "session.created"
         await self._send([events.session_event(kind, self._described(is_beta=self._is_beta))])
-        await until_one_ends(self._tell(), self._read(), self._end_in_time())
+        await until_one_ends(self._send_texts(), self._read(), self._end_in_time())
         return self._code
 
     async def fail(self, error: ApiError) -> None:
-        """Tell the client what has ended the session."""
+        """Send the client the error that has ended the session."""
         await self._send([*self._turns.fail(error), events.error_event(error)])
 
     @property
@@ -164,7 +164,7 @@ class _Session:
         """End the session with its last text when the gateway stops, or it lasts too long."""
         self._code = await last_moment(self._gateway.draining, self._longest_s)
         if self._code == aiohttp.WSCloseCode.POLICY_VIOLATION:
-            await self._tell_all([events.error_event(expired(self._longest_s))])
+            await self._send_in_turn([events.error_event(expired(self._longest_s))])
         self._is_closing = True
         self._has_begun.set()
         if self._live is not None:
@@ -185,7 +185,7 @@ class _Session:
                 event_id = event.id
                 await self._obey(event)
             except ApiError as error:
-                await self._tell_all([events.error_event(error, event_id)])
+                await self._send_in_turn([events.error_event(error, event_id)])
             except OverloadedError as error:
                 raise ApiError(429, str(error), code="backlog_exceeded") from None
 
@@ -236,19 +236,19 @@ class _Session:
 
     async def _commit(self) -> None:
         async with self._sending:
-            told = self._turns.commit(self._audio_s)
+            found = self._turns.commit(self._audio_s)
             assert self._live is not None  # there was audio
             self._live.finalize()
-            await self._send(told)
+            await self._send(found)
 
     async def _clear(self) -> None:
         async with self._sending:
             if self._live is None:
                 await self._send([events.cleared()])
                 return
-            told = self._turns.clear(self._audio_s)
+            found = self._turns.clear(self._audio_s)
             self._live.clear()
-            await self._send(told)
+            await self._send(found)
 
     async def _update(self, event: ClientEvent) -> None:
         aliases = self._gateway.config.model_aliases
@@ -279,7 +279,7 @@ class _Session:
             kind = "transcription_session.updated" if is_beta else "session.updated"
             await self._send([events.session_event(kind, self._described(is_beta=is_beta))])
 
-    async def _tell(self) -> None:
+    async def _send_texts(self) -> None:
         """Send what the server hears, to the last text.
 
         Raises:
@@ -300,12 +300,12 @@ class _Session:
         async with self._sending:
             await self._send(self._turns.finish(self._audio_s))
 
-    async def _tell_all(self, told: Iterable[Event]) -> None:
+    async def _send_in_turn(self, found: Iterable[Event]) -> None:
         async with self._sending:
-            await self._send(told)
+            await self._send(found)
 
-    async def _send(self, told: Iterable[Event]) -> None:
-        for event in told:
+    async def _send(self, found: Iterable[Event]) -> None:
+        for event in found:
             await self._socket.send(strict_json(event))
 
 
@@ -326,7 +326,7 @@ def _decoder_of(kind: AudioFormat) -> RawDecoder:
 
 
 def _has_text(update: LiveUpdate) -> bool:
-    """Return whether an update tells words."""
+    """Return whether an update has words."""
     return bool(update.utterance and update.utterance.words) or any(
         found.segment.text for found in update.segments
     )

@@ -3,7 +3,7 @@
 A turn is an item of the conversation. With turn detection each utterance is one; without it, all
 utterances between two commits are.
 
-While somebody speaks, firm words go out as deltas under the id that the later commit tells. The
+During speech, firm words go out as deltas under the id that the later commit names. The
 design is LocalAI's (https://github.com/mudler/LocalAI, docs/content/features/openai-realtime.md).
 What was sent stays: deltas can only be appended. So the deltas of an item, one after the other, are
 its text, unless a second pass has corrected words that were firm. `completed` has the whole text
@@ -38,9 +38,9 @@ class Style:
     """Which events a client understands and wants."""
 
     is_beta: bool = False
-    """Whether an item is told in the beta's way."""
+    """Whether the events of an item are the beta's."""
     has_partials: bool = False
-    """Whether words that may still change are told."""
+    """Whether there are events of words that may still change."""
     has_logprobs: bool = False
     """Whether `completed` has the log probabilities of the words."""
 
@@ -105,7 +105,7 @@ class _Item:
     utterances: dict[int, _Utterance] = field(default_factory=dict)
     """The others, by index in the session, in order."""
     has_begun: bool = False
-    """Whether the client was told that somebody speaks."""
+    """Whether the client knows that there is speech."""
     has_delta: bool = False
     is_committed: bool = False
     seconds: float = 0.0
@@ -146,7 +146,7 @@ class _Item:
         return text[:first], text[first:second], text[second:]
 
     def take_final(self) -> str:
-        """Return the final text that no partial event had; it counts as told from now on."""
+        """Return the final text that no partial event had; it counts as sent from now on."""
         before = joined_text(self.final[: self.num_shown])
         text = joined_text(self.final[self.num_shown :])
         self.num_shown = len(self.final)
@@ -197,7 +197,7 @@ class _Era:
 
 
 class Turns:
-    """Tells which events follow from an update of the audio, or from what the client asks for.
+    """The events that follow from an update of the audio, or from what the client asks for.
 
     Each of `commit`, `clear` and `cut` goes with one mark of the live session: `finalize`, `clear`
     and `finalize`. The updates up to that mark belong to the audio before it.
@@ -227,17 +227,17 @@ class Turns:
     def after(self, update: LiveUpdate) -> list[Event]:
         """Return the events of an update."""
         era = self._eras[0]
-        told: list[Event] = []
+        result: list[Event] = []
         for found in update.segments:
-            told += self._end(era, found)
+            result += self._end(era, found)
         if update.utterance is not None:
-            told += self._hear(era, update.index, update.utterance)
+            result += self._hear(era, update.index, update.utterance)
         if update.finalized or update.cleared:
             self._eras.popleft()
-            told += self._finish(era, update.audio_s, keep=self._eras[0].item)
+            result += self._finish(era, update.audio_s, keep=self._eras[0].item)
             # What was cleared has no number: the next utterance has it.
             self._first_heard.clear()
-        return told
+        return result
 
     def commit(self, audio_s: float) -> list[Event]:
         """Return the events of the client's commit; finalize the live session as well.
@@ -261,9 +261,9 @@ class Turns:
         era = self._eras[-1]
         era.item = era.item or era.speaking or _Item(is_single=False)
         era.item.is_single, era.speaking = False, None
-        told = self._commit(era, era.item, seconds)
+        result = self._commit(era, era.item, seconds)
         self._begin(self._new_era(), audio_s)
-        return told
+        return result
 
     def clear(self, audio_s: float) -> list[Event]:
         """Return the events of the client's clear; clear the live session as well.
@@ -279,15 +279,15 @@ class Turns:
         for era in open_eras:
             era.item, era.speaking, era.is_dropped = None, None, True
         self._begin(self._new_era(), audio_s)
-        told = [events.cleared()]
+        result = [events.cleared()]
         for item in items:
             self._forget(item)
             if item.has_begun:
-                told.append(events.speech_stopped(item.id, audio_s))
+                result.append(events.speech_stopped(item.id, audio_s))
             if item.is_known:
                 error = ApiError(400, "the client has cleared this audio", code="cleared")
-                told.append(events.failed(item.id, error))
-        return told
+                result.append(events.failed(item.id, error))
+        return result
 
     def cut(self, *, is_manual: bool) -> None:
         """Begin other settings; finalize the live session as well.
@@ -335,11 +335,11 @@ class Turns:
         item = self._owner(era, index, has_text=bool(spoken.words))
         if item is None:
             return []
-        told = self._begin_speech(item, spoken.start)
+        result = self._begin_speech(item, spoken.start)
         if item.is_single:
             era.speaking = item
         item.utterances.setdefault(index, _Utterance()).hear(spoken)
-        return [*told, *self._further_text(item)]
+        return [*result, *self._further_text(item)]
 
     def _end(self, era: _Era, found: LiveSegment) -> list[Event]:
         segment = found.segment
@@ -348,14 +348,14 @@ class Turns:
             if found.is_final:
                 del self._first_heard[segment.index]
             return []
-        told = self._begin_speech(item, segment.start)
+        result = self._begin_speech(item, segment.start)
         item.utterances.setdefault(segment.index, _Utterance()).end(found)
         if item.is_single and not item.is_committed:
             era.speaking = None
-            told += self._stop_speech(era, item, segment.start, segment.end)
+            result += self._stop_speech(era, item, segment.start, segment.end)
         if item.is_single and found.is_final:
-            return [*told, *self._complete(item)]
-        return [*told, *self._further_text(item)]
+            return [*result, *self._complete(item)]
+        return [*result, *self._further_text(item)]
 
     def _owner(self, era: _Era, index: int, *, has_text: bool) -> _Item | None:
         """Return the item of an utterance, a new one if it has any; None for silence."""
@@ -388,17 +388,17 @@ class Turns:
         return events.committed(item.id, previous_id, is_beta=self.style.is_beta)
 
     def _further_text(self, item: _Item) -> list[Event]:
-        told = self._delta(item)
+        result = self._delta(item)
         for index in item.fold():
             self._owners.pop(index, None)
             self._first_heard.pop(index, None)
         if not self.style.has_partials:
-            return told
+            return result
         final, parts = item.take_final(), item.parts
         if final or parts != (item.shown or ("", "", "")):
             item.shown = parts
-            told.append(events.partial(item.id, final, *parts))
-        return told
+            result.append(events.partial(item.id, final, *parts))
+        return result
 
     def _delta(self, item: _Item) -> list[Event]:
         text = item.take_delta()
@@ -408,36 +408,36 @@ class Turns:
         self._forget(item)
         for utterance in item.utterances.values():
             utterance.settle()
-        told = self._delta(item)
+        result = self._delta(item)
         item.fold()
         if item.error and not item.text:
             return [events.failed(item.id, _error_of(item.error, item.error_code))]
         wanted = item.words if self.style.has_logprobs else None
-        return [*told, events.completed(item.id, item.text, item.seconds, wanted)]
+        return [*result, events.completed(item.id, item.text, item.seconds, wanted)]
 
     def _finish(self, era: _Era, audio_s: float, keep: _Item | None = None) -> list[Event]:
-        """Complete all items up to a mark, of which no further update tells.
+        """Complete all items up to a mark, which no further update changes.
 
         Args:
             era: The audio before the mark.
             audio_s: Seconds of audio before it.
             keep: An item that goes on.
         """
-        told: list[Event] = []
+        result: list[Event] = []
         for item in _different([*self._owners.values(), era.item]):
             if item is keep:
                 continue
             if not item.is_committed and item.has_begun:
-                told += self._stop_speech(era, item, self._buffer_start_s, audio_s)
+                result += self._stop_speech(era, item, self._buffer_start_s, audio_s)
             elif not item.is_committed and (item.text or item.is_known):
                 seconds = max(0.0, audio_s - self._buffer_start_s)
                 self._buffer_start_s = max(self._buffer_start_s, audio_s)
-                told += self._commit(era, item, seconds)
+                result += self._commit(era, item, seconds)
             if item.is_committed:
-                told += self._complete(item)
+                result += self._complete(item)
             else:
                 self._forget(item)
-        return told
+        return result
 
     def _forget(self, item: _Item) -> None:
         for index in item.utterances:

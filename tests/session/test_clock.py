@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from live_answers import ROLLING, answer, segment
 
+from conch.session.clock import has_last_text, shifted_segment, shifted_utterance
 from conch.wire.result import OpenUtterance, Unrecognised, Word
-from conch.wire.shifted import has_last_text, shifted_segment, shifted_utterance
 
 
 def test_times_are_put_on_the_clock_of_the_session() -> None:

@@ -1,0 +1,57 @@
+"""Several answers as one: the sums of what they called, and their segments."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from conch.wire.result import RollingPasses, Segment, Stage, Transcript
+
+
+class Calls:
+    """What the answers of one or more streams called, summed."""
+
+    def __init__(self) -> None:
+        """Begin without calls."""
+        self._path: dict[str, None] = {}
+        self.stages: dict[str, Stage] = {}
+        """Calls by component."""
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Components in order of first use."""
+        return tuple(self._path)
+
+    def add(self, answer: Transcript) -> None:
+        """Add those of an answer."""
+        self._path |= dict.fromkeys(answer.path)
+        for name, stage in answer.stages.items():
+            before = self.stages.get(name, Stage(0, 0.0))
+            self.stages[name] = Stage(before.calls + stage.calls, before.ms + stage.ms)
+
+
+def added_passes(before: RollingPasses | None, now: RollingPasses) -> RollingPasses:
+    """Return the rolling passes of a stream with those of the streams before it."""
+    if before is None:
+        return now
+    return replace(
+        now,
+        made=before.made + now.made,
+        skipped=before.skipped + now.skipped,
+        refused=before.refused + now.refused,
+    )
+
+
+def latest_segments(segments: Iterable[Segment]) -> tuple[Segment, ...]:
+    """Return segments in order of their index; later ones replace those before."""
+    found = {segment.index: segment for segment in segments}
+    return tuple(found[index] for index in sorted(found))
+
+
+def joined_answers(answers: Sequence[Transcript]) -> Transcript:
+    """Return one answer of the answers to the frames of one chunk, at least one."""
+    if len(answers) == 1:
+        return answers[0]
+    calls = Calls()
+    for answer in answers:
+        calls.add(answer)
+    segments = latest_segments(segment for answer in answers for segment in answer.segments)
+    return replace(answers[-1], segments=segments, path=calls.path, stages=calls.stages)

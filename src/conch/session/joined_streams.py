@@ -1,0 +1,169 @@
+"""One transcript of several streams: a server that is lost takes the state of its streams with it.
+
+What it has answered is kept: utterances that have ended, and the firm words of the others. The
+audio from shortly before the last firm word on is sent again. The new stream hears some firm words
+a second time, as the first word after a cut is often misheard; `OverlapRemoval` leaves them out.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from conch.session.answers import Calls, added_passes, latest_segments
+from conch.session.clock import has_last_text, shifted_segment, shifted_utterance
+from conch.session.overlap import OverlapRemoval
+from conch.session.resume_state import ResumeState
+from conch.wire.joining import joined_text
+from conch.wire.nbest import joined
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import OpenUtterance, RollingPasses, Segment, Transcript, text_of_words
+
+
+class JoinedStreams:
+    """One transcript of the streams of a session: times, indices and firm text go on."""
+
+    def __init__(self, options: RecognitionOptions, sample_rate: int) -> None:
+        """Begin the first stream.
+
+        Args:
+            options: Options of all streams.
+            sample_rate: Hz of the audio.
+        """
+        self._options, self._rate = options, sample_rate
+        self._state = ResumeState(shows_open=options.partials)
+        self.start = 0
+        """First sample of the present stream, on the clock of the first one."""
+        self._first_index = 0
+        self._overlap: OverlapRemoval | None = None
+        """Leaves out what is heard again; None in the first stream."""
+        self._stable = ""
+        self._texts: dict[int, tuple[str, float]] = {}
+        """Text and end of the utterances that an answer may have to repeat."""
+        self._changed: dict[int, Segment] = {}
+        """Utterances of the next answer."""
+        self._calls = Calls()
+        self._rolling_before: RollingPasses | None = None
+        """Rolling passes of the streams before, and of all."""
+        self._rolling: RollingPasses | None = None
+        self._latest: Transcript | None = None
+        self._duration = 0.0
+
+    @property
+    def kept_from(self) -> int:
+        """First sample that another stream would have to hear."""
+        at = int(self._state.cut(self._stable).at_s * self._rate)
+        return max(self.start, at)
+
+    def take(self, answer: Transcript, *, ends: bool) -> None:
+        """Take an answer of the present stream.
+
+        Args:
+            answer: The answer.
+            ends: Whether it was asked for; a gateway that stops ends a stream early, in the middle
+                of a word, and what has not ended before counts for nothing.
+        """
+        is_cut = answer.is_final and not ends
+        if is_cut:
+            whole = [item for item in answer.segments if item.endpoint != "end"]
+            answer = replace(answer, segments=tuple(whole), utterance=None)
+        seconds = self.start / self._rate
+        segments, utterance = list(answer.segments), answer.utterance
+        if self._overlap is not None:
+            moved = [shifted_segment(item, seconds, self._first_index) for item in segments]
+            segments = [self._overlap.of_segment(item) for item in moved]
+            utterance = utterance and shifted_utterance(utterance, seconds)
+        ended = [(item, has_last_text(item, answer)) for item in segments]
+        self._state.end(ended)
+        if utterance is not None and self._overlap is not None:
+            utterance = self._overlap.of_utterance(utterance, self._state.next_index)
+        if not is_cut:
+            self._state.add((), utterance, seconds + answer.duration)
+        self._keep(segments)
+        self._calls.add(answer)
+        if answer.rolling is not None:
+            self._rolling = added_passes(self._rolling_before, answer.rolling)
+        self._latest = answer
+        # A stream that began elsewhere has its steps at other places.
+        self._duration = max(self._duration, round(seconds + answer.duration, 3))
+        if self._overlap is None:
+            self._stable = answer.stable
+        else:
+            self._latest = replace(answer, utterance=utterance, duration=self._duration)
+            self._stable = self._stable_text(answer, utterance)
+
+    def _keep(self, segments: Iterable[Segment]) -> None:
+        for segment in segments:
+            self._changed[segment.index] = segment
+            self._texts[segment.index] = (segment.text, segment.end)
+
+    def answer(self) -> Transcript:
+        """Return all that was taken since the last call, as one answer."""
+        latest = self._latest
+        assert latest is not None
+        if self._overlap is not None:
+            latest = self._joined(latest)
+        self._changed, self._calls = {}, Calls()
+        self._forget()
+        return latest
+
+    def _joined(self, latest: Transcript) -> Transcript:
+        segments = latest_segments(self._changed.values())
+        if latest.is_final:
+            nbest = joined([item.nbest for item in segments], self._options.nbest)
+            stable = nbest[0].text
+        else:
+            texts = [text for _, (text, _) in sorted(self._texts.items()) if text]
+            if latest.utterance is not None:
+                texts.append(latest.utterance.text)
+            text = joined_text(texts)
+            nbest, stable = (replace(latest.nbest[0], text=text),), self._stable
+        return replace(
+            latest,
+            nbest=nbest,
+            segments=segments,
+            path=self._calls.path,
+            stages=self._calls.stages,
+            stable=stable,
+            rolling=self._rolling,
+        )
+
+    def _forget(self) -> None:
+        """Drop the texts that the next answer need not repeat."""
+        history_s = self._options.history_s if self._options.repeat_text else -1
+        oldest_s = self._state.audio_s - history_s if history_s else float("-inf")
+        first = self._state.first_pending
+        self._texts = {
+            index: item
+            for index, item in self._texts.items()
+            if index >= first or (history_s >= 0 and item[1] >= oldest_s)
+        }
+
+    def _stable_text(self, answer: Transcript, utterance: OpenUtterance | None) -> str:
+        """Return the beginning of the text that no longer changes."""
+        first = self._state.first_pending
+        texts = [text for index, (text, _) in sorted(self._texts.items()) if index < first]
+        if first < self._state.next_index:
+            texts.append(self._state.firm_pending(answer.stable))
+        elif utterance is not None:
+            texts.append(text_of_words(utterance.firm))
+        return joined_text(texts)
+
+    def resume(self, kept_from: int) -> None:
+        """Begin another stream, behind what is firm.
+
+        Args:
+            kept_from: First sample of the audio that is kept; what lies before is not heard again.
+        """
+        cut = self._state.cut(self._stable)
+        start = max(self.kept_from, kept_from)
+        has_second_pass = self._latest is not None and self._latest.rolling is not None
+        settled = self._state.settle(
+            self._stable,
+            has_second_pass=has_second_pass,
+            has_words=self._options.word_timestamps,
+        )
+        self._keep(settled)
+        self.start, self._first_index = start, self._state.next_index
+        self._rolling_before = self._rolling
+        self._overlap = OverlapRemoval(
+            cut, self._first_index, has_words=self._options.word_timestamps
+        )

@@ -1,0 +1,216 @@
+"""Where another stream has to begin, so that a live session goes on without a gap."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from conch.wire.joining import is_within_word
+from conch.wire.result import Hypothesis, OpenUtterance, Segment, Word, text_of_words
+
+OVERLAP_S = 0.4
+"""Firm text that is heard again at least, in seconds, if the utterance has as much. With less, the
+first new word is cut or misheard."""
+LEAD_S = 2.0
+"""Silence before speech that is heard again: two steps of a server, and what a quiet beginning
+adds."""
+LOST = "lost"
+"""`endpoint` of an utterance whose firm words alone are kept."""
+NO_SECOND_PASS = "no second pass: the server was lost, and another stream went on"
+"""`error` of such an utterance of a stream with two passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where the next stream has to begin."""
+
+    at_s: float
+    """Seconds from the start of the first stream."""
+    overlap: tuple[str, ...] = ()
+    """Firm words that it hears again."""
+    until_s: float = 0.0
+    """End of the last of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """An utterance that has ended and awaits its second pass."""
+
+    segment: Segment
+    firm: tuple[Word, ...]
+    """Its firm words, as far as their times are known."""
+    begins_s: float
+    """Where its audio begins, at the latest."""
+
+
+class ResumeState:
+    """The answers of a live session so far, as far as another stream needs them to go on."""
+
+    def __init__(self, *, shows_open: bool = True, base: Cut = Cut(0.0)) -> None:
+        """Begin without text.
+
+        Args:
+            shows_open: Whether answers have the utterance that is being spoken.
+            base: Where the present stream began.
+        """
+        self._shows_open = shows_open
+        self._pending: dict[int, _Pending] = {}
+        self._open: OpenUtterance | None = None
+        self._ended_until_s = 0.0
+        self._base = base
+        self.audio_s = 0.0
+        """Seconds of audio that were heard."""
+        self.next_index = 0
+        """Index of the next utterance that ends."""
+
+    @property
+    def first_pending(self) -> int:
+        """Index of the first utterance that awaits its second pass; the next one without any."""
+        return min(self._pending, default=self.next_index)
+
+    def add(
+        self,
+        segments: Iterable[tuple[Segment, bool]],
+        utterance: OpenUtterance | None,
+        audio_s: float,
+    ) -> None:
+        """Take an answer.
+
+        Args:
+            segments: Its segments in order, and whether each has its last text.
+            utterance: The utterance that is being spoken.
+            audio_s: Seconds of audio that were heard.
+        """
+        self.end(segments)
+        self._open = utterance
+        self.audio_s = max(self.audio_s, audio_s)
+
+    def end(self, segments: Iterable[tuple[Segment, bool]]) -> None:
+        """Take the utterances that an answer has ended, and nothing else of it.
+
+        Args:
+            segments: As of `add`.
+        """
+        for segment, is_final in segments:
+            if is_final:
+                self._pending.pop(segment.index, None)
+            elif segment.index in self._pending:
+                before = self._pending[segment.index]
+                self._pending[segment.index] = replace(before, segment=segment)
+            elif segment.index >= self.next_index:
+                self._pending[segment.index] = self._ended(segment)
+            if segment.index >= self.next_index:
+                self.next_index, self._open = segment.index + 1, None
+                self._ended_until_s = max(self._ended_until_s, segment.end)
+
+    def _ended(self, segment: Segment) -> _Pending:
+        if self._open is not None:
+            return _Pending(segment, self._open.firm, self._open.start)
+        return _Pending(segment, (), max(self._ended_until_s, segment.start - LEAD_S))
+
+    def cut(self, stable: str = "") -> Cut:
+        """Return where another stream has to begin to go on from here.
+
+        Args:
+            stable: The beginning of the text of the latest answer that no longer changes.
+        """
+        if self._pending:
+            pending = self._pending[self.first_pending]
+            text = self.firm_pending(stable)
+            more = text[len(text_of_words(pending.firm)) :].split()
+            cut = cut_behind(pending.firm, pending.begins_s)
+            if more:
+                cut = Cut(cut.at_s, (*cut.overlap, *more), pending.segment.end)
+        elif self._open is not None:
+            cut = cut_behind(self._open.firm, self._open.start)
+        else:
+            lead_s = self.audio_s - LEAD_S if self._shows_open else 0.0
+            cut = Cut(max(self._ended_until_s, lead_s))
+        base = self._base
+        at_s, until_s = max(cut.at_s, base.at_s), max(cut.until_s, base.until_s)
+        return Cut(at_s, cut.overlap or base.overlap, until_s)
+
+    def firm_pending(self, stable: str) -> str:
+        """Return the firm text of the first utterance that awaits its second pass.
+
+        It may have become firm with the answer that ended the utterance, and has no times then. The
+        answer's stable text ends with it.
+
+        Args:
+            stable: As of `cut`.
+        """
+        pending = self._pending.get(self.first_pending)
+        if pending is None:
+            return ""
+        text, known = pending.segment.text, text_of_words(pending.firm)
+        if not text.startswith(known):
+            return known
+        ends = [
+            place
+            for place in range(len(known) + 1, len(text))
+            if text[place] == " " or not is_within_word(text[:place], text[place:])
+        ]
+        for end in (len(text), *reversed(ends)):
+            if stable.endswith(text[:end]):
+                return text[:end]
+        return known
+
+    def settle(self, stable: str, *, has_second_pass: bool, has_words: bool) -> list[Segment]:
+        """End what is not final with its firm words, and return it; the others come again.
+
+        Args:
+            stable: As of `cut`.
+            has_second_pass: Whether utterances get a second pass, which these do not.
+            has_words: Whether segments have their words.
+        """
+        error = NO_SECOND_PASS if has_second_pass else ""
+        base = self.cut(stable)
+        settled = []
+        for index in sorted(self._pending):
+            pending = self._pending[index]
+            segment = pending.segment
+            text = self.firm_pending(stable) if index == self.first_pending else ""
+            words = pending.firm if has_words and text else ()
+            settled.append(
+                replace(
+                    segment,
+                    nbest=(replace(segment.nbest[0], text=text),),
+                    words=words,
+                    endpoint=LOST,
+                    error=error,
+                )
+            )
+        if not settled and self._open is not None and self._open.firm:
+            firm = self._open.firm
+            segment = Segment(
+                start=self._open.start,
+                end=max(self._open.start, firm[-1].end),
+                nbest=(Hypothesis(text_of_words(firm), 0.0, am_score=0.0),),
+                words=firm if has_words else (),
+                index=self.next_index,
+                endpoint=LOST,
+                error=error,
+            )
+            self.next_index += 1
+            settled.append(segment)
+        self._pending, self._open, self._base = {}, None, base
+        self._ended_until_s = self.audio_s = base.at_s
+        return settled
+
+
+def cut_behind(firm: Sequence[Word], begins_s: float) -> Cut:
+    """Return where to begin so that all behind the firm words of an utterance is heard.
+
+    The cut lies between two firm words, at least OVERLAP_S before the end of the last one, or else
+    at the beginning of the utterance. A word's times may be wrong by a part of that.
+
+    Args:
+        firm: Firm words with their times.
+        begins_s: Start of the utterance, in seconds.
+    """
+    if not firm:
+        return Cut(begins_s)
+    until_s = firm[-1].end
+    for index in range(len(firm) - 1, 0, -1):
+        at_s = min((firm[index - 1].end + firm[index].start) / 2, firm[index].start)
+        if at_s <= until_s - OVERLAP_S:
+            return Cut(max(begins_s, at_s), tuple(word.text for word in firm[index:]), until_s)
+    return Cut(begins_s, tuple(word.text for word in firm), until_s)
