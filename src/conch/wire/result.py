@@ -248,11 +248,12 @@ class Transcript:
         """
         fields = _fields(self)
         fields["segments"] = [_fields(segment) for segment in self.segments]
-        fields["revised"] = [_fields(segment) for segment in self.revised]
         fields["channels"] = [_finite(channel) for channel in self.channels]
         for name in RARE:
             if not fields[name]:
                 del fields[name]
+        if self.revised:
+            fields["revised"] = [_fields(segment) for segment in self.revised]
         if not self.is_final and len(self.nbest) == 1:
             (best,) = fields.pop("nbest")
             fields |= {name: getattr(best, name) for name in best.__dataclass_fields__}
@@ -272,7 +273,7 @@ class Transcript:
             return _READER.decode(text)
         # An open text has no list of candidates, nor has what people read.
         data = msgspec.json.decode(text, type=dict[str, Any])
-        for item in (data, *data.get("segments", ())):
+        for item in (data, *data.get("segments", ()), *data.get("revised", ())):
             if "nbest" not in item:
                 item["nbest"] = [dict(item), *item.get("alternatives", ())]
         try:
