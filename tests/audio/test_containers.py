@@ -112,7 +112,7 @@ def test_half_a_file_is_read_as_far_as_it_goes(kind, speech):
 
 def test_half_an_mp4_whose_index_is_at_its_end(speech):
     data = muxed(speech, RATE, "ipod", "aac")
-    with pytest.raises(AudioError, match="found an MP4 without its index, which is usually at the end"):
+    with pytest.raises(AudioError, match="an MP4 without its index, which is usually at the end"):
         file_recording(data[: len(data) // 2], 3600.0)
 
 

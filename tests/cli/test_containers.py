@@ -189,7 +189,7 @@ def test_an_m4a_from_a_pipe_has_its_index_in_front(tmp_path: Path) -> None:
             return np.concatenate(list(found.pieces))
 
     check_tone(decoded(index_first=True), RATE, level=0.5)
-    with pytest.raises(AudioError, match=r"stdin .* an m4a needs its index in front: name the file"):
+    with pytest.raises(AudioError, match=r"stdin .* an m4a needs its index in front: name"):
         decoded(index_first=False)
 
 
