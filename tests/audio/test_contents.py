@@ -34,5 +34,5 @@ def test_what_is_no_audio_is_named(data, words):
 
 def test_half_an_mp4():
     data = b"\0\0\0\x20ftypM4A " + NOISE
-    assert found_in(data).startswith("an MP4 without its index, which stands at the end of most")
+    assert found_in(data).startswith("an MP4 without its index, which is usually at the end")
     assert not found_in(data + b"moov").startswith("an MP4 without its index")

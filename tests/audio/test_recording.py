@@ -206,7 +206,7 @@ def test_half_a_file_is_read_as_far_as_it_goes(speech, kind):
     if kind == "OGG":
         assert warning == f"the file breaks off after {seconds} s: it may be cut off"
     else:
-        assert warning.startswith(f"the file is cut off: {seconds} of the 10.9 s that it tells")
+        assert warning.startswith(f"the file is cut off: it has {seconds} of the 10.9 s")
 
 
 def test_behind_damage_a_flac_is_read_on(speech):
@@ -227,7 +227,7 @@ def test_a_recording_that_was_not_closed_is_read_to_its_end(speech):
     found, warnings = read(data[:at] + bytes(4) + data[at + 4 :])
     np.testing.assert_allclose(found[0], speech, atol=1e-4)
     assert len(warnings) == 1
-    assert warnings[0].startswith("the file's header tells no length, as of a recording that was")
+    assert warnings[0].startswith("the file's header has no length, as if the recording was")
 
 
 @pytest.mark.parametrize("size", [0x7FFFFFFF, 0xFFFFFFFF])
@@ -265,7 +265,7 @@ def test_channels_that_are_the_same_are_recognised_once(speech):
     found, warnings = read(encoded(np.stack([speech] * 2, axis=1), 16_000), "split")
     assert list(found) == [1]
     np.testing.assert_allclose(found[1], speech, atol=1e-4)
-    assert warnings == ("the 2 channels hold the same sound: it is transcribed once, as channel 1",)
+    assert warnings == ("the 2 channels are the same: they are transcribed once, as channel 1",)
 
 
 def test_channels_that_differ_at_their_end_are_not_the_same():
@@ -297,8 +297,8 @@ def test_one_channel_can_be_split():
 @pytest.mark.parametrize(
     ("num_channels", "channels", "message"),
     [
-        (2, 3, "option 'channels' takes a channel that is there; AUDIO has 2 channels; sent: 3"),
-        (1, 2, "option 'channels' takes a channel that is there; AUDIO has 1 channel; sent: 2"),
+        (2, 3, "option 'channels' takes a channel of the audio; AUDIO has 2 channels; sent: 3"),
+        (1, 2, "option 'channels' takes a channel of the audio; AUDIO has 1 channel; sent: 2"),
         (9, "split", "option 'channels' splits at most 8 channels; AUDIO has 9: choose one"),
     ],
 )

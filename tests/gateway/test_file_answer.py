@@ -109,7 +109,7 @@ def test_text_formats_are_text_for_clients_that_parse_by_type(format: str) -> No
     assert file_answer.CONTENT_TYPES[format].startswith("text/")
 
 
-CUT_OFF = "the file is cut off: 2.0 of the 4.2 s that it tells \u2026"
+CUT_OFF = "the file is cut off: 2.0 of the 4.2 s that its header says\u2026"
 
 
 @pytest.mark.parametrize("format", ["json", "verbose_json", "conch"])

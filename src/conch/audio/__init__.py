@@ -1,1 +1,1 @@
-"""Read audio of any format block by block as 16 kHz mono, without a second copy of the whole."""
+"""Read audio of any format block by block as 16 kHz mono, without a second copy in memory."""

@@ -13,7 +13,7 @@ BLOCK_SAMPLES = 1024 * VAD_FRAME_SAMPLES
 
 
 class AudioBlocks(Iterator[Array]):
-    """Iterator over blocks of 16 kHz mono, FP32 [BLOCK_SAMPLES], of which the last is shorter."""
+    """Iterator over blocks of 16 kHz mono, FP32 [BLOCK_SAMPLES]; the last may be shorter."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class AudioBlocks(Iterator[Array]):
         self.are_at_hand = are_at_hand
         """Whether the next block needs no decoding or resampling, and takes half a millisecond."""
         self.num_samples = 0
-        """Number of samples read so far."""
+        """Samples read so far."""
         self.warnings = warnings
         """Problems of the audio, one sentence each; complete when all blocks are read."""
 

@@ -20,10 +20,10 @@ from conch.component import Array
 from conch.wire.errors import AudioError
 
 STATE_THEIR_LENGTH = ("asf", "avi", "flac", "flv", "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2")
-"""Formats with the length in the header. For others, FFmpeg guesses it from the bit rate."""
+"""Formats whose header has the length. For others, FFmpeg guesses it from the bit rate."""
 
 CUT_OFF_S = 1.0
-"""Smallest difference in seconds to the stated length for a file to be cut off."""
+"""A file that is this many seconds shorter than its header says is cut off."""
 
 MIN_GAP_S = 0.5
 """Smallest gap between two frames in seconds; less is rounding."""
@@ -40,7 +40,7 @@ MAX_LOST_FIRST = 10_000
 forged files that consist of millions of bad packets."""
 
 MAX_FRAME_SAMPLES = 2**21
-"""Largest number of samples of a decoded frame, over all channels; no real one has as many."""
+"""Most samples in a decoded frame, over all channels; no real frame has as many."""
 
 SAMPLE_FORMATS = {
     "u8": (np.uint8, 2**7),
@@ -112,7 +112,7 @@ class ContainerFile:
             if frame.sample_rate != self.sample_rate:
                 self.warnings.append(
                     f"the sample rate changes after {position / self.sample_rate:.1f} s: "
-                    "what follows is left out"
+                    "the rest is left out"
                 )
                 return
             if frame.time is not None:
@@ -169,13 +169,13 @@ class ContainerFile:
         ends_damaged = self._is_broken_off or len(inside) < len(self._lost)
         if inside:
             self.warnings.append(
-                f"the file is damaged: {len(inside)} of its pieces, the first at "
+                f"the file is damaged: {len(inside)} of its packets, the first at "
                 f"{inside[0]:.1f} s, cannot be decoded and are left out"
             )
         if is_cut_off:
             self.warnings.append(
-                f"the file is cut off: {decoded_s:.1f} of the {stated_s:.1f} s that it tells are "
-                "there"
+                f"the file is cut off: it has {decoded_s:.1f} of the {stated_s:.1f} s that its "
+                "header says"
             )
         elif ends_damaged or breaks_off(self._data):
             self.warnings.append(f"the file breaks off after {decoded_s:.1f} s: it may be cut off")
@@ -187,26 +187,25 @@ class ContainerFile:
         return float(duration / av.time_base)
 
     def _sound(self) -> Any:
-        """Return the sound track to decode.
+        """Return the audio track to decode.
 
         Raises:
-            AudioError: the file has no sound, or its codec is not one of `ffmpeg.CODECS`.
+            AudioError: the file has no audio, or its codec is not one of `ffmpeg.CODECS`.
         """
         container = self._container
         if not container.streams.audio:
-            raise AudioError(f"AUDIO has no sound: found {_described(container)}")
+            raise AudioError(f"AUDIO has no audio track: found {_described(container)}")
         stream = container.streams.best("audio") or container.streams.audio[0]
         context = stream.codec_context
         if context is None or not ffmpeg.is_decoded(context.codec.name):
             raise AudioError(
-                f"the sound of AUDIO is of a codec that is not decoded here: "
-                f"found {_described(container)}"
+                f"the audio codec of AUDIO is not supported: found {_described(container)}"
             )
         if len(container.streams.audio) > 1:
             number = container.streams.audio.index(stream) + 1
             self.warnings.append(
-                f"the file has {len(container.streams.audio)} sound tracks: "
-                f"number {number} alone is transcribed"
+                f"the file has {len(container.streams.audio)} audio tracks: "
+                f"only number {number} is transcribed"
             )
         context.thread_count = 1
         context.options = {"max_samples": str(MAX_FRAME_SAMPLES)}
@@ -236,7 +235,7 @@ def _samples(frame: Any) -> Array:
     """Return a frame of any sample format as FP32 [samples, channels]."""
     dtype, scale = SAMPLE_FORMATS[frame.format.name.removesuffix("p")]
     num_channels = frame.layout.nb_channels
-    # Not `to_ndarray`, which reads a ninth plane of eight, from anywhere.
+    # Not `to_ndarray`: with eight planes it reads a ninth, out of bounds.
     if frame.format.is_planar:
         planes: list[Any] = [AudioPlane(frame, index) for index in range(num_channels)]
         channels = [np.frombuffer(plane, dtype, frame.samples) for plane in planes]

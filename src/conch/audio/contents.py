@@ -1,4 +1,4 @@
-"""Recognise the contents of a file from its bytes, without decoding."""
+"""Recognise the contents of a file from its bytes, without decoding it."""
 
 import base64
 import binascii
@@ -13,7 +13,7 @@ SIGNATURES = {
     b"\x89PNG": "a PNG picture",
     b"\xff\xd8\xff": "a JPEG picture",
     b"GIF8": "a GIF picture",
-    b"MThd": "MIDI notes, which are no sound",
+    b"MThd": "MIDI notes, which are not audio",
     b"\x7fELF": "a program",
 }
 
@@ -38,7 +38,7 @@ def found_in(data: bytes) -> str:
             return name
     if data[4:8] == b"ftyp" and b"moov" not in data:
         return (
-            "an MP4 without its index, which stands at the end of most: "
+            "an MP4 without its index, which is usually at the end: "
             "the file is cut off, or its recording was not closed"
         )
     start = data[:256].lstrip(b"\xef\xbb\xbf")

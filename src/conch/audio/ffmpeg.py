@@ -1,8 +1,7 @@
 """Limits for FFmpeg with untrusted audio: listed formats and decoders only, and no other files.
 
-The list has no formats that name other files or addresses (playlists, dash, sdp), and only audio
-decoders. Nothing can be opened. This module does not import PyAV, because the command line works
-without it.
+The lists have only audio decoders, and no formats that name other files or addresses (playlists,
+dash, sdp). This module does not import PyAV, because the command line works without it.
 """
 
 from collections.abc import Mapping
@@ -40,7 +39,7 @@ OPTIONS: Mapping[str, str] = MappingProxyType(
 
 
 def refuse_to_open(url: str, flags: int, options: dict[str, str]) -> NoReturn:
-    """Refuse to open a file or address that a file names. Used as `io_open` of `av.open`.
+    """Refuse to open a file or address that a file names; the `io_open` of `av.open`.
 
     Raises:
         PermissionError: always.

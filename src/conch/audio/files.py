@@ -13,7 +13,7 @@ from conch.component import Array
 from conch.wire.errors import AudioError
 
 XING_WITHIN = 4096
-"""Bytes at the beginning of an MP3 that may hold its length."""
+"""The header with an MP3's length is within this many bytes."""
 
 
 class AudioFile(Protocol):
@@ -22,7 +22,7 @@ class AudioFile(Protocol):
     sample_rate: int
     num_channels: int
     length_s: float | None
-    """Length in seconds by the header; None if the header has no length."""
+    """Length in seconds, from the header; None if the header has none."""
     warnings: list[str]
     """Problems of the file, one sentence each; complete when all blocks are read."""
 
@@ -47,7 +47,7 @@ def open_file(data: bytes) -> AudioFile:
         opened = ContainerFile(data)
         if "malformed" in error.error_string.lower():
             opened.warnings.append(
-                "the file's header is broken: it is read as far as it can be made out"
+                "the file's header is broken: the file is read as far as possible"
             )
         return opened
     if file.length_s != 0:
@@ -57,8 +57,8 @@ def open_file(data: bytes) -> AudioFile:
     except AudioError:
         raise AudioError("AUDIO holds no samples") from None
     opened.warnings.append(
-        "the file's header tells no length, as of a recording that was not closed: "
-        "it is read to its end"
+        "the file's header has no length, as if the recording was not closed: "
+        "the file is read to its end"
     )
     return opened
 
@@ -94,7 +94,7 @@ class LibsndfileFile:
             self._warn_if_cut_off(done / self.sample_rate)
 
     def _after_damage(self, done: int, block_frames: int, reason: str) -> Iterator[Array]:
-        """Yield the samples after those that are done, decoded by FFmpeg.
+        """Yield the samples after the first `done`, decoded by FFmpeg.
 
         Raises:
             AudioError: neither library can decode anything.
@@ -108,10 +108,9 @@ class LibsndfileFile:
             self.num_channels,
         ):
             if not done:
-                raise AudioError(f"AUDIO is damaged from its beginning on: {reason}")
+                raise AudioError(f"AUDIO is damaged from its beginning: {reason}")
             self.warnings.append(
-                f"the file is damaged after {done / self.sample_rate:.1f} s: "
-                "what follows is left out"
+                f"the file is damaged after {done / self.sample_rate:.1f} s: the rest is left out"
             )
             return
         for block in rest.blocks(block_frames):
@@ -127,8 +126,8 @@ class LibsndfileFile:
             stated_s *= _stated_by_actual(self._file.extra_info)
         if stated_s is not None and decoded_s < stated_s - CUT_OFF_S:
             self.warnings.append(
-                f"the file is cut off: {decoded_s:.1f} of the {stated_s:.1f} s that it tells are "
-                "there"
+                f"the file is cut off: it has {decoded_s:.1f} of the {stated_s:.1f} s that its "
+                "header says"
             )
         elif self._file.format == "OGG" and breaks_off(self._data):
             self.warnings.append(f"the file breaks off after {decoded_s:.1f} s: it may be cut off")

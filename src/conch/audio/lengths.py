@@ -1,4 +1,4 @@
-"""How long audio is, by what its container tells."""
+"""Read the length of audio from its container."""
 
 from typing import IO
 
@@ -8,9 +8,9 @@ from conch.audio.pieces import is_pyav_there, opened_by_pyav
 
 
 def length_of(file: IO[bytes]) -> float | None:
-    """Return the seconds of audio in a seekable file, None if the file does not tell.
+    """Return the seconds of audio that a seekable file states; None if it states none.
 
-    The file may lie: only decoding it tells how much audio it has.
+    The file may be wrong: only decoding shows how much audio it has.
     """
     file.seek(0)
     try:
@@ -25,5 +25,5 @@ def length_of(file: IO[bytes]) -> float | None:
     try:
         with opened_by_pyav(file) as container:
             return container.duration / av.time_base if container.duration else None
-    except (OSError, ValueError):  # FFmpeg's errors are both, and some of them one
+    except (OSError, ValueError):  # each of FFmpeg's errors is at least one of these
         return None

@@ -1,4 +1,4 @@
-"""Live audio: cut chunks of any length into steps of equal length."""
+"""Cut live audio, chunks of any length, into steps of equal length."""
 
 import numpy as np
 import soxr
@@ -9,7 +9,7 @@ from conch.component.waveform import SAMPLE_RATE
 
 
 class LiveAudio:
-    """Cuts the chunks of a live stream into steps of 16 kHz mono, all of one length."""
+    """Cuts the chunks of a live stream into steps of 16 kHz mono of equal length."""
 
     def __init__(self, sample_rate: int, step_samples: int) -> None:
         """Start without audio.
@@ -30,7 +30,7 @@ class LiveAudio:
             self._resampler = soxr.ResampleStream(sample_rate, SAMPLE_RATE, 1, dtype="float32")
 
     def steps(self, chunk: Array, *, ends: bool) -> list[tuple[Array, bool]]:
-        """Return the steps that are complete after a chunk, each with whether it is the last.
+        """Add a chunk; return the steps that are now complete, each with whether it is the last.
 
         The last step of a stream may be shorter. It is empty if no samples are left for it.
 
@@ -55,9 +55,9 @@ class LiveAudio:
         return [(step, ends and number == len(steps)) for number, step in enumerate(steps, 1)]
 
     def incomplete(self, multiple: int) -> Array:
-        """Return the samples of the step that is not complete, cut to a multiple of a number."""
+        """Return the samples of the incomplete step, cut to a multiple of a number."""
         return self._held[: len(self._held) // multiple * multiple]
 
     def drop(self, samples: int) -> None:
-        """Leave out so many samples of the step that is not complete; the others become silence."""
+        """Remove this many samples of the incomplete step; the others become silence."""
         self._held = np.zeros(len(self._held) - samples, np.float32)

@@ -1,4 +1,4 @@
-"""Decode audio containers in pieces by PyAV (FFmpeg), out of files and pipes.
+"""Decode audio containers in pieces by PyAV (FFmpeg), from files and pipes.
 
 PyAV may be missing: the command line works without it.
 """
@@ -38,29 +38,29 @@ def decoded_pipe(first: bytes, pipe: io.BufferedReader, container: str, name: st
     Args:
         first: bytes already read.
         pipe: the rest.
-        container: FFmpeg's name of it.
-        name: for errors.
+        container: FFmpeg's name of the container.
+        name: name of the audio in errors.
 
     Raises:
-        AudioError: it cannot be read without seeking, or PyAV is not installed.
+        AudioError: the container cannot be read without seeking, or PyAV is not installed.
     """
     if not is_pyav_there():
         raise AudioError(
-            f"{name} is a container ({container}), which PyAV reads out of a pipe: pip install av, "
-            "or name the file, or send raw samples"
+            f"{name} is a container ({container}), and reading one from a pipe needs PyAV: "
+            "pip install av, or name the file, or send raw samples"
         )
     return decoded_by_pyav(_Pipe(first, pipe), container, name)
 
 
 class Source(Protocol):
-    """What FFmpeg reads."""
+    """Bytes for FFmpeg to read."""
 
     def read(self, size: int) -> bytes:
-        """Return at most `size` bytes as soon as there are any, none at the end."""
+        """Return at most `size` bytes as soon as some have come, none at the end."""
         ...
 
     def close(self) -> None:
-        """Be read no more."""
+        """End; no more is read."""
         ...
 
 
@@ -69,7 +69,7 @@ def opened_by_pyav(source: Any, container: str | None = None) -> Any:
 
     Args:
         source: has `read`, and `seek` unless it is a pipe.
-        container: FFmpeg's name of it; None to detect it.
+        container: FFmpeg's name of the container; None to detect it.
     """
     import av
 
@@ -90,7 +90,7 @@ def is_pyav_there() -> bool:
 
 
 class _Pipe:
-    """A file for FFmpeg to read: the first bytes again, then the pipe as data comes."""
+    """A file for FFmpeg: the bytes already read, then the pipe as data comes."""
 
     def __init__(self, first: bytes, pipe: io.BufferedReader) -> None:
         self._first, self._pipe = first, pipe
@@ -112,12 +112,12 @@ def decoded_by_pyav(
 
     Args:
         source: has `seek` as well, unless it is a pipe; closed when the audio has been read.
-        container: FFmpeg's name of it; None to detect it in a file.
-        name: for errors.
-        sample_rate: Hz to convert to; None for that of the audio.
+        container: FFmpeg's name of the container; None to detect it in a file.
+        name: name of the audio in errors.
+        sample_rate: Hz to convert to; None to keep that of the audio.
 
     Raises:
-        AudioError: there is no audio of a known codec in it.
+        AudioError: the source has no audio of a known codec.
     """
     try:
         opened = opened_by_pyav(source, container)
@@ -125,13 +125,13 @@ def decoded_by_pyav(
         raise AudioError(f"{name} cannot be read: {_said(error)}") from None
     if not opened.streams.audio:
         opened.close()
-        raise AudioError(f"{name} has no audio in it")
+        raise AudioError(f"{name} has no audio")
     codec = opened.streams.audio[0].codec_context
     if codec is None or not ffmpeg.is_decoded(codec.codec.name):
         opened.close()
-        raise AudioError(f"{name} is of a codec that is not decoded here")
-    # FFmpeg would not find the index of an m4a, and report damaged audio.
-    hint = " (a pipe takes an m4a with its index in front: name the file)"
+        raise AudioError(f"the audio codec of {name} is not supported")
+    # Without the index of an m4a, FFmpeg reports damaged audio.
+    hint = " (in a pipe, an m4a needs its index in front: name the file instead)"
     hint = hint if container == "mov" else ""
     rate = int(sample_rate or opened.streams.audio[0].rate)
     return DecodedAudio(rate, _pieces(source, opened, name, hint, rate))
@@ -158,11 +158,11 @@ def _pieces(source: Source, opened: Any, name: str, hint: str, rate: int) -> Ite
 
 
 def _frames_and_end(opened: Any, stream: Any) -> Iterator[Any]:
-    """Yield the decoded frames, then None, for which a resampler gives what it has kept."""
+    """Yield the decoded frames, then None, which makes a resampler return the samples it kept."""
     import av
 
     for packet in opened.demux(stream):
-        # A tag between or behind frames, say, is no audio.
+        # Not all is audio: a tag may stand between or after the frames.
         with suppress(av.error.InvalidDataError):
             yield from packet.decode()
     yield None

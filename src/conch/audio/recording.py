@@ -23,13 +23,13 @@ MIX = 0
 
 MAX_CHANNELS = 64
 MAX_SPLIT_CHANNELS = 8
-"""Limit of `split`, because each channel is decoded and recognised by itself."""
+"""Limit of `split`, because each channel is decoded and recognised separately."""
 
 GUESSED_BYTES_PER_S = 4000
-"""Bytes of a second in a file whose header has no length: few, as of speech in a low quality."""
+"""Bytes of a second if a file's header has no length: few, as in speech of low quality."""
 
 SAME = 1e-4
-"""Channels with a smaller difference, 80 dB below full scale, hold the same signal."""
+"""Channels that differ by less than this, 80 dB below full scale, hold the same signal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Recording:
     channels: Mapping[int, AudioBlocks]
     """The channels to recognise by number from 1, or MIX alone."""
     length_s: float
-    """Length in seconds: as the header of a file tells it, or a guess from its bytes."""
+    """Length in seconds: from the header of a file, or guessed from its bytes."""
     warnings_at_opening: tuple[str, ...] = ()
     """Problems found when the recording was opened, one sentence each."""
 
@@ -61,8 +61,8 @@ def waveform_recording(
     """Return a waveform as a recording.
 
     Args:
-        waveform: Mono, FP32 [samples] in [-1, 1], or INT16 [samples], which become floats block by
-            block: four hours of them take half the memory.
+        waveform: Mono, FP32 [samples] in [-1, 1], or INT16 [samples]. INT16 takes half the memory,
+            because it becomes floats block by block.
         sample_rate: Hz.
         max_audio_s: Longest audio, in seconds.
         channels: The option of the request.
@@ -100,7 +100,7 @@ def file_recording(data: bytes, max_audio_s: float, channels: Channels = "mix") 
 
     Raises:
         AudioError: the file cannot be decoded, is empty or too long, has too many channels, or its
-            sample rate is out of range. While the blocks are read: as `waveform_recording`.
+            sample rate is out of range. While the blocks are read: see `waveform_recording`.
         OptionError: the recording does not have the channel, or has too many to split.
     """
     file = _checked_file(data, max_audio_s)
@@ -108,7 +108,7 @@ def file_recording(data: bytes, max_audio_s: float, channels: Channels = "mix") 
     warnings = []
     if len(numbers) > 1 and _are_the_same(open_file(data), max_audio_s):
         warnings.append(
-            f"the {len(numbers)} channels hold the same sound: it is transcribed once, as channel 1"
+            f"the {len(numbers)} channels are the same: they are transcribed once, as channel 1"
         )
         numbers = (1,)
     blocks = {numbers[0]: _channel(file, numbers[0], max_audio_s)}
@@ -141,7 +141,7 @@ def _chosen(channels: Channels, num_channels: int, name: str) -> tuple[int, ...]
     if channels > num_channels:
         what = "1 channel" if num_channels == 1 else f"{num_channels} channels"
         raise OptionError(
-            f"option 'channels' takes a channel that is there; {name} has {what}; sent: {channels}"
+            f"option 'channels' takes a channel of the audio; {name} has {what}; sent: {channels}"
         )
     return (channels,)
 
@@ -175,7 +175,7 @@ def _mono(
 
 
 def _limited(file: AudioFile, max_audio_s: float) -> Iterator[Array]:
-    """Yield a file's blocks: with many channels, shorter ones.
+    """Yield a file's blocks; they are shorter if it has many channels.
 
     Raises:
         AudioError: the file is too long.

@@ -1,4 +1,4 @@
-"""The two kinds of samples that a request carries: floats in WAV, 16-bit integers in PCM16."""
+"""The two sample types of a request: floats in WAV, 16-bit integers in PCM16."""
 
 import numpy as np
 
@@ -14,10 +14,7 @@ def tensor_of(samples: Array) -> str:
 
 
 def as_floats(samples: Array) -> FloatArray:
-    """Return samples of any shape as FP32, INT16 ones divided by 32768 and FP32 ones as they are.
-
-    The least 16-bit sample, -32768, becomes -1.
-    """
+    """Return samples of any shape as FP32; INT16 is divided by 32768, FP32 stays as it is."""
     if samples.dtype != np.int16:
         return samples
     return np.multiply(samples, STEP, dtype=np.float32)

@@ -67,10 +67,10 @@ def text_of_state(state: FloatArray) -> str:
 
 
 def state_of(options: RecognitionOptions) -> FloatArray | None:
-    """Return the VAD's memory at the start of the audio, FP32 [VAD_STATE_SIZE]; None to begin anew.
+    """Return the VAD's memory at the start of the audio, FP32 [VAD_STATE_SIZE]; None if empty.
 
     Raises:
-        OptionError: `vad_state` is not what `text_of_state` wrote.
+        OptionError: `text_of_state` did not write this `vad_state`.
     """
     if not options.vad_state:
         return None
@@ -121,11 +121,11 @@ class Segmenter:
         """The segment, in frames, that later regions may still extend."""
         self._emitted_until = 0
         self._split_at = -1
-        """Start of an open region that was split off; -1 without one."""
+        """Start of the open region if it is the rest of a split one, else -1."""
 
     @property
     def needed_from(self) -> int:
-        """The first sample that a later segment may need."""
+        """First sample that a later segment may need."""
         first = self._now - len(self._probs)
         if self._pending is not None:
             first = self._pending.start

@@ -6,7 +6,7 @@ from conch.audio.limits import peak
 from conch.component import Array
 
 FULL_SCALE = 0.99
-"""Smallest level of a clipped sample, because codecs change it a little."""
+"""Smallest level of a clipped sample; below 1, because codecs change levels a little."""
 
 CLIPPED_SHARE = 0.005
 """Smallest share of clipped samples for a warning. On tests/data, 2 % cost no word and 19 % gave
@@ -17,14 +17,15 @@ MAX_OFFSET = 0.02
 offset of 0.3 cost no word."""
 
 LOW_PEAK = 0.01
-"""Peak for a warning, 40 dB below full scale. There, Whisper makes three times the errors on
+"""Peak below which to warn: 40 dB below full scale. There, Whisper makes three times the errors on
 tests/data in 16 bit. 10 dB lower, the VAD loses speech."""
 
 NARROW_RATE = 8_000
-"""Sample rate of a telephone in Hz. At 4000 Hz there are five times the errors."""
+"""Warn below this sample rate in Hz, that of a telephone. 4000 Hz gives five times the errors."""
 
 CANCELLED = 0.01
-"""Smallest power of a mix, as a share of the power of unrelated channels."""
+"""Channels cancel each other if the power of their mix is below this share of that of unrelated
+channels."""
 
 
 class SignalFaults:
@@ -58,7 +59,7 @@ class SignalFaults:
         self._frames += len(block)
         if highest >= FULL_SCALE:
             self._clipped += np.count_nonzero(np.abs(block) >= FULL_SCALE) // block.shape[1]
-        channels = np.ascontiguousarray(block.T)  # a sixth of the time for what follows
+        channels = np.ascontiguousarray(block.T)  # makes the next lines six times faster
         self._sums = self._sums + [channel.sum() for channel in channels]
         if len(channels) == 1:
             only: Array = channels[0]
@@ -94,12 +95,12 @@ class SignalFaults:
             warnings.append(f"{self._subject} has a DC offset of {offset:.2f} of full scale")
         if self._rate < NARROW_RATE:
             warnings.append(
-                f"the audio is sampled at {self._rate} Hz: what is above "
-                f"{self._rate // 2} Hz is missing, which costs words"
+                f"the audio is sampled at {self._rate} Hz: frequencies above "
+                f"{self._rate // 2} Hz are missing, which costs words"
             )
         if self._cancelled:
             warnings.append(
                 f"the channels cancel each other for {self._cancelled / self._rate:.1f} s "
-                "(opposite phase): there the loudest is transcribed in place of their mix"
+                "(opposite phase): there the loudest is transcribed instead of their mix"
             )
         return warnings

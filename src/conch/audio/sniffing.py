@@ -6,9 +6,9 @@ import io
 from conch.wire.errors import AudioError
 
 NUM_FIRST_BYTES = 4096
-"""Bytes to look at: two frames of an mp3, of which the longest has 1441 bytes."""
+"""Bytes to look at: two frames of an mp3, whose longest has 1441 bytes."""
 NUM_SURE_BYTES = 64
-"""Bytes that tell a container, or text, from raw samples."""
+"""Bytes that distinguish a container, or text, from raw samples."""
 
 _MAGIC = (
     (b"OggS", "ogg"),
@@ -18,7 +18,7 @@ _MAGIC = (
     (b"caff", "caf"),
     (b"\x1aE\xdf\xa3", "matroska"),  # webm, mkv
 )
-"""First bytes of a container, and FFmpeg's name of it."""
+"""First bytes of a container, and FFmpeg's name for it."""
 
 _NOT_AUDIO = (
     (b"%PDF", "a PDF"),
@@ -32,7 +32,7 @@ _NOT_AUDIO = (
 )
 
 _FORMS = {b"WAVE": "wav", b"AVI ": "avi", b"AIFF": "aiff", b"AIFC": "aiff"}
-"""FFmpeg's names of what the containers RIFF, RF64 and FORM hold."""
+"""FFmpeg's names for the contents of the containers RIFF, RF64 and FORM."""
 
 _BITRATES = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
 _BITRATES_LOW = (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
@@ -40,7 +40,7 @@ _BITRATES_LOW = (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
 
 
 def first_bytes(pipe: io.BufferedReader) -> bytes:
-    """Return the bytes that tell a container from raw samples, as soon as they are there."""
+    """Return the bytes that distinguish a container from raw samples, as soon as they have come."""
     first = b""
     while (missing := num_first_bytes(first) - len(first)) > 0:
         if not (more := pipe.read(missing)):
@@ -50,7 +50,7 @@ def first_bytes(pipe: io.BufferedReader) -> bytes:
 
 
 def num_first_bytes(first: bytes) -> int:
-    """Return how many bytes tell a container from raw samples.
+    """Return how many bytes distinguish a container from raw samples.
 
     Args:
         first: The bytes so far.
@@ -80,7 +80,7 @@ def container_of(first: bytes) -> str | None:
 
 
 def _is_text(first: bytes) -> bool:
-    """Report whether these bytes are all text, which is unlikely for 16-bit samples."""
+    """Return whether these bytes are all text, which is unlikely for 16-bit samples."""
     try:
         # The last character may be cut off.
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(first)
@@ -90,7 +90,7 @@ def _is_text(first: bytes) -> bool:
 
 
 def _is_sync(header: bytes) -> bool:
-    """Report whether these bytes may begin an MPEG frame; samples from -8193 to -1 also may."""
+    """Return whether these bytes may begin an MPEG frame; samples from -8193 to -1 may look so."""
     return len(header) >= 6 and header[0] == 0xFF and header[1] & 0xE0 == 0xE0
 
 
@@ -111,7 +111,7 @@ def _aac_frame_bytes(header: bytes) -> int:
 
 
 def _mp3_frame_bytes(header: bytes) -> int:
-    """Return the length of an MPEG layer III frame, 0 where the header is none."""
+    """Return the length of an MPEG layer III frame, 0 without a valid header."""
     version, layer = header[1] >> 3 & 3, header[1] >> 1 & 3
     bitrate, rate = header[2] >> 4, header[2] >> 2 & 3
     if version == 1 or layer != 1 or bitrate in (0, 15) or rate == 3:

@@ -1,5 +1,5 @@
-"""One live session over several streams of servers: what another stream needs to go on.
+"""Join the streams of one live session: what the next stream needs to continue.
 
-Nothing here sends or waits. The client uses it after it has lost a server, and the gateway for
-sessions that go on in another session.
+Nothing here sends or waits. The client uses it after it has lost a server, and the gateway when a
+session continues in another one.
 """

@@ -1,4 +1,4 @@
-"""Several answers as one: the sums of what they called, and their segments."""
+"""Join several answers to one: sum their calls, and merge their segments."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from conch.wire.result import RollingPasses, Segment, Stage, Transcript
 
 
 class Calls:
-    """What the answers of one or more streams called, summed."""
+    """The sum of the calls of all answers of one or more streams."""
 
     def __init__(self) -> None:
         """Begin without calls."""
@@ -21,7 +21,7 @@ class Calls:
         return tuple(self._path)
 
     def add(self, answer: Transcript) -> None:
-        """Add those of an answer."""
+        """Add the calls of an answer."""
         self._path |= dict.fromkeys(answer.path)
         for name, stage in answer.stages.items():
             before = self.stages.get(name, Stage(0, 0.0))
@@ -29,7 +29,7 @@ class Calls:
 
 
 def added_passes(before: RollingPasses | None, now: RollingPasses) -> RollingPasses:
-    """Return the rolling passes of a stream with those of the streams before it."""
+    """Return the rolling passes of a stream plus those of earlier streams."""
     if before is None:
         return now
     return replace(
@@ -41,13 +41,13 @@ def added_passes(before: RollingPasses | None, now: RollingPasses) -> RollingPas
 
 
 def latest_segments(segments: Iterable[Segment]) -> tuple[Segment, ...]:
-    """Return segments in order of their index; later ones replace those before."""
+    """Return segments in order of their index; of equal ones, the last counts."""
     found = {segment.index: segment for segment in segments}
     return tuple(found[index] for index in sorted(found))
 
 
 def joined_answers(answers: Sequence[Transcript]) -> Transcript:
-    """Return one answer of the answers to the frames of one chunk, at least one."""
+    """Join the answers to the frames of one chunk; there is at least one."""
     if len(answers) == 1:
         return answers[0]
     calls = Calls()

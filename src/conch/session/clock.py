@@ -1,4 +1,4 @@
-"""Live text on another clock: that of several streams, one after the other."""
+"""Shift live text to the clock of the whole session, which has several streams in a row."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -7,17 +7,17 @@ from conch.wire.result import OpenUtterance, Segment, Transcript, Unrecognised, 
 
 
 def has_last_text(segment: Segment, answer: Transcript) -> bool:
-    """Return whether the text of a segment of a stream with two passes no longer changes.
+    """Return whether the text of a segment no longer changes.
 
-    A server without Whisper makes one pass where two were not asked for by name; its answers have
-    no `rolling`.
+    With two passes it changes once more. An answer without `rolling` has one pass: a server without
+    Whisper makes only one, unless the request names two.
     """
     is_passed = segment.passes > 1 or bool(segment.error)
     return is_passed or answer.is_final or answer.rolling is None
 
 
 def shifted_segment(segment: Segment, seconds: float, indices: int) -> Segment:
-    """Return a segment on another clock, with another index."""
+    """Return a segment with its times and its index shifted."""
     return replace(
         segment,
         start=_later(segment.start, seconds),
@@ -32,7 +32,7 @@ def shifted_segment(segment: Segment, seconds: float, indices: int) -> Segment:
 
 
 def shifted_utterance(utterance: OpenUtterance, seconds: float) -> OpenUtterance:
-    """Return an open utterance on another clock."""
+    """Return an open utterance with its times shifted."""
     heard_until = utterance.heard_until
     return OpenUtterance(
         start=_later(utterance.start, seconds),

@@ -1,8 +1,8 @@
-"""One transcript of several streams: a server that is lost takes the state of its streams with it.
+"""Join several streams to one transcript, because a lost server loses the state of its streams.
 
-What it has answered is kept: utterances that have ended, and the firm words of the others. The
-audio from shortly before the last firm word on is sent again. The new stream hears some firm words
-a second time, as the first word after a cut is often misheard; `OverlapRemoval` leaves them out.
+The answers so far are kept: utterances that have ended, and the firm words of the others. Audio is
+sent again from shortly before the last firm word. The new stream hears some firm words twice,
+because the first word after a cut is often misheard; `OverlapRemoval` leaves them out.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from conch.wire.result import OpenUtterance, RollingPasses, Segment, Transcript,
 
 
 class JoinedStreams:
-    """One transcript of the streams of a session: times, indices and firm text go on."""
+    """One transcript of all streams of a session: times, indices and firm text continue."""
 
     def __init__(self, options: RecognitionOptions, sample_rate: int) -> None:
         """Begin the first stream.
@@ -31,10 +31,10 @@ class JoinedStreams:
         self._options, self._rate = options, sample_rate
         self._state = ResumeState(shows_open=options.partials)
         self.start = 0
-        """First sample of the present stream, on the clock of the first one."""
+        """First sample of the current stream, on the clock of the first one."""
         self._first_index = 0
         self._overlap: OverlapRemoval | None = None
-        """Leaves out what is heard again; None in the first stream."""
+        """Leaves out words that are heard again; None in the first stream."""
         self._stable = ""
         self._texts: dict[int, tuple[str, float]] = {}
         """Text and end of the utterances that an answer may have to repeat."""
@@ -42,24 +42,25 @@ class JoinedStreams:
         """Utterances of the next answer."""
         self._calls = Calls()
         self._rolling_before: RollingPasses | None = None
-        """Rolling passes of the streams before, and of all."""
+        """Rolling passes of earlier streams."""
         self._rolling: RollingPasses | None = None
+        """Rolling passes of all streams."""
         self._latest: Transcript | None = None
         self._duration = 0.0
 
     @property
     def kept_from(self) -> int:
-        """First sample that another stream would have to hear."""
+        """First sample that the next stream would need."""
         at = int(self._state.cut(self._stable).at_s * self._rate)
         return max(self.start, at)
 
     def take(self, answer: Transcript, *, ends: bool) -> None:
-        """Take an answer of the present stream.
+        """Add an answer of the current stream.
 
         Args:
             answer: The answer.
-            ends: Whether it was asked for; a gateway that stops ends a stream early, in the middle
-                of a word, and what has not ended before counts for nothing.
+            ends: Whether the caller ended the stream. A gateway that stops ends it early, in the
+                middle of a word; then utterances that had not ended before are dropped.
         """
         is_cut = answer.is_final and not ends
         if is_cut:
@@ -82,7 +83,7 @@ class JoinedStreams:
         if answer.rolling is not None:
             self._rolling = added_passes(self._rolling_before, answer.rolling)
         self._latest = answer
-        # A stream that began elsewhere has its steps at other places.
+        # The steps of a later stream are at other times.
         self._duration = max(self._duration, round(seconds + answer.duration, 3))
         if self._overlap is None:
             self._stable = answer.stable
@@ -96,7 +97,7 @@ class JoinedStreams:
             self._texts[segment.index] = (segment.text, segment.end)
 
     def answer(self) -> Transcript:
-        """Return all that was taken since the last call, as one answer."""
+        """Join the answers since the last call to one."""
         latest = self._latest
         assert latest is not None
         if self._overlap is not None:
@@ -148,10 +149,10 @@ class JoinedStreams:
         return joined_text(texts)
 
     def resume(self, kept_from: int) -> None:
-        """Begin another stream, behind what is firm.
+        """Begin another stream, after the firm text.
 
         Args:
-            kept_from: First sample of the audio that is kept; what lies before is not heard again.
+            kept_from: First sample of the audio that is kept; earlier audio is not heard again.
         """
         cut = self._state.cut(self._stable)
         start = max(self.kept_from, kept_from)

@@ -1,4 +1,4 @@
-"""The audio of a live stream that another stream may have to hear again."""
+"""Keep the audio of a live stream that the next stream may need."""
 
 from collections import deque
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 MAX_KEPT_S = 180.0
-"""Seconds of audio that are kept at most. Four utterances that await their second pass and an open
-one, each of the greatest length, have 140 s."""
+"""Most seconds of audio to keep. The longest open utterance and four that await their second pass
+have 140 s."""
 
 
 class KeptAudio:
-    """The samples of a session from the present cut on."""
+    """The samples of a session from the current cut on."""
 
     def __init__(self, sample_rate: int) -> None:
         """Begin without audio.
@@ -38,7 +38,7 @@ class KeptAudio:
         self._size += len(samples)
 
     def remove(self, number: int) -> None:
-        """Take a chunk back, which the server has refused."""
+        """Remove a chunk that the server has refused."""
         for item in self._chunks:
             if item[0] == number:
                 self._chunks.remove(item)
@@ -46,11 +46,11 @@ class KeptAudio:
                 return
 
     def drop_before(self, sample: int, number: int) -> None:
-        """Drop the chunks that lie before a sample, and all beyond MAX_KEPT_S.
+        """Drop the chunks before a sample, and the oldest ones beyond MAX_KEPT_S.
 
         Args:
             sample: Number in the session of the first sample that is needed.
-            number: First chunk that is kept in any case.
+            number: First chunk that is always kept.
         """
         while self._chunks and self._chunks[0][0] < number:
             length = len(self._chunks[0][1])
@@ -61,7 +61,7 @@ class KeptAudio:
             self._size -= length
 
     def before(self, number: int, sample: int) -> list[NDArray[Any]]:
-        """Return the samples from `sample` on of the chunks before one of this number."""
+        """Return the samples from `sample` on, of all chunks before `number`."""
         found = []
         at = self.start
         for chunk_number, samples in self._chunks:

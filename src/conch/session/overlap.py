@@ -1,4 +1,4 @@
-"""Leave out of a stream what the stream before has answered already."""
+"""Remove from a stream the words that the stream before has already answered."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ NEAR_S = 0.3
 
 
 class OverlapRemoval:
-    """Leaves out of the first utterance of a stream what the stream before has answered."""
+    """Removes from the first utterance of a stream the words of the stream before."""
 
     def __init__(self, cut: Cut, first_index: int, *, has_words: bool) -> None:
         """Begin before the first answer.
@@ -25,7 +25,7 @@ class OverlapRemoval:
         """
         self._cut, self._first_index, self._has_words = cut, first_index, has_words
         self._dropped: tuple[str, ...] = ()
-        """Words that were left out of the open utterance last."""
+        """Words that were last removed from the open utterance."""
 
     def of_utterance(self, utterance: OpenUtterance, index: int) -> OpenUtterance:
         """Return the open utterance of this index without words that are heard again."""
@@ -49,7 +49,7 @@ class OverlapRemoval:
             count = self._num_repeated(segment.words)
             dropped = tuple(word.text for word in segment.words[:count])
         else:
-            # Without times, only what was left out before, or repeated word for word.
+            # Without times, remove only the words removed before, or repeated word for word.
             dropped = max(
                 (self._dropped, self._cut.overlap), key=lambda it: _same(it, segment.text)
             )
@@ -64,9 +64,9 @@ class OverlapRemoval:
         return replace(segment, start=start, nbest=(best, *others), words=words[count:])
 
     def _num_repeated(self, words: Sequence[Word]) -> int:
-        """Return how many words at the beginning are those of the stream before.
+        """Return how many words at the beginning repeat those of the stream before.
 
-        These lie within the audio that it has answered. The last one may be heard a little later.
+        They lie in the audio that it has answered. The last one may be heard a little later.
         """
         until_s = self._cut.until_s
         count = sum(1 for _ in takewhile(lambda word: _middle(word) < until_s, words))
@@ -78,7 +78,7 @@ class OverlapRemoval:
 
 
 def without_first(text: str, words: Sequence[str]) -> str:
-    """Return a text without the words that it begins with, as far as it does."""
+    """Return a text without those of the words that it begins with."""
     ends = _ends(words, text)
     return " ".join(text[ends[-1] :].split()) if ends else text
 
@@ -89,7 +89,7 @@ def _same(words: Sequence[str], text: str) -> int:
 
 
 def _ends(words: Sequence[str], text: str) -> list[int]:
-    """Return where in a text the words end that it begins with, punctuation included."""
+    """Return the end of each of the words that a text begins with, after its punctuation."""
     ends: list[int] = []
     for word in words:
         end = _end_of(plain(word), text, ends[-1] if ends else 0)
@@ -100,7 +100,7 @@ def _ends(words: Sequence[str], text: str) -> list[int]:
 
 
 def _end_of(word: str, text: str, start: int) -> int | None:
-    """Return where a word without case and punctuation ends in a text; None if it is another."""
+    """Return the end in a text of a plain word that starts at `start`; None for another word."""
     place, found = start, ""
     while place < len(text) and len(found) < len(word) and not (found and text[place].isspace()):
         found += plain(text[place])

@@ -1,4 +1,4 @@
-"""Where another stream has to begin, so that a live session goes on without a gap."""
+"""Find where the next stream has to begin, so that a live session continues without a gap."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -7,15 +7,15 @@ from conch.wire.joining import is_within_word
 from conch.wire.result import Hypothesis, OpenUtterance, Segment, Word, text_of_words
 
 OVERLAP_S = 0.4
-"""Firm text that is heard again at least, in seconds, if the utterance has as much. With less, the
-first new word is cut or misheard."""
+"""Least seconds of firm text to hear again, if the utterance has as much. With less, the first new
+word is cut or misheard."""
 LEAD_S = 2.0
-"""Silence before speech that is heard again: two steps of a server, and what a quiet beginning
-adds."""
+"""Seconds of silence to hear again before speech: two steps of a server, and time for a quiet
+beginning."""
 LOST = "lost"
-"""`endpoint` of an utterance whose firm words alone are kept."""
+"""`endpoint` of an utterance that keeps only its firm words."""
 NO_SECOND_PASS = "no second pass: the server was lost, and another stream went on"
-"""`error` of such an utterance of a stream with two passes."""
+"""`error` of such an utterance in a stream with two passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Cut:
     at_s: float
     """Seconds from the start of the first stream."""
     overlap: tuple[str, ...] = ()
-    """Firm words that it hears again."""
+    """Firm words that the next stream hears again."""
     until_s: float = 0.0
     """End of the last of them."""
 
@@ -36,20 +36,20 @@ class _Pending:
 
     segment: Segment
     firm: tuple[Word, ...]
-    """Its firm words, as far as their times are known."""
+    """Its firm words whose times are known."""
     begins_s: float
-    """Where its audio begins, at the latest."""
+    """Latest time at which its audio begins."""
 
 
 class ResumeState:
-    """The answers of a live session so far, as far as another stream needs them to go on."""
+    """What the next stream of a live session needs of the answers so far."""
 
     def __init__(self, *, shows_open: bool = True, base: Cut = Cut(0.0)) -> None:
         """Begin without text.
 
         Args:
             shows_open: Whether answers have the utterance that is being spoken.
-            base: Where the present stream began.
+            base: Where the current stream began.
         """
         self._shows_open = shows_open
         self._pending: dict[int, _Pending] = {}
@@ -57,13 +57,13 @@ class ResumeState:
         self._ended_until_s = 0.0
         self._base = base
         self.audio_s = 0.0
-        """Seconds of audio that were heard."""
+        """Seconds of audio heard so far."""
         self.next_index = 0
         """Index of the next utterance that ends."""
 
     @property
     def first_pending(self) -> int:
-        """Index of the first utterance that awaits its second pass; the next one without any."""
+        """Index of the first utterance that awaits its second pass; `next_index` if none does."""
         return min(self._pending, default=self.next_index)
 
     def add(
@@ -72,22 +72,22 @@ class ResumeState:
         utterance: OpenUtterance | None,
         audio_s: float,
     ) -> None:
-        """Take an answer.
+        """Add an answer.
 
         Args:
             segments: Its segments in order, and whether each has its last text.
             utterance: The utterance that is being spoken.
-            audio_s: Seconds of audio that were heard.
+            audio_s: Seconds of audio heard so far.
         """
         self.end(segments)
         self._open = utterance
         self.audio_s = max(self.audio_s, audio_s)
 
     def end(self, segments: Iterable[tuple[Segment, bool]]) -> None:
-        """Take the utterances that an answer has ended, and nothing else of it.
+        """Add only the utterances that an answer has ended.
 
         Args:
-            segments: As of `add`.
+            segments: See `add`.
         """
         for segment, is_final in segments:
             if is_final:
@@ -107,7 +107,7 @@ class ResumeState:
         return _Pending(segment, (), max(self._ended_until_s, segment.start - LEAD_S))
 
     def cut(self, stable: str = "") -> Cut:
-        """Return where another stream has to begin to go on from here.
+        """Return where the next stream has to begin.
 
         Args:
             stable: The beginning of the text of the latest answer that no longer changes.
@@ -131,11 +131,11 @@ class ResumeState:
     def firm_pending(self, stable: str) -> str:
         """Return the firm text of the first utterance that awaits its second pass.
 
-        It may have become firm with the answer that ended the utterance, and has no times then. The
-        answer's stable text ends with it.
+        Words that become firm with the answer that ends the utterance have no times. The stable
+        text of that answer ends with them.
 
         Args:
-            stable: As of `cut`.
+            stable: See `cut`.
         """
         pending = self._pending.get(self.first_pending)
         if pending is None:
@@ -154,11 +154,13 @@ class ResumeState:
         return known
 
     def settle(self, stable: str, *, has_second_pass: bool, has_words: bool) -> list[Segment]:
-        """End what is not final with its firm words, and return it; the others come again.
+        """End and return the utterances without a last text, with their firm words only.
+
+        The next stream hears their other words again.
 
         Args:
-            stable: As of `cut`.
-            has_second_pass: Whether utterances get a second pass, which these do not.
+            stable: See `cut`.
+            has_second_pass: Whether the stream has two passes; these utterances lack the second.
             has_words: Whether segments have their words.
         """
         error = NO_SECOND_PASS if has_second_pass else ""
@@ -197,10 +199,10 @@ class ResumeState:
 
 
 def cut_behind(firm: Sequence[Word], begins_s: float) -> Cut:
-    """Return where to begin so that all behind the firm words of an utterance is heard.
+    """Return where to begin to hear everything after the firm words of an utterance.
 
     The cut lies between two firm words, at least OVERLAP_S before the end of the last one, or else
-    at the beginning of the utterance. A word's times may be wrong by a part of that.
+    at the beginning of the utterance. OVERLAP_S is larger than the error of a word's times.
 
     Args:
         firm: Firm words with their times.
