@@ -15,10 +15,10 @@ NO_MODE = "none"
 class AccessRecord:
     """What is known so far of a request or a stream.
 
-    Its line has these fields: `request` (the id), `model`, `mode`, `outcome` (`ok`, the code of an
-    error, or how a live stream ended), `audio_s`, `ms` since its beginning, those of the service,
-    `path` (components in order of first use), `calls` of them, `call_ms` in these with their
-    queues, and the `error`'s message.
+    Its line has these fields: `request` (the id), `model`, `mode`, `outcome` (`ok`, an error's
+    code, or how a live stream ended), `audio_s`, `ms` since its beginning, the service's own
+    fields, `path` (components in order of first use), `calls` (their number), `call_ms` (time in
+    them, queues included), and `error` (the message).
     """
 
     def __init__(self, request_id: str, model: str, mode: str = NO_MODE) -> None:
@@ -46,7 +46,7 @@ class AccessRecord:
                 self._stages[model] = Stage(own.calls + stage.calls, own.ms + stage.ms)
 
     def leave_out(self) -> None:
-        """Write no line: the request is part of a stream, which has one, or asks for the health."""
+        """Write no line: the request is part of a stream, which has one, or a health check."""
         self._is_logged = True
 
     def log(self, error: BaseException | None = None, outcome: str = "ok") -> None:
@@ -72,7 +72,7 @@ class AccessRecord:
             "calls": sum(stage.calls for stage in stages),
             "call_ms": round(sum(stage.ms for stage in stages), 3),
         }
-        # The message of another error may be a secret of the server; its log has it.
+        # The message of any other error may be confidential; only the server's log has it.
         if isinstance(error, TranscriptionError):
             fields["error"] = str(error)[:MAX_ERROR]
         log_access(fields)

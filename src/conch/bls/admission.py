@@ -1,4 +1,4 @@
-"""Which recordings begin, which wait for room, and which are refused: they would wait too long."""
+"""Admission control: recordings start, wait for room, or are refused if the wait is too long."""
 
 import asyncio
 import heapq
@@ -13,15 +13,15 @@ from conch.bls.server_speed import ServerSpeed
 from conch.wire.errors import AudioError, OverloadedError
 
 OWN_TIMES = 8
-"""A request may wait at least so many times as long as its own work takes: who sends hours of audio
-does not give up after seconds."""
+"""A request may wait at least this many times its own work: a client that sends hours of audio does
+not give up after seconds."""
 QUIET_S = 5.0
-"""Time after which a request that was overtaken expects no other one soon, in seconds."""
+"""Seconds after which a request that was overtaken counts as first again."""
 SAVED = 0.25
-"""Share of the bytes that is saved for recordings, and as much for live chunks."""
+"""Share of the bytes reserved for recordings; live chunks have the same share."""
 SHORT, FOR_SHORT = 0.01, 0.1
-"""Share of the room that a short request takes at most, and room beyond the limit for these alone:
-they do not wait until one of the longest recordings is done."""
+"""Largest share of the room that a short request takes, and extra room for short requests only.
+With it they do not wait for one of the longest recordings."""
 
 
 class Admission:
@@ -42,7 +42,8 @@ class Admission:
         self.audio_s = 0.0
         """Seconds of audio in flight."""
         self._waiting: list[tuple[tuple[float, int], float, asyncio.Future[None]]] = []
-        """Requests without room, as a heap: key, seconds of audio, and what tells of the room."""
+        """Requests without room, as a heap: key, seconds of audio, and the future that ends the
+        wait."""
 
     @contextmanager
     def arrived(self, num_bytes: int) -> Iterator[None]:
@@ -130,7 +131,7 @@ class Admission:
         finally:
             self._order.leave(share)
             if not len(self._order):
-                self.audio_s = 0.0  # rid of rounding
+                self.audio_s = 0.0  # drop rounding errors
                 self._speed.paused(_now())
             self._admit()
 
@@ -138,7 +139,7 @@ class Admission:
         """Note how much of a request is recognised.
 
         Args:
-            share: What `begun` gave.
+            share: The share that `begun` returned.
             until_s: Seconds of its audio that are done.
         """
         if done_s := self._order.serve(share, until_s):
@@ -166,7 +167,7 @@ class Admission:
                 f"the request would wait for {wait_s:.0f} s behind others, longer than the "
                 f"{patience_s:.0f} s that it may (deadline_ms of the request, or parameter "
                 "max_wait_s of the model)",
-                # Many are refused at the same time: they all find room when half has gone.
+                # Many are refused at the same time: all of them find room when half are done.
                 max(wait_s - patience_s, wait_s / 2),
             )
 

@@ -1,13 +1,13 @@
 """Which components are available, and which are away: dead, hung or being replaced.
 
-What Triton 2.51 does with calls then was found with `kill -9` of a component's process:
+Triton 2.51 treats calls like this after `kill -9` of a component's process:
 
-- A call that the process was to compute fails a second later at most, with "Stub process 'vad_0_0'
-  is not healthy". Those behind it in the queue fail one batch a second, whatever their timeouts,
-  even after the model has been loaded again. So a call is given up as soon as its model is back.
-- The model counts as ready until it is unloaded. From then to the end of the load that follows, it
-  counts as not ready, and calls fail at once.
-- The streams of a component with sequences are gone: the next call of one without START fails.
+- The call in the process fails within a second, with "Stub process 'vad_0_0' is not healthy". Calls
+  behind it in the queue fail one batch a second, whatever their timeouts, even after the model is
+  loaded again. So a call is given up as soon as its model is back.
+- The model counts as ready until it is unloaded. From then until it is loaded again, it counts as
+  not ready, and calls fail at once.
+- The streams of a component with sequences are lost: their next call without START fails.
 """
 
 import asyncio
@@ -27,18 +27,19 @@ Result = TypeVar("Result")
 PATIENCE_S = 15.0
 """Longest time to wait for a component that is away, in seconds."""
 SETTLE_S = 0.25
-"""Seconds after which calls try a component that still counts as ready: it may have been replaced
+"""Seconds until a call tries a component that still counts as ready: it may have been replaced
 before its failure was known."""
 SETTLE_AGAIN_S = 4.0
-"""The same after a second failure: then the replacement is yet to come."""
+"""The same after a second failure: the component has not been replaced yet."""
 REMEMBER_S = 0.5
-"""Seconds for which all requests take the same answer to whether the server has a component."""
+"""Seconds for which all requests share an answer on whether the server has a component."""
 LEAST_POLL_S, MOST_POLL_S = 0.02, 0.2
-"""Seconds between two looks at a component that was away; each wait is half as long again."""
+"""Shortest and longest seconds between two checks of a component that is away; each wait is 1.5
+times the one before."""
 
 
 class Loaded(Protocol):
-    """Tells which components a server has."""
+    """Knows which components a server has."""
 
     async def is_loaded(self, model: str) -> bool:
         """Return whether the server has a component."""
@@ -50,11 +51,11 @@ class _Absence:
     """A component that was found away, until it is known to be replaced."""
 
     tries_at: float
-    """When one of the calls that wait tries it, on the clock of the event loop."""
+    """When one of the waiting calls tries it, on the event loop's clock."""
     is_open: bool = False
     """Whether calls are let through, because one was answered."""
     tried_at: float = math.inf
-    """When the latest call that tries was let through."""
+    """When the latest trying call was let through."""
     waiting: deque[asyncio.Future[bool]] = field(default_factory=deque)
     watch: asyncio.Task[None] | None = None
 
@@ -62,8 +63,8 @@ class _Absence:
 class Availability:
     """The components that have answered before, and those of them that are away.
 
-    One object serves all requests. The first call that fails makes the others wait, so that they
-    take no thread of the server. While the component still counts as ready, one of them tries it.
+    One object serves all requests. After the first failed call the others wait, so that they take
+    no thread of the server. While the component still counts as ready, one of them tries it.
     """
 
     def __init__(
@@ -75,22 +76,22 @@ class Availability:
         """Start with no component away.
 
         Args:
-            server: Tells whether a component is back.
-            served: Names of components that the server has, as far as is known.
-            replaced: Is told of a component whose calls in flight are given up.
+            server: Says whether a component is back.
+            served: Names of the components that the server is known to have.
+            replaced: Called with a component whose calls in flight are given up.
         """
         self._server, self._replaced = server, replaced
         self._known = set(served)
         self._absences: dict[str, _Absence] = {}
         self._back_at: dict[str, float] = {}
-        """When components were let through again that had been away."""
+        """When calls of a component that was away were last let through again."""
         self._probes: dict[str, tuple[float, asyncio.Task[bool]]] = {}
-        """The latest question by component, and when it was asked."""
+        """The latest probe of each component, and when it started."""
         self._in_flight: defaultdict[str, set[asyncio.Task[Any]]] = defaultdict(set)
         self._given_up: set[asyncio.Task[Any]] = set()
 
     def knows(self, model: str) -> bool:
-        """Return whether the server has a component, or had it before: it may come back."""
+        """Return whether the server has a component, or had it and may get it back."""
         return model in self._known
 
     @property
@@ -107,7 +108,7 @@ class Availability:
         """Return whether the server has a component; wait for one that is being replaced."""
         now = asyncio.get_running_loop().time
         began, poll_s = now(), LEAST_POLL_S
-        while not await self._asked(model):
+        while not await self._probed(model):
             if model not in self._known or now() - began >= PATIENCE_S:
                 return False
             await asyncio.sleep(poll_s)
@@ -115,11 +116,11 @@ class Availability:
         self._known.add(model)
         return True
 
-    async def _asked(self, model: str) -> bool:
-        """Return whether the server has a component; requests share one question."""
+    async def _probed(self, model: str) -> bool:
+        """Return whether the server has a component; requests share one probe."""
         now = asyncio.get_running_loop().time()
-        asked_at, probe = self._probes.get(model, (-math.inf, None))
-        if probe is None or (probe.done() and now - asked_at >= REMEMBER_S):
+        probed_at, probe = self._probes.get(model, (-math.inf, None))
+        if probe is None or (probe.done() and now - probed_at >= REMEMBER_S):
             probe = asyncio.create_task(self._server.is_loaded(model))
             self._probes[model] = now, probe
         return await asyncio.shield(probe)
@@ -142,7 +143,7 @@ class Availability:
         try:
             found = await call
         except asyncio.CancelledError:
-            # As `asyncio.timeout`: a task of its own for each call would cost more than the rest.
+            # As in `asyncio.timeout`: a task for each call would cost more than all the rest.
             if task not in self._given_up or task.uncancel() > cancelling:
                 raise
             raise ComponentAwayError(f"{model} was replaced while it was called") from None
@@ -156,7 +157,7 @@ class Availability:
         return found
 
     def begin(self, model: str, called: float) -> None:
-        """Note that a call has found its component away; calls wait from now on.
+        """Make calls of a component wait from now on, because one found it away.
 
         Args:
             model: Name of the component.
@@ -205,7 +206,7 @@ class Availability:
         took_s = now() - began
         if not is_ready:
             logger.error("component %s has not come back within %.1f s", model, took_s)
-            # If it was unloaded for good, its absence is an answer from now on.
+            # It may be unloaded for good: from now on its calls fail at once.
             self._known.discard(model)
         elif was_unloaded:
             logger.warning("component %s is back after %.1f s", model, took_s)
@@ -213,7 +214,7 @@ class Availability:
         self._let_through(model, absence, is_back=is_ready)
 
     def _try(self, absence: _Absence) -> None:
-        """Let one of the calls through that wait."""
+        """Let one of the waiting calls through."""
         while absence.waiting:
             back = absence.waiting.popleft()
             if not back.done():  # not cancelled
@@ -231,7 +232,7 @@ class Availability:
         absence.waiting.clear()
 
     def _give_up(self, model: str) -> None:
-        """Cancel the calls in flight: they wait for a process that is gone."""
+        """Cancel the calls in flight: their process is gone."""
         for task in self._in_flight[model]:
             self._given_up.add(task)
             task.cancel()

@@ -9,8 +9,8 @@ from conch.component import Array
 from conch.wire.stream_place import StreamPlace
 
 START_PATIENCE_S = 5.0
-"""Longest time that the START of a stream waits for a place in a component, in seconds. Triton
-would let it wait until another stream ends."""
+"""Longest wait of a stream's START for a place in a component, in seconds. Triton itself sets no
+limit: the START would wait until another stream ends."""
 
 Parameter = bool | int | str
 
@@ -28,7 +28,7 @@ Outputs = Mapping[str, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One row for a component, and the outputs that are wanted."""
+    """One row for a component, and the names of the outputs to return."""
 
     model: str
     inputs: Mapping[str, Array | Tensor]
@@ -92,7 +92,7 @@ class Components(Protocol):
 
 
 def through(policies: Sequence[Policy], components: Components) -> Send:
-    """Return what sends a call through policies, the first one outermost, to its component."""
+    """Return a function that sends a call through policies, the first outermost, to a component."""
     send: Send = components.call
     for policy in reversed(policies):
         send = _step(policy, send)

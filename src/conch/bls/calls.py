@@ -5,8 +5,8 @@ A call passes these steps on its way to Triton and back, the first one outermost
     calls(model, inputs, outputs)        a path asks for a component
       within the deadline                no call without time left        this file
       Stages                             counted and timed                stages.py
-      Failover                           again after a component's death  failover.py
-      RecordingTurns or WithoutWaiting   limits of concurrency, fair      concurrency.py
+      Failover                           repeated if a component died     failover.py
+      RecordingTurns or WithoutWaiting   concurrency limits, fair order   concurrency.py
       TritonComponents                   client gone?, hang, trace, BLS   conch.triton.components
 """
 
@@ -29,11 +29,7 @@ Result = TypeVar("Result")
 
 
 async def together(jobs: Iterable[Coroutine[None, None, Result]]) -> list[Result]:
-    """Run coroutines at the same time; the first error cancels the others and is raised unchanged.
-
-    Args:
-        jobs: The coroutines.
-    """
+    """Run coroutines at the same time; the first error cancels the others and is raised as is."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(job) for job in jobs]
@@ -58,7 +54,7 @@ class Calls:
 
         Args:
             components: The components to call.
-            policies: What a call passes behind the deadline and the count, the first one outermost.
+            policies: Steps of a call after the deadline and the count, the first one outermost.
             availability: Which components the server has.
             metrics: Sums of all requests.
             mode: Label of the path in the metrics.
@@ -84,7 +80,7 @@ class Calls:
         Args:
             model: Name of the component.
             inputs: Tensors by name, without the batch dimension.
-            outputs: Names of the tensors that are wanted.
+            outputs: Names of the tensors to return.
             parameters: Parameters of the component's request.
             place: Place of the call in the component's stream; None outside streams.
             work: Work of the component for each byte of input, compared with its simplest call.
@@ -103,7 +99,7 @@ class Calls:
         except MissingModelError:
             raise
         except (ComponentError, OverloadedError):
-            # A queue may drop a call shortly before the deadline on the request's own clock.
+            # A queue may drop a call shortly before the request's own clock reaches the deadline.
             self.deadline.remaining_s(f"while {model} was called")
             raise
 

@@ -20,12 +20,12 @@ from conch.component import Array
 logger = logging.getLogger(__name__)
 
 Header = Mapping[str, Any]
-"""What a frame says, as JSON."""
+"""The JSON part of a frame."""
 Received = Callable[[Header, Mapping[str, Array]], None]
 Frame = list[bytes | memoryview]
 
 SEND_TIMEOUT_S = 10
-"""Longest time for which a peer may take nothing, in seconds; then it counts as gone."""
+"""Seconds after which a peer that reads nothing counts as gone."""
 
 _LENGTH = struct.Struct(">I")
 
@@ -40,8 +40,8 @@ class Channel:
 
         Args:
             connection: A connected stream socket.
-            received: Takes each frame, on a thread of the channel. If it raises, this is logged.
-            closed: Is called once with this channel, on its thread, when no frame can follow.
+            received: Called with each frame, on the channel's thread. Its exceptions are logged.
+            closed: Called once with this channel, on its thread, when no frame can follow.
         """
         timeout = struct.pack("ll", SEND_TIMEOUT_S, 0)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
@@ -54,7 +54,7 @@ class Channel:
         self._reader.start()
 
     def send(self, frame: Frame) -> None:
-        """Send a frame of `encoded`, and wait until it is on its way. Any thread may send.
+        """Send a frame of `encoded`; return when the system has taken it. Any thread may send.
 
         Raises:
             OSError: the peer has gone.
@@ -64,7 +64,7 @@ class Channel:
                 for part in frame:
                     self._socket.sendall(part)
             except OSError:
-                self._shut_down()  # a frame that breaks off leaves nothing to go on with
+                self._shut_down()  # the peer cannot read on after half a frame
                 raise
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ class Channel:
 
     def _read(self) -> None:
         try:
-            # A frame per call: its tensors must not stay until the next one comes.
+            # One frame per call: its tensors must not live until the next one comes.
             while self._take():
                 pass
         except (OSError, EOFError):
@@ -100,7 +100,7 @@ class Channel:
         try:
             self._received(header, tensors)
         except Exception:
-            logger.exception("a frame of another process could not be taken")
+            logger.exception("a frame of another process could not be handled")
         return True
 
     def _tensor(self, spec: Mapping[str, Any]) -> Array:
@@ -146,7 +146,7 @@ def encoded(header: Header, tensors: Mapping[str, Array] | None = None) -> Frame
     """Return a frame in parts; the content of tensors is not copied.
 
     Args:
-        header: What the frame says.
+        header: The JSON part.
         tensors: Arrays by name: numbers, or objects of type bytes.
     """
     specs, parts = [], []

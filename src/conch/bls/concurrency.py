@@ -1,9 +1,9 @@
-"""Limits of concurrency at the components; calls of recordings wait here in a fair order.
+"""Concurrency limits of components; calls of recordings wait here in a fair order.
 
-A component answers first come, first served, so a call that waits there cannot be overtaken: by a
-live chunk, or by a short request. A call that waits here can.
+A component answers first come, first served. A live chunk or a short request can overtake a call
+that waits here, but not one that waits at the component.
 
-Within one request the calls of the earliest part go first, because the answer leaves in this order.
+Within one request the earliest part goes first, because the answer is sent in this order.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ from conch.bls.priority_semaphore import Key, PrioritySemaphore
 from conch.bls.traits import OwnComponents, Traits
 
 OLDEST_OF = 8
-"""One turn in 8 goes to the oldest request: a row of short ones does not hold up a long one."""
+"""One turn in 8 goes to the oldest request: short ones must not hold up a long one forever."""
 PART: ContextVar[float] = ContextVar("part", default=0.0)
-"""Place of a task's work in the answer of its request, such as the start of its segment in seconds.
-The lowest goes first."""
+"""Place of a task's work in the request's answer, such as the segment's start in seconds. The
+lowest goes first."""
 
 
 class ConcurrencyLimits:
@@ -49,13 +49,13 @@ class ConcurrencyLimits:
     def most_of_one(self, model: str, *, is_first: bool) -> int:
         """Return how many calls one recording may have in flight at a component.
 
-        It is a part of the limit, since a call in flight cannot be overtaken. A recording that is
-        alone has no more either: on two cores it was no faster with all.
+        It is a part of the limit, because a call in flight cannot be overtaken. A recording alone
+        has no more either: on two cores, the whole limit made it no faster.
 
         Args:
             model: The component.
-            is_first: Whether no other recording goes before this one. Otherwise it leaves instances
-                free for the next: one call at a time keeps one of them busy.
+            is_first: Whether no other recording goes before this one. If not, it leaves instances
+                free for the next one.
         """
         first, others = (2, 4) if self._traits(model).is_one_by_one else (4, 16)
         return max(1, self._most(model) // (first if is_first else others))
@@ -77,7 +77,7 @@ class ConcurrencyLimits:
 
 
 class RecordingTurns:
-    """Lets the calls of one recording wait for their turn, as a policy."""
+    """Policy of one recording: its calls wait for their turn."""
 
     def __init__(self, limits: ConcurrencyLimits) -> None:
         """Prepare a recording; `begin` gives it its place among others."""
@@ -90,13 +90,13 @@ class RecordingTurns:
         """Give the recording its place among others.
 
         Args:
-            key: Recordings with a lower one go before it.
-            is_first: Returns whether there is none.
+            key: Recordings with a lower key go before it.
+            is_first: Returns whether no recording goes before it.
         """
         self._key, self._is_first = key, is_first
 
     async def __call__(self, call: Call, proceed: Send) -> Outputs:
-        """Send a call on when it is the turn of the recording, and of the part of its answer."""
+        """Send a call on when its recording and its part of the answer have their turn."""
         model, part = call.model, PART.get()
         clock = asyncio.get_running_loop().time
         asked = clock()
@@ -113,7 +113,7 @@ class RecordingTurns:
 
 
 class WithoutWaiting:
-    """Sends the calls of live streams on at once, as a policy; recordings wait for them."""
+    """Policy of live streams: their calls go at once, and those of recordings wait for them."""
 
     def __init__(self, limits: ConcurrencyLimits) -> None:
         """Prepare the policy; one object serves all streams."""
@@ -126,12 +126,12 @@ class WithoutWaiting:
 
 
 class _OwnCalls:
-    """The calls of one recording at one component. Their largest number may change."""
+    """The calls of one recording at one component. The limit may change between calls."""
 
     def __init__(self) -> None:
         self._in_flight = 0
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
-        """Part and number of each call that waits, in order, and what ends its wait."""
+        """Part, number and future of each waiting call, in order."""
         self._numbers = count()
 
     @asynccontextmanager

@@ -11,34 +11,33 @@ class BlsConfig:
     """Limits of all services of one process. A service adds its own in a subclass."""
 
     max_requests_in_flight: int = 256
-    """Requests in flight at once; one more is refused."""
+    """Requests in flight at once; another one is refused."""
     max_bytes_in_flight: int = 2_147_483_648
-    """Bytes of audio as sent, of all requests and live chunks at once; one beyond is refused unless
-    it is alone. A quarter is saved for recordings, and another one for live chunks."""
+    """Bytes of audio as sent, of all requests and live chunks at once. A request beyond is refused
+    unless it is alone. Recordings and live chunks have a quarter reserved each."""
     max_audio_in_flight_s: float = 28_800.0
-    """Seconds of audio of all recordings at once, over rows and channels; others wait. A request
-    with more is refused. An hour takes up to 600 MB."""
+    """Seconds of audio of all recordings at once, summed over rows and channels; others wait. A
+    request with more is refused. An hour takes up to 600 MB."""
     max_wait_s: float = 30.0
-    """Longest wait of a recording without a deadline behind others, in seconds, or eight times the
-    time of its own work if that is longer. One that would wait longer is refused at once."""
+    """Longest wait of a recording without a deadline, in seconds, or eight times its own work if
+    that is longer. A recording that would wait longer is refused at once."""
     max_encoder_calls: int = 4
-    """Calls of recordings in flight at once to vad, and as many to attention_encoder; others wait
-    for their turn. One recording has half of them. Twice the instances, times the batch on a GPU.
-    """
+    """Calls of recordings in flight at once to vad, and as many to attention_encoder; others wait.
+    One recording has at most half. Use twice the instances; on a GPU, times the batch."""
     max_decoder_calls: int = 16
     """The same for each other component: two full batches of attention_decoder. One recording has
-    a quarter of them."""
+    at most a quarter."""
     max_calls_in_flight: int = 60
-    """Component calls in flight at once, over all requests. A quarter is for live chunks, at most
-    another for passes over live utterances, an eighth for models of `post`, a sixteenth for the
-    ends of streams; one more waits for a thread. Keep it 4 below the backend's `thread-pool-size`:
+    """Component calls in flight at once, over all requests; others wait for a thread. A quarter is
+    for live chunks, up to another quarter for passes over live utterances, an eighth for models of
+    `post`, a sixteenth for the ends of streams. Keep it 4 below the backend's `thread-pool-size`:
     its threads also send answers."""
     max_passes_in_flight: int = 4
-    """Rolling and second passes of all live streams at once; others wait, the most urgent in front.
+    """Rolling and second passes of all live streams at once; others wait, the most urgent first.
     Twice the instances of the attention models keep them busy: more on a GPU."""
     min_hang_s: float = 5.0
-    """Seconds without an answer that never count as a hang of a component. Beyond them, one that
-    takes 15 times as long as usual is ended and loaded again; waits for a core do not count."""
+    """Seconds without an answer that never count as a hang. After them, a component that takes 15
+    times as long as usual is ended and loaded again. Waits for a core do not count."""
 
     def __post_init__(self) -> None:
         """Check every limit.

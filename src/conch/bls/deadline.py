@@ -22,7 +22,7 @@ class Deadline:
         Args:
             budget_ms: Option `deadline_ms` of the request, in milliseconds; 0 for no limit.
             clock: Returns the time in seconds.
-            started: When the request came, on this clock; None for now.
+            started: When the request arrived, on this clock; None for now.
         """
         self._budget_ms, self._clock = budget_ms, clock
         self._started = clock() if started is None else started

@@ -6,12 +6,12 @@ from conch.wire.errors import ComponentError
 class ComponentAwayError(ComponentError):
     """A component's process has died, or the component is being replaced.
 
-    The call may be repeated. What the component kept of streams is lost.
+    The call may be repeated. The component's streams are lost.
     """
 
 
 class ComponentHungError(ComponentAwayError):
-    """A component has not answered this very call, and was ended: the call may be the reason."""
+    """A component did not answer this call and was ended: the call may be the cause."""
 
 
 class StreamLostError(ComponentAwayError):

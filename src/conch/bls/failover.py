@@ -1,4 +1,4 @@
-"""Repeat the calls of a component that has died or hangs, when it is back."""
+"""Repeat the calls of a component that died or hung, once it is back."""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,15 +11,15 @@ from conch.bls.metrics import CALLS_REPEATED, Metrics, outcome
 from conch.wire.errors import MissingModelError
 
 MAX_REPEATS = 2
-"""Repeats of a call whose component was away: the call itself may be what ends the process."""
+"""Repeats of a call whose component was away: the call itself may kill the process."""
 MAX_REPEATS_HUNG = 1
-"""Repeats of a call that its component has not answered: each try keeps the component busy."""
+"""Repeats of a call that hung: each try keeps the component busy."""
 
 
 class Failover:
-    """Waits for components that are away, as a policy of all requests.
+    """Policy of all requests: a call waits for a component that is away.
 
-    A call that continues a stream fails at once: the component has lost the stream, and its owner
+    A call that continues a stream fails at once: the component has lost the stream, and the caller
     must start it again.
     """
 
@@ -33,7 +33,7 @@ class Failover:
         self._availability, self._metrics = availability, metrics
 
     async def __call__(self, call: Call, proceed: Send) -> Outputs:
-        """Make a call, and again after its component was away.
+        """Make a call, and repeat it after its component was away.
 
         Raises:
             ComponentAwayError: the component is away.

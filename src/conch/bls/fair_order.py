@@ -1,9 +1,9 @@
 """The order of requests: the shortest fair-share finish goes first, and ties go to the oldest.
 
-Each request has the place that it would end at if all shared the server equally: the fair sojourn
-protocol (E. Friedman, S. Henderson, "Fairness and efficiency in web server protocols", SIGMETRICS
-2003). Served in this order, each ends no later than with equal shares, and most much earlier: of
-300 equal requests the first is done first, where with shares all would end together.
+Requests go in the order in which they would finish if all shared the server equally: the fair
+sojourn protocol (E. Friedman, S. Henderson, "Fairness and efficiency in web server protocols",
+SIGMETRICS 2003). Each finishes no later than with equal shares, and most much earlier: 300 equal
+requests finish one by one, where with shares all would finish together.
 """
 
 import heapq
@@ -23,7 +23,7 @@ class Share:
     served_s: float = 0.0
     """Its work that is done."""
     overtaken_at: float = -math.inf
-    """When a request came last that goes before it, on the clock of the order's user."""
+    """When the latest request that goes before it arrived, on the caller's clock."""
 
     @property
     def left_s(self) -> float:
@@ -32,9 +32,9 @@ class Share:
 
 
 class FairOrder:
-    """The requests in flight, in the order in which equal shares of the server would end them.
+    """The requests in flight, in the order in which equal shares of the server would finish them.
 
-    The virtual time is the work that each of them would have got by then.
+    Virtual time is the work that each request would have received by now.
     """
 
     def __init__(self) -> None:
@@ -69,11 +69,11 @@ class FairOrder:
         return share
 
     def serve(self, share: Share, until_s: float) -> float:
-        """Note that the work of a request is done until a time in its audio; return what is new.
+        """Count a request's work as done up to a time in its audio; return the newly done seconds.
 
         Args:
             share: The request.
-            until_s: Seconds from the start of its audio. Work beyond its size is left out.
+            until_s: Seconds from the start of its audio, limited to its size.
         """
         until_s = min(until_s, share.size_s)
         done_s = until_s - share.served_s
@@ -84,18 +84,18 @@ class FairOrder:
         return done_s
 
     def leave(self, share: Share) -> None:
-        """Take out a request that has ended. What is left of its work will not be done."""
+        """Remove a request that has ended. Its remaining work will not be done."""
         del self._shares[share.key]
-        # Others may have been served out of order, so that it has ended in virtual time already.
+        # Others may have been served out of order: it may have ended in virtual time already.
         if share.left_s and share.key in self._ends:
             self._gone.add(share.key)
-        if not self._shares:  # nothing is owed to anybody
+        if not self._shares:
             self._ends.clear()
             self._gone.clear()
 
     @property
     def left_s(self) -> float:
-        """Work that is left of all, in seconds of audio."""
+        """Remaining work of all requests, in seconds of audio."""
         return sum(share.left_s for share in self._shares.values())
 
     def ahead_s(self, share: Share) -> float:
@@ -107,7 +107,7 @@ class FairOrder:
         return not any(key < share.key for key in self._shares)
 
     def _advance(self, work_s: float) -> None:
-        """Let the virtual time go on by work that all requests in it share."""
+        """Advance virtual time by work that all requests in it share."""
         while self._ends:
             if self._ends[0] in self._gone:
                 self._gone.discard(heapq.heappop(self._ends))

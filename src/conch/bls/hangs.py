@@ -1,9 +1,9 @@
 """Find calls that a component will never answer, and end the component's processes.
 
-A component answers first come, first served. So the time of a call begins when all calls before it
-are answered. A call of a stream may be overtaken by other streams: its time begins again with each
-answer of the component. The limit of a call follows from the component's own speed. Time in which
-the component waits for a core does not count: a slow machine is not a hung component.
+A component answers first come, first served. So the time of a call starts when all calls before it
+are answered. Other streams may overtake a call of a stream: its time starts again with each answer
+of the component. The limit of a call follows from the component's measured speed. Time in which the
+component waits for a core does not count: a slow machine is not a hung component.
 """
 
 import logging
@@ -24,13 +24,13 @@ from conch.bls.traits import OwnComponents, Traits
 logger = logging.getLogger(__name__)
 
 PERIOD_S = 0.5
-"""Seconds between two looks at the calls in flight."""
+"""Seconds between two checks of the calls in flight."""
 MAX_DOUBLINGS = 6
-"""How often the limit of a component doubles that was ended and has not answered since."""
+"""How often the limit doubles while a component hangs again and again without an answer."""
 UNKNOWN_S = 60.0
-"""Limit of calls of a component that has answered none: the first one may compile kernels."""
+"""Limit before a component's first answer, in seconds: the first call may compile kernels."""
 MEMORY = 64
-"""Number of calls that the speed of a component is a mean of, at most."""
+"""Largest number of calls in the mean of a component's speed."""
 STARVED_FROM_S = 1.0
 """Seconds without an answer after which it matters whether the component waits for a core."""
 
@@ -43,7 +43,7 @@ class Processes(Protocol):
         ...
 
     def starved_s(self, model: str) -> float:
-        """Return for how many seconds since the last look a model has waited for a core."""
+        """Return the seconds since the last check for which a model has waited for a core."""
         ...
 
     def kill(self, model: str, before: float) -> int:
@@ -58,20 +58,20 @@ class CallInFlight:
     size: int
     """Measure of its work."""
     in_stream: bool
-    """Whether it belongs to a stream, which others may overtake."""
+    """Whether it belongs to a stream, so that other streams may overtake it."""
     patience_s: float
-    """Seconds that it may wait at the component for other reasons than work."""
+    """Seconds that it may wait for a place at the component, in addition to the limit."""
     began: float
     give_up: Callable[[ComponentAwayError], None]
     """Ends the wait for the answer with this error."""
     is_oldest: bool = False
-    """Whether it was the oldest call of its component at the last look."""
+    """Whether it was the oldest call of its component at the last check."""
     stalled_s: float = 0.0
     """Seconds since then in which the component could have answered it."""
 
 
 class Speed:
-    """How long a component takes for its calls: a decaying mean, by call and by size."""
+    """How long a component takes for a call: a decaying mean, by call and by size."""
 
     def __init__(self) -> None:
         """Know nothing yet."""
@@ -95,7 +95,7 @@ class Speed:
 
 
 class HangWatch:
-    """Looks at the calls in flight of all requests; any thread may make calls."""
+    """Watches the calls in flight of all requests; any thread may make calls."""
 
     def __init__(
         self,
@@ -105,11 +105,11 @@ class HangWatch:
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start without calls and without looking.
+        """Start without calls; `start` begins to watch.
 
         Args:
             processes: The processes to end.
-            components: The components to watch. Other models may work for others too.
+            components: The components to watch. Other models may also serve other clients.
             least_s: Seconds without an answer that never count as a hang.
             metrics: Where hangs are counted.
             clock: Returns the time in seconds, as `Processes.started` does.
@@ -121,7 +121,7 @@ class HangWatch:
         """By component, in the order in which they were made."""
         self._speeds: dict[str, Speed] = {}
         self._has_answered: set[str] = set()
-        """Components that have answered a call since the last look, if only by an error."""
+        """Components that have answered a call since the last check, errors included."""
         self._hangs: Counter[str] = Counter()
         """Hangs of each component since its last answer."""
         self._lock = threading.Lock()
@@ -129,11 +129,11 @@ class HangWatch:
         self._thread = threading.Thread(target=self._run, name="hang-watch", daemon=True)
 
     def start(self) -> None:
-        """Look again and again, on a thread."""
+        """Check the calls every PERIOD_S seconds, on a thread."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop looking."""
+        """Stop the checks."""
         self._closing.set()
         self._thread.join()
 
@@ -150,8 +150,8 @@ class HangWatch:
         Args:
             call: The call.
             size: Measure of its work, such as the bytes of its tensors.
-            give_up: Ends the wait for the answer with an error. It is called on another thread, at
-                most once.
+            give_up: Ends the wait for the answer with an error. Called at most once, on another
+                thread.
         """
         model = call.model
         if not self.watches(model):
@@ -176,8 +176,8 @@ class HangWatch:
     def limit_s(self, model: str, size: int) -> float:
         """Return the longest time for a component to answer a call, in seconds.
 
-        It doubles with each hang that no answer has followed: a component that needs longer than
-        anybody knows must not be ended for ever.
+        It doubles with each hang without an answer in between: a component that is slower than
+        expected must not be ended again and again forever.
         """
         with self._lock:
             speed, hangs = self._speeds.get(model), self._hangs[model]
@@ -187,9 +187,9 @@ class HangWatch:
         return float(max(self._least_s, most_s) * 2 ** min(hangs, MAX_DOUBLINGS))
 
     def look(self) -> None:
-        """Look at the oldest call of each component once, and end the components that hang."""
+        """Check the oldest call of each component once, and end the components that hang."""
         now = self._clock()
-        # Where this thread comes late, the others do, too.
+        # If this thread is late, the others are too.
         elapsed_s = min(now - self._looked_at, 2 * PERIOD_S)
         self._looked_at = now
         with self._lock:
@@ -210,12 +210,12 @@ class HangWatch:
             try:
                 self.look()
             except Exception:
-                logger.exception("calls in flight could not be looked at")
+                logger.exception("calls in flight could not be checked")
 
     def _hung(self, model: str, call: CallInFlight) -> None:
         oldest_process = min(self._processes.started(model), default=-math.inf)
         if oldest_process > call.began:
-            # Nobody will answer the calls that were made before the component was replaced.
+            # Calls from before the component was replaced get no answer.
             with self._lock:
                 calls = [item for item in self._calls[model] if item.began < oldest_process]
                 for item in calls:

@@ -20,14 +20,14 @@ from conch.wire.errors import OverloadedError, TranscriptionError, public_error
 logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 5.0
-"""Seconds for services to free what components keep. The rest expires there by itself."""
+"""Seconds for services to free state in components. The rest expires there."""
 
 
 class RequestComponents(Components, Protocol):
     """Components for the calls of one request."""
 
     def close(self) -> None:
-        """Refuse further calls. This comes before the last answer of the request."""
+        """Refuse further calls; called before the last answer of the request."""
         ...
 
 
@@ -35,7 +35,7 @@ class RequestSpan(Protocol):
     """The span of a traced request."""
 
     def end(self, error: TranscriptionError | None) -> None:
-        """End it; `error` is what the client gets in place of an answer."""
+        """End it; `error` is sent to the client in place of an answer."""
         ...
 
 
@@ -63,7 +63,7 @@ class Server(Protocol[Span]):
 class Host:
     """Runs the requests of a service, any number at once.
 
-    It answers the question for the server's health, and writes spans and the access log.
+    It also answers health checks, and writes spans and the access log.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Host:
 
         Args:
             service: The service.
-            runtime: What the service shares with others.
+            runtime: Limits, failover and metrics, shared by all requests.
             server: The server that it runs in.
             executor: Threads for `asyncio.to_thread`.
         """
@@ -95,11 +95,11 @@ class Host:
         asyncio.run_coroutine_threadsafe(answer, self._loop).add_done_callback(_log_failure)
 
     def close(self, timeout_s: float, stop_calls: Callable[[], None]) -> None:
-        """Free what components keep, cancel what still runs, and stop the event loop.
+        """Free state in components, cancel requests that still run, and stop the event loop.
 
         Args:
             timeout_s: Longest time for requests in flight to be cancelled, in seconds.
-            stop_calls: Ends the threads in which calls wait; it is called when requests have ended.
+            stop_calls: Ends the threads in which calls wait; called when requests have ended.
         """
         finished = asyncio.run_coroutine_threadsafe(self._finish(), self._loop)
         try:
@@ -144,7 +144,7 @@ class Host:
 
     async def _finish(self) -> None:
         await self._service.close(CLOSE_TIMEOUT_S)
-        # Repeat, because a cancelled task may have started another.
+        # Repeat: a cancelled task may have started another one.
         while running := asyncio.all_tasks() - {asyncio.current_task()}:
             for task in running:
                 task.cancel()

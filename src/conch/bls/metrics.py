@@ -21,7 +21,7 @@ Labels = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Metric:
-    """One Prometheus metric. It equals only itself, which makes look-ups fast."""
+    """One Prometheus metric, compared by identity, which makes look-ups fast."""
 
     name: str
     description: str
@@ -105,7 +105,7 @@ class Metrics:
 
     @contextmanager
     def answering(self, family: Metric, mode: str) -> Iterator[dict[str, str]]:
-        """Count and time the answer that is made in the block, by its outcome.
+        """Count and time the answer made in the block, by its outcome.
 
         Args:
             family: The metric to count in, with the labels `mode` and `outcome`.
@@ -134,7 +134,7 @@ class Metrics:
         return drained
 
     def give_back(self, sums: Mapping[tuple[Metric, Labels], float]) -> None:
-        """Add sums of `drain` again that could not be published."""
+        """Add sums of `drain` that could not be published back."""
         with self._lock:
             for key, value in sums.items():
                 self._sums[key] += value

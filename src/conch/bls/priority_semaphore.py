@@ -29,17 +29,17 @@ class PrioritySemaphore:
         """Start with no job.
 
         Args:
-            most: Largest number of jobs that have waited in line and are in flight.
-            oldest_of: Of so many places in a row, one goes to the job with the least key after its
-                first part, its age, so that nobody waits for ever; 0 for none.
+            most: Largest number of jobs in flight, without exempt ones.
+            oldest_of: One of this many places in a row goes to the job with the least key without
+                its first part (its age), so that no job waits forever; 0 for none.
         """
         self._most, self._oldest_of = most, oldest_of
         self._given = 0
-        """Number of places that were given to jobs in line."""
+        """Number of places given so far."""
         self._taken = 0
-        """Places of jobs that have waited in line."""
+        """Places in use."""
         self._exempt = 0
-        """Jobs in flight that do not wait."""
+        """Jobs in flight that did not wait."""
         self._waiting: list[_Waiting] = []
         self._numbers = count()
         self._running: set[asyncio.Future[Any]] = set()
@@ -54,17 +54,17 @@ class PrioritySemaphore:
     ) -> Result:
         """Run a job as soon as it has a place, and return its result.
 
-        A job that has begun runs to its end and keeps its place, even if nobody waits for it any
-        more: a component cannot be stopped.
+        A job that has begun keeps its place to its end, even after its caller was cancelled: a
+        component cannot be stopped.
 
         Args:
-            make: Makes the job; it is called when the place is there.
-            key: Which jobs go before it.
+            make: Makes the job; called when it has a place.
+            key: Jobs with a lower key go before it.
             kept: Places that it leaves free.
             patience_s: Longest time to wait for the place, in seconds; None for no limit.
 
         Raises:
-            TimeoutError: there was no place in time. A TimeoutError of the job is raised, too.
+            TimeoutError: there was no place in time. A TimeoutError of the job is raised as well.
         """
         place = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, _Waiting(key, next(self._numbers), kept, place))
@@ -82,7 +82,7 @@ class PrioritySemaphore:
         return await asyncio.shield(running)
 
     def give_up(self) -> None:
-        """Cancel the jobs that run, which frees their places: what they wait for is gone."""
+        """Cancel the running jobs and free their places: their component is gone."""
         for running in self._running:
             running.cancel()
 
@@ -90,7 +90,7 @@ class PrioritySemaphore:
     def exempt(self) -> Iterator[None]:
         """Count the block as a job in flight that has not waited; others wait for it.
 
-        Of the jobs that wait, one may run at any time.
+        One of the waiting jobs may run at any time.
         """
         self._exempt += 1
         try:
@@ -102,7 +102,7 @@ class PrioritySemaphore:
     def _ended(self, running: asyncio.Future[Any]) -> None:
         self._running.discard(running)
         if not running.cancelled():
-            running.exception()  # it has been seen, even if nobody waits
+            running.exception()  # mark it as retrieved: the caller may be gone
         self._leave()
 
     def _leave(self) -> None:
@@ -122,7 +122,7 @@ class PrioritySemaphore:
             if self._oldest_of and self._given % self._oldest_of == 0:
                 still = (item for item in self._waiting if not item.place.done())
                 first = min(still, key=lambda item: (item.key[1:], item.number))
-            # It leaves the heap when it comes to the front, as those that are cancelled.
+            # It leaves the heap when it reaches the front, as cancelled ones do.
             self._taken += 1
             first.place.set_result(None)
 

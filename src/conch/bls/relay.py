@@ -1,9 +1,9 @@
 """Hand the requests of an entry point to another process, which answers for the whole server.
 
-`speech` has the event loop, the limits and the order of all requests. `speech_stream` and further
-names of `speech` are models of their own in Triton, so in processes of their own. They hand each
-request on over a local socket: a BLS call would hold a thread of Triton's pool for the length of
-the request, and has one answer only.
+The process of `speech` has the event loop, the limits and the order of all requests.
+`speech_stream` and further names of `speech` are separate models in Triton, with separate
+processes. They pass each request on over a local socket: a BLS call would hold a thread of Triton's
+pool for the length of the request, and has one answer only.
 
 A frame `request` goes to the host. Frames `answer` and at most one `error` come back, then `end`.
 A frame `cancel` goes to the host when the client gives up.
@@ -44,20 +44,20 @@ Trusts = Callable[[int, int], bool]
 """Returns whether a process may be the peer, by its id and its user."""
 
 PATIENCE_S = 15.0
-"""Longest time for which a request waits for a host that is being loaded, in seconds."""
+"""Longest wait of a request for a host that is being loaded, in seconds."""
 POLL_S = 0.05
 """Seconds between two tries to reach the host."""
 WATCH_S = 0.5
-"""Seconds between two looks at clients that may have given up: each look asks Triton."""
+"""Seconds between two checks for clients that have given up: each check asks Triton."""
 LATE_S = 1.0
-"""Seconds without the address after which the log says so."""
+"""Seconds without the address after which an error is logged."""
 
 _PLAIN = [item.name for item in fields(Message) if item.name not in ("read_inputs", "outputs")]
 
 
 @dataclass(frozen=True, slots=True)
 class RelayConfig:
-    """Parameters of a model whose requests another one answers."""
+    """Parameters of a model whose requests another model answers."""
 
     host: str = "speech"
     """Name of the model that answers. It must be on the same server."""
@@ -66,11 +66,11 @@ class RelayConfig:
 def address_of(server: int, began: str, model: str) -> str:
     """Return the address at which a model takes the requests of others.
 
-    It is a name of Linux's abstract namespace: it belongs to the process, and ends with it.
+    It is in Linux's abstract namespace, so it disappears with the process.
 
     Args:
         server: Process id of `tritonserver`.
-        began: When this process has started, since ids of processes come again.
+        began: When that process started, because process ids are reused.
         model: The model that answers.
     """
     return f"\0conch-{server}-{began}-{model}"
@@ -83,9 +83,9 @@ class RelayServer:
         """Wait for other processes, on a thread.
 
         Args:
-            address: As of `address_of`.
-            start: Starts to answer a request, as `Host.start`.
-            trusts: Tells whose requests are taken.
+            address: See `address_of`.
+            start: Starts to answer a request; see `Host.start`.
+            trusts: Returns whether a process may hand over requests.
         """
         self._address, self._start, self._trusts = address, start, trusts
         self._is_draining = False
@@ -96,7 +96,7 @@ class RelayServer:
         self._thread.start()
 
     def drain(self, timeout_s: float) -> None:
-        """Refuse further requests, and wait for those in flight; Triton does not know of them.
+        """Refuse further requests, and wait for those in flight, which Triton does not know.
 
         Args:
             timeout_s: Longest time to wait, in seconds.
@@ -107,7 +107,7 @@ class RelayServer:
             time.sleep(POLL_S)
 
     def close(self) -> None:
-        """Send the answers that are there, and end all connections."""
+        """Send the answers made so far, and end all connections."""
         self._is_draining = True
         self._closing.set()
         _succeeds(lambda: self._socket.shutdown(socket.SHUT_RDWR))
@@ -118,7 +118,7 @@ class RelayServer:
 
     def _run(self) -> None:
         late = time.monotonic() + LATE_S
-        # The process that is replaced by this one may have the address for a moment.
+        # The process that this one replaces may keep the address for a moment.
         while not _succeeds(lambda: self._socket.bind(self._address)):
             if self._closing.wait(POLL_S):
                 return
@@ -136,7 +136,7 @@ class RelayServer:
     def _accept(self) -> None:
         connection, _ = self._socket.accept()
         if not self._trusts(*_peer_of(connection)):
-            logger.error("a process that is none of this server has tried to hand over requests")
+            logger.error("a process that is not part of this server tried to hand over requests")
             connection.close()
             return
         peer = _Peer(connection, self._taken, self._peers.discard)
@@ -164,18 +164,18 @@ class _Peer:
         """Clients whose requests are in flight."""
         self._taken, self._has_closed = taken, closed
         self._channel = Channel(connection, self._received, self._closed)
-        # Of its own: the event loop must not wait for a peer that does not read.
+        # A thread for this peer: the event loop must not wait for one that does not read.
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="relay-answers")
 
     def start(self) -> None:
         self._channel.start()
 
     def send(self, frame: Frame) -> None:
-        """Send a frame later, in order; it is dropped where the peer has gone."""
+        """Send a frame later, in order; it is dropped if the peer has gone."""
         self._sender.submit(_succeeds, partial(self._channel.send, frame))
 
     def close(self) -> None:
-        """Send what is there, and end the connection."""
+        """Send the remaining frames, and end the connection."""
         self._sender.shutdown()
         self._channel.close()
 
@@ -233,25 +233,25 @@ class _Waiting:
     record: AccessRecord
 
     def refuse(self, error: TranscriptionError) -> None:
-        """Answer by an error. The host writes no line of it."""
+        """Answer by an error, with a line in the access log, since the host writes none."""
         self.record.log(error)
         self.responder.fail(error)
         self.responder.end()
 
 
 class Relay:
-    """Hands requests to the host in another process, and its answers to their clients."""
+    """Passes requests to the host in another process, and its answers to the clients."""
 
     def __init__(
         self, address: str, host: str, trusts: Trusts, patience_s: float = PATIENCE_S
     ) -> None:
-        """Look for the host with the first request.
+        """Start the threads; the first request connects to the host.
 
         Args:
-            address: Where the host takes requests, as of `address_of`.
+            address: Where the host takes requests; see `address_of`.
             host: Name of its model, for errors.
-            trusts: Tells which process may be the host.
-            patience_s: Longest time for which a request waits for the host, in seconds.
+            trusts: Returns whether a process may be the host.
+            patience_s: Longest wait of a request for the host, in seconds.
         """
         self._address, self._host, self._trusts = address, host, trusts
         self._patience_s = patience_s
@@ -274,7 +274,7 @@ class Relay:
         self._arrived.put((message, responder))
 
     def close(self) -> None:
-        """Hand no more requests over, and answer those that wait by an error."""
+        """Pass on no more requests, and answer waiting ones by an error."""
         self._closing.set()
         self._arrived.put(None)
         if channel := self._channel:
@@ -285,12 +285,12 @@ class Relay:
             channel.close()
 
     def _run(self) -> None:
-        # A request per call: its tensors must not stay until the next one comes.
+        # One request per call: its tensors must not live until the next one comes.
         while self._take():
             pass
 
     def _take(self) -> bool:
-        """Hand one request over; return False at the end."""
+        """Pass on one request; return False at the end."""
         if (item := self._arrived.get()) is None:
             return False
         message, responder = item
@@ -311,7 +311,7 @@ class Relay:
         while True:
             channel = self._connected(until)
             with self._lock:
-                if channel is self._channel:  # else it was lost meanwhile
+                if channel is self._channel:  # otherwise it was lost meanwhile
                     self._waiting[number] = waiting
                     break
         try:
@@ -376,15 +376,15 @@ class Relay:
             )
 
     def _watch(self) -> None:
-        """Say to the host which clients have given up."""
-        told: set[int] = set()
+        """Report clients that have given up to the host."""
+        reported: set[int] = set()
         while not self._closing.wait(WATCH_S):
             with self._lock:
                 channel, waiting = self._channel, dict(self._waiting)
-            told &= waiting.keys()
-            for number in waiting.keys() - told:
+            reported &= waiting.keys()
+            for number in waiting.keys() - reported:
                 if channel and _has_cancelled(waiting[number].responder):
-                    told.add(number)
+                    reported.add(number)
                     frame = encoded({"kind": "cancel", "number": number})
                     _succeeds(partial(channel.send, frame))
 
@@ -393,7 +393,7 @@ def _has_cancelled(responder: Responder) -> bool:
     try:
         return responder.is_cancelled()
     except Exception:
-        logger.exception("a client could not be looked at")
+        logger.exception("whether a client has given up could not be checked")
         return False
 
 
@@ -415,7 +415,7 @@ def _connection_to(address: str, trusts: Trusts) -> socket.socket | None:
 
 
 def _succeeds(act: Callable[[], Any]) -> bool:
-    """Do something with a socket; return whether it could be done."""
+    """Call a function on a socket; return whether it raised no OSError."""
     try:
         act()
     except OSError:

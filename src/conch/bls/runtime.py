@@ -31,8 +31,8 @@ class Runtime:
             config: Limits.
             own: Traits of this server's components.
             detached: Components for calls that belong to no request.
-            served: Names of components that the server has, as far as is known.
-            metrics: Where the work is counted; its own if there is none.
+            served: Names of the components that the server is known to have.
+            metrics: Where the work is counted; new ones if None.
         """
         self.detached = detached
         self.metrics = metrics or Metrics()
@@ -63,7 +63,7 @@ class Runtime:
     def live_calls(
         self, components: Components, mode: str, deadline: Deadline | None = None
     ) -> Calls:
-        """Return the calls of a live chunk, which do not wait; arguments as of `calls`."""
+        """Return the calls of a live chunk, which do not wait; see `calls` for the arguments."""
         return self._calls(components, mode, deadline or Deadline(), self._without_waiting)
 
     def _calls(self, components: Components, mode: str, deadline: Deadline, turns: Policy) -> Calls:

@@ -1,16 +1,15 @@
-"""How much audio a server recognises in a second, as far as recordings show it."""
+"""Measure how much audio a server recognises in a second, from its recordings."""
 
 import math
 
 FIRST_GUESS = 20.0
-"""Seconds of audio a second before anything is measured: that of one slow core."""
+"""Seconds of audio a second before anything is measured: the speed of one slow core."""
 PERIOD_S = 3.0
-"""Least time with work between two figures, in seconds."""
+"""Least busy time between two figures, in seconds."""
 CROWD = 4
-"""Requests in flight that surely keep a server busy."""
+"""Requests in flight that certainly keep a server busy."""
 SURE, UNSURE = 0.5, 0.02
-"""Weight of a new figure. A low one of a few requests says little: they leave the server idle in
-part."""
+"""Weight of a new figure. A low one from a few requests says little: the server is partly idle."""
 
 
 class ServerSpeed:
@@ -19,11 +18,11 @@ class ServerSpeed:
     def __init__(self) -> None:
         """Start with a guess."""
         self.audio_per_s = FIRST_GUESS
-        """Seconds of audio that are recognised in a second."""
+        """Seconds of audio recognised in a second."""
         self._work_s = self._busy_s = 0.0
-        """Audio of this period, and its time with work until the latest pause."""
+        """Audio of this period, and its busy time until the latest pause."""
         self._since: float | None = None
-        """When work came after the latest pause; None in a pause."""
+        """When work began after the latest pause; None in a pause."""
         self._least = math.inf
         """Least number of requests in flight in this period."""
 
@@ -41,18 +40,18 @@ class ServerSpeed:
             self._since = now
 
     def paused(self, now: float) -> None:
-        """Note that no request is in flight any more; `now` as of `began`."""
+        """Note that no request is in flight any more; see `began` for `now`."""
         if self._since is not None:
             self._busy_s += now - self._since
         self._since = None
 
     def served(self, audio_s: float, in_flight: int, now: float) -> None:
-        """Note what was recognised.
+        """Note that audio was recognised.
 
         Args:
             audio_s: Seconds of audio.
-            in_flight: Requests in flight, that of the audio included.
-            now: As of `began`.
+            in_flight: Requests in flight, including the one with the audio.
+            now: See `began`.
         """
         self._work_s += audio_s
         self._least = min(self._least, in_flight)

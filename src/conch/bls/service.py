@@ -1,4 +1,4 @@
-"""What a BLS service is: it reads a request, runs it with calls, and gives answers."""
+"""The interface of a BLS service: it reads a request, runs it with calls, and yields answers."""
 
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -24,7 +24,7 @@ class Message:
     read_inputs: Callable[[], Mapping[str, Array]]
     """Return the tensors by name, with the batch dimension first."""
     outputs: tuple[str, ...]
-    """Names of the tensors that the client wants."""
+    """Names of the tensors that the client requests."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Options, not checked yet."""
     request_id: str = ""
@@ -36,26 +36,26 @@ class Message:
     ends: bool = False
     """Whether the request ends its stream."""
     is_decoupled: bool = False
-    """Whether the request may have any number of answers, as of a decoupled model."""
+    """Whether the model is decoupled: the request may have any number of answers."""
     trace: Mapping[str, str] = field(default_factory=dict)
     """W3C trace context, empty for a request that is not sampled."""
     arrived: float = field(default_factory=time.monotonic)
-    """When the request came, on the monotonic clock of this machine."""
+    """When the request arrived, on this machine's monotonic clock."""
 
 
 class Responder(Protocol):
-    """Gives the answers of one request to its client. Any thread may use it."""
+    """Sends the answers of one request to its client. Any thread may use it."""
 
     def is_cancelled(self) -> bool:
         """Return whether the client has given up."""
         ...
 
     def send(self, answer: Answer) -> None:
-        """Give an answer."""
+        """Send an answer."""
         ...
 
     def fail(self, error: TranscriptionError) -> None:
-        """Give an error; nothing but `end` follows."""
+        """Send an error; only `end` may follow."""
         ...
 
     def end(self) -> None:
@@ -65,7 +65,7 @@ class Responder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a service has to run one request."""
+    """Everything that a service needs to run one request."""
 
     components: Components
     """Components for the calls of the request."""
@@ -81,7 +81,7 @@ class Service(Protocol[Request]):
 
     @property
     def gauges(self) -> Mapping[Metric, Callable[[], float]]:
-        """Return functions that give the present values of metrics."""
+        """Functions that return the present values of metrics."""
         ...
 
     def parse(self, message: Message) -> Request:
@@ -101,7 +101,7 @@ class Service(Protocol[Request]):
         ...
 
     async def close(self, timeout_s: float) -> None:
-        """Free what the components keep for the service.
+        """Free the service's state in the components.
 
         Args:
             timeout_s: Longest time to wait, in seconds.

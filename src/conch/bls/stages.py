@@ -1,4 +1,4 @@
-"""Which components a request has called, how often, and how long that took."""
+"""Count and time the calls of a request, by component."""
 
 import time
 
@@ -9,7 +9,7 @@ from conch.wire.result import Stage
 
 
 class Stages:
-    """Counts the calls of one request, as a policy."""
+    """Policy that counts the calls of one request."""
 
     def __init__(self, metrics: Metrics, mode: str) -> None:
         """Start without calls.
@@ -24,7 +24,7 @@ class Stages:
 
     async def __call__(self, call: Call, proceed: Send) -> Outputs:
         """Count a call that reaches its component."""
-        # Of calls that run at the same time, the one that is made first is first in `path`.
+        # Before the call: `path` has the order in which calls were made, not answered.
         self._stages.setdefault(call.model, Stage(0, 0.0))
         started = time.perf_counter()
         is_made = True

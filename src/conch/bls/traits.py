@@ -1,4 +1,4 @@
-"""What the core must know of a component to limit its calls."""
+"""Traits of a component by which its calls are limited."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ class Traits:
     is_one_by_one: bool = False
     """Whether a CPU computes the rows of a batch one after the other."""
     hang_factor: float = HANG_FACTOR
-    """How many times longer than expected a call may take: more where the work depends on more than
+    """How many times longer than expected a call may take: more if the work does not follow from
     the size of the input."""
 
 
 OwnComponents = Mapping[str, Traits]
-"""The components of this server by name. A model that is missing here belongs to somebody else."""
+"""The components of this server by name. Any other model is not Conch's own."""
