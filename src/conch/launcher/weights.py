@@ -11,13 +11,13 @@ from conch.packaged import SMOLLM2, WeightsPackage
 from conch.wire.errors import ServerError
 
 OPTIONAL: Mapping[str, WeightsPackage] = {"neural_rescorer": SMOLLM2}
-"""Packages of weights that no extra of Conch installs, by the model that takes them."""
+"""Packages of weights that no extra of Conch installs, by the model that needs them."""
 
 
 def with_weights(config: ServerConfig) -> ServerConfig:
     """Return the settings without the models whose weights are not installed.
 
-    Those of a caller who chooses models by options of Triton's own stay as they are.
+    Models that the caller chooses by Triton's own options stay.
 
     Raises:
         ServerError: such a model is named in the settings.
@@ -54,7 +54,7 @@ def without_weights(repositories: Iterable[Path], model_config: str) -> dict[str
 def _takes_the_default(path: Path) -> bool:
     """Return whether a config.pbtxt leaves its parameter `model` empty.
 
-    One without the parameter is of somebody else's model.
+    One without the parameter is not of a model of Conch.
     """
     config = parsed_config(path)
     if config is None or "model" not in config.parameters:
