@@ -134,7 +134,7 @@ def _in_turns(models: int, turn: int) -> Iterator[int]:
 
 
 def markdown(found: Sequence[Figures], audio_s: float) -> str:
-    """Return the table; times are told beside those of the first model."""
+    """Return the table; times stand next to those of the first model."""
     first = found[0]
     # The references of all models are the same, so the measures are too.
     has_words, has_characters = first.accuracy.reference_words, first.accuracy.character_errors

@@ -2,8 +2,8 @@
 
     python scripts/check_kubernetes.py
 
-Where kubectl or kustomize is there, it checks what they build: the base and each overlay. Else it
-checks each file that a kustomization lists as a resource; patches are then left out.
+Where kubectl or kustomize is installed, it checks what they build: the base and each overlay. Else
+it checks each file that a kustomization lists as a resource; patches are then left out.
 """
 
 import re

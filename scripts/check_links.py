@@ -2,7 +2,7 @@
 
     python scripts/check_links.py
 
-MkDocs checks the pages in docs/ itself; this knows the other files too, README.md first of all.
+MkDocs checks the pages in docs/ itself; this checks the other files too, such as README.md.
 """
 
 import re

@@ -3,8 +3,7 @@
     python scripts/dashboard.py
 
 A question of docs/guide/operating.md is a panel with its PromQL. Each metric there, and in
-docs/guide/gateway.md, has a panel by its type and labels, described as in the guide. So what the
-guide tells, the dashboard shows.
+docs/guide/gateway.md, has a panel by its type and labels, described as in the guide.
 """
 
 import json
@@ -37,7 +36,7 @@ class Metric:
     type: str
     """`counter`, `gauge` or `histogram`."""
     labels: tuple[str, ...]
-    """Those that its panel tells apart; Prometheus' own are not among them."""
+    """Those that its panel shows apart; Prometheus' own are not among them."""
     meaning: str
 
 

@@ -110,7 +110,7 @@ def local_places(settings: Mapping[str, str]) -> list[str]:
     for word in " ".join(settings.values()).split():
         path = Path(url2pathname(urlsplit(word).path) if word.startswith("file:") else word)
         if path.name == "simple":
-            path = path.parent  # An index on disk links to files beside it.
+            path = path.parent  # An index on disk links to files next to it.
         if path.is_absolute() and path.is_dir():
             places.append(str(path))
     return list(dict.fromkeys(places))
@@ -164,7 +164,7 @@ class Store:
         return run(*self.command, *arguments)
 
     def has(self, image: str) -> bool:
-        """Tell whether an image is in the store."""
+        """Return whether an image is in the store."""
         asked = [*self.command, "inspect", "--type", "image", image]
         return subprocess.run(asked, capture_output=True).returncode == 0
 
@@ -321,7 +321,7 @@ class Container:
         return found
 
     def zombies(self) -> list[int]:
-        """Return the processes that nobody has waited for."""
+        """Return the ended processes that no parent has waited for."""
         # A zombie has no namespace to read: it is known by its parent.
         parents = {number for number, *_ in self.processes()}
         found = []
@@ -374,12 +374,12 @@ def check_files(root: Path, description: Json) -> None:
     assert not list((root / "var/lib/apt/lists").glob("*_Packages*"))
     assert not list(root.glob("opt/conch/lib/python*/site-packages/pip"))
     settings = [value for name, value in pip_settings().items() if name != "PIP_CERT"]
-    told = json.dumps(description)
-    assert not [value for value in settings if value in told], "pip's settings are in the image"
+    text = json.dumps(description)
+    assert not [value for value in settings if value in text], "pip's settings are in the image"
 
 
 def check_refusal(container: Container) -> None:
-    """Check that a container without keys ends at once and tells why."""
+    """Check that a container without keys ends at once and says why."""
     container.start()
     assert container.process is not None
     code = container.process.wait(60)
@@ -459,7 +459,7 @@ def check_stop(container: Container) -> float:
 
 
 def started(container: Container) -> str:
-    """Start a container, wait for its health check, and tell how long it took."""
+    """Start a container, wait for its health check, and return how long it took."""
     begun = time.monotonic()
     container.start()
     wait_for(container.healthy, START_S, "the start")

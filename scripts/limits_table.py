@@ -45,7 +45,7 @@ class Limit:
     value: str
     set_by: str
     test: str
-    """Where it is seen to hold: `file::function`. The table does not show it."""
+    """Its test: `file::function`. The table does not show it."""
 
 
 def limits_of_speech() -> list[Limit]:
@@ -264,7 +264,7 @@ def limits_of_components() -> list[Limit]:
 
 
 def limits_of_gateway() -> list[Limit]:
-    """Return the limits of what the gateway takes before a server hears of it."""
+    """Return the limits that the gateway checks before it calls a server."""
     config = GatewayConfig()
     return [
         Limit(

@@ -171,7 +171,7 @@ FOLDERS = ["bls_models", "component_models", *sorted({str(p.parents[1]) for p in
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: Path(folder).name)
 def test_a_repository_holds_models_alone(folder):
-    """Triton takes every folder of a repository for a model."""
+    """Triton treats every folder of a repository as a model."""
     folders = [path for path in (ROOT / folder).iterdir() if path.is_dir()]
     assert [path.name for path in folders if not (path / "config.pbtxt").is_file()] == []
 

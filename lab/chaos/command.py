@@ -39,7 +39,7 @@ def add_chaos(commands: Subparsers) -> None:
         "chaos",
         run_chaos,
         help="hostile requests, overload and faults against a server of its own",
-        description="Start a server, attack it, and tell what did not hold.",
+        description="Start a server, attack it, and report what did not hold.",
         epilog=CHAOS_EPILOG,
     )
     what = parser.add_argument_group("what is done")
@@ -65,7 +65,7 @@ def add_chaos(commands: Subparsers) -> None:
         "--soak-s",
         type=positive,
         metavar="S",
-        help="in place of the phases: honest clients for so many seconds, while every two minutes "
+        help="in place of the phases: honest clients for N seconds, while every two minutes "
         "a process is killed",
     )
     out = add_output(parser)

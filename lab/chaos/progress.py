@@ -1,4 +1,4 @@
-"""Tell on the terminal what a campaign does."""
+"""Show on the terminal what a campaign does."""
 
 import sys
 

@@ -28,7 +28,7 @@ def add_fairness(commands: Subparsers) -> None:
         "recordings are the sample of conch demo, repeated.",
         epilog=EPILOG,
     )
-    what = parser.add_argument_group("what is sent")
+    what = parser.add_argument_group("input")
     add_whole(what, "--clients", 300, "clients of the crowd")
     add_whole(what, "--seconds", 10, "of each recording of the crowd")
     add_whole(what, "--short", 5, "seconds of the short recording")

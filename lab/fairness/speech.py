@@ -13,7 +13,7 @@ PATIENT_S = 3600.0
 
 
 def speech_of(seconds: int) -> bytes:
-    """Return a WAV file of so many seconds: the sample of `conch demo`, repeated."""
+    """Return a WAV file of this many seconds: the sample of `conch demo`, repeated."""
     samples, rate = soundfile.read(SPEECH, dtype="int16")
     file = io.BytesIO()
     soundfile.write(file, np.resize(samples, seconds * rate), rate, format="WAV")

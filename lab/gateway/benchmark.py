@@ -200,7 +200,7 @@ def _cpu_s(process: psutil.Process) -> float:
 def _gateway(server_url: str) -> Iterator[tuple[str, psutil.Process]]:
     """Run `conch gateway` in front of a server; yield its address and its process."""
     command = [sys.executable, "-m", "conch.cli", "gateway", "--url", server_url]
-    # Keys of whoever measures would lock it.
+    # The caller's own keys would lock it.
     environment = {**os.environ, "XDG_CONFIG_HOME": os.devnull, "CONCH_API_KEYS": ""}
     with subprocess.Popen(
         [*command, "--listen", "127.0.0.1:0", "--log-level", "error"],

@@ -30,7 +30,7 @@ def add_gateway(commands: Subparsers) -> None:
         "live streams.",
         epilog=EPILOG,
     )
-    what = parser.add_argument_group("what is sent")
+    what = parser.add_argument_group("input")
     what.add_argument(
         "--audio", type=Path, metavar="FILE", help="a recording (default: the one of conch demo)"
     )

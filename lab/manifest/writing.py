@@ -12,7 +12,7 @@ from lab.waveforms import duration_s
 def write_manifest(file: Path, utterances: Iterable[Utterance]) -> None:
     """Write a manifest that `read_manifest` reads, with paths relative to it.
 
-    Durations are informative, and empty if only decoding would tell them.
+    Durations are informative, and empty if only decoding would find them.
 
     Raises:
         BenchError: a tab or a line break is in a field, a file is no audio, or the manifest cannot
@@ -46,7 +46,7 @@ def write_table(file: Path, header: Sequence[str], rows: Iterable[Sequence[str]]
 
 
 def _seconds(path: Path) -> str:
-    """Return the seconds of a file as text, empty if only decoding would tell them."""
+    """Return the seconds of a file as text, empty if only decoding would find them."""
     return f"{duration_s(path):.2f}" if path.suffix in (".flac", ".wav") else ""
 
 

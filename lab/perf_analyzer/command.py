@@ -36,7 +36,7 @@ def add_perf_analyzer_input(commands: Subparsers) -> None:
         "read, as offline requests and as live streams, and print the commands to run.",
         epilog=EPILOG,
     )
-    what = parser.add_argument_group("what is sent")
+    what = parser.add_argument_group("input")
     what.add_argument(
         "inputs", nargs="+", type=Path, metavar="FILE", help="a recording, or a manifest (.tsv)"
     )

@@ -46,7 +46,7 @@ class PerfAnalyzerInput:
     """Audio files, and manifests (`.tsv`) of them."""
     folder: Path
     limit: int | None = None
-    """At most so many recordings, spread evenly."""
+    """Most recordings, spread evenly."""
     send: Send = "waveform"
     """Whether entries of recordings hold samples, or the file for the server to decode."""
     chunk_ms: int = 640

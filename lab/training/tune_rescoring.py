@@ -43,7 +43,7 @@ RUNS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "attention": ({**NEURAL, "ctc_rescore": True}, NGRAM),
     "wfst": ({"attention_rescore": True}, NEURAL, NGRAM),
 }
-"""Options of the requests that together tell every part of every hypothesis, by decoder."""
+"""Options of the requests that together give every part of every hypothesis, by decoder."""
 GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = {
     "attention": {
         "ngram": np.arange(0.0, 0.31, 0.02).tolist(),
@@ -91,7 +91,7 @@ def main() -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    add("manifest", type=Path, help="as of conch bench offline")
+    add("manifest", type=Path, help="as for conch bench offline")
     add("--split", default="dev", help="rows of the manifest to use")
     add("--decoder", choices=[*GRIDS], default="attention", help="whose lists to rescore")
     add("--nbest", type=int, help="length of the lists (default: the decoder's beam_size)")

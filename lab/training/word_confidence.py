@@ -1,4 +1,4 @@
-"""Measure word confidences: do they tell right words from wrong ones, and how often are they right?
+"""Measure word confidences: do they separate right words from wrong ones, and are they calibrated?
 
     python -m lab.training.word_confidence path/to/manifest.tsv --split dev --accuracy fast,best
 
@@ -38,7 +38,7 @@ def main() -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    add("manifest", type=Path, help="as of conch bench offline")
+    add("manifest", type=Path, help="as for conch bench offline")
     add("--split", default="dev", help="rows of the manifest to use")
     add("--accuracy", default="fast,balanced,best", help="presets, separated by commas")
     add("--fit", action="store_true", help="also fit the coefficients to each rescored preset")

@@ -41,15 +41,15 @@ def digest_of(path: Path, *others: str) -> str:
 
 
 def cached(name: str, what: str, make: Callable[[Path], None]) -> Path:
-    """Return a file or folder of the user's cache, made by the first who asks for it.
+    """Return a file or folder of the user's cache, made at first use.
 
-    It is kept in `$XDG_CACHE_HOME/conch` (`~/.cache/conch`). Where that cannot be written to, it is
-    kept in a folder of this user alone, beside everybody's temporary files.
+    It is kept in `$XDG_CACHE_HOME/conch` (`~/.cache/conch`). If that is not writable, it is kept
+    in a private folder next to the temporary files.
 
     Args:
         name: of the file or folder. It must change with what it is made from.
         what: names it in errors.
-        make: writes it to the path that it gets; `OSError` is taken for a place that will not do.
+        make: writes it to the path that it gets; an `OSError` means that the place is unusable.
 
     Raises:
         NoCacheError: there is no place for it.
@@ -66,7 +66,7 @@ def cached(name: str, what: str, make: Callable[[Path], None]) -> Path:
             if not path.exists():
                 _make(path, make)
             if path.stat().st_uid != os.getuid():
-                raise PermissionError(f"{path} is somebody else's")
+                raise PermissionError(f"{path} belongs to another user")
         except OSError as error:
             reasons.append(str(error))
         else:
@@ -79,8 +79,8 @@ def cached(name: str, what: str, make: Callable[[Path], None]) -> Path:
 def cached_arrays(name: str, what: str, make: Callable[[], Arrays]) -> Arrays:
     """Return arrays by name, read-only: mapped from the user's cache, so that processes share them.
 
-    The first who asks makes them. What is broken there is made again. Where nothing can be kept,
-    they are in the memory of this process.
+    They are made at first use, and again if they are broken. If nothing can be kept, they are in
+    the memory of this process.
 
     Args:
         name: of their folder. It must change with what they are made from.
@@ -124,7 +124,7 @@ def _mapped(folder: Path) -> Arrays:
 
 
 def _remove(folder: Path) -> None:
-    # Out of the way first: another process may see the place while it is emptied.
+    # Move it away first: another process may see the place while it is emptied.
     try:
         staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".broken-"))
         folder.replace(staging / folder.name)
@@ -134,10 +134,10 @@ def _remove(folder: Path) -> None:
 
 
 def _check_private(folder: Path) -> None:
-    """Refuse a folder in which somebody else could put another file in place of ours.
+    """Refuse a folder in which another user could replace our files.
 
     Raises:
-        PermissionError: it is somebody else's, or others may enter it.
+        PermissionError: it belongs to another user, or others may enter it.
     """
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):

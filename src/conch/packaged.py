@@ -1,4 +1,4 @@
-"""Find the weights inside installed packages, and tell how to install packages."""
+"""Find the weights inside installed packages, and say how to install packages."""
 
 import hashlib
 import re

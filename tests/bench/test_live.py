@@ -100,7 +100,7 @@ def test_an_utterance_that_was_never_open_has_its_first_text_at_its_end():
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("two_pass", True), ("streaming", False)])
-def test_the_mode_of_the_streams_tells_whether_there_is_a_second_pass(mode, expected):
+def test_the_mode_of_the_streams_decides_on_a_second_pass(mode, expected):
     assert replace(BENCHMARK, options={"mode": mode}).has_second_pass is expected
 
 

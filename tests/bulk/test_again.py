@@ -41,7 +41,7 @@ def test_a_stopped_run_says_so_in_one_line_and_goes_on(
     assert 0 < len(there) < 60, "too late for this test"
     lines = [line for line in said.splitlines() if "cannot be decoded" not in line]
     assert len(lines) == 1, said
-    assert lines[0].startswith("conch: stopped; the same command goes on from here")
+    assert lines[0].startswith("conch: stopped; run the same command again to continue")
     said = finished(bulk(*arguments), 1)
     assert "files were done before" in said
     assert f"{FILES} files in 60 shards, {BAD_FILES} failed" in said

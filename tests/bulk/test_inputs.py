@@ -106,7 +106,7 @@ def test_parquet_has_paths_or_bytes(folder: Path) -> None:
         sources_of([str(folder / "bad.parquet")])
 
 
-def test_what_is_not_there_is_an_error_at_once(folder: Path) -> None:
+def test_a_missing_input_is_an_error_at_once(folder: Path) -> None:
     with pytest.raises(BulkError, match=r"nowhere\.wav: no such file"):
         sources_of([f"{folder}/nowhere.wav"])
     with pytest.raises(BulkError, match=r"\*\.flac: no audio in it"):

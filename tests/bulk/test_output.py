@@ -27,7 +27,7 @@ from conch.bulk.work import (
     Outcome,
     format_bytes,
     format_path,
-    outcome_there,
+    recorded_outcome,
     write_shard,
 )
 from conch.wire.errors import AudioError, BulkError
@@ -131,7 +131,7 @@ def test_a_shard_is_read_back(kind: str) -> None:
     assert [row["id"] for row in ids] == ["a.wav", "ü.wav"]
     assert [row["error_code"] for row in rows_of(f"x.{kind}", content)] == ["INVALID_AUDIO"] * 2
     assert shard_bytes(kind, rows("a.wav", "ü.wav")) == content
-    with pytest.raises(BulkError, match="no whole shard"):
+    with pytest.raises(BulkError, match="not a complete shard"):
         rows_of(f"x.{kind}", content[: len(content) - 7], ("id", "schema"))
 
 
@@ -147,24 +147,24 @@ def test_a_shard_of_another_version_is_named(kind: str, version: int) -> None:
         rows_of(f"x.{kind}", content, ("id", "schema"))
 
 
-def test_a_shard_is_there_last_and_tells_what_failed(tmp_path: Path) -> None:
+def test_a_shard_appears_last_and_has_the_failures(tmp_path: Path) -> None:
     output = Output(str(tmp_path))
     shard = "part-000000-0123456789abcdef"
     told = write_shard(Job(str(tmp_path), "run"), output, shard, rows("a.wav"))
     assert told.errors == (("a.wav", "bad"),)
-    assert outcome_there(output, shard, "jsonl") == told
+    assert recorded_outcome(output, shard, "jsonl") == told
     output.remove("_conch/done")
-    assert outcome_there(output, shard, "jsonl") == told
+    assert recorded_outcome(output, shard, "jsonl") == told
 
 
-def test_files_beside_have_names_of_their_own() -> None:
+def test_files_next_to_the_shards_have_unique_names() -> None:
     names = ["/a/x.wav", "/a/x.mp3", "s3://b/x.wav", "/../x"]
     found = [format_path(Source(name, name), "srt") for name in names]
     expected = ["a/x.wav.srt", "a/x.mp3.srt", "s3/b/x.wav.srt", "_/x.srt"]
     assert found == [f"_files/srt/{name}" for name in expected]
 
 
-def test_ctm_beside_has_the_recordings_name() -> None:
+def test_ctm_next_to_the_shards_has_the_recordings_name() -> None:
     words = (Word("good", 0.1, 0.4, 0.5), Word("day", 0.4, 0.9, 0.5))
     segment = Segment(0.0, 1.0, (Hypothesis("good day", -1.0, -1.0),), words)
     said = Transcript(segment.nbest, (segment,), 1.0, (), {})
@@ -225,14 +225,14 @@ def twice(monkeypatch: pytest.MonkeyPatch) -> None:
         for shard in shards:
             yield Outcome(shard.name)
             yield write_shard(job, output, shard.name, rows(*(item.id for item in shard.sources)))
-            yield outcome_there(output, shard.name, job.kind)
+            yield recorded_outcome(output, shard.name, job.kind)
 
     monkeypatch.setattr(ray_data, "connected", lambda address: nullcontext([]))
     monkeypatch.setattr(ray_data, "outcomes", outcomes)
 
 
 @pytest.mark.usefixtures("twice")
-def test_a_shard_that_is_told_twice_counts_once(done: Bulk, tmp_path: Path) -> None:
+def test_a_shard_that_is_reported_twice_counts_once(done: Bulk, tmp_path: Path) -> None:
     (tmp_path / "b.wav").write_bytes(b"x")
     both = replace(done, inputs=(*done.inputs, str(tmp_path / "b.wav")))
     assert sum(outcome.files for outcome in run(both)) == 2

@@ -41,7 +41,7 @@ def test_a_name_belongs_to_the_recordings_of_its_shard() -> None:
     assert second.name != other.name
 
 
-def test_a_second_run_does_what_is_not_there() -> None:
+def test_a_second_run_does_what_is_missing() -> None:
     shards = shards_of(sources("a", "b", "c"), 1)
     found = [f"{shards[1].name}.jsonl"]
     assert without_done(shards, found) == [shards[0], shards[2]]

@@ -51,12 +51,12 @@ def read_back(kind: str, *rows: Row) -> list[Row]:
 @pytest.mark.parametrize(
     ("found", "asked", "told"), [("de", "auto", "de"), ("", "auto", None), ("", "en", "en")]
 )
-def test_a_row_tells_the_language_that_was_found_or_asked_for(found, asked, told):
+def test_a_row_has_the_language_that_was_found_or_asked_for(found, asked, told):
     assert row([segment(0.0, language=found)], language=asked)["language"] == told
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_row_tells_languages_and_what_was_translated(kind):
+def test_a_row_has_the_languages_and_what_was_translated(kind):
     (found,) = read_back(
         kind,
         row(
@@ -84,14 +84,14 @@ def test_a_row_has_the_lattices_of_its_segments(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_not_told_is_read_back_as_nothing(kind):
+def test_a_missing_value_is_read_back_as_none(kind):
     failed = row_of(SOURCE, Answer(None, AudioError("bad"), 0.5), {})
     plain, error = read_back(kind, row([segment(0.0)]), failed)
     for found in (plain, error, *plain["segments"]):
         assert [found.get(name) for name in TOLD] == [None] * len(TOLD)
 
 
-def test_a_segment_has_no_keys_for_what_is_not_told():
+def test_a_segment_has_no_keys_for_missing_values():
     (found,) = row([segment(0.0)])["segments"]
     assert found.keys() == {"start", "end", "channel", "text", "unrecognised"}
     (found,) = row([segment(0.0, language="en", language_probability=0.0)])["segments"]

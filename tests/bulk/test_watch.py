@@ -45,7 +45,7 @@ class Heard:
         self.told.append("back")
 
 
-def test_a_loss_is_told_once_and_so_is_the_return(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loss_and_the_return_are_each_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[str] = []
     absence = watch.absence
 
@@ -67,7 +67,7 @@ def test_a_loss_is_told_once_and_so_is_the_return(monkeypatch: pytest.MonkeyPatc
             assert heard.told == ["lost", "back"]
 
 
-def test_a_server_that_answers_nothing_is_there() -> None:
+def test_a_server_that_only_connects_is_not_lost() -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
         assert watch.absence(f"grpc://127.0.0.1:{port}") is None

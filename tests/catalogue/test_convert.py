@@ -67,7 +67,7 @@ def test_a_name_that_is_taken(source: Path, models: Path) -> None:
     with pytest.raises(ConfigError, match=r"^base is the name of a model .* another --name$"):
         convert(str(source), "base", "float16", ignore)
     whisper_toy(models / "hf")
-    with pytest.raises(ConfigError, match=r"models/hf is there already: give another --name, or"):
+    with pytest.raises(ConfigError, match=r"models/hf exists already: give another --name, or"):
         convert(str(source), "", "float16", ignore)
 
 

@@ -144,7 +144,7 @@ def test_a_place_that_cannot_be_written_to(models: Path, said: list[str]) -> Non
 @pytest.mark.parametrize(
     ("log", "reason"),
     [
-        ("", "it said nothing"),
+        ("", "it printed nothing"),
         ("/usr/bin/python3: No module named pip\n", "this Python has no pip: "),
         ("WARNING: old\nERROR: No room.\nERROR: No matching distribution\n", "No room."),
         ("Traceback\nOSError: gone\n", "OSError: gone"),

@@ -77,7 +77,7 @@ def test_a_wav_may_be_taken_for_raw_samples(monkeypatch: pytest.MonkeyPatch) -> 
     ("data", "message"),
     [
         (b"", "stdin is empty: no audio came"),
-        (b"hello\n", "stdin is text, not audio; --raw takes it for samples all the same"),
+        (b"hello\n", "stdin is text, not audio; --raw reads it as samples anyway"),
     ],
 )
 def test_no_audio_is_refused(data: bytes, message: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,10 +27,10 @@ def test_the_list(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [line.split() for line in lines if not line.startswith(" ")]
     assert rows == [
         ["name", "languages", "MB", "licence", "state"],
-        ["tiny.en", "English", "78", "MIT", "whole"],
+        ["tiny.en", "English", "78", "MIT", "complete"],
         ["base", "99", "150", "MIT", "not", "here"],
         ["half", "?", "?", "your", "own", "broken"],
-        ["my-whisper", "English", "0", "your", "own", "whole"],
+        ["my-whisper", "English", "0", "your", "own", "complete"],
     ]
     assert "    not on this machine; to have it: conch models get base" in lines
     assert lines[-4:-2] == [f"    {models / 'half'}", "    broken: it lacks model.bin"]
@@ -39,7 +39,7 @@ def test_the_list(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_one_that_ships_is_there(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "get", "tiny.en"]) == 0
-    assert capsys.readouterr().out.startswith("tiny.en is whole, in /")
+    assert capsys.readouterr().out.startswith("tiny.en is complete, in /")
 
 
 def test_another_name(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,7 +47,7 @@ def test_another_name(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
         main(["models", "get", "small"])
     assert left.value.code == 2
     said = capsys.readouterr().err
-    assert "conch models get: error: no model 'small' to get: there is tiny.en and base;" in said
+    assert "conch models get: error: no model 'small' to get, only tiny.en and base;" in said
     assert "conch models convert" in said
 
 

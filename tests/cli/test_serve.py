@@ -59,7 +59,7 @@ def test_who_trusts_the_network_gets_as_far_as_the_address(
 ) -> None:
     assert main(["serve", "--http-port", "0", "--host", "192.0.2.1", "--trust-network"]) == 1
     said = capsys.readouterr().err
-    assert "Triton's ports listen on 192.0.2.1: whoever reaches them can send requests" in said
+    assert "Triton's ports listen on 192.0.2.1 without authentication: any client" in said
     assert "192.0.2.1 is no address of this machine" in said
 
 

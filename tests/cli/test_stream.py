@@ -5,7 +5,7 @@ import pytest
 from live_answers import ROLLING, answer, segment, spoken
 from screen import Screen, terminal_of
 
-from conch.cli.stream import _Interrupts, _tell, _writer
+from conch.cli.stream import _Interrupts, _report, _writer
 from conch.client import Resumption
 from conch.wire.errors import ServerError, ServerLostError
 from conch.wire.options import RecognitionOptions
@@ -104,8 +104,8 @@ LOSS = Resumption(
     *(4.2, 1.75, 12.34),
 )
 SAID = (
-    "conch: lost the connection to grpc://gpu-box:8001: Socket closed; went on after 12.3 s, 1.8 s "
-    "of audio sent again"
+    "conch: lost the connection to grpc://gpu-box:8001: Socket closed; continued after 12.3 s, "
+    "1.8 s of audio sent again"
 )
 
 
@@ -113,11 +113,11 @@ SAID = (
 def test_a_loss_is_told_once_on_one_line(capsys: pytest.CaptureFixture[str], is_json: bool) -> None:
     out = io.StringIO()
     with _writer(out, TWO_PASS, is_json=is_json) as show:
-        num_told = _tell((), 0, show)
-        num_told = _tell((LOSS,), num_told, show)
+        num_reported = _report((), 0, show)
+        num_reported = _report((LOSS,), num_reported, show)
         assert capsys.readouterr().err == f"{SAID}\n"
-        assert _tell((LOSS,), num_told, show) == 1
-        assert _tell((LOSS, LOSS), num_told, show) == 2
+        assert _report((LOSS,), num_reported, show) == 1
+        assert _report((LOSS, LOSS), num_reported, show) == 2
     assert capsys.readouterr().err == f"{SAID}\n"
     assert out.getvalue() == ""
 
@@ -129,7 +129,7 @@ def test_on_a_terminal_a_loss_is_told_above_what_may_change() -> None:
         _writer(terminal, TWO_PASS, is_json=False) as show,
     ):
         show(ANSWERS[2])
-        _tell((LOSS,), 0, show)
+        _report((LOSS,), 0, show)
         screen.feed(read())
         assert screen.rows == [SAID, "Good day to yu"]
         show(ANSWERS[3])

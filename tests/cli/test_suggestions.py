@@ -15,7 +15,7 @@ from conch.cli import main
         ("models get base --hlp", "arguments: --hlp", "did you mean --help?"),
     ],
 )
-def test_it_is_told_with_the_one_that_is_close(
+def test_an_unknown_flag_is_refused_with_the_closest_one(
     capsys: pytest.CaptureFixture[str], line: str, problem: str, hint: str
 ) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -73,7 +73,7 @@ def test_ports_that_are_not_named_are_those_of_conch_serve() -> None:
         ("a:9000", "'9000' does not say which port it is"),
         ("a:", "'' does not say"),
         ("a:gprc=1", "'gprc=1' does not say"),
-        ("a:http=1,http=2", "http is there twice"),
+        ("a:http=1,http=2", "http is given twice"),
         ("a:http=0", "http=0: a port is a number from 1 to 65535"),
         ("a:http=65536", "http=65536: a port"),
         ("a:http=-1", "http=-1: a port"),
@@ -97,8 +97,8 @@ def test_a_wrong_server_is_an_error_that_says_what_was_sent(text, problem, capsy
     ("arguments", "problem"),
     [
         ([], "--server is missing"),
-        (["--server", "a", "--server", "a"], "--server: a:8000, a:8001, a:9000 is there more than"),
-        (["--server", "a", "--server", "a:http=1,grpc=2"], "--server: a:9000 is there more"),
+        (["--server", "a", "--server", "a"], "--server: a:8000, a:8001, a:9000 is given more than"),
+        (["--server", "a", "--server", "a:http=1,grpc=2"], "--server: a:9000 is given more"),
         (["--server", "a", "--host", "0.0.0.0"], "add --trust-network"),
         (["--server", "a", "--gateway", "9"], None),
         (["--server", "a", "--gateway", "a:x"], "argument --gateway: a port from 1 to 65535; got"),
@@ -117,7 +117,7 @@ def test_wrong_usage_names_the_option(arguments, problem, capsys) -> None:
         assert problem in refused(capsys, *arguments)
 
 
-def test_no_file_of_somebody_else_is_overwritten(tmp_path, capsys) -> None:
+def test_no_other_file_is_overwritten(tmp_path, capsys) -> None:
     own, other = tmp_path / "haproxy.cfg", tmp_path / "other.cfg"
     other.write_text("global\n")
     assert main(["deploy", "haproxy", "--server", "a", "--out", str(own)]) == 0

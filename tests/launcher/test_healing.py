@@ -9,8 +9,8 @@ from conch.launcher.healing import (
     EMPTY_S,
     FROZEN_S,
     QUIET_S,
+    Backoff,
     Look,
-    Pace,
     Quiet,
     frozen,
     sick_models,
@@ -53,24 +53,24 @@ def test_what_died_is_said_of_a_model_that_is_frozen_too() -> None:
     assert sick_models(looks, {2}) == {"vad": "has died"}
 
 
-def waits_of(pace: Pace, attempts: int, now: float) -> list[float]:
+def waits_of(backoff: Backoff, attempts: int, now: float) -> list[float]:
     waits = []
     for _ in range(attempts):
-        waits.append(pace.wait_s(now))
+        waits.append(backoff.wait_s(now))
         now += waits[-1]
-        pace.attempt(now)
+        backoff.attempt(now)
     return waits
 
 
 def test_attempts_become_rarer() -> None:
-    assert waits_of(Pace(60.0), 9, now=1000.0) == [0, 1, 2, 4, 8, 16, 30, 30, 30]
+    assert waits_of(Backoff(60.0), 9, now=1000.0) == [0, 1, 2, 4, 8, 16, 30, 30, 30]
 
 
 def test_after_health_the_next_attempt_is_at_once_again() -> None:
-    pace = Pace(10.0)
-    waits_of(pace, 4, now=1000.0)  # the last one at 1007, and one more due at 1015
-    assert waits_of(pace, 3, now=1025.0) == [0, 1, 2]
-    assert waits_of(pace, 2, now=1036.0) == [0, 8]
+    backoff = Backoff(10.0)
+    waits_of(backoff, 4, now=1000.0)  # the last one at 1007, and one more due at 1015
+    assert waits_of(backoff, 3, now=1025.0) == [0, 1, 2]
+    assert waits_of(backoff, 2, now=1036.0) == [0, 8]
 
 
 def ends_at(looks: dict[int, Look], cpu_s: list[float]) -> float | None:

@@ -116,7 +116,9 @@ def test_explain_wrong_option() -> None:
 
 
 def test_explain_signal_without_a_word() -> None:
-    assert diagnosis.explain_exit([], -9) == "tritonserver ended (killed by SIGKILL) without a word"
+    assert (
+        diagnosis.explain_exit([], -9) == "tritonserver ended (killed by SIGKILL); its log is empty"
+    )
 
 
 def test_shorten_python_traceback_to_its_last_line() -> None:

@@ -84,7 +84,7 @@ def test_a_name_that_no_model_has_is_an_error_that_lists_those_there_are(
 ) -> None:
     repository = write_model("first", "")
     write_model("second", "")
-    with pytest.raises(ServerError, match=r"configs/gpu\.pbtxt; there is no other either"):
+    with pytest.raises(ServerError, match=r"configs/gpu\.pbtxt; found: none"):
         models_with_config([repository], "gpu")
     for model, name in (("first", "a100"), ("second", "a100"), ("second", "l4")):
         variant(repository, model, name, "KIND_CPU", "KIND_GPU")
@@ -92,14 +92,14 @@ def test_a_name_that_no_model_has_is_an_error_that_lists_those_there_are(
     with pytest.raises(ServerError) as error:
         TritonServer(ServerConfig([repository], model_config="gpu")).start()
     assert str(error.value) == (
-        "no model has a configs/gpu.pbtxt; there is a100 (of first, second), l4 (of second)"
+        "no model has a configs/gpu.pbtxt; found: a100 (of first, second), l4 (of second)"
     )
 
 
 def test_the_command_says_which_there_are() -> None:
     done = subprocess.run([*SERVE, "--model-config", "h100"], capture_output=True, text=True)
     assert done.returncode == 1
-    assert "conch serve: no model has a configs/h100.pbtxt; there is gpu (of " in done.stderr
+    assert "conch serve: no model has a configs/h100.pbtxt; found: gpu (of " in done.stderr
 
 
 def test_the_option_of_triton_itself_cannot_be_passed_through() -> None:

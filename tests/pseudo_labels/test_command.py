@@ -108,7 +108,7 @@ def test_columns_of_a_manifest_stay_and_choose(speech: Path, tmp_path: Path) -> 
     assert main([*command[:-1], "none"]) == 1
 
 
-def test_references_tell_how_right_the_labels_are(
+def test_references_give_the_accuracy_of_the_labels(
     speech: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (speech / "broken.wav").unlink()
@@ -197,16 +197,16 @@ def test_as_many_files_are_in_flight_as_asked_for(tmp_path: Path) -> None:
         (("--b", "attention"), "--a and --b are the same recogniser"),
         (("--b", "graph"), "argument --b: option 'decoder' takes one of attention, ctc, wfst"),
         (("--b", "wfst,nbest=x"), "argument --b: option 'nbest' takes an integer"),
-        (("--b", "wfst,channels=split"), "option 'channels' takes mix here"),
+        (("--b", "wfst,channels=split"), "option 'channels' must be mix here"),
         (("--max-cer", "2"), "argument --max-cer: a fraction from 0 to 1; got '2'"),
         (("--by", "segment"), "--by segment and --cut DIR go together"),
         (("--cut", "pieces"), "--by segment and --cut DIR go together"),
         (
             ("--by", "segment", "--cut", "pieces", "--b", "wfst,vad_pad_ms=100"),
-            "option 'vad_pad_ms' takes the same value in --a and --b",
+            "option 'vad_pad_ms' must be the same in --a and --b",
         ),
         (("--references", "none.tsv"), "--references none.tsv: no such file"),
-        (("--rejected", "labelled.tsv"), "--out and --rejected take two files"),
+        (("--rejected", "labelled.tsv"), "--out and --rejected need different files"),
         (("--rejected", "one.wav"), "would overwrite an input"),
         (("--url-b", "ftp://here"), "ftp://here"),
     ],
@@ -236,7 +236,7 @@ def test_pieces_do_not_become_inputs_of_the_next_run(
     with pytest.raises(SystemExit) as ended:
         main([*command, "--cut", "pieces"])
     assert ended.value.code == 2
-    assert "--cut pieces lies in the input ., which" in " ".join(capsys.readouterr().err.split())
+    assert "--cut pieces is inside the input ., which" in " ".join(capsys.readouterr().err.split())
     assert [path.name for path in tmp_path.iterdir()] == ["one.wav"]
 
 
@@ -277,9 +277,7 @@ def started(*arguments: object) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_run_that_was_ended_goes_on_with_what_is_left(
-    how: signal.Signals, tmp_path: Path
-) -> None:
+def test_an_interrupted_run_continues_with_the_rest(how: signal.Signals, tmp_path: Path) -> None:
     speech = tmp_path / "speech"
     speech.mkdir()
     for number in range(5):
@@ -295,7 +293,7 @@ def test_a_run_that_was_ended_goes_on_with_what_is_left(
     _, told = process.communicate(timeout=60)
     if how == signal.SIGTERM:
         assert process.returncode == 130
-        assert "conch: stopped; the same command goes on from here" in told
+        assert "conch: stopped; run the same command again to continue" in told
     assert not out.exists(), "half of the labels look like all of them"
 
     recording(last, "hello", "hello")

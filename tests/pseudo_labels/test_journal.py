@@ -87,7 +87,7 @@ def test_other_options_are_refused_until_overwrite(clip: Source, out: Path) -> N
         assert not out.exists()
 
 
-def test_a_run_that_heard_nothing_does_not_bind_the_next_one(clip: Source, out: Path) -> None:
+def test_a_run_without_texts_does_not_bind_the_next_one(clip: Source, out: Path) -> None:
     with opened(out, {**ASKED, "b": {"language": "zz"}}):
         pass
     with opened(out, ASKED) as journal:
@@ -113,9 +113,9 @@ def test_two_runs_do_not_share_a_journal(out: Path) -> None:
         pass
 
 
-def test_a_file_of_someone_else_is_not_overwritten(out: Path) -> None:
+def test_another_file_is_not_overwritten(out: Path) -> None:
     out.write_text("mine")
-    wanted = re.escape("is there, and labelled.tsv.journal is not")
+    wanted = re.escape("exists, but labelled.tsv.journal, which describes its run, does not")
     with pytest.raises(BulkError, match=wanted), opened(out, ASKED):
         pass
     assert out.read_text() == "mine"

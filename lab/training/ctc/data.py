@@ -133,7 +133,7 @@ class Batches(torch.utils.data.Dataset[Batch]):
         )
         self._batch_s = batch_s
         self._planned: tuple[int, list[NDArray[np.int64]]] = (-1, [])
-        # Every epoch has as many batches as the first, so that a number tells its epoch.
+        # Every epoch has as many batches as the first, so that a batch number gives its epoch.
         self.per_epoch = len(self._plan(0))
         self.epoch_s = float(self._seconds[self._usable].sum())
 

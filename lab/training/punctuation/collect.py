@@ -22,7 +22,7 @@ from lab.training.punctuation.written import heard_words, line_of
 
 BOOKS = Path(__file__).parent / "books.tsv"
 SHARED_WORDS = 5
-"""A sentence with so many words in a row of a text to do without is left out."""
+"""A sentence that shares this many words in a row with a text to do without is left out."""
 _STAGE_DIRECTION = re.compile(r"[(\[](?:Applause|Laughter)[^)\]]*[)\]]")
 _XHTML = "{http://www.w3.org/1999/xhtml}"
 _TYPE = "{http://www.idpf.org/2007/ops}type"

@@ -70,7 +70,7 @@ def run_figures(
     Args:
         samples: what was sent.
         load: the answers.
-        metric: what errors are counted in.
+        metric: unit of errors.
         options: options of the requests; see `language_of_texts`.
     """
     answered = [

@@ -81,7 +81,7 @@ class OfflineRun:
 
     @property
     def system(self) -> str:
-        """Name of what answered in a table."""
+        """Name of the recogniser in a table."""
         return f"conch, {self.accuracy}" if self.accuracy else "conch"
 
 
@@ -110,7 +110,7 @@ class Measured:
     accuracy: str = ""
     """Preset of the requests; empty if none were compared."""
     metric: Metric = "auto"
-    """What errors are counted in."""
+    """Unit of errors."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the requests."""
 
@@ -171,7 +171,7 @@ def measure(
         samples: sent once each.
         warmup: sent before, uncounted.
         offered: the load.
-        benchmark: options and headers of the requests, and what errors are counted in.
+        benchmark: options and headers of the requests, and the unit of errors.
         memory: measures the server's memory.
         accuracy: a preset that is compared with others; empty for that of the options.
     """

@@ -49,7 +49,7 @@ class ServerBenchmark(Choice):
     options: Mapping[str, Any] = field(default_factory=dict)
     """Request options that differ from the server's defaults."""
     metric: Metric = "auto"
-    """What errors are counted in."""
+    """Unit of errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def comparable(utterances: list[Utterance]) -> list[Utterance]:
     if not lacking or not any(utterance.text for utterance in utterances):
         return utterances
     print(
-        f"conch bench: no word error rates, for want of {' and '.join(lacking)}; to have them, "
+        f"conch bench: no word error rates without {' and '.join(lacking)}; to have them, "
         f"{install('bench')}",
         file=sys.stderr,
     )

@@ -51,7 +51,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A long recording in pieces, and the facts of the whole that its transcript has."""
+    """A long recording in pieces, and what its transcript says of the whole."""
 
     pieces: tuple[Piece, ...]
     duration: float
@@ -119,7 +119,7 @@ def audio_of(
 def joined(cut: Cut, parts: Sequence[Transcript], nbest: int) -> Transcript:
     """Return the transcript of a recording from those of its pieces, in order.
 
-    It is that of one request for the whole, but for the timings.
+    It equals the answer to one request for the whole, except for the timings.
 
     Args:
         cut: The recording.
@@ -154,7 +154,7 @@ def joined(cut: Cut, parts: Sequence[Transcript], nbest: int) -> Transcript:
 
 
 def length_s(data: bytes) -> float:
-    """Return the seconds of a recording: as its header tells them, or a guess from its bytes.
+    """Return the seconds of a recording, from its header or estimated from its bytes.
 
     Raises:
         AudioError: the file cannot be decoded.

@@ -1,4 +1,4 @@
-"""The audio that a bulk run is asked for: folders, globs, manifests, tables and single files."""
+"""The audio of a bulk run: folders, globs, manifests, tables and single files."""
 
 import base64
 import binascii
@@ -16,7 +16,7 @@ aac ac3 aif aiff amr ape au avi caf flac flv gsm m4a m4b mka mkv mov mp2 mp3 mp4
 ogg opus ra snd spx ts voc w64 wav webm wma wmv wv 3gp
 """
 SUFFIXES = frozenset(_SUFFIXES.split())
-"""Names of files that a folder is searched for. A file that is named itself may have any."""
+"""Suffixes of audio files in a folder. A file that is named itself may have any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Source:
     """One recording: where it is, and the name of its result."""
 
     id: str
-    """Tells it from all others, in every run with the same inputs."""
+    """Unique among the recordings, and the same in every run with the same inputs."""
     path: str
     """Local path or address of the file, or of the table that holds its bytes."""
     row: int = -1

@@ -63,10 +63,10 @@ def locked(output: Output, *, beat_s: float = BEAT_S, still_s: float = STILL_S) 
 
 
 def require(output: Output, run: str) -> None:
-    """Check that a run still holds the lock of an output; its workers do before they write.
+    """Check that a run still holds the lock of an output; workers call this before they write.
 
     Raises:
-        BulkError: it does not: another run took its driver for dead.
+        BulkError: it does not: another run considered its driver dead.
     """
     if _holder(output).get("run") != run:
         raise BulkError(
@@ -102,7 +102,7 @@ def _remote(output: Output, run: str, beat_s: float, still_s: float) -> Iterator
         while not done.wait(beat_s):
             with contextlib.suppress(BulkError):  # the next beat may pass
                 if _holder(output).get("run", run) != run:
-                    return  # taken over, which `require` tells the workers
+                    return  # taken over; `require` stops the workers
                 output.write(LOCK, _content(run, next(beats)))
 
     if not output.write_new(LOCK, _content(run, next(beats))):
@@ -143,7 +143,7 @@ def _content(run: str, beat: int) -> bytes:
 
 
 def _holder(output: Output) -> Mapping[str, Any]:
-    """Return the content of the lock; empty if no run holds it, or its holder writes just now."""
+    """Return the content of the lock; empty if no run holds it, or its holder is writing it."""
     try:
         found = json.loads(output.read(LOCK) or b"{}")
     except (FileNotFoundError, ValueError):

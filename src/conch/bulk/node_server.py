@@ -33,19 +33,19 @@ def serve_command(given: str | None) -> tuple[str, ...]:
     """Return the command `conch` of the server's environment.
 
     Args:
-        given: Path that the user gave; None looks beside the interpreter and on PATH.
+        given: Path that the user gave; None looks next to the interpreter and on PATH.
 
     Raises:
         BulkError: there is none.
     """
     if given is not None and shutil.which(given) is None:
         raise BulkError(f"--conch {given}: no such program")
-    beside = Path(sys.executable).parent / "conch"
-    found = shutil.which(given or (beside if beside.is_file() else "conch"))
+    neighbour = Path(sys.executable).parent / "conch"
+    found = shutil.which(given or (neighbour if neighbour.is_file() else "conch"))
     if found is None:
         raise BulkError(
-            f"no program conch on {socket.gethostname()}, beside {sys.executable} or on PATH: give "
-            "its path with --conch, or servers that run with --url"
+            f"no program conch on {socket.gethostname()}, next to {sys.executable} or on PATH: "
+            "give its path with --conch, or running servers with --url"
         )
     return (found,)
 
@@ -90,13 +90,13 @@ class NodeServer:
             if time.monotonic() > deadline:
                 problem = f"was not ready after {START_S:g} s"
             if problem:
-                said = self._log_text().strip()[-LOG_CHARS:] or "it said nothing"
-                raise BulkError(f"the server of {socket.gethostname()} {problem}: {said}")
+                log = self._log_text().strip()[-LOG_CHARS:] or "its log is empty"
+                raise BulkError(f"the server of {socket.gethostname()} {problem}: {log}")
             time.sleep(LOOK_S)
         return found[1]
 
     def is_running(self) -> bool:
-        """Return whether the server runs; calls come one after the other, as after `stop`."""
+        """Return whether the server runs. The actor handles one call at a time."""
         return self._process.poll() is None
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Which recordings share a shard, and what is left to do: pure functions of names."""
+"""Which recordings share a shard, and which are still to do: pure functions of names."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from conch.bulk.inputs import Source
 from conch.wire.errors import BulkError
 
 MAX_FILES = 500
-"""Most recordings of a shard: what is lost if its worker dies is minutes of work."""
+"""Most recordings of a shard: a worker that dies loses only minutes of work."""
 SHARD = re.compile(r"part-\d{6}-([0-9a-f]{16})\.(jsonl|parquet)")
 """Name of a shard's file."""
 
@@ -29,7 +29,7 @@ class Shard:
 def files_per_shard(num_sources: int) -> int:
     """Return how many recordings a shard holds in a run of `num_sources`.
 
-    Their square root: a shard costs as much as part of a recording, and few spread badly.
+    The square root: every shard has a cost, and few shards spread badly over workers.
     """
     return max(1, min(MAX_FILES, math.isqrt(num_sources)))
 
@@ -48,7 +48,7 @@ def shards_of(sources: Sequence[Source], size: int | None = None) -> list[Shard]
 
 
 def digest_of(ids: Sequence[str]) -> str:
-    """Return 16 hexadecimal digits that tell lists of ids apart."""
+    """Return a digest of a list of ids, 16 hexadecimal digits."""
     digest = hashlib.sha256()
     for item in ids:
         data = item.encode(errors="surrogateescape")
@@ -69,12 +69,12 @@ def without_done(shards: Sequence[Shard], found: Collection[str]) -> list[Shard]
 
 
 def check_asked(where: str, found: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    """Check that an earlier run was asked for the same.
+    """Check that an earlier run had the same settings.
 
     Args:
         where: Place of its results, for the message.
-        found: What it was asked for; an older one lacks what it did not know.
-        asked: What this run is asked for.
+        found: Its settings; an older version of Conch lacks newer ones.
+        asked: The settings of this run.
 
     Raises:
         BulkError: they differ; the message has the first difference.

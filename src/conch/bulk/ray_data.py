@@ -23,9 +23,9 @@ from conch.wire.options import RecognitionOptions
 BLOCK_BYTES = 32 << 20
 """Size of Ray Data's blocks: one piece of a long recording."""
 STORE_BYTES = 1 << 30
-"""Ray's object store, where this command starts Ray itself."""
+"""Size of Ray's object store, if this command starts Ray."""
 CALLS_AT_ONCE = 3
-"""Units that a worker has under way, so that its server is busy while one of them ends."""
+"""Units that a worker handles at once, so that its server is busy while one of them ends."""
 WORKER_CPUS, CUTTER_CPUS = 0.1, 0.5
 """CPUs that Ray counts: a worker waits for its server, and a cutter decodes."""
 MAX_BLOCKS = 4096
@@ -62,7 +62,7 @@ def connected(address: str | None) -> Iterator[list[str]]:
     if host and port.isdigit() and "/" not in host:
         check_answers(host, int(port))
     if is_loopback(host) and host not in LOCALHOST:
-        # Ray takes localhost for this machine's address in the network, and needs no help there.
+        # For localhost, Ray finds this machine's address in the network by itself.
         settings["_node_ip_address"] = host
     on_sigterm = signal.getsignal(signal.SIGTERM)
     try:
@@ -116,7 +116,7 @@ def outcomes(
     """Yield the outcomes of units as Ray Data finishes them.
 
     Raises:
-        BulkError: as the workers raise it.
+        BulkError: a worker raised it.
     """
     import ray
     from ray.data import ActorPoolStrategy, DataContext
@@ -132,7 +132,7 @@ def outcomes(
     units = [{"unit": pickle.dumps(Unit(shard.name, shard.sources))} for shard in shards]
     try:
         with _explained():
-            # Those that do not start end the run here, not each unit.
+            # A server that does not start ends the run here, not at each unit.
             ray.get([server.url.remote() for server in servers])
             results = (
                 ray.data.from_items(units, override_num_blocks=min(len(units), MAX_BLOCKS))
@@ -162,7 +162,7 @@ def outcomes(
         for server in servers:
             server.stop.remote()
         if servers:
-            # Ray kills what is left at its end; a server wants a moment to go in order.
+            # Ray kills the rest when it ends; a server needs a moment to stop in order.
             ended = [server.is_running.remote() for server in servers]
             ray.wait(ended, num_returns=len(servers), timeout=STOP_S)
 
@@ -172,7 +172,7 @@ def _explained() -> Iterator[None]:
     """Raise a worker's BulkError in place of Ray's wrapper of it.
 
     Raises:
-        BulkError: as the worker did, or that Ray has failed.
+        BulkError: the worker's, or one that says how Ray failed.
     """
     from ray.exceptions import RayError
 
@@ -201,7 +201,7 @@ def message_of(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NodeAddress:
-    """The address of the server of the node on which it is asked for."""
+    """The address of the server of the node that asks for it."""
 
     run: str
     command: tuple[str, ...]

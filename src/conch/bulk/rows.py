@@ -16,14 +16,13 @@ if TYPE_CHECKING:
     import pyarrow
 
 SCHEMA = 2
-"""Version of the columns; other ones, or another meaning, make another version: all shards of a
-folder are one table."""
+"""Version of the columns and their meaning: all shards of a folder form one table."""
 
 Row = dict[str, Any]
 """Values by column, as JSON has them. docs/guide/bulk.md has the meaning of each."""
 
 _BY_NAME = "by name"
-"""A column whose keys are not known before: text with JSON in Parquet."""
+"""A column whose keys are not known in advance: JSON text in Parquet."""
 _SEGMENT = {
     "start": "double",
     "end": "double",
@@ -178,7 +177,7 @@ def rows_of(name: str, content: bytes, columns: Sequence[str] | None = None) -> 
             rows = [json.loads(line) for line in content.splitlines()]
         versions = {row["schema"] for row in rows}
     except (ValueError, KeyError, TypeError) as error:  # pyarrow's ArrowInvalid is a ValueError
-        raise BulkError(f"{name} is no whole shard of conch bulk: {error}") from None
+        raise BulkError(f"{name} is not a complete shard of conch bulk: {error}") from None
     if versions - {SCHEMA}:
         raise BulkError(
             f"{name} is a shard of version {', '.join(map(str, versions))}; this Conch writes "

@@ -1,4 +1,4 @@
-"""The driver of a bulk run: what is left to do, and the outcomes."""
+"""The driver of a bulk run: the shards to do, and the outcomes."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from conch.bulk.plan import SHARD, Shard, check_asked, not_planned, shards_of, w
 from conch.bulk.rows import SCHEMA, rows_of
 from conch.bulk.storage import DONE, FILES, RUN, WORK, Output
 from conch.bulk.watch import ServerEvents, watched
-from conch.bulk.work import Job, Outcome, outcome_there
+from conch.bulk.work import Job, Outcome, recorded_outcome
 from conch.wire.errors import BulkError
 
 READS_AT_ONCE = 16
@@ -23,7 +23,7 @@ READS_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """A bulk run as it was asked for."""
+    """The settings of a bulk run."""
 
     inputs: tuple[str, ...]
     job: Job
@@ -34,23 +34,23 @@ class Bulk:
 
 
 class Events(ServerEvents, Protocol):
-    """What hears of the progress of a run."""
+    """Receiver of the progress of a run."""
 
     def begun(self, files: int, before: Sequence[Outcome]) -> None:
-        """Hear how many files there are, and what was done before."""
+        """Handle the number of files, and the outcomes of earlier runs."""
         ...
 
     def done(self, outcome: Outcome) -> None:
-        """Hear of a shard that was written."""
+        """Handle a shard that was written."""
         ...
 
 
 def run(bulk: Bulk) -> list[Outcome]:
-    """Transcribe what is not transcribed yet; return the outcomes of all shards.
+    """Transcribe the missing shards; return the outcomes of all shards.
 
     Raises:
-        BulkError: an input or the output cannot be used, or no server can be had. What was done
-            until then is kept, and the same call goes on.
+        BulkError: an input or the output cannot be used, or no server is available. Finished work
+            is kept, and the same call continues.
         BenchError: a manifest has a broken row.
     """
     sources = sources_of(bulk.inputs)
@@ -73,7 +73,7 @@ def run(bulk: Bulk) -> list[Outcome]:
                 closing(ray_data.outcomes(shards, job, nodes)) as outcomes,
             ):
                 for outcome in outcomes:
-                    # A unit that is done again, after a worker has died, reports its shard again.
+                    # A unit that is repeated after its worker died reports its shard again.
                     if not outcome.files or outcome.shard in done:
                         continue
                     done[outcome.shard] = outcome
@@ -81,18 +81,18 @@ def run(bulk: Bulk) -> list[Outcome]:
                         events.done(outcome)
         if missing := without_done(shards, output.names()):
             raise BulkError(
-                f"{len(missing)} of {len(shards)} shards are not there, as {missing[0].name}; "
-                "the same command goes on from here"
+                f"{len(missing)} of {len(shards)} shards are missing, such as {missing[0].name}; "
+                "run the same command again to continue"
             )
         output.remove(WORK)
         return list(done.values())
 
 
 def _prepare(output: Output, job: Job, overwrite: bool) -> None:
-    """Compare what the output holds with what is asked for, and note the latter.
+    """Check that the output belongs to this job, and record the job there.
 
     Raises:
-        BulkError: it holds something else, and `overwrite` is false.
+        BulkError: it belongs to another job, and `overwrite` is false.
     """
     if overwrite:
         shards = [name for name in output.names() if SHARD.fullmatch(name)]
@@ -128,7 +128,7 @@ def _prepare(output: Output, job: Job, overwrite: bool) -> None:
 def _left(
     output: Output, sources: Sequence[Source], size: int | None, kind: str
 ) -> tuple[list[Shard], list[Outcome]]:
-    """Return the shards to do, and the outcomes of those that are there.
+    """Return the shards to do, and the outcomes of those that are done.
 
     Raises:
         BulkError: a shard is damaged, or of another version.
@@ -136,7 +136,7 @@ def _left(
     found = [name for name in output.names() if SHARD.fullmatch(name)]
     shards = shards_of(sources, size)
     if not_planned(shards, found):
-        # The inputs have changed: the recordings of all shards need not be done.
+        # The inputs have changed: keep the recordings of all shards.
         columns = ("id", "schema")
         done = {
             str(row["id"])
@@ -146,5 +146,5 @@ def _left(
         shards = shards_of([source for source in sources if source.id not in done], size)
     names = [name.partition(".")[0] for name in found]
     with ThreadPoolExecutor(READS_AT_ONCE) as pool:
-        before = list(pool.map(lambda name: outcome_there(output, name, kind), names))
+        before = list(pool.map(lambda name: recorded_outcome(output, name, kind), names))
     return without_done(shards, found), before

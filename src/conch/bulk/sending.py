@@ -60,7 +60,7 @@ class Answer:
     seconds: float = 0.0
     """From sending the request to the answer."""
     models: Mapping[str, str] = field(default_factory=dict)
-    """Version and weights of the models that were called, where the server tells them."""
+    """Version and weights of the models that were called, where the server reports them."""
 
     def to_json(self) -> str:
         """Return the answer as text."""
@@ -114,7 +114,7 @@ class Sender:
         """Return the answer for one recording.
 
         Raises:
-            BulkError: no server can be had, or the server lacks a model that all requests need.
+            BulkError: no server is available, or the server lacks a model that all requests need.
         """
         self.in_flight += 1
         try:
@@ -146,12 +146,12 @@ class Sender:
         retries = failures = 0
         losses = Losses()
         timeout_s, patience_s = self._sending.timeout_s, self._sending.patience_s
-        # A busy server is there: others are to be done first.
+        # A busy server is alive: it does other requests first.
         deadline = time.monotonic() + max(patience_s, timeout_s)
         while True:
             client = await self._connected()
             try:
-                # This recording may kill the server: those that were lost with it are sent alone.
+                # This recording may have killed the server: it is sent alone.
                 async with self._alone if losses.is_suspect() else nullcontext():
                     with losses.attempt():
                         return await client.transcribe(audio, timeout_s=timeout_s, **options)
@@ -206,8 +206,8 @@ class Sender:
                 await found.close()
                 if time.monotonic() > deadline:
                     raise BulkError(
-                        f"no server for {self._sending.patience_s:g} s: {failure}; the same "
-                        "command goes on from here"
+                        f"no server for {self._sending.patience_s:g} s: {failure}; run "
+                        "the same command again to continue"
                     )
                 await asyncio.sleep(RETRY_S)
 

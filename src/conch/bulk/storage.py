@@ -80,7 +80,7 @@ def whole_file(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
 
     Args:
         path: Where it appears.
-        sync: Whether it outlives a power failure from then on.
+        sync: Whether it then survives a power failure.
 
     Raises:
         OSError: it cannot be written; then `path` is as before.
@@ -141,7 +141,7 @@ class Output:
             self._system.makedirs(f"{self._root}/{META}", exist_ok=True)
 
     def names(self, folder: str = "") -> list[str]:
-        """Return the names of the files right in a folder of it, sorted; none if it is missing."""
+        """Return the sorted names of the files directly in a folder; none if it is missing."""
         with storage_errors(f"cannot read {self.path(folder)}"):
             self._system.invalidate_cache()
             try:
@@ -152,7 +152,7 @@ class Output:
         return sorted(leaf for leaf in leaves if leaf and TEMPORARY not in leaf)
 
     def exists(self, name: str) -> bool:
-        """Return whether a file is there."""
+        """Return whether a file exists."""
         with storage_errors(f"cannot read {self.path(name)}"):
             self._system.invalidate_cache()
             return bool(self._system.exists(f"{self._root}/{name}"))
@@ -161,7 +161,7 @@ class Output:
         """Return a file's content.
 
         Raises:
-            FileNotFoundError: it is not there.
+            FileNotFoundError: it does not exist.
         """
         try:
             with storage_errors(f"cannot read {self.path(name)}"):
@@ -189,7 +189,7 @@ class Output:
                 self._system.mv(temporary, path)
 
     def write_new(self, name: str, content: bytes) -> bool:
-        """Write a file of an object store unless it is there; return whether it was written."""
+        """Write a file of an object store unless it exists; return whether it was written."""
         path = f"{self._root}/{name}"
         with storage_errors(f"cannot write {self.path(name)}"):
             if self.exists(name):

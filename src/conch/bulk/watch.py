@@ -15,14 +15,14 @@ CONNECT_S = 5.0
 
 
 class ServerEvents(Protocol):
-    """What hears of servers, on a thread of its own."""
+    """Receiver of the state of servers, called on a separate thread."""
 
     def server_lost(self, url: str, reason: str) -> None:
-        """Hear that no server answers at an address."""
+        """Handle that no server answers at an address."""
         ...
 
     def server_back(self, url: str) -> None:
-        """Hear that one answers again."""
+        """Handle that one answers again."""
         ...
 
 
@@ -58,5 +58,5 @@ def absence(url: str) -> str | None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
     except OSError as error:
-        return f"nobody answers at {url}: {error}"
+        return f"no server answers at {url}: {error}"
     return None

@@ -2,7 +2,7 @@
 
 The short recordings of a shard are one unit, and each piece of a long one is another. With long
 recordings each unit writes its result into the folder of work, and the unit that finds all results
-there writes the shard. A unit that is done again, because a worker died, does only what is missing.
+there writes the shard. A unit that is repeated, because a worker died, does only the missing work.
 """
 
 import json
@@ -22,7 +22,7 @@ from conch.wire.result import Transcript
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is the same for all units of a run. It travels to the workers."""
+    """The settings that all units of a run share, sent to the workers."""
 
     out: str
     """Address of the output folder."""
@@ -31,17 +31,17 @@ class Job:
     kind: str = "jsonl"
     """Kind of shards: `jsonl` or `parquet`."""
     formats: tuple[str, ...] = ()
-    """Formats of the files beside the shards: `txt`, `srt`, …"""
+    """Formats of the files next to the shards: `txt`, `srt`, …"""
     options: Mapping[str, Any] = field(default_factory=dict)
     urls: tuple[str, ...] = ()
-    """Servers that exist; without one each node has its own."""
+    """Running servers; without one, each node starts its own."""
     command: tuple[str, ...] = ()
     """The program that starts the server of a node."""
     whisper: str = ""
     """Name or folder of the Whisper of such a server; empty for its default."""
     sending: Sending = field(default_factory=Sending)
     piece_s: float = 0.0
-    """Wanted length of a piece; 0 cuts only what no server takes."""
+    """Wanted length of a piece; 0 cuts only recordings that no server accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a unit tells the driver about its shard; nothing, unless the unit wrote it."""
+    """A unit's report to the driver about its shard; empty unless the unit wrote it."""
 
     shard: str
     files: int = 0
@@ -78,7 +78,7 @@ class Outcome:
 
     @classmethod
     def of(cls, shard: str, rows: Sequence[Row]) -> "Outcome":
-        """Return what the rows of a shard say."""
+        """Summarise the rows of a shard."""
         return cls(
             shard,
             files=len(rows),
@@ -88,7 +88,7 @@ class Outcome:
         )
 
 
-def outcome_there(output: Output, shard: str, kind: str) -> Outcome:
+def recorded_outcome(output: Output, shard: str, kind: str) -> Outcome:
     """Return the outcome of a shard that was written before.
 
     Raises:
@@ -117,7 +117,7 @@ def write_shard(job: Job, output: Output, shard: str, rows: Sequence[Row]) -> Ou
 
 
 def write_formats(job: Job, output: Output, source: Source, transcript: Transcript) -> None:
-    """Write the files of a recording beside the shards.
+    """Write the files of a recording next to the shards.
 
     Raises:
         BulkError: one cannot be written.
@@ -133,7 +133,7 @@ def format_bytes(format: str, transcript: Transcript, name: str) -> bytes:
 
 
 def format_path(source: Source, format: str) -> str:
-    """Return the path of such a file: the recording's whole name, which no other has."""
+    """Return the path of that file, from the recording's whole name, which is unique."""
     plain = source.id.replace("://", "/").lstrip("/")
     parts = [part if part.strip(".") else "_" for part in plain.split("/")]
     return f"{FILES}/{format}/{'/'.join(parts)}.{format}"
@@ -167,7 +167,7 @@ def joined_answer(cut: Cut, parts: Sequence[Answer], nbest: int) -> Answer:
 
 
 def finish(job: Job, output: Output, unit: Unit, nbest: int) -> Outcome:
-    """Write the shard of a unit if all of its parts are there, and remove the parts.
+    """Write the shard of a unit if all of its parts exist, and remove the parts.
 
     Args:
         job: The run.

@@ -26,7 +26,7 @@ from conch.bulk.work import (
     cut_from,
     cut_path,
     finish,
-    outcome_there,
+    recorded_outcome,
     write_formats,
     write_shard,
 )
@@ -154,7 +154,7 @@ class Transcriber:
         output, job = self._output, self._job
         if output.exists(f"{unit.shard}.{job.kind}"):
             # The worker that wrote it died before it could report that.
-            return outcome_there(output, unit.shard, job.kind)
+            return recorded_outcome(output, unit.shard, job.kind)
         if unit.long and output.exists(unit.part):
             return finish(job, output, unit, self._nbest)
         if unit.index >= 0:

@@ -1,1 +1,1 @@
-"""Whisper models: those that can be had, those that are here, and whether they are whole."""
+"""Whisper models: which are available, which are on this machine, and whether they are complete."""

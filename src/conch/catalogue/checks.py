@@ -1,4 +1,4 @@
-"""Tell whether a folder holds a whole Whisper in CTranslate2's format, without loading it.
+"""Check that a folder holds a complete Whisper in CTranslate2's format, without loading it.
 
 The layout of `model.bin` is that of `ctranslate2.specs.model_spec.ModelSpec` (binary version 6).
 """
@@ -21,10 +21,9 @@ _EMBEDDINGS = "decoder/embeddings/weight"
 _TYPED_SINCE = 4
 """Binary version from which a variable has a type and a number of bytes."""
 _NEWEST = 255
-"""Above any binary version there may be: such a file is something else."""
+"""Above any real binary version: such a file is something else."""
 _MULTILINGUAL_VOCABULARY = 51865
-"""Least tokens of a multilingual Whisper, as CTranslate2 tells them apart; English ones have one
-less."""
+"""Least tokens of a multilingual Whisper, by CTranslate2's rule; English ones have one less."""
 _LANGUAGE = re.compile(r"<\|[a-z]{2,3}\|>")
 _START = "<|startoftranscript|>"
 _NEEDED = ("model.bin", "config.json", "tokenizer.json")
@@ -33,12 +32,12 @@ _HUGGING_FACE = ("model.safetensors", "model.safetensors.index.json", "pytorch_m
 
 
 class UnfitModelError(ConfigError):
-    """A folder is no whole Whisper; the message says what is wrong with it."""
+    """A folder is not a complete Whisper; the message says what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Whisper:
-    """A model in a folder, as its files tell."""
+    """A model in a folder, as its files describe it."""
 
     languages: int
     size: int
@@ -49,7 +48,7 @@ def check_known(folder: Path, files: Mapping[str, KnownFile]) -> None:
     """Check that a folder has the files of a known model, byte by byte.
 
     Raises:
-        UnfitModelError: it lacks one, or one is another.
+        UnfitModelError: it lacks one, or one differs.
     """
     try:
         lacking = [name for name in files if not (folder / name).is_file()]
@@ -69,7 +68,7 @@ def check_known(folder: Path, files: Mapping[str, KnownFile]) -> None:
 
 
 def check_folder(folder: Path) -> Whisper:
-    """Check that a folder has all that a server reads, and return what the files tell.
+    """Check that a folder has all that a server reads, and return what the files describe.
 
     Raises:
         UnfitModelError: a file is missing, is cut short or is of another kind of model.
@@ -105,7 +104,7 @@ def _check_files(folder: Path) -> None:
 
 
 def _vocabulary_size(path: Path) -> int:
-    """Return the number of tokens of a model.bin, all of whose variables are there."""
+    """Return the number of tokens of a model.bin, whose variables are all present."""
     size = path.stat().st_size
     with path.open("rb") as file:
         try:
@@ -129,7 +128,7 @@ def _vocabulary_size(path: Path) -> int:
 
 
 def _shape(file: BinaryIO, version: int, size: int) -> tuple[str, tuple[int, ...]]:
-    """Return name and shape of the next variable, and go behind it."""
+    """Read the next variable, and return its name and shape."""
     name = _string(file)
     shape = tuple(_number(file, "I") for _ in range(_number(file, "B")))
     width = _number(file, "B")

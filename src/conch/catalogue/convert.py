@@ -1,4 +1,4 @@
-"""Make a model for CTranslate2 of a Whisper in Hugging Face's format."""
+"""Convert a Whisper in Hugging Face's format for CTranslate2."""
 
 import json
 import os
@@ -19,7 +19,7 @@ QUANTIZATIONS = (
     *("float16", "int8", "int8_float16", "int8_float32", "int8_bfloat16", "int16", "bfloat16"),
     "float32",
 )
-"""CTranslate2's types of stored weights; it converts to what is computed with when it loads."""
+"""CTranslate2's types of stored weights; it converts them to its compute type on loading."""
 _HALF = ("float16", "int8_float16")
 """Those for which CTranslate2's own command reads the weights as 16 bits, in half the memory."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -36,7 +36,7 @@ def convert(source: str, name: str, quantization: str, say: Callable[[str], None
         say: called with a text for each step that a user may wonder about.
 
     Raises:
-        ConfigError: the source is no whole Whisper, the name is taken or unfit, or the folder
+        ConfigError: the source is not a complete Whisper, the name is taken or unfit, or the folder
             cannot be written; or transformers is not installed.
     """
     path = Path(os.path.expanduser(source)).absolute()
@@ -55,7 +55,7 @@ def convert(source: str, name: str, quantization: str, say: Callable[[str], None
         with alone_with(target, say):
             if target.exists():
                 raise ConfigError(
-                    f"{target} is there already: give another --name, or remove that folder"
+                    f"{target} exists already: give another --name, or remove that folder"
                 )
             with made_whole(target) as staging:
                 _convert(source, staging / "made", quantization, is_local=is_local)
@@ -78,7 +78,7 @@ def _checked_name(name: str) -> str:
 
 
 def _check_source(folder: Path) -> None:
-    """Check what can be seen in a folder before minutes are spent on it.
+    """Check a folder before minutes are spent on it.
 
     Raises:
         ConfigError: it has no config.json, or one of another model; or it is converted already.
@@ -131,7 +131,7 @@ def _convert(source: str, folder: Path, quantization: str, *, is_local: bool) ->
             _write_tokenizer(transformers, source, folder / "tokenizer.json")
         check_folder(folder)
     except UnfitModelError as error:
-        raise ConfigError(f"{source} was converted to what is no Whisper: {error}") from None
+        raise ConfigError(f"{source} was converted, but not to a Whisper: {error}") from None
     except ConfigError:
         raise
     # The libraries have errors of their own for broken files, which derive from Exception alone.

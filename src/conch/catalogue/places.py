@@ -1,4 +1,4 @@
-"""Where models are: in the user's data folder, in installed packages, in folders of anybody."""
+"""Where models are: in the user's data folder, in installed packages, in any other folder."""
 
 import difflib
 import os
@@ -10,7 +10,7 @@ from conch.catalogue.known import KNOWN, KnownModel
 from conch.wire.errors import ConfigError
 
 FLAG = "--whisper"
-"""What asks for a model, for errors."""
+"""The flag that names a model, for errors."""
 
 
 def home() -> Path:
@@ -32,7 +32,7 @@ def folder_of(model: KnownModel) -> Path | None:
 
 
 def state_of(model: KnownModel) -> str:
-    """Return what is wrong with a known model; empty if it is here and whole."""
+    """Return what is wrong with a known model; empty if it is complete."""
     folder = folder_of(model)
     try:
         if folder is None or not folder.is_dir():
@@ -46,20 +46,20 @@ def state_of(model: KnownModel) -> str:
 
 
 def find_whisper(asked: str) -> Path:
-    """Return the absolute folder of a whole model.
+    """Return the absolute folder of a complete model.
 
     Args:
         asked: name of a known model, of a folder in `home`, or path of a folder in CTranslate2's
             format. A name goes before a path.
 
     Raises:
-        ConfigError: there is none, or it is not whole; the message says what to do.
+        ConfigError: it is missing or incomplete; the message says what to do.
     """
     if model := KNOWN.get(asked):
         folder = folder_of(model)
         if wrong := state_of(model):
             raise ConfigError(
-                f"{FLAG} {asked}: {_said(wrong, folder)}; to have it: {model.how_to_get}"
+                f"{FLAG} {asked}: {_with_folder(wrong, folder)}; to have it: {model.how_to_get}"
             )
         assert folder is not None
         return folder
@@ -67,10 +67,10 @@ def find_whisper(asked: str) -> Path:
         folder = home() / asked
         if os.sep in asked or asked.startswith(".") or not folder.is_dir():
             folder = Path(os.path.expanduser(asked)).absolute()
-        is_there = folder.is_dir()
+        exists = folder.is_dir()
     except OSError as error:
         raise ConfigError(f"{FLAG} {asked:.200}: {error.strerror}") from None
-    if not is_there:
+    if not exists:
         raise ConfigError(
             f"{FLAG} takes {', '.join(names())}, or a folder in CTranslate2's format; "
             f"sent: {asked!r:.200}; {_hint(asked)}"
@@ -78,11 +78,11 @@ def find_whisper(asked: str) -> Path:
     try:
         check_folder(folder)
     except UnfitModelError as error:
-        raise ConfigError(f"{FLAG} {asked}: {_said(str(error), folder)}") from None
+        raise ConfigError(f"{FLAG} {asked}: {_with_folder(str(error), folder)}") from None
     return folder
 
 
-def _said(wrong: str, folder: Path | None) -> str:
+def _with_folder(wrong: str, folder: Path | None) -> str:
     return f"{wrong} ({folder})" if folder is not None and os.path.exists(folder) else wrong
 
 
@@ -116,21 +116,21 @@ def _hint(asked: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A model that can be had, or that is here."""
+    """A model that is available, or on this machine."""
 
     name: str
     title: str
     """What it is; empty for the user's own."""
     languages: int | None
-    """None where its files do not tell."""
+    """None where its files do not say."""
     size: int | None
-    """Bytes on the disk, of a model that is not here too."""
+    """Bytes on the disk, also of a model that is not on this machine."""
     licence: str
     """Empty for the user's own."""
     folder: Path | None
-    """None where it is not here."""
+    """None if it is not on this machine."""
     wrong: str
-    """What is wrong with it, and what to do; empty for a whole model."""
+    """What is wrong with it, and what to do; empty for a complete model."""
 
 
 def listed() -> list[Listed]:

@@ -15,7 +15,7 @@ def alone_with(target: Path, say: Callable[[str], None]) -> Iterator[None]:
 
     Args:
         target: the folder.
-        say: called with a text if another program makes it now, which is waited for.
+        say: called with a text while another program makes it.
 
     Raises:
         OSError: the place cannot be written to.

@@ -32,7 +32,7 @@ They must import cheaply: `conch --help` loads all of them.
 WHEEL = "nvidia-pytriton"
 """The package that brings the Triton server."""
 TRITON_OF_WHEEL = {"0.7.0": "2.51.0 (NVIDIA's release 24.10)"}
-"""Version of the server in each version of the wheel, which does not tell it."""
+"""The server's version by version of the wheel, which does not report it."""
 
 
 def version_text() -> str:
@@ -48,10 +48,10 @@ def version_text() -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that names the flag that may be meant by an unknown one; its commands do too."""
+    """A parser that suggests the flag closest to an unknown one; so do its commands."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Parse arguments; end the program with exit code 2 where one is unknown."""
+        """Parse arguments; exit with code 2 if one is unknown."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             names = [flag.lstrip("-") for flag in self._option_string_actions]
@@ -59,13 +59,13 @@ class _Parser(argparse.ArgumentParser):
             close = difflib.get_close_matches(sent, names, n=1, cutoff=0.75)
             hint = f"did you mean --{close[0]}? " if close else ""
             problem = f"unrecognized arguments: {' '.join(unknown)}"
-            # Without the usage, which has all flags: the hint would be lost below it.
+            # Without the usage: the hint would be lost below its many flags.
             self.exit(2, f"{self.prog}: error: {problem}; {hint}{self.prog} --help lists all\n")
         return found, unknown
 
 
 class _Version(argparse.Action):
-    """Print the versions and exit; other commands do not wait for looking them up."""
+    """Print the versions and exit; only this flag spends time on finding them."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         print(version_text())
@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"conch {args.command}: {error}", file=sys.stderr)
         return 1
     except ModuleNotFoundError as error:
-        # Only who lacks a package waits for what finds its extra.
+        # Imported here: only a missing package needs it.
         from conch.packaged import extra_with, install
 
         extra = extra_with((error.name or "").partition(".")[0])

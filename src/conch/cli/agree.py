@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from conch.pseudo_labels.labels import Rule
 
 OF_SEGMENTS = ("vad_", "max_segment_s")
-"""Beginnings of the options that make the segments, beside `vad`."""
+"""Prefixes of the options that make the segments, in addition to `vad`."""
 DECODERS = words_of(RecognitionOptions.__dataclass_fields__["decoder"])
 _OPTION = re.compile(r"\w+=(?!>)")
-"""Beginning of `name=value`; `=>` is that of a rule of `replace`."""
+"""Start of `name=value`; `=>` belongs to a rule of `replace`."""
 
 EXAMPLES = """
 examples:
@@ -42,10 +42,10 @@ examples:
       --out labelled.tsv
 
 FILE is an audio file, a folder, a glob, or a manifest (.tsv with a column path). A recogniser is a
-decoder, options as name=value, or both, separated by commas. The same command again goes on where
-the last one stopped, and tries again what failed; another --max-cer or --text needs no recogniser.
+decoder, options as name=value, or both, separated by commas. Run the same command again to continue
+a run and to retry what failed. Another --max-cer or --text needs no recogniser.
 
-docs/guide/pseudo-labels.md has the columns, and what to expect of a threshold.
+docs/guide/pseudo-labels.md describes the columns and how to choose a threshold.
 
 exit codes: 0 all files done, 1 a file failed (the others are done), or the run cannot go on,
 2 wrong usage, 130 Ctrl-C
@@ -76,10 +76,13 @@ def add_parser(subparsers: Subparsers) -> None:
         type=number("a fraction from 0 to 1", lambda value: 0 <= value <= 1),
         default=0.1,
         metavar="X",
-        help="keep texts of at most this character error rate, of b against a (default: 0.1)",
+        help="keep texts whose character error rate, b against a, is at most X (default: 0.1)",
     )
     parser.add_argument(
-        "--text", choices=("a", "b"), default="a", help="whose text is the label (default: a)"
+        "--text",
+        choices=("a", "b"),
+        default="a",
+        help="side whose text is the label (default: a)",
     )
     parser.add_argument(
         "--by",
@@ -99,18 +102,21 @@ def add_parser(subparsers: Subparsers) -> None:
         type=output,
         required=True,
         metavar="FILE.tsv",
-        help="manifest of what is kept; FILE.tsv.journal beside it has all that was heard",
+        help="manifest of what is kept; FILE.tsv.journal next to it has all texts",
     )
     out.add_argument(
-        "--rejected", type=output, metavar="FILE.tsv", help="the rest, with both texts and why"
+        "--rejected",
+        type=output,
+        metavar="FILE.tsv",
+        help="the rest, with both texts and a reason",
     )
-    out.add_argument("--overwrite", action="store_true", help="do all again")
+    out.add_argument("--overwrite", action="store_true", help="redo everything")
     out.add_argument(
         "--references",
         type=Path,
         metavar="FILE.tsv",
-        help="manifest with the true texts: print how right and how many the labels are at "
-        "several thresholds",
+        help="manifest with the true texts: print number and accuracy of the labels at several "
+        "thresholds",
     )
     lines = parser.add_argument_group("of manifests")
     lines.add_argument("--split", help="only lines of this split")
@@ -131,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
     """Label and return the exit code.
 
     Raises:
-        ConchError: the run cannot begin, or cannot go on.
+        ConchError: the run cannot start or continue.
     """
     interrupt_on_sigterm()
     options = _checked(args)
@@ -163,7 +169,7 @@ def _transcribe(
     journal: "Journal",
     shown: "_Shown",
 ) -> None:
-    """Add both texts of the recordings to the journal; or that a manifest cannot hold its name."""
+    """Journal both texts of each recording, or an error if a manifest cannot hold its name."""
     from conch.bulk.sending import Sending
     from conch.pseudo_labels.journal import Entry, stamp_of
     from conch.pseudo_labels.labels import check_name
@@ -190,7 +196,7 @@ def _transcribe(
 def _servers(
     args: argparse.Namespace, options: dict[str, dict[str, Any]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the addresses of the servers of both recognisers; one that neither names is started."""
+    """Yield the server addresses of both recognisers; start a server for those without one."""
     given = {side: getattr(args, f"url_{side}") or args.url for side in ("a", "b")}
     lacking = [options[side] for side, url in given.items() if url is None]
     models = {name for sent in lacking for name in components_of(RecognitionOptions.parse(sent))}
@@ -236,25 +242,25 @@ def _mistake(args: argparse.Namespace, a: dict[str, Any], b: dict[str, Any]) -> 
     if one == other and urls[0] == urls[1]:
         return "--a and --b are the same recogniser, which always agrees with itself"
     if {one.channels, other.channels} != {"mix"}:
-        return "option 'channels' takes mix here: a label is for all that a file holds"
+        return "option 'channels' must be mix here: a label covers the whole file"
     if (args.by == "segment") != (args.cut is not None):
         return "--by segment and --cut DIR go together: a label needs the audio of its segment"
     if args.cut is not None:
         for folder in map(Path, args.files):
             if folder.is_dir() and args.cut.resolve().is_relative_to(folder.resolve()):
-                return f"--cut {args.cut} lies in the input {folder}, which would then hold it too"
+                return f"--cut {args.cut} is inside the input {folder}, which would include it"
     if args.by == "segment":
         if args.references is not None:
-            return "--references takes --by file: manifests have texts of whole files"
+            return "--references needs --by file: manifests have texts of whole files"
         for name in RecognitionOptions.__dataclass_fields__:
             is_of_segments = name == "vad" or name.startswith(OF_SEGMENTS)
             if is_of_segments and getattr(one, name) != getattr(other, name):
-                return f"with --by segment, option '{name}' takes the same value in --a and --b"
+                return f"with --by segment, option '{name}' must be the same in --a and --b"
     if args.references is not None and not args.references.is_file():
         return f"--references {args.references}: no such file"
     written = [path.absolute() for path in (args.out, args.rejected) if path is not None]
     if len(set(written)) != len(written):
-        return "--out and --rejected take two files"
+        return "--out and --rejected need different files"
     read = {Path(name).absolute() for name in (*args.files, args.references or "")}
     for path in written:
         if path in read:
@@ -263,9 +269,10 @@ def _mistake(args: argparse.Namespace, a: dict[str, Any], b: dict[str, Any]) -> 
 
 
 def recogniser(text: str) -> dict[str, Any]:
-    """Return the options of `wfst,rescore=true`: the name of a decoder stands for itself.
+    """Return the options of `wfst,rescore=true`; a decoder needs no `decoder=`.
 
-    A part that is neither belongs to the value before it: `hotwords=uncas,poyser`.
+    A part that is neither a decoder nor an option continues the value before it:
+    `hotwords=uncas,poyser`.
 
     Raises:
         OptionError: a part is neither a decoder nor an option, or `RecognitionOptions` refuses it.

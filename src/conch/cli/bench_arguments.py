@@ -49,7 +49,7 @@ def _interruptible(run: Callable[[argparse.Namespace], int], args: argparse.Name
 
 def add_speech(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
     """Add the manifest, and the split and source to send; return their group."""
-    what = parser.add_argument_group("what is sent")
+    what = parser.add_argument_group("input")
     what.add_argument("--manifest", type=Path, required=True, metavar="FILE.tsv")
     what.add_argument("--split", help="only utterances of this split")
     what.add_argument("--source", help="only utterances of this source")
@@ -98,7 +98,7 @@ def options_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any
 
 
 def add_metric(what: "argparse._ActionsContainer") -> None:
-    """Add what errors are counted in."""
+    """Add the unit of errors."""
     what.add_argument(
         "--metric",
         choices=("auto", "wer", "cer"),

@@ -36,8 +36,8 @@ def add_live(benchmarks: Subparsers) -> None:
         "live",
         run_live,
         help="live streams, paced in real time",
-        description="Send live streams in real time. Report how late the answers are, how right "
-        "the final texts are, and how many streams the server keeps up with.",
+        description="Send live streams in real time. Report the latency of the answers, "
+        "the error rate of the final texts, and how many streams the server keeps up with.",
         epilog=EPILOG,
     )
     add_streams(parser)
@@ -45,7 +45,7 @@ def add_live(benchmarks: Subparsers) -> None:
 
 
 def add_streams(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    """Add the streams, their audio and the server; return the group of what is sent."""
+    """Add the streams, their audio and the server; return the group of the input."""
     what = add_what(parser)
     add_option(what)
     add_metric(what)

@@ -22,8 +22,9 @@ from conch.wire.errors import OptionError
 EPILOG = """
 The manifest is a text file with a header line and columns separated by tabs: path and text,
 optionally split, source and language. Paths are relative to the manifest. An utterance without a
-text does not count for the error rate. The language decides what is counted and how texts are
-normalised: that of the manifest, else of --option language=…, else of the answer, else English.
+text does not count for the error rate. The language decides whether words or characters are counted
+and how texts are normalised. It is that of the manifest, else of --option language=…, else of the
+answer, else English.
 
 examples:
   conch bench offline --manifest speech/manifest.tsv --split dev --concurrency 1,8 \\
@@ -45,8 +46,8 @@ def add_offline(benchmarks: Subparsers) -> None:
         "offline",
         run_offline,
         help="whole recordings, in a closed loop or paced",
-        description="Send whole recordings. In a closed loop a number of clients send, each its "
-        "next recording when the last one is answered. A paced load sends a number per second, "
+        description="Send whole recordings. In a closed loop, N clients each send the next "
+        "recording when the last one is answered. A paced load sends N recordings per second, "
         "whether or not earlier ones are answered.",
         epilog=EPILOG,
     )

@@ -1,4 +1,4 @@
-"""`conch bulk`: transcribe very many files, on as many machines as there are, on Ray Data."""
+"""`conch bulk`: transcribe very many files with Ray Data, on one machine or many."""
 
 import argparse
 import os
@@ -34,7 +34,7 @@ examples:
 
 INPUT is a folder, a glob, a manifest (.tsv with a column path), a table (.parquet or .jsonl with
 path, or with bytes), or a file: a local path, or an address that fsspec reads. DIR gets shards with
-a row for each recording. The same command again goes on where the last one stopped.
+a row for each recording. Run the same command again to continue a stopped run.
 
 docs/guide/bulk.md has the columns and what to do when something fails.
 
@@ -77,14 +77,14 @@ def add_parser(subparsers: Subparsers) -> None:
         "--url",
         action="append",
         default=[],
-        help="a server or gateway that runs; may be given several times; without it each node "
-        "starts its own",
+        help="a running server or gateway; may be given several times; without it each node "
+        "starts its own server",
     )
     servers.add_argument(
         "--conch",
         metavar="PATH",
-        help="the program that starts the server of a node, in the server's environment (default: "
-        "beside this Python, else on PATH)",
+        help="the program that starts a node's server, in that server's Python environment "
+        "(default: next to this Python, else on PATH)",
     )
     add_whisper_flag(servers)
     add_header_flags(servers)
@@ -137,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
     """Transcribe and return the exit code.
 
     Raises:
-        ConchError: the run cannot begin, or cannot go on.
+        ConchError: the run cannot start or continue.
     """
     interrupt_on_sigterm()
     _check_installed()
@@ -157,7 +157,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_installed() -> None:
-    """Tell who lacks Ray Data, or what it needs, before anything is read.
+    """Check, before anything is read, that Ray Data and its dependencies are installed.
 
     Raises:
         BulkError: a package of the extra `bulk` is missing or broken.
@@ -167,7 +167,7 @@ def _check_installed() -> None:
         import fsspec  # noqa: F401
         import ray.data  # noqa: F401
         import soxr  # noqa: F401
-    # What was built for another numpy raises ValueError and AttributeError, too.
+    # A package built for another numpy raises ValueError or AttributeError.
     except Exception as error:
         reason = " ".join(str(error).split())
         raise BulkError(f"needs Ray Data: {reason}; {install('bulk')}") from None
@@ -192,7 +192,7 @@ def _bulk(args: argparse.Namespace) -> "Bulk":
     except (OptionError, ServerError) as error:
         usage_error(str(error))
     if args.url and args.conch:
-        usage_error("--conch starts a server, and --url names some that run; give one of them")
+        usage_error("--conch starts a server, and --url names running ones; give one of them")
     job = Job(
         out=address_of(args.out),
         run="",

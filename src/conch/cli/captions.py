@@ -1,6 +1,6 @@
 """What to show of a live stream: final utterances, and lines in three shades that may change.
 
-Nothing here knows a terminal.
+It is independent of any terminal.
 """
 
 import unicodedata
@@ -40,7 +40,7 @@ class Caption:
 
 
 class Captions:
-    """Tells after each answer of a live stream what to show."""
+    """Decides after each answer of a live stream what to show."""
 
     def __init__(self, *, has_second_pass: bool) -> None:
         """Begin before the first answer.
@@ -75,7 +75,7 @@ class Captions:
     def _count_final(self, answer: Transcript) -> int:
         """Return how many of the utterances that have ended are final."""
         ended = self._ended()
-        # A server without Whisper makes one pass where nothing is asked for.
+        # By default a server without Whisper makes one pass.
         if answer.is_final or not self._has_second_pass or answer.rolling is None:
             return len(ended)
         done = takewhile(lambda segment: segment.passes > 1 or segment.error, ended)

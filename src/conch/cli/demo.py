@@ -29,7 +29,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="see it work: speech through a server, fast and at its best",
         description="Start a server on free ports of 127.0.0.1, transcribe seven seconds of speech"
         " with accuracy=fast and accuracy=best, print the texts, their scores, the components"
-        " called and the time each took, stop the server, and tell the address of the page of"
+        " called and the time each took, stop the server, and print the address of the page of"
         " conch serve.",
     )
     add_whisper_flag(parser)
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the demonstration and return the exit code.
 
     Raises:
-        ConfigError: the Whisper that was asked for is not here, or not whole.
+        ConfigError: the Whisper is missing or incomplete.
         ServerError: the server does not start.
     """
     import soundfile
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from conch.launcher import ServerConfig, TritonServer
 
     if args.whisper:
-        # Before anything is said of a server.
+        # A wrong name fails before a message about a server.
         find_whisper(args.whisper)
     duration = soundfile.info(SPEECH).duration
     print(f"speech  {SPEECH.name}, {duration:.1f} s, on {os.cpu_count()} CPU cores")

@@ -19,7 +19,7 @@ examples:
   conch deploy haproxy --server gpu-1 --server gpu-2 --gateway 0.0.0.0:443 --tls-cert speech.pem
       the gateway for other machines, with TLS; Triton's ports stay on 127.0.0.1
   conch deploy haproxy --server 10.0.0.5:http=8010,grpc=8011,gateway=9010 --server 10.0.0.5
-      two servers on one machine; a port that is not named is that of `conch serve`
+      two servers on one machine; the other ports are the defaults of `conch serve`
   haproxy -c -f haproxy.cfg
       check it
   install -m 644 haproxy.cfg /etc/haproxy/haproxy.cfg && systemctl reload haproxy
@@ -27,9 +27,9 @@ examples:
   echo "set server servers/gpu-1 state drain" | socat stdio /run/haproxy/admin.sock
       no new stream or recording for gpu-1; its streams go on
 
-A live stream stays on the server that has its first chunk, by the header conch-stream that each
-chunk carries; docs/guide/protocol.md tells clients of other languages. A recording goes to the
-server with the fewest. docs/guide/cluster.md tells what is lost when what dies.
+A live stream stays on the server of its first chunk: each chunk carries the header conch-stream.
+docs/guide/protocol.md explains it for clients in other languages. A recording goes to the server
+with the fewest connections. docs/guide/cluster.md says what is lost when a machine dies.
 
 exit codes: 0 written, 1 not written, 2 wrong usage
 """
@@ -41,7 +41,7 @@ Value = TypeVar("Value")
 
 
 def _checked(read: Callable[[str], Value], takes: str) -> Callable[[str], Value]:
-    """Return an argument type of a function that raises ValueError."""
+    """Return an argument type from a function that raises ValueError."""
 
     def typed(text: str) -> Value:
         try:
@@ -86,7 +86,7 @@ def _user(text: str) -> str:
 _megabytes = number("a number of megabytes from 1 to 2000", lambda value: 1 <= value <= 2000)
 _PORTS = ("http_port", "grpc_port", "stats_port", "peers_port")
 _FLAGS: tuple[tuple[str, Callable[[str], Any], str, str], ...] = (
-    ("gateway", _address, "HOST:PORT", "for everybody: files, WebSockets and the page"),
+    ("gateway", _address, "HOST:PORT", "public address: files, WebSockets and the page"),
     ("host", _host, "HOST", "address of the ports for Triton's protocol, which have no keys"),
     ("http_port", _port, "PORT", "of Triton's HTTP"),
     ("grpc_port", _port, "PORT", "of Triton's gRPC"),
@@ -98,7 +98,7 @@ _FLAGS: tuple[tuple[str, Callable[[str], Any], str, str], ...] = (
     ("stats_port", _port, "PORT", "on loopback, of HAProxy's own page and /metrics"),
     ("peers_port", _port, "PORT", "on loopback, which hands streams on at a reload"),
     ("admin_socket", _word, "FILE", "socket for commands, such as to drain a server"),
-    ("user", _user, "USER", "user and group of HAProxy; '' for those of whoever starts it"),
+    ("user", _user, "USER", "user and group of HAProxy; '' keeps those of its caller"),
 )
 """Field of `Router`, type, form and help."""
 
@@ -156,7 +156,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the configuration and return the exit code.
 
     Raises:
-        ConfigError: the file is there and not one of this command, or cannot be written.
+        ConfigError: the file exists and is not from this command, or cannot be written.
     """
     router = haproxy.Router(**{name: getattr(args, name) for name, *_ in _FLAGS})
     if problem := _mistake(args.server, router, args.trust_network):
@@ -185,7 +185,7 @@ def _mistake(
             "--server 10.0.0.1 --server 10.0.0.2"
         )
     if twice := haproxy.duplicates(servers):
-        return f"--server: {', '.join(twice)} is there more than once; every server has its own"
+        return f"--server: {', '.join(twice)} is given more than once; every server has its own"
     if not is_loopback(router.host) and not is_trusted:
         return (
             f"--host {router.host} would open Triton's ports to a network, and they have no keys: "
@@ -201,7 +201,7 @@ def _mistake(
 
 
 def _command(servers: Sequence[haproxy.Server], router: haproxy.Router, is_trusted: bool) -> str:
-    """Return the command line again: all that was given and is no default, without --out."""
+    """Return the command line: the arguments that are not defaults, without --out."""
     words = ["conch", "deploy", "haproxy"]
     for server in servers:
         words += ["--server", server.text]
@@ -213,10 +213,10 @@ def _command(servers: Sequence[haproxy.Server], router: haproxy.Router, is_trust
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a whole file or none, and only in place of one that this command has made.
+    """Write a file whole or not at all; replace only a file that this command made.
 
     Raises:
-        ConfigError: another file is there, or it cannot be written.
+        ConfigError: the file is not from this command, or cannot be written.
     """
     try:
         if path.exists() and not path.read_text(errors="replace").startswith(haproxy.MARK):

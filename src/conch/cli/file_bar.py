@@ -7,18 +7,18 @@ from collections import Counter
 from tqdm import tqdm
 
 SHOWN = 20
-"""Problems of a kind that are shown."""
+"""Most problems of one kind that are shown."""
 
 
 class FileBar:
-    """The bar of a run inside a `with` block, which says how to go on after Ctrl-C."""
+    """The bar of a run inside a `with` block; after Ctrl-C it says how to continue."""
 
     def __init__(self, title: str, all_in: str) -> None:
         """Show nothing yet.
 
         Args:
             title: Name of the command.
-            all_in: Where problems are that are not shown.
+            all_in: Where all problems are listed.
         """
         self._title, self._all_in = title, all_in
         self._bar: tqdm[None] | None = None
@@ -32,7 +32,7 @@ class FileBar:
         if self._bar is not None:
             self._bar.close()
         if kind is KeyboardInterrupt:
-            print("conch: stopped; the same command goes on from here", file=sys.stderr)
+            print("conch: stopped; run the same command again to continue", file=sys.stderr)
 
     def begin(self, files: int, before: int) -> None:
         """Show the bar of `files`, of which `before` were done by an earlier run."""
@@ -60,7 +60,7 @@ class FileBar:
         if self._problems[kind] <= SHOWN:
             self.line(text)
         elif self._problems[kind] == SHOWN + 1:
-            self.line(f"further {kind} are in {self._all_in} alone")
+            self.line(f"further {kind} are only in {self._all_in}")
 
     def line(self, text: str) -> None:
         """Write a line above the bar."""

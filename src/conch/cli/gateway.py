@@ -23,7 +23,7 @@ examples:
 
 `conch serve` opens a gateway of its own. Keys also come from the environment variable
 CONCH_API_KEYS, as name:key,name:key. Without any key only this machine is served.
-Ctrl-C or SIGTERM lets what is running end, for --drain-s seconds.
+After Ctrl-C or SIGTERM, running requests have --drain-s seconds to finish.
 """
 
 KEYS_EPILOG = """\
@@ -68,7 +68,7 @@ def _add_keys(subparsers: Subparsers) -> None:
     )
     actions = parser.add_subparsers(metavar="ACTION", dest="action", required=True)
     add = actions.add_parser("add", help="make a key and show it, once")
-    add.add_argument("name", metavar="NAME", type=_name, help="what logs and metrics call it")
+    add.add_argument("name", metavar="NAME", type=_name, help="name in logs and metrics")
     add.add_argument(
         "--requests-per-minute", type=positive, default=0, metavar="N", help="default: no limit"
     )
@@ -92,7 +92,7 @@ def _add_keys(subparsers: Subparsers) -> None:
         action.add_argument(
             "--keys",
             type=Path,
-            # Or it would hide that of `conch gateway --keys FILE keys …`.
+            # A default would hide the value of `conch gateway --keys FILE keys …`.
             default=argparse.SUPPRESS,
             metavar="FILE",
             help="file (default: ~/.config/conch/gateway-keys.json)",
@@ -141,7 +141,7 @@ def add_key(args: argparse.Namespace) -> int:
     """Make a key and print it.
 
     Raises:
-        ConfigError: there is one of this name, or the file cannot be written.
+        ConfigError: the name is taken, or the file cannot be written.
     """
     from conch.gateway import keys
     from conch.gateway.limits import Limits
@@ -160,7 +160,7 @@ def remove_key(args: argparse.Namespace) -> int:
     """Remove a key.
 
     Raises:
-        ConfigError: there is none of this name, or the file cannot be written.
+        ConfigError: the name is unknown, or the file cannot be written.
     """
     from conch.gateway import keys
 

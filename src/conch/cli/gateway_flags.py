@@ -1,4 +1,4 @@
-"""Flags of a gateway, for the command of its own and for `conch serve`."""
+"""Flags of a gateway, for `conch gateway` and `conch serve`."""
 
 import argparse
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def add_gateway_flags(parser: argparse.ArgumentParser, flag: str) -> None:
     """Add the flags of a gateway.
 
     Args:
-        parser: Gets them.
+        parser: Parser to extend.
         flag: Name of the flag for its address.
     """
     group = parser.add_argument_group("gateway", "The one port that may be public.")
@@ -43,18 +43,18 @@ def add_gateway_flags(parser: argparse.ArgumentParser, flag: str) -> None:
         type=address,
         default=DEFAULT_ADDRESS,
         metavar="HOST:PORT",
-        help="where it listens; port 0 takes any free port (default: %(default)s)",
+        help="address to listen on; port 0 takes any free port (default: %(default)s)",
     )
     group.add_argument(
         "--keys",
         type=Path,
         metavar="FILE",
-        help="API keys, as `conch gateway keys` writes them (default: its file, if there is one)",
+        help="API keys, as `conch gateway keys` writes them (default: its file, if it exists)",
     )
     group.add_argument(
         "--open",
         action="store_true",
-        help="serve everybody who reaches an address other than loopback, without keys",
+        help="serve an address other than loopback without keys, to anyone who reaches it",
     )
     group.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate chain, PEM")
     group.add_argument("--tls-key", type=Path, metavar="FILE", help="its private key, PEM")
@@ -63,8 +63,8 @@ def add_gateway_flags(parser: argparse.ArgumentParser, flag: str) -> None:
         action="append",
         default=[],
         metavar="ORIGIN",
-        help="web pages of another host that may use it, as https://example.com; * for all; may be "
-        "given several times",
+        help="origin of web pages that may use it (CORS), as https://example.com; * for all; may "
+        "be given several times",
     )
     group.add_argument(
         "--model-alias",
@@ -109,10 +109,10 @@ _MEGABYTES = number("a number of megabytes from 1 to 2000", lambda value: 1 <= v
 _LIMITS: tuple[tuple[str, Callable[[str], float], float, str], ...] = (
     ("max-body-mb", _MEGABYTES, 200, "largest file, in megabytes"),
     ("max-upload-mb", _ANY, 0, "megabytes of all uploads at once; 0 is a quarter of the memory"),
-    ("max-audio-s", _SECONDS, 0, "longest file, in seconds of audio; 0 is what the server takes"),
+    ("max-audio-s", _SECONDS, 0, "longest file, in seconds of audio; 0 is the server's limit"),
     ("max-files", positive, 64, "files at once; one more is refused with 503"),
     ("max-sessions", positive, 256, "live sessions at once; one more is refused with 503"),
-    ("drain-s", _SECONDS, 30, "seconds for what is running when it is asked to stop"),
+    ("drain-s", _SECONDS, 30, "seconds for running requests to finish after a stop"),
 )
 """Name, type, default and meaning of the flags for limits."""
 

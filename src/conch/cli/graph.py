@@ -19,11 +19,11 @@ as it is written:
   Dr.   doctor
   NVIDIA  nvidia
 
-The graph takes only the words that the language model knows too. Put words that you expect into a
-file of the same form for --more-words, known or not: a rare name that the language model knows is
-hardly found either. --dictionary is for thousands of words, few of which are said. No word outside
-the graph is ever recognised. Write a word as the language model does (en-us: in lower case): in
-other letters it is another, unknown word.
+The graph keeps only words that the language model knows too. Put words that you expect into a file
+of the same form for --more-words, even if the language model knows them: it makes rare names hard
+to find. --dictionary is for thousands of words, few of which are spoken. A word outside the graph
+is never recognised. Write words as the language model does (en-us: in lower case): any other
+spelling is an unknown word.
 --prune, --max-order and --max-words make the graph smaller and less accurate. The command prints
 how many words and n-grams are left.
 
@@ -93,7 +93,7 @@ def _add_words(parser: argparse.ArgumentParser) -> None:
         "--dictionary",
         type=Path,
         metavar="FILE",
-        help="spellings of many more words, few of which are said; those that the language model "
+        help="spellings of many more words, few of which are spoken; those that the language model "
         "does not know have a log probability of -16",
     )
     parser.add_argument(

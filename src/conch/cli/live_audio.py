@@ -28,7 +28,7 @@ ASK_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class LiveAudio:
-    """Chunks of audio, each as soon as it is there."""
+    """Chunks of audio, each as soon as it is available."""
 
     sample_rate: int
     """Hz."""
@@ -57,13 +57,13 @@ def of_file(path: Path, chunk_ms: int, speed: float) -> LiveAudio:
 
 
 def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) -> LiveAudio:
-    """Return the chunks of standard input, each as soon as it is there.
+    """Return the chunks of standard input, each as soon as it is available.
 
     Args:
-        sample_rate: Hz, of raw 16-bit little-endian samples; a container tells its own.
+        sample_rate: Hz, of raw 16-bit little-endian samples; a container has its own.
         channels: channels of raw samples.
         chunk_ms: length of a chunk.
-        is_raw: whether to take any input for raw samples.
+        is_raw: whether to read any input as raw samples.
 
     Raises:
         AudioError: the input is not audio, or a container that cannot be read.
@@ -76,7 +76,7 @@ def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) ->
     try:
         container = container_of(first)
     except AudioError as error:
-        raise AudioError(f"stdin is {error}; --raw takes it for samples all the same") from None
+        raise AudioError(f"stdin is {error}; --raw reads it as samples anyway") from None
     if container is None:
         size = sample_rate * chunk_ms // 1000 * channels * 2
         return LiveAudio(sample_rate, _with_pauses(_raw(first, pipe, channels, size)))
@@ -121,14 +121,14 @@ def _raw(first: bytes, pipe: io.BufferedReader, channels: int, size: int) -> Chu
             samples = np.frombuffer(held[:whole], dtype="<i2").reshape(-1, channels)
             held = held[whole:]
             yield samples[:, 0] if channels == 1 else samples.mean(axis=1).astype(np.int16)
-        # read1 returns the bytes that are there: a slow pipe must not fill a whole chunk first.
+        # read1 returns available bytes: do not wait until a slow pipe has filled a chunk.
         if not (data := pipe.read1(size)):
             return
         held += data
 
 
 def _with_pauses(chunks: Chunks) -> Chunks:
-    """Yield chunks, read by a thread, and empty ones while none comes after the first."""
+    """Yield chunks that a thread reads; after the first, yield empty ones while none comes."""
     came: queue.Queue[Any] = queue.Queue(1)
 
     def read() -> None:

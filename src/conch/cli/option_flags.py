@@ -8,7 +8,7 @@ from typing import Any
 from conch.wire.options import all_options, default_of, describe, kind_of, words_of
 
 _FOR_PROGRAMS = ("vad_state",)
-"""Options that nobody types."""
+"""Options without a flag: only programs set them."""
 
 
 def add_option_flags(parser: argparse.ArgumentParser, *, without: Collection[str] = ()) -> None:

@@ -16,7 +16,7 @@ def server_url(url: str | None, models: Iterable[str], whisper: str = "") -> Ite
         whisper: name or folder of the Whisper of a new server; empty for the default.
 
     Raises:
-        ConfigError: that Whisper is not here, or not whole.
+        ConfigError: the Whisper is missing or incomplete.
         ServerError: no server can be started.
     """
     if url is not None:
@@ -25,7 +25,7 @@ def server_url(url: str | None, models: Iterable[str], whisper: str = "") -> Ite
     from conch.catalogue.places import find_whisper
     from conch.launcher import ServerConfig, TritonServer
 
-    # Before anything is said of a server.
+    # A wrong name fails before a message about a server.
     whisper = str(find_whisper(whisper)) if whisper else ""
     print("conch: no --url given: starting a server for this", file=sys.stderr)
     begun = perf_counter()

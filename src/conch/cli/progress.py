@@ -44,7 +44,7 @@ class Progress:
             is_text_shown: whether the text goes to a terminal, each segment as soon as it is final.
         """
         self._line = _Line(sys.stderr)
-        # Only if somebody looks: finding the length of an mp3 means reading all of it.
+        # Only if it is shown: finding the length of an mp3 means reading all of it.
         is_watched = self._line.is_shown or is_text_shown
         self._lengths: Mapping[str, float | None] = {
             name: _length(name, stdin) if is_watched else 0.0 for name in names
@@ -142,7 +142,7 @@ class FileProgress:
 
 
 class _Line:
-    """The last line of a terminal, overwritten again and again; nothing without a terminal."""
+    """The last line of a terminal, overwritten at each update; nothing without a terminal."""
 
     def __init__(self, terminal: TextIO) -> None:
         self._terminal = terminal

@@ -34,11 +34,11 @@ examples:
   conch serve --whisper base
       another Whisper, here one of 99 languages: conch models lists them and gets them
   conch serve --also-as transducer,streaming_wenet,attention_rescoring,infer_pipeline
-      speech under the names that Triton clients of sherpa, WeNet and FunASR ask for too
+      speech also under the names that Triton clients of sherpa, WeNet and FunASR ask for
   conch serve --model-repository bls_models --model-repository my_components
       your components in place of the shipped ones
   conch serve --add-model-repository my_text_steps
-      your models beside the shipped ones: for the option post, docs/guide/text.md
+      your models in addition to the shipped ones: for the option post, docs/guide/text.md
   conch serve --model-config gpu
       on a GPU, with the configs/gpu.pbtxt of every model that has one: see docs/notes/scaling.md
   conch serve --host 10.0.0.5 --trust-network -- --log-verbose 1 --http-thread-count 16
@@ -101,7 +101,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--model-config",
         default="",
         metavar="NAME",
-        help="take configs/NAME.pbtxt in place of config.pbtxt for every model that has one",
+        help="use configs/NAME.pbtxt in place of config.pbtxt for every model that has one",
     )
     parser.add_argument(
         "--models",
@@ -131,7 +131,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--open-components",
         action="store_true",
-        help="let everybody who reaches Triton's ports call the components, for tests of them",
+        help="let any client of Triton's ports call the components, for tests of them",
     )
     add_gateway_flags(parser, "--gateway")
     parser.add_argument("--no-gateway", action="store_true", help="open Triton's ports alone")
@@ -139,7 +139,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "tritonserver_args",
         nargs="*",
         metavar="-- ARGUMENTS",
-        help="passed to tritonserver as they are",
+        help="passed to tritonserver unchanged",
     )
     parser.set_defaults(run=run, parser=parser)
 
@@ -148,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM and return the exit code.
 
     Raises:
-        ConfigError: the Whisper that was asked for is not here, or not whole.
+        ConfigError: the Whisper is missing or incomplete.
         ServerError: the server does not start.
     """
     if args.tritonserver_args and not args.tritonserver_args[0].startswith("-"):
@@ -172,8 +172,8 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
                 "add --trust-network"
             )
         logging.getLogger("conch").warning(
-            "Triton's ports listen on %s: whoever reaches them can send requests, and end the "
-            "server; there is no authentication",
+            "Triton's ports listen on %s without authentication: any client that reaches them can "
+            "send requests and end the server",
             args.host,
         )
     options: dict[str, Any] = {}
@@ -234,7 +234,7 @@ def _serve(args: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
     try:
-        # The gateway ends first: what runs for its clients needs the server.
+        # The gateway ends first: its clients' requests need the server.
         with server, _gateway(gateway, server) as (url, openness):
             announce(args, _welcome(server, url, openness, args.whisper))
             server.keep_serving()
@@ -244,7 +244,7 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 def _checked_gateway(args: argparse.Namespace) -> "GatewayConfig":
-    """Return the gateway's configuration; mistakes in it are errors before the server starts.
+    """Return the gateway's configuration, checked before the server starts.
 
     Raises:
         ConfigError: keys, certificate or address are wrong.

@@ -10,7 +10,7 @@ def add_server_flags(parser: "argparse._ActionsContainer", *, without: str) -> N
     """Add the address of a server, and the flags of `add_header_flags`.
 
     Args:
-        parser: What gets the flags.
+        parser: Parser or group to extend.
         without: What happens without an address, for the help.
     """
     parser.add_argument(
@@ -50,7 +50,7 @@ def add_whisper_flag(parser: "argparse._ActionsContainer") -> None:
 
 
 def given_whisper(args: argparse.Namespace) -> str:
-    """Return the choice of `add_whisper_flag`; beside a --url it ends the program with code 2."""
+    """Return the choice of `add_whisper_flag`; with a --url it ends the program with code 2."""
     if args.whisper and args.url:
         args.usage_error(
             "--whisper is for a server that this command starts, and --url names one that runs: "

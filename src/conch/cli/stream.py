@@ -36,12 +36,12 @@ examples:
 The command recognises a container (wav, mp3, flac, ogg, m4a, webm, ...) by its first bytes and
 takes its sample rate. PyAV decodes containers from a pipe (pip install av).
 
-On a terminal the last lines show what may still change, below the final utterances: firm words
-plain, tentative ones dim, the newest dimmest. NO_COLOR turns the shades off. Elsewhere only final
-utterances are written, one on a line; if the stream breaks off, the others too, as far as they are
-known. A server that is lost is looked for during --resume-s seconds, and the stream goes on; lines
-on stderr say so. Ctrl-C ends the stream and writes the remaining text; a second one, or one while a
-server is looked for, ends at once.
+On a terminal the last lines, below the final utterances, may still change: firm words are plain,
+tentative ones dim, the newest dimmest. NO_COLOR turns the shades off. Elsewhere each final
+utterance is one line; if the stream breaks off, the open ones follow as last known. If the server
+is lost, the command looks for one for --resume-s seconds and continues the stream; lines on stderr
+say so. Ctrl-C ends the stream and writes the remaining text. A second one, or one during that
+search, ends at once.
 
 exit codes: 0 done (also by Ctrl-C on stdin or a microphone), 1 failed, 2 wrong usage, 130 Ctrl-C
 """
@@ -96,7 +96,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="channels of raw samples (default: 1)",
     )
     parser.add_argument(
-        "--raw", action="store_true", help="take stdin for raw samples, whatever its first bytes"
+        "--raw", action="store_true", help="read stdin as raw samples, whatever its first bytes"
     )
     parser.add_argument(
         "--json", action="store_true", help="write every answer, one JSON object per line"
@@ -106,7 +106,7 @@ def add_parser(subparsers: Subparsers) -> None:
         type=number("a number from 0 up", lambda value: value >= 0),
         default=RESUME_S,
         metavar="S",
-        help="seconds to look for a server after one was lost, and go on there; 0 for none "
+        help="seconds to look for a server after one was lost, and continue there; 0 for none "
         f"(default: {RESUME_S:g})",
     )
     add_option_flags(parser, without=("channels",))
@@ -147,26 +147,26 @@ def run(args: argparse.Namespace) -> int:
             sample_rate=audio.sample_rate, resume_s=args.resume_s, on_loss=on_loss, **options
         )
         with live as stream:
-            num_told = 0
+            num_reported = 0
             for chunk in audio.chunks:
                 show(stream.send(chunk))
                 interrupts.end_at_once = False
-                num_told = _tell(stream.resumptions, num_told, show)
+                num_reported = _report(stream.resumptions, num_reported, show)
                 if interrupts.pressed:
                     break
             last = stream.finish()
         show(last)
-        _tell(stream.resumptions, num_told, show)
+        _report(stream.resumptions, num_reported, show)
     for error in dict.fromkeys(segment.error for segment in last.segments if segment.error):
         print(f"conch: {error}", file=sys.stderr)
     return 130 if interrupts.pressed and args.file not in (None, STDIN) else 0
 
 
-def _tell(resumptions: Sequence[Resumption], num_told: int, writer: "_Writer") -> int:
-    """Say of each resumption on one line that the stream goes on; return how many are told."""
-    for item in resumptions[num_told:]:
+def _report(resumptions: Sequence[Resumption], num_reported: int, writer: "_Writer") -> int:
+    """Write a line for each new resumption; return how many are reported."""
+    for item in resumptions[num_reported:]:
         writer.say(
-            f"conch: {_reason(item.error)}; went on after {item.waited_s:.1f} s, "
+            f"conch: {_reason(item.error)}; continued after {item.waited_s:.1f} s, "
             f"{item.sent_again_s:.1f} s of audio sent again"
         )
     return len(resumptions)
@@ -177,7 +177,7 @@ def _reason(error: ConchError) -> str:
 
 
 class _Interrupts:
-    """Notes Ctrl-C while it is entered; a second one raises as usual.
+    """Records Ctrl-C inside a `with` block; a second one raises as usual.
 
     A KeyboardInterrupt in the middle of a request would cancel it, and end the stream.
     """
@@ -207,7 +207,7 @@ class _Writer(Protocol):
         """Write an answer."""
 
     def say(self, line: str) -> None:
-        """Say something that is no text of the stream."""
+        """Write a message that is not part of the text."""
 
 
 class _Json:
@@ -240,7 +240,7 @@ class _Lines:
         print(line, file=sys.stderr)
 
     def close(self) -> None:
-        """Write the utterances of a stream that broke off, as they were known last."""
+        """Write the open utterances of a stream that broke off, as last known."""
         for line in self._open:
             print(line.text, file=self._out, flush=True)
 
@@ -291,7 +291,7 @@ def _options(args: argparse.Namespace) -> Mapping[str, Any]:
     if args.raw and args.file != STDIN:
         usage_error("--raw goes with - (stdin)")
     if args.file == STDIN and sys.stdin.isatty():
-        usage_error("- reads stdin, which is a terminal: send audio into it, as in the examples")
+        usage_error("- reads stdin, which is a terminal: pipe audio into it, as in the examples")
     try:
         RecognitionOptions.parse(options, live=True)
         if args.url is not None:

@@ -1,4 +1,4 @@
-"""The last lines of a terminal, drawn over again and again, below lines that stay."""
+"""The last lines of a terminal, redrawn below lines that stay."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -32,8 +32,8 @@ def size_of(terminal: TextIO) -> os.terminal_size:
 class OpenLines:
     """Lines in three shades at the end of a terminal, drawn again when they change.
 
-    The cursor waits in front of them. A resize leaves it there, whether the terminal wraps long
-    lines anew or cuts them, so that everything behind it can be emptied.
+    The cursor waits in front of them, and a resize leaves it there. So everything behind it can be
+    emptied, whether the terminal rewraps long lines or cuts them.
     """
 
     def __init__(self, terminal: TextIO, environment: Mapping[str, str]) -> None:
@@ -65,7 +65,7 @@ class OpenLines:
         self._shown = shown
 
     def close(self) -> None:
-        """Leave what is shown, and go on below it."""
+        """Leave the lines as they are, and continue below them."""
         self._terminal.write("\n" * len(self._shown))
         self._terminal.flush()
         self._shown = []

@@ -40,10 +40,10 @@ HEALED_S = 60.0
 MAX_SENDS = 3
 """Times that a file is sent to a server that cannot be reached, or is lost."""
 LOOK_S = 0.5
-"""Seconds between two looks whether it is there again."""
+"""Seconds between two checks that it is back."""
 
 SUFFIXES = {"text": "txt"}
-"""Suffix of the output files of a format that is not its name."""
+"""Suffixes of output files, where they are not the name of the format."""
 SEVERAL = ("text", "json", "ctm", "stm")
 """Formats that may follow each other in one output."""
 
@@ -62,7 +62,7 @@ examples:
 
 The command takes any audio that libsndfile or FFmpeg reads: wav, flac, ogg, mp3, m4a, webm, amr,
 wma, the sound of a video, ... Warnings about a file (cut off, clipped, without speech) go to
-stderr. An existing output file is overwritten once its transcript is there.
+stderr. An existing output file is overwritten once its transcript is ready.
 
 On a terminal a line shows how much of the audio is done. Text that goes there too is written
 segment by segment, for files longer than 30 s and not over http:// to a Triton. JSON is indented
@@ -97,7 +97,7 @@ class Job:
         """Return the output file of an input, None for stdout."""
         if self.output_dir is None:
             return self.output
-        stem = Path(_called(name)).stem
+        stem = Path(_title(name)).stem
         return self.output_dir / f"{stem}.{SUFFIXES.get(self.format, self.format)}"
 
     def render(self, name: str, transcript: Transcript) -> str:
@@ -105,7 +105,7 @@ class Job:
         if self.format == "json":
             is_for_people = self.destination(name) is None and sys.stdout.isatty()
             return to_json(transcript, indent=2 if is_for_people else None, file=name)
-        text = FORMATS[self.format](transcript, _called(name))
+        text = FORMATS[self.format](transcript, _title(name))
         if self.format == "text" and self.num_inputs > 1 and self.destination(name) is None:
             return f"{self.heading(name)}{text}\n"
         return text
@@ -154,7 +154,7 @@ def run(args: argparse.Namespace) -> int:
     """Transcribe and return the exit code.
 
     Raises:
-        ConfigError: the Whisper of a server that is started is not here, or not whole.
+        ConfigError: the Whisper is missing or incomplete.
         ServerError: no server can be started.
     """
     job, headers, whisper = _job(args), given_headers(args), given_whisper(args)
@@ -178,9 +178,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _event_loop() -> AbstractContextManager[Any]:
-    """Return what has `run`: asyncio's Runner, or on Python 3.10 asyncio itself.
+    """Return an object with `run`: asyncio's Runner, or on Python 3.10 asyncio itself.
 
-    Made by `asyncio.run`, the loop is there only after the server, which 3.10 does not run.
+    A Runner makes its loop before the server starts; Python 3.10 starts no server.
     """
     if sys.version_info >= (3, 11):
         return asyncio.Runner()
@@ -222,7 +222,7 @@ def _mistake(job: Job, names: Sequence[str]) -> str | None:
     if job.format in ("ctm", "stm") and job.output_dir is None:
         called: dict[str, str] = {}
         for name in names:
-            recording = recording_name(_called(name))
+            recording = recording_name(_title(name))
             if recording in called:
                 return (
                     f"{called[recording]} and {name} would both be called {recording} in the "
@@ -242,8 +242,8 @@ def _mistake(job: Job, names: Sequence[str]) -> str | None:
     return None
 
 
-def _called(name: str) -> str:
-    """Return what an input is called in an output."""
+def _title(name: str) -> str:
+    """Return the name of an input in an output."""
     return "stdin" if name == STDIN else name
 
 
@@ -278,9 +278,9 @@ class _Server:
 
     client: AsyncClient
     is_known: bool
-    """Whether it has ever been there; an address where nobody answered may be a wrong one."""
+    """Whether it has ever answered; an address that never did may be wrong."""
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by a file that is sent again: it may be what the server dies of."""
+    """Held by a file that is sent again: it may be what kills the server."""
 
 
 async def _transcribe_all(
@@ -337,7 +337,7 @@ async def _transcribe(
 
 
 async def _answered(job: Job, item: _Input, server: _Server) -> Transcript:
-    """Transcribe one file; send it again, alone, to a server that was lost with it and heals."""
+    """Transcribe one file; if the server is lost with it, send it again, alone, once it is back."""
     sends, losses = 0, Losses()
     while True:
         sends += 1
@@ -369,12 +369,12 @@ async def _asked(job: Job, item: _Input, client: AsyncClient) -> Transcript:
 
 
 async def _is_back(item: _Input, client: AsyncClient) -> bool:
-    """Wait for a server that was lost, at most HEALED_S; return whether it is there."""
+    """Wait for a server that was lost, at most HEALED_S; return whether it is back."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + HEALED_S
     while clock() < deadline:
         await asyncio.sleep(LOOK_S)
-        # Busy with its start, it may refuse, or answer late.
+        # While it starts, it may refuse, or answer late.
         with suppress(ConchError):
             if await client.is_ready(item.progress.model):
                 return True

@@ -2,12 +2,12 @@
 
 A stream lives in one server. Each of its chunks carries the stream's id in the header
 `conch-stream` (metadata over gRPC). Consistent hashing (Karger et al., 1997) of that id chooses a
-server, and a table keeps the choice as long as chunks come. So another server, or one that is
-drained, moves no stream that is open.
+server, and a table keeps the choice as long as chunks come. So adding or draining a server moves no
+open stream.
 
 A chunk goes to the server of its stream even while that one counts as down, as a busy server may be
-late to answer that it is ready (`option persist`). Only if nothing accepts the connection does the
-chunk go elsewhere, and is answered that its stream is unknown.
+late to answer that it is ready (`option persist`). If that server accepts no connection, the chunk
+goes to another one, which answers that the stream is unknown.
 """
 
 import re
@@ -18,7 +18,7 @@ from pathlib import Path
 from string import Template
 
 TEMPLATE = Path(__file__).with_suffix(".cfg")
-"""Its lines with `@{name}` are there once for each server."""
+"""Its lines with `@{name}` are repeated for each server."""
 MARK = "# Made by `conch deploy haproxy`"
 """Beginning of every configuration of this module."""
 DEFAULT_PORTS = {"http": 8000, "grpc": 8001, "gateway": 9000}
@@ -53,7 +53,7 @@ class Server:
             if not equals or name not in DEFAULT_PORTS:
                 raise ValueError(f"{item!r} does not say which port it is, as gateway=9000 does")
             if name in ports:
-                raise ValueError(f"{name} is there twice")
+                raise ValueError(f"{name} is given twice")
             if not (port.isascii() and port.isdecimal()) or not 1 <= int(port) <= MAX_PORT:
                 raise ValueError(f"{name}={port}: a port is a number from 1 to {MAX_PORT}")
             ports[name] = int(port)
@@ -65,14 +65,14 @@ class Server:
 
     @property
     def name(self) -> str:
-        """Its name in HAProxy, made from itself alone: tables know a server by its name."""
+        """Its name in HAProxy, from its own address alone: tables know a server by its name."""
         if self == Server(self.host):
             return self.host
         return f"{self.host}-{self.gateway_port}-{self.http_port}-{self.grpc_port}"
 
     @property
     def id(self) -> int:
-        """Number of its name, and its place in the hashing, whatever the other servers are."""
+        """Its place in the hashing, from its name: it does not depend on the other servers."""
         return zlib.crc32(self.name.encode()) >> 1 or 1
 
     @property
@@ -93,7 +93,7 @@ class Router:
     """Where the router listens, and its limits."""
 
     gateway: tuple[str, int] = ("127.0.0.1", DEFAULT_PORTS["gateway"])
-    """Host and port for everybody: files, WebSockets and the page."""
+    """Public host and port: files, WebSockets and the page."""
     host: str = "127.0.0.1"
     """Host of the router's ports for Triton's protocol, which have no keys."""
     http_port: int = DEFAULT_PORTS["http"]
@@ -111,11 +111,11 @@ class Router:
     admin_socket: str = "/run/haproxy/admin.sock"
     """Socket for commands, such as to drain a server."""
     user: str = "haproxy"
-    """User and group of HAProxy's process; empty for those of whoever starts it."""
+    """User and group of HAProxy's process; empty for those of its caller."""
 
 
 class _At(Template):
-    """A template whose places are `@{name}`: the configuration has many `$` of its own."""
+    """A template whose placeholders are `@{name}`: the configuration has many `$` of its own."""
 
     delimiter = "@"
 
@@ -187,7 +187,7 @@ def duplicates(servers: Sequence[Server]) -> list[str]:
 
 
 def checked_host(text: str) -> str:
-    """Return a host, as a part of a configuration that it cannot change.
+    """Return a host that cannot change the meaning of a configuration.
 
     Raises:
         ValueError: it is empty, or has characters that no name or address has.

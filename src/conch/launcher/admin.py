@@ -3,7 +3,7 @@
 A client that may register shared memory can map the python backend's own segments. It can read
 other clients' audio there, and crash the server by writing (CVE-2025-23319, -23320, -23334).
 Loading a model runs its code. Trace and log settings write files. Recognition needs none of these.
-Nor does it need that clients call the components, whose key the models inherit.
+Nor do clients need to call the components, whose key only the models have.
 """
 
 import secrets
@@ -65,12 +65,12 @@ def settings_of(extra_args: Iterable[str], options: Collection[str]) -> Iterator
 
 
 def new_key() -> str:
-    """Return a key that nobody can guess."""
+    """Return a random key."""
     return secrets.token_urlsafe(24)
 
 
 def with_component_key(environment: Mapping[str, str], key: str) -> dict[str, str]:
-    """Return the environment of a server whose components take calls with this key; empty for all.
+    """Return the environment of a server whose components require this key; empty opens them.
 
     Other local users cannot read a process's environment, as they can its command line.
     """
@@ -80,7 +80,7 @@ def with_component_key(environment: Mapping[str, str], key: str) -> dict[str, st
 
 
 def own_restrictions(callers: Sequence[Restriction]) -> list[Restriction]:
-    """Return restrictions, with a new key, of the ADMIN_APIS that the caller leaves open."""
+    """Return restrictions, with a new key, for the ADMIN_APIS that the caller leaves open."""
     key = new_key()
     return [
         Restriction(option, left, "conch-admin-key", key)

@@ -37,7 +37,7 @@ def with_aliases(config: ServerConfig, directory: Path) -> ServerConfig:
 
     Each name is a folder with the config.pbtxt that `speech` is served by. Its code is that of
     `speech_stream`, which hands requests to the process of `speech`. A repository without
-    `speech_stream` is somebody else's; there the code is that of `speech`.
+    `speech_stream` is not Conch's; there the code is that of `speech`.
 
     Args:
         config: the caller's choices, checked by `check_aliases`.

@@ -13,7 +13,7 @@ BLS_THREADS = 64
 """Threads of the python backend in each instance of a model.
 
 They carry the calls of a model in flight (`max_calls_in_flight` of `speech`) and send its answers,
-so they must outnumber the calls. Each waiting thread makes it dearer to wake another one
+so they must outnumber the calls. Each waiting thread makes it slower to wake another one
 (docs/notes/performance.md).
 """
 

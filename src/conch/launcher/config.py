@@ -40,7 +40,7 @@ MODEL_OPTIONS = frozenset({"--load-model", "--model-control-mode"})
 
 
 MODEL_NAME = re.compile(r"(?!__)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
-"""A name of a model that is a folder, a part of a URL and no hidden or private thing."""
+"""Model names that work as a folder and in a URL, and are neither hidden nor private."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class ServerConfig:
     configs of the components name."""
 
     open_components: bool = False
-    """Whether everybody who reaches the ports may call the components, and not `speech` alone: for
-    tests and benchmarks of components."""
+    """Whether any client of the ports may call the components, not only `speech`: for tests and
+    benchmarks of components."""
 
     host: str = "127.0.0.1"
     """IPv4 address or name that the three ports listen on; 0.0.0.0 for every interface."""
@@ -90,14 +90,14 @@ class ServerConfig:
     """Whether the server counts as ready only after each component of `speech` has answered."""
 
     stop_timeout_s: float = 30.0
-    """Seconds for requests and models to finish after a stop; then everything is killed. What is
-    left when nothing is computed any more is killed before."""
+    """Seconds for requests and models to finish after a stop; then everything is killed. A
+    server that computes nothing any more is killed earlier."""
 
     log_level: LogLevel = "info"
     """Least severe level of the server's log that is forwarded."""
 
     extra_args: Iterable[str] = ()
-    """Passed to `tritonserver` as they are, after the launcher's own arguments."""
+    """Passed to `tritonserver` unchanged, after the launcher's own arguments."""
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -149,7 +149,7 @@ class ServerConfig:
 
     @property
     def callers_models(self) -> bool:
-        """Whether `extra_args` tell which models to load."""
+        """Whether `extra_args` choose the models to load."""
         options = {argument.partition("=")[0] for argument in self.extra_args}
         return bool(options & MODEL_OPTIONS)
 

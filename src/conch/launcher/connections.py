@@ -1,7 +1,7 @@
 """Cut the connections of a server's clients from outside.
 
-The requests that a BLS model had taken never end when its process dies: Triton has handed them to
-it, and waits for its answers without a limit. Only the end of the connection tells a client.
+When the process of a BLS model dies, the requests that it had taken never end: Triton waits for its
+answers without a limit. Clients learn of it only by the end of their connections.
 """
 
 import ctypes

@@ -74,7 +74,7 @@ def shorten(reason: str) -> str:
 
 
 def explain_exit(lines: Sequence[LogLine], returncode: int | None) -> str:
-    """Return one sentence on why the server ended, or the log's last lines if nothing tells."""
+    """Return in one sentence why the server ended, else the last lines of its log."""
     failures = models_failed(lines)
     if failures:
         return "; ".join(f"model '{name}' failed to load: {why}" for name, why in failures.items())
@@ -87,8 +87,8 @@ def explain_exit(lines: Sequence[LogLine], returncode: int | None) -> str:
     if errors:
         return f"tritonserver ended ({describe_exit(returncode)}): {shorten(errors[-1])}"
     last = tail(lines, 5)
-    said = f"; the last lines of its log:\n{last}" if last else " without a word"
-    return f"tritonserver ended ({describe_exit(returncode)}){said}"
+    ending = f"; the last lines of its log:\n{last}" if last else "; its log is empty"
+    return f"tritonserver ended ({describe_exit(returncode)}){ending}"
 
 
 def describe_exit(returncode: int | None) -> str:
@@ -110,8 +110,8 @@ def _detailed(reason: str, lines: Sequence[LogLine]) -> str:
             if match := _PROTOBUF.match(line.message):
                 return f"{reason}: {match['reason']}"
     if "is not healthy" in reason:
-        said = _printed_before(reason, lines)
-        return f"{reason} Its process died{f', having printed: {said}' if said else ''}"
+        printed = _printed_before(reason, lines)
+        return f"{reason} Its process died{f', having printed: {printed}' if printed else ''}"
     return reason
 
 

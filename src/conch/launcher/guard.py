@@ -1,4 +1,4 @@
-"""Start a server so that it cannot outlive the program that wanted it.
+"""Start a server so that it cannot outlive the program that started it.
 
 Run as `python guard.py FD PREFIX DIRECTORY GRACE_S COMMAND…`, this program leaves a watcher behind
 and becomes COMMAND. FD is one end of a socket pair; the parent holds the other end. If the parent's

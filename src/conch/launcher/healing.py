@@ -1,8 +1,8 @@
 """Decide which models need new processes, when to try again, and when a stopping server is idle.
 
-Triton 2.51 does not replace the process of a Python model, and calls the model ready without it. It
-gives up for good on a process that is silent for a second. When a frozen one goes on after that,
-the locks that it shares with Triton end the whole server: it must be killed before.
+Triton 2.51 does not replace the process of a Python model, and reports the model as ready without
+it. It gives up for good on a process that is silent for a second. A frozen process that continues
+after that ends the whole server by the locks that they share, so it must be killed before.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ LONGEST_DELAY_S = 30.0
 QUIET_S = 2.0
 """Seconds without computing after which a server that was asked to stop has nothing left to do."""
 QUIET_CPU_S = 0.05
-"""CPU time that idle models use in QUIET_S, at most: a few ms, while 100 others share the cores."""
+"""Most CPU time that idle models use in QUIET_S: a few ms, while 100 others share the cores."""
 EMPTY_S = 0.5
 """Seconds for the last answers to leave a server whose models have all ended."""
 
@@ -69,7 +69,7 @@ def sick_models(looks: Mapping[int, Look], frozen_ones: set[int]) -> dict[str, s
     return sick | {look.model: "has died" for look in looks.values() if look.is_dead}
 
 
-class Pace:
+class Backoff:
     """When something that keeps failing is tried again: at once, then after 1, 2, 4 … 30 s."""
 
     def __init__(self, healthy_s: float) -> None:
@@ -95,7 +95,7 @@ class Pace:
 
 
 class Quiet:
-    """Finds out when a server that was asked to stop has nothing left to compute."""
+    """Detects when a server that was asked to stop has nothing left to compute."""
 
     def __init__(self) -> None:
         self._busy_at: float | None = None
@@ -103,7 +103,7 @@ class Quiet:
         self._cpu_s = 0.0
 
     def look(self, looks: Mapping[int, Look], cpu_s: float, now: float) -> bool:
-        """Return whether nobody can wait for anything that the server still does.
+        """Return whether no client can wait for anything that the server still does.
 
         Args:
             looks: what the models' processes show, by process id.
@@ -113,7 +113,7 @@ class Quiet:
         if all(look.is_dead for look in looks.values()):
             self._ended_at = now if self._ended_at is None else self._ended_at
             return now - self._ended_at >= EMPTY_S
-        # The time of processes that have ended goes away.
+        # The sum falls when a process ends.
         is_busy = not 0 <= cpu_s - self._cpu_s < QUIET_CPU_S
         if self._busy_at is None or is_busy or any(look.is_running for look in looks.values()):
             self._busy_at, self._cpu_s = now, cpu_s

@@ -72,8 +72,8 @@ def find_installation(
     """
     if python < SERVER_PYTHONS[0]:
         raise ServerError(
-            f"Conch's server needs Python 3.11 or 3.12, and this is {python[0]}.{python[1]}; what "
-            "takes the URL of a running server works here"
+            f"Conch's server needs Python 3.11 or 3.12, and this is {python[0]}.{python[1]}; "
+            "commands with the URL of a running server work here"
         )
     if tritonserver is not None:
         explicit = Path(tritonserver).expanduser()
@@ -93,7 +93,7 @@ def find_installation(
 
 
 def describe(binary: Path, python: tuple[int, int]) -> Installation:
-    """Return how the server at `binary` is laid out, as the folders beside it tell.
+    """Return the layout of the server at `binary`, from the folders next to it.
 
     Raises:
         ServerError: it is a wheel without a stub for `python`, or incomplete.
@@ -141,7 +141,7 @@ def check_numpy(version: str) -> None:
     """
     if int(version.split(".")[0]) >= 2:
         raise ServerError(
-            "the Python backend of the wheel nvidia-pytriton reads numpy 1 alone, and numpy "
+            "the Python backend of the wheel nvidia-pytriton reads only numpy 1, and numpy "
             f"{version} is installed: pip install 'numpy<2'"
         )
 

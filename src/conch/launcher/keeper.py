@@ -13,7 +13,7 @@ from conch.launcher import probe, stubs
 from conch.launcher.admin import Restriction
 from conch.launcher.command import Endpoints
 from conch.launcher.connections import cut_connections
-from conch.launcher.healing import Look, Pace, frozen, sick_models, stopped_since
+from conch.launcher.healing import Backoff, Look, frozen, sick_models, stopped_since
 from conch.launcher.logs import LOGGER
 from conch.processes import model_processes
 from conch.wire.errors import ServerError
@@ -21,19 +21,19 @@ from conch.wire.errors import ServerError
 LOOK_S = 0.1
 """Seconds between two looks at the processes."""
 UNLOAD_TIMEOUT_S = 5.0
-"""Seconds for Triton to take a model out; it does not wait for the model's requests."""
+"""Seconds for Triton to unload a model; it does not wait for the model's requests."""
 LIST_S = 5.0
 """Seconds between two lists of the processes: a caller with a key may load models too."""
 HEALTHY_S = 10.0
-"""Seconds that a model serves after which it is healed at once if it dies again."""
+"""Seconds of service after which a model that dies again is healed at once."""
 MOST_FAILURES = 3
 """Attempts to load a model again before the whole server is started again."""
 
 
 class Keeper:
-    """The models of one running `tritonserver`, healed beside one another.
+    """The models of one running `tritonserver`, healed in parallel.
 
-    Triton calls a model ready whose process has died, so `load` does nothing before `unload`.
+    Triton reports a model as ready after its process died, so `load` needs an `unload` first.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class Keeper:
         self._unhealed: dict[str, str] = {}
         """What happened to the models that could not be loaded again."""
         self._failures: Counter[str] = Counter()
-        self._paces: defaultdict[str, Pace] = defaultdict(lambda: Pace(HEALTHY_S))
+        self._backoffs: defaultdict[str, Backoff] = defaultdict(lambda: Backoff(HEALTHY_S))
         self._stopped: dict[int, float] = {}
         self._replaced: set[int] = set()
-        """Processes of models that were healed: Triton ends them after the new ones are there."""
+        """Earlier processes of healed models: Triton ends them after the new ones have started."""
         self._processes = dict(processes)
         self._list(())
         self._instances = Counter(self._processes.values())
@@ -109,12 +109,12 @@ class Keeper:
         for model, what in {**self._unhealed, **sick_models(current, frozen_ones)}.items():
             if self._failures[model] >= MOST_FAILURES:
                 raise ServerError(f"model {model} {what} and cannot be loaded again")
-            if model not in self._healing and not self._paces[model].wait_s(now):
-                self._paces[model].attempt(now)
+            if model not in self._healing and not self._backoffs[model].wait_s(now):
+                self._backoffs[model].attempt(now)
                 self._healing[model] = self._pool.submit(self._heal, model, what)
 
     def close(self) -> None:
-        """Begin nothing more; what has begun ends once the server has gone."""
+        """Start no more heals; running ones end once the server has gone."""
         self._closed.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -137,17 +137,17 @@ class Keeper:
             for process, name in self._processes.items()
         )
         if living < self._instances[model]:
-            # One that has died before it could be listed has no name any more.
+            # A process that died before it was listed has no name any more.
             self._unhealed[model] = "has died"
-        # Or its configuration asks for fewer by now, and once more changes nothing.
+        # Its configuration may ask for fewer by now; then another load changes nothing.
         self._instances[model] = max(1, living)
 
     def _heal(self, model: str, what: str) -> set[int] | None:
-        """Load a model again; return its processes of before, None if it was not loaded."""
+        """Load a model again; return its earlier processes, None if it was not loaded."""
         began = time.monotonic()
         ready = probe.ready_models(self._endpoints, self._restricted)
         if model not in self._unhealed and ready and model not in ready:
-            return None  # somebody who has the key has unloaded it
+            return None  # a client with the key has unloaded it
         LOGGER.warning("model %s %s and is loaded again", model, what)
         try:
             before = self._reload(model)

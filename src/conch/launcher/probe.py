@@ -22,7 +22,7 @@ def is_ready(endpoints: Endpoints, name: str, restricted: Collection[Restriction
 
     Args:
         endpoints: the ports to ask.
-        name: the server's id, which tells it from another that took the port first.
+        name: the server's id: another one may have taken the port first.
         restricted: APIs that ask for a key, perhaps that of health.
     """
     host, http_port = endpoints.reachable, endpoints.http_port

@@ -19,7 +19,7 @@ from conch.wire.errors import ServerError
 OUTPUT_TIMEOUT_S = 5.0
 """Seconds for the rest of the output after the server's end."""
 ORPHAN_GRACE_S = 3.0
-"""Seconds for the server to stop when this program was killed: nobody waits for its answers."""
+"""Seconds for the server to stop when this program was killed: no client waits for its answers."""
 LOOK_S = 0.1
 """Seconds between two looks at a server that stops."""
 GUARD_TIMEOUT_S = 5.0
@@ -141,7 +141,7 @@ class ServerProcess:
             raise ServerError(f"processes of tritonserver cannot be killed: {left}")
 
     def _release_guard(self) -> None:
-        """Tell the guard that the server is gone, and wait for the guard's end."""
+        """Signal to the guard that the server is gone, and wait for the guard's end."""
         with contextlib.suppress(OSError), self._lifeline:
             self._lifeline.settimeout(GUARD_TIMEOUT_S)
             self._lifeline.sendall(b"d")

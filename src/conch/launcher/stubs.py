@@ -1,4 +1,4 @@
-"""What the processes of Python models show at a look."""
+"""The state of the processes of Python models."""
 
 import contextlib
 import os
@@ -8,21 +8,21 @@ from conch.processes import model_processes, stat_fields
 
 
 def look_at(processes: dict[int, str], server: int) -> dict[int, Look]:
-    """Return what each stub, given with its model's name, shows now.
+    """Return the state of stubs, given with the names of their models, by process id.
 
     Raises:
-        OSError: nothing can be seen, for example for want of file descriptors.
+        OSError: the state cannot be read, for example without free file descriptors.
     """
     looks = {}
     for process, model in processes.items():
         state, parent = _state_and_parent(process)
-        # The number of a process that has gone may be another one's by now.
+        # The id of a process that has gone may belong to another one by now.
         looks[process] = Look(model, state if parent == server else "")
     return looks
 
 
 def look_at_all(server: int) -> dict[int, Look]:
-    """Return what a server, under its own name, and its stubs show now."""
+    """Return the state of a server, under its own name, and of its stubs."""
     looks = look_at(model_processes(server), server)
     return {server: Look("tritonserver", state_of(server)), **looks}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from conch.launcher import diagnosis
 from conch.launcher.command import Endpoints
-from conch.launcher.healing import Pace
+from conch.launcher.healing import Backoff
 from conch.launcher.keeper import LOOK_S
 from conch.launcher.logs import LOGGER
 from conch.wire.errors import ServerError
@@ -26,11 +26,11 @@ class Supervisor:
         """Watch nothing yet.
 
         Args:
-            server: Is started again on the same ports.
-            endpoints: These ports.
+            server: Server to restart on the same ports.
+            endpoints: Its ports.
         """
         self._server, self._endpoints = server, endpoints
-        self._pace = Pace(HEALTHY_S)
+        self._backoff = Backoff(HEALTHY_S)
 
     def run(self, ended: threading.Event) -> None:
         """Heal the server's models, and start it again where that does not help, until `ended`."""
@@ -75,8 +75,8 @@ class Supervisor:
         # Clients that wait for an answer learn at once that there will be none.
         with contextlib.suppress(OSError):
             self._server.kill()
-        while not ended.wait(self._pace.wait_s(time.monotonic())):
-            self._pace.attempt(time.monotonic())
+        while not ended.wait(self._backoff.wait_s(time.monotonic())):
+            self._backoff.attempt(time.monotonic())
             try:
                 self._server.start_again(self._endpoints)
             except (ServerError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Tell the models which collector Triton sends its traces to."""
+"""Pass the collector that Triton sends its traces to on to the models."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,7 +9,7 @@ RESOURCE = "OTEL_RESOURCE_ATTRIBUTES"
 """Environment variables of OpenTelemetry's SDK."""
 OPTION = "--trace-config"
 DEFAULT_URL = "http://localhost:4318/v1/traces"
-"""Where Triton sends traces if it is not told."""
+"""Where Triton sends traces by default."""
 
 
 def trace_environment(extra_args: Iterable[str], base: Mapping[str, str]) -> dict[str, str]:
@@ -17,7 +17,7 @@ def trace_environment(extra_args: Iterable[str], base: Mapping[str, str]) -> dic
 
     Args:
         extra_args: The caller's own arguments for `tritonserver`.
-        base: Environment so far; what it says of OpenTelemetry stays.
+        base: Environment so far; its OpenTelemetry variables take precedence.
     """
     pairs = [setting.partition("=") for _, setting in settings_of(extra_args, (OPTION,))]
     settings = [(name, value) for name, _, value in pairs]

@@ -50,9 +50,9 @@ from conch.wire.errors import ServerError
 from conch.wire.needs import ENTRY_POINTS, SERVED_VARIABLE
 
 PORT_ATTEMPTS = 5
-"""Starts, each on other ports, before a lost port is an error."""
+"""Start attempts, each on other ports, before a lost port is an error."""
 CRASH_ATTEMPTS = 2
-"""Starts before a crash of tritonserver itself is an error; one crash under load may be chance."""
+"""Start attempts before a crash is an error; one crash under load may be a fluke."""
 POLL_S = 0.05
 """Seconds between two looks at a server that is not ready yet."""
 END_OF_WATCH_S = 1.0
@@ -95,9 +95,9 @@ class TritonServer:
         self._own_restrictions = own_restrictions(callers)
         self._restricted = (*callers, *self._own_restrictions)
         self.component_key = "" if config.open_components else new_key()
-        """What the components' callers have to send; empty where everybody may call them."""
+        """Key that callers of the components must send; empty if any client may call them."""
         self._first_processes: dict[int, str] = {}
-        """Model by process id, as the server became ready."""
+        """Model by process id, when the server became ready."""
         self._start_on: Callable[[Endpoints], None] | None = None
         """Tries to start the server on these ports, with what `start` has found."""
         self.heals: Counter[str] = Counter()
@@ -121,7 +121,7 @@ class TritonServer:
         """Start the server and wait until all its models are ready.
 
         Raises:
-            ConfigError: the Whisper that was asked for is not here, or not whole.
+            ConfigError: the Whisper is missing or incomplete.
             ServerError: the server cannot start; the message says why.
         """
         if self._process is not None:
@@ -181,7 +181,7 @@ class TritonServer:
 
         A signal handler may call this, also while `stop` waits.
         """
-        # A thread that starts the server again may let go of it meanwhile.
+        # A thread that restarts the server may clear it meanwhile.
         process = self._process
         if process is not None:
             process.kill()
@@ -200,8 +200,8 @@ class TritonServer:
     def keep_serving(self, ended: threading.Event | None = None) -> None:
         """Watch the server: heal models whose processes die or freeze, and start it again.
 
-        What cannot be healed, and a server that ends by itself, is started again on the same
-        ports, as often as it takes: at once, then after 1, 2, 4 … 30 s. After an exception, for
+        A server that cannot be healed, or that ends by itself, is started again on the same
+        ports, as often as needed: at once, then after 1, 2, 4 … 30 s. After an exception, for
         example that of Ctrl-C, call `stop` on the same thread.
 
         Args:
@@ -224,7 +224,7 @@ class TritonServer:
         self._start_on(endpoints)
 
     def new_keeper(self, endpoints: Endpoints) -> Keeper:
-        """Return what heals the models of the server that runs now, on these ports.
+        """Return a keeper of the models of the running server, on these ports.
 
         Raises:
             OSError: their processes cannot be listed.
@@ -246,7 +246,7 @@ class TritonServer:
 
     @contextlib.contextmanager
     def healing(self) -> Iterator[None]:
-        """Do what `keep_serving` does, on a thread of its own, until the block ends.
+        """Run `keep_serving` on a separate thread until the block ends.
 
         Without it Triton lets the requests of an entry point whose process has died wait for ever.
 
@@ -265,7 +265,7 @@ class TritonServer:
             ended.set()
             thread.join(END_OF_WATCH_S)
             while thread.is_alive():
-                # It starts the server again, or waits for an answer, and nobody needs either.
+                # It restarts the server, or waits for an answer; neither is needed any more.
                 self.kill()
                 thread.join(END_OF_WATCH_S)
 

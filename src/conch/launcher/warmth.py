@@ -1,4 +1,4 @@
-"""Let every component of `speech` answer once, so that nobody's first request is a slow one."""
+"""Let every component of `speech` answer once, so that no first request is slow."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -44,12 +44,12 @@ def requests_for(models: Collection[str]) -> list[Mapping[str, Any]]:
 def warm_up(
     endpoints: Endpoints, restricted: Collection[Restriction], models: Collection[str]
 ) -> None:
-    """Send `speech` the requests of `requests_for`; what fails is logged, and serves all the same.
+    """Send `speech` the requests of `requests_for`; failures are only logged.
 
     Args:
         endpoints: the server's ports.
         restricted: APIs that ask for a key, perhaps that of inference.
-        models: the models that are loaded; nothing is sent where `speech` is none of them.
+        models: the models that are loaded; without `speech` nothing is sent.
     """
     if "speech" not in models:
         return
@@ -69,8 +69,8 @@ def warm_up(
             TIMEOUT_S,
         )
         if status != 200:
-            said = answer.decode("utf-8", "replace") or f"no answer within {TIMEOUT_S:g} s"
-            LOGGER.warning("the first request, with the options %s, failed: %s", options, said)
+            reason = answer.decode("utf-8", "replace") or f"no answer within {TIMEOUT_S:g} s"
+            LOGGER.warning("the first request, with the options %s, failed: %s", options, reason)
 
 
 def request_body(options: Mapping[str, Any], pcm16: bytes) -> tuple[int, bytes]:

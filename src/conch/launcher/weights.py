@@ -25,7 +25,7 @@ def optional() -> Mapping[str, WeightsPackage]:
 def with_weights(config: ServerConfig) -> ServerConfig:
     """Return the settings without the models whose weights are not installed.
 
-    Those of a caller who chooses models by options of Triton's own stay as they are.
+    Models that the caller chooses by Triton's own options stay.
 
     Raises:
         ServerError: such a model is named in the settings.
@@ -62,7 +62,7 @@ def without_weights(repositories: Iterable[Path], model_config: str) -> dict[str
 def _takes_the_default(path: Path) -> bool:
     """Return whether a config.pbtxt leaves its parameter `model` empty.
 
-    One without the parameter is of somebody else's model.
+    One without the parameter is not of a model of Conch.
     """
     config = parsed_config(path)
     if config is None or "model" not in config.parameters:

@@ -18,7 +18,7 @@ def with_whisper_found(config: ServerConfig) -> ServerConfig:
     """Return the settings with the folder of `whisper` in place of its name.
 
     Raises:
-        ConfigError: the model is not here, or not whole.
+        ConfigError: the model is missing or incomplete.
         ServerError: the repositories lack a component that takes a Whisper.
     """
     if not config.whisper:

@@ -10,7 +10,7 @@ from conch.wire.result import Segment, Transcript
 Side = Literal["a", "b"]
 """One of the two recognisers."""
 
-_UNHEARD = Segment(0.0, 0.0, ())
+_NO_SEGMENT = Segment(0.0, 0.0, ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +66,8 @@ def whole(a: Transcript, b: Transcript, language: str = "") -> Stretch:
 def by_segment(a: Transcript, b: Transcript, language: str = "") -> list[Stretch]:
     """Return the texts of two recognisers for each segment, in order of time.
 
-    The segments are those of the voice activity detection, with which both begin. One that only one
-    of them has is without a text of the other.
+    The segments are those of the voice activity detection, with which both begin. A segment that
+    only one of them has gets an empty text from the other.
 
     Args:
         a: Transcript of the first one.
@@ -75,10 +75,10 @@ def by_segment(a: Transcript, b: Transcript, language: str = "") -> list[Stretch
         language: Code of the language; empty takes that of the segment, else of the transcripts,
             else English.
     """
-    heard_a, heard_b = _by_span(a.segments), _by_span(b.segments)
+    spans_a, spans_b = _by_span(a.segments), _by_span(b.segments)
     found = []
-    for span in sorted({*heard_a, *heard_b}):
-        one, other = heard_a.get(span, _UNHEARD), heard_b.get(span, _UNHEARD)
+    for span in sorted({*spans_a, *spans_b}):
+        one, other = spans_a.get(span, _NO_SEGMENT), spans_b.get(span, _NO_SEGMENT)
         spoken = language_of(language, one.language, other.language, a.language, b.language)
         found.append(_stretch(*span, one.text, other.text, spoken))
     return found
@@ -90,7 +90,7 @@ def _by_span(segments: Sequence[Segment]) -> dict[tuple[float, float], Segment]:
 
 def _stretch(start: float, end: float, text_a: str, text_b: str, language: str) -> Stretch:
     scoring = Scoring.of("cer", language)
-    # As a line of a manifest takes them.
+    # A line of a manifest holds no tab or line end.
     text_a, text_b = " ".join(text_a.split()), " ".join(text_b.split())
     found = word_errors(text_a, text_b, scoring)
     # Without a reference nothing is counted, and then any text is an error.

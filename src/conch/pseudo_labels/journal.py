@@ -1,4 +1,4 @@
-"""The texts so far: a file beside the labels, with a line for each recording.
+"""The texts so far: a file next to the labels, with a line for each recording.
 
 Lines are appended whole, so a run that is killed loses only the recordings in flight. The texts are
 kept, not the decision: another threshold needs no recogniser.
@@ -75,10 +75,10 @@ class Journal:
         self._entries[entry.path] = entry
 
     def read(self, asked: Mapping[str, Any]) -> None:
-        """Take over the entries, and cut off a line that a killed run has left unfinished.
+        """Load the entries, and cut off a line that a killed run has left unfinished.
 
         Raises:
-            BulkError: a line is damaged, or an earlier run was asked for other things.
+            BulkError: a line is damaged, or an earlier run had other settings.
         """
         asked = {"schema": SCHEMA, **asked}
         lines = self._file.read().splitlines(keepends=True)
@@ -115,20 +115,20 @@ class Journal:
 
 @contextmanager
 def opened(out: Path, asked: Mapping[str, Any], *, overwrite: bool = False) -> Iterator[Journal]:
-    """Hold the journal of an output inside the block.
+    """Open and lock the journal of an output inside the block.
 
     Args:
-        out: File of the labels; the journal lies beside it.
-        asked: What all entries must be made with, in the form that JSON gives back.
+        out: File of the labels; the journal lies next to it.
+        asked: Settings that all entries must share, in the form that JSON gives back.
         overwrite: Whether to forget the texts of an earlier run, and remove its labels.
 
     Raises:
-        BulkError: another run holds it, or it belongs to a run that was asked for other things.
+        BulkError: another run holds it, or it belongs to a run with other settings.
     """
     path = out.with_name(out.name + SUFFIX)
     if out.exists() and not path.exists() and not overwrite:
         raise BulkError(
-            f"--out {out} is there, and {path.name} is not, which describes its run: use another "
+            f"--out {out} exists, but {path.name}, which describes its run, does not: use another "
             "name, or --overwrite"
         )
     with storage_errors(f"{path} cannot be written"):

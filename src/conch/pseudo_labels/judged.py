@@ -1,4 +1,4 @@
-"""How right the kept labels are, and how much is kept, where references are known."""
+"""The accuracy and number of the kept labels, where references are known."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ THRESHOLDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One label beside its reference."""
+    """One label with its reference."""
 
     stretch: Stretch
     errors: WordErrors
@@ -42,13 +42,13 @@ def judged(
     }
     found = []
     for source, entry in entries:
-        said = known.get(Path(source.path).resolve())
-        if said is None:
+        reference = known.get(Path(source.path).resolve())
+        if reference is None:
             continue
         for stretch in entry.stretches:
-            language = language_of(said.language, stretch.language)
+            language = language_of(reference.language, stretch.language)
             scoring = Scoring.of("auto", language)
-            found.append(Judged(stretch, word_errors(said.text, stretch.text(text), scoring)))
+            found.append(Judged(stretch, word_errors(reference.text, stretch.text(text), scoring)))
     if not found:
         raise BulkError(f"--references {references} has no text of any of these recordings")
     return found

@@ -23,7 +23,7 @@ LABELS = ("path", "duration", "language", "cer", "text", "text_a", "text_b")
 SEGMENTS = ("recording", "start", "end")
 """Further columns of labels of segments."""
 REJECTED = ("path", "start", "end", "language", "cer", "reason", "text_a", "text_b")
-"""Without a column `text`, no training takes it for a manifest."""
+"""There is no column `text`, so that training cannot use it as a manifest."""
 
 Row = Mapping[str, str]
 
@@ -34,7 +34,7 @@ class Rule:
 
     max_cer: float
     text: Side = "a"
-    """Whose text is the label."""
+    """Recogniser whose text is the label."""
     cut: Path | None = None
     """Folder for the audio of segments; None labels whole files."""
 
@@ -62,7 +62,7 @@ def sources_to_label(
     sources = sources_of(names, keeps_columns=True)
     for source in sources:
         if source.row >= 0 or "://" in source.path:
-            raise BulkError(f"{source.id}: takes files on this machine, which a label names")
+            raise BulkError(f"{source.id}: not a file on this machine; a label needs a local path")
     kept = [item for item in sources if values.items() <= item.columns.items()]
     if not kept:
         asked = " and ".join(f"{key} {value}" for key, value in values.items())
@@ -87,7 +87,7 @@ def check_name(source: Source, out: Path) -> None:
 
 
 def write_labels(out: Path, rule: Rule, entries: Iterable[tuple[Source, Entry]]) -> None:
-    """Write the manifest of what is kept; it appears whole.
+    """Write the manifest of the kept labels; it appears whole.
 
     The columns of an input manifest stay, except those that are written here.
 
@@ -123,7 +123,7 @@ def write_labels(out: Path, rule: Rule, entries: Iterable[tuple[Source, Entry]])
 
 
 def write_rejected(out: Path, rule: Rule, entries: Iterable[tuple[Source, Entry]]) -> None:
-    """Write what is not kept, with both texts and the reason, and recordings that failed.
+    """Write the rejected texts, with the reason, and the recordings that failed.
 
     Raises:
         BulkError: the file cannot be written.

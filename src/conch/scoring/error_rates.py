@@ -18,7 +18,7 @@ CHINESE = frozenset({"zh", "yue"})
 """Languages whose texts are compared in simplified characters: Whisper writes either kind."""
 ENGLISH = "en"
 
-# Each is right in a few simplified words too, so the table leaves it. Both sides get the same.
+# Each is also right in a few simplified words, so the table leaves it. Both sides get the same.
 _LEFT = str.maketrans("於著徵夥拋乾摺", "于着征伙抛干折")
 """Simplified forms of traditional characters that the table of WeTextProcessing leaves."""
 

@@ -50,7 +50,7 @@ def manifest_rows(
     Args:
         name: Name of the manifest, for errors.
         text: Its content.
-        required: Columns that must be there, and that every line must have; a path is not empty.
+        required: Columns that the header and every line must have; a path is not empty.
 
     Raises:
         BenchError: a column or a field is missing; the message names the line.
