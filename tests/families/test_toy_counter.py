@@ -131,7 +131,7 @@ def test_without_its_weights_its_component_is_left_out(tmp_path: Path) -> None:
     config.parent.mkdir()
     config.write_text('parameters { key: "model" value { string_value: "" } }')
     lacking = weights.without_weights([tmp_path], "")
-    wanted = "no word list: set 'model', or have words, pip install words==1.0"
+    wanted = "no word list: set 'model', or install words: pip install words==1.0"
     assert lacking == {"word_counter": wanted}
 
 
