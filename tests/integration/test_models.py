@@ -49,8 +49,7 @@ def test_both_halves_of_whisper_read_the_folder_that_was_asked_for(lean_server):
     [
         ({"decoder": "ctc"}, "ctc_encoder", CTC_ENCODER_REASONS),
         ({"rescore": True, "nbest": 2}, "rescorer", "rescore=true needs it"),
-        # Two are missing; the first in the order of the families is named.
-        ({"accuracy": "best", "nbest": 2}, "ctc_encoder", CTC_ENCODER_REASONS),
+        ({"accuracy": "best", "nbest": 2}, "rescorer", "rescore=true needs it"),
         ({"ctc_rescore": True, "nbest": 2}, "ctc_encoder", CTC_ENCODER_REASONS),
     ],
 )

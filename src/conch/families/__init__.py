@@ -12,11 +12,12 @@ from conch.families.smollm2.declaration import FAMILY as SMOLLM2
 from conch.families.whisper.declaration import FAMILY as WHISPER
 
 FAMILIES: tuple[Family, ...] = (
-    *(SILERO, WHISPER, CTC),
-    *(NGRAM, SMOLLM2),
+    *(SILERO, NGRAM, SMOLLM2),
+    *(WHISPER, CTC),
     *(PUNCTUATION, INVERSE_NORMALIZER),
 )
-"""All families. Text steps work in this order."""
+"""All families. Text steps work in this order, and so do scorers of texts: language models take the
+longest, so they begin first."""
 
 
 def all_families() -> tuple[Family, ...]:

@@ -302,9 +302,7 @@ def speech_finder() -> SpeechFinder:
 
 def text_scorers(options: RecognitionOptions) -> Sequence[TextScorer]:
     """Return what scores the texts of a request again; the rescorer is not auto."""
-    asked = [item for item in _all("text_scorers") if item.is_asked(options)]
-    # Language models take longest, so they begin first.
-    return sorted(asked, key=lambda item: item.score != "lm_score")
+    return [item for item in _all("text_scorers") if item.is_asked(options)]
 
 
 def text_rewriters(options: RecognitionOptions, *, is_punctuated: bool) -> Sequence[TextRewriter]:
