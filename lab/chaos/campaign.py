@@ -16,7 +16,7 @@ from conch.client import AsyncClient
 from conch.gateway import GatewayConfig
 from conch.launcher.repositories import shipped_repositories
 from conch.recognition.config import RecognitionConfig
-from conch.wire.needs import ENTRY_POINTS
+from conch.wire.entry_points import ENTRY_POINTS
 from lab.chaos import attacks, clients
 from lab.chaos.budget import worst_case_mb
 from lab.chaos.census import Census, census, grown, left_over, server_names

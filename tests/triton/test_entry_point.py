@@ -66,7 +66,9 @@ def loaded(models):
 
 def speech(*, is_decoupled: bool = False, **limits: Any) -> EntryPoint:
     config = RecognitionConfig(**limits)
-    return EntryPoint(Recognition, config, own_components(), "speech", is_decoupled=is_decoupled)
+    policy = {"model_transaction_policy": {"decoupled": is_decoupled}}
+    args = {"model_name": "speech", "model_config": json.dumps(policy)}
+    return EntryPoint(Recognition, config, own_components(), args)
 
 
 @pytest.fixture

@@ -130,7 +130,12 @@ def test_there_is_a_tracer_where_the_environment_names_a_collector(monkeypatch, 
 def test_an_entry_point_traces_what_triton_samples(models, tracer, exporter, monkeypatch):
     monkeypatch.setattr("conch.triton.entry_point.tracer_of_environment", lambda: tracer)
     models["vad"] = lambda request: InferenceResponse(error=TritonError("it died"))
-    entry_point = EntryPoint(Recognition, RecognitionConfig(), own_components(), "speech")
+    entry_point = EntryPoint(
+        Recognition,
+        RecognitionConfig(),
+        own_components(),
+        {"model_name": "speech", "model_config": "{}"},
+    )
     entry_point.start(request := TracedRequest())
     assert request.sender.sent.get(timeout=20).has_error()
     entry_point.close()

@@ -8,12 +8,12 @@ from conch.wire.errors import OptionError, from_wire, to_wire
 from conch.wire.needs import components_of, missing, missing_post, needed_for
 from conch.wire.options import RecognitionOptions
 from conch.wire.text_steps import (
-    INVERSE_NORMALIZER,
     MAX_POST,
-    PUNCTUATOR,
     no_text_steps,
     post_models,
 )
+
+PUNCTUATOR, INVERSE_NORMALIZER = "punctuator", "inverse_normalizer"
 
 ROOT = Path(__file__).parents[2]
 

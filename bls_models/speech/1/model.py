@@ -10,7 +10,7 @@ class TritonPythonModel:
 
     def initialize(self, args: dict[str, str]) -> None:
         config = read_parameters(RecognitionConfig, args)
-        self.entry_point = EntryPoint(Recognition, config, own_components(), args["model_name"])
+        self.entry_point = EntryPoint(Recognition, config, own_components(), args)
 
     def execute(self, requests: list[Any]) -> None:
         for request in requests:

@@ -42,8 +42,7 @@ class AccessRecord:
         """Add the calls that were made for an answer, as `Calls.stages` counts them."""
         for model, stage in stages.items():
             if model != "total":
-                own = self._stages.get(model, Stage(0, 0.0))
-                self._stages[model] = Stage(own.calls + stage.calls, own.ms + stage.ms)
+                self._stages[model] = self._stages.get(model, Stage(0, 0.0)) + stage
 
     def leave_out(self) -> None:
         """Write no line: the request is part of a stream, which has one, or a health check."""

@@ -64,5 +64,5 @@ class Stages:
         self._metrics.add(CALL_SECONDS, seconds, mode=self._mode, component=model)
 
     def _add(self, model: str, calls: int, ms: float) -> None:
-        own = self._stages.get(model, Stage(0, 0.0))
-        self._stages[model] = Stage(own.calls + calls, round(own.ms + ms, 3))
+        found = self._stages.get(model, Stage(0, 0.0)) + Stage(calls, ms)
+        self._stages[model] = Stage(found.calls, round(found.ms, 3))

@@ -208,7 +208,8 @@ def models_named(names: str) -> tuple[str, ...]:
     Raises:
         ServerError: a name differs from that of a path by a typo.
     """
-    from conch.wire.needs import ENTRY_POINTS, PATHS, components_of_path
+    from conch.wire.entry_points import ENTRY_POINTS
+    from conch.wire.needs import PATHS, components_of_path
 
     models = list(ENTRY_POINTS)
     for name in filter(None, map(str.strip, names.split(","))):

@@ -17,8 +17,6 @@ Step = Literal["find speech", "encode", "decode", "rescore", "write"]
 """Where a component stands on the way of a recording to its text. Text steps write."""
 STEPS: tuple[str, ...] = get_args(Step)
 
-USUAL_HANG_FACTOR = 15.0
-
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
@@ -72,8 +70,9 @@ class Component:
     """Whether it keeps streams: it is sequence-batched."""
     is_one_by_one: bool = False
     """Whether it answers the calls of a batch one after the other on a CPU."""
-    hang_factor: float = USUAL_HANG_FACTOR
-    """How many times longer than expected a call may take before the component counts as hung."""
+    hang_factor: float | None = None
+    """How many times longer than expected a call may take before the component counts as hung; None
+    for that of most components."""
     package: WeightsPackage | None = None
     """What holds its default weights; None if they are part of Conch, or if there are none."""
 

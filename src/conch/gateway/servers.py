@@ -10,8 +10,9 @@ from typing import TypeVar
 
 from conch.client import AsyncClient
 from conch.client.poison import Losses
+from conch.wire.entry_points import ENTRY_POINTS
 from conch.wire.errors import ConchError, DeadlineError, ServerError, ServerLostError
-from conch.wire.needs import ENTRY_POINTS, PATHS, components_of_path
+from conch.wire.needs import PATHS, components_of_path
 
 logger = logging.getLogger(__name__)
 

@@ -46,8 +46,8 @@ from conch.launcher.tracing import trace_environment
 from conch.launcher.weights import with_weights
 from conch.launcher.whisper import with_whisper, with_whisper_found
 from conch.processes import model_processes
+from conch.wire.entry_points import ENTRY_POINTS, SERVED_VARIABLE
 from conch.wire.errors import ServerError
-from conch.wire.needs import ENTRY_POINTS, SERVED_VARIABLE
 
 PORT_ATTEMPTS = 5
 """Start attempts, each on other ports, before a lost port is an error."""

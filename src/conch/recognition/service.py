@@ -9,15 +9,15 @@ from conch.bls.access_log import AccessRecord
 from conch.bls.metrics import AUDIO_IN_FLIGHT, COMPONENTS_AWAY, Metric
 from conch.bls.runtime import Runtime
 from conch.bls.service import Answer, Job, Message
-from conch.bls.traits import OwnComponents, Traits
+from conch.bls.traits import HANG_FACTOR, OwnComponents, Traits
 from conch.component import Array
 from conch.families import traits
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.metrics import OPEN_STREAMS, PASS_STRETCH
 from conch.recognition.recognizer import OFFLINE, Recognizer
 from conch.recognition.request import SpeechRequest
+from conch.wire.entry_points import ENTRY_POINTS
 from conch.wire.result import Transcript
-from conch.wire.text_steps import own_models
 
 LEAST_SCORE = float(np.finfo(np.float32).min)
 """Score of a missing hypothesis, and in place of -inf and NaN, which JSON cannot hold."""
@@ -26,10 +26,10 @@ LEAST_SCORE = float(np.finfo(np.float32).min)
 def own_components() -> OwnComponents:
     """Return the traits of Conch's components."""
     declared = {
-        name: Traits(component.is_one_by_one, component.hang_factor)
+        name: Traits(component.is_one_by_one, component.hang_factor or HANG_FACTOR)
         for name, component in traits().items()
     }
-    return {model: declared.get(model, Traits()) for model in own_models()}
+    return {**dict.fromkeys(ENTRY_POINTS, Traits()), **declared}
 
 
 class Recognition:

@@ -24,8 +24,7 @@ class Calls:
         """Add the calls of an answer."""
         self._path |= dict.fromkeys(answer.path)
         for name, stage in answer.stages.items():
-            before = self.stages.get(name, Stage(0, 0.0))
-            self.stages[name] = Stage(before.calls + stage.calls, before.ms + stage.ms)
+            self.stages[name] = self.stages.get(name, Stage(0, 0.0)) + stage
 
 
 def added_passes(before: RollingPasses | None, now: RollingPasses) -> RollingPasses:

@@ -3,7 +3,7 @@
 import gc
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from conch.bls.config import BlsConfig
@@ -14,17 +14,16 @@ from conch.bls.relay import RelayServer
 from conch.bls.runtime import Runtime
 from conch.bls.service import Message, Responder, Service
 from conch.bls.traits import OwnComponents
-from conch.triton.answers import Answers
 from conch.triton.components import TritonComponents
 from conch.triton.lanes import Lanes
 from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
-from conch.triton.messages import address_of, is_of_this_server, start
+from conch.triton.messages import Requests, address_of, is_of_this_server
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.model_processes import ModelProcesses, boot_time_s
 from conch.triton.server_arguments import missing_arguments, parents_command
 from conch.triton.tracing import RequestSpan, Tracer, tracer_of_environment
-from conch.wire.needs import SERVED_VARIABLE
+from conch.wire.entry_points import SERVED_VARIABLE
 
 logger = logging.getLogger(__name__)
 
@@ -49,9 +48,7 @@ class EntryPoint(Generic[Config]):
         service: Callable[[Config, Runtime], Service[Any]],
         config: Config,
         own: OwnComponents,
-        model: str,
-        *,
-        is_decoupled: bool = False,
+        args: Mapping[str, str],
     ) -> None:
         """Start the event loop, and the threads in which component calls wait.
 
@@ -59,15 +56,13 @@ class EntryPoint(Generic[Config]):
             service: Makes the service.
             config: Limits.
             own: Traits of this server's components.
-            model: Label of the metrics, and name in the access log.
-            is_decoupled: Whether the model is decoupled.
+            args: What Triton gives to `initialize`. The name of the model is the label of the
+                metrics.
         """
         log_to_stderr()
         for lack in missing_arguments(parents_command(), os.environ, config.max_calls_in_flight):
             logger.warning("this tritonserver was started without %s", lack)
-        self._model, self._is_decoupled = model, is_decoupled
         self._lanes = lanes = Lanes(config.max_calls_in_flight, config.max_passes_in_flight)
-        self._answers = Answers()
         metrics = Metrics()
         processes = ModelProcesses(os.getppid())
         self._hangs = HangWatch(processes, own, config.min_hang_s, metrics, boot_time_s)
@@ -76,17 +71,17 @@ class EntryPoint(Generic[Config]):
         runtime = Runtime(config, own, detached, served, metrics)
         made = service(config, runtime)
         self._tracer = tracer_of_environment()
-        self._publisher = MetricsPublisher(model, metrics, made.gauges)
+        self._publisher = MetricsPublisher(args["model_name"], metrics, made.gauges)
         server = _Server(lanes, self._hangs, self._tracer)
         self._host = Host(made, runtime, server, lanes.audio)
-        self._relays = RelayServer(address_of(model), self._host.start, is_of_this_server)
+        self._requests = Requests(args, self._host.start)
+        address = address_of(args["model_name"])
+        self._relays = RelayServer(address, self._host.start, is_of_this_server)
         self._hangs.start()
 
     def start(self, request: Any) -> None:
         """Start to answer a request of Triton, without waiting for it."""
-        start(
-            request, self._model, self._answers, self._host.start, is_decoupled=self._is_decoupled
-        )
+        self._requests.start(request)
 
     def close(self) -> None:
         """Free ended streams, cancel what still runs, and stop all threads.
@@ -107,7 +102,7 @@ class EntryPoint(Generic[Config]):
         if not self._lanes.close(FINISH_TIMEOUT_S):
             logger.error("calls of components have not ended, and are left behind")
         self._hangs.close()
-        self._answers.close()
+        self._requests.close()
 
 
 class _Server:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from conch.bls import relay
@@ -15,26 +16,35 @@ from conch.wire.access import request_id_of
 from conch.wire.errors import public_error
 
 
-def start(
-    request: Any, model: str, answers: Answers, begin: relay.Start, *, is_decoupled: bool
-) -> None:
-    """Start to answer a request of Triton, without waiting for it.
+class Requests:
+    """Takes the requests of one BLS model of Triton, and sends their answers."""
 
-    Args:
-        request: The request.
-        model: Name of the model that was asked.
-        answers: Threads that send answers.
-        begin: Starts to answer a message.
-        is_decoupled: Whether the model is decoupled.
-    """
-    responder: Responder = responder_of(request, answers, is_decoupled=is_decoupled)
-    try:
-        message = message_of(request, model, is_decoupled=is_decoupled)
-    except Exception as error:
-        responder.fail(public_error(error))
-        responder.end()
-    else:
-        begin(message, responder)
+    def __init__(self, args: Mapping[str, str], begin: relay.Start) -> None:
+        """Start the threads that send.
+
+        Args:
+            args: What Triton gives to `initialize` of the model.
+            begin: Starts to answer a message.
+        """
+        policy = json.loads(args["model_config"]).get("model_transaction_policy", {})
+        self._model, self._is_decoupled = args["model_name"], bool(policy.get("decoupled"))
+        self._answers, self._begin = Answers(), begin
+
+    def start(self, request: Any) -> None:
+        """Start to answer a request, without waiting for it."""
+        decoupled = self._is_decoupled
+        responder: Responder = responder_of(request, self._answers, is_decoupled=decoupled)
+        try:
+            message = message_of(request, self._model, is_decoupled=decoupled)
+        except Exception as error:
+            responder.fail(public_error(error))
+            responder.end()
+        else:
+            self._begin(message, responder)
+
+    def close(self) -> None:
+        """Send the answers that are left, and stop the threads."""
+        self._answers.close()
 
 
 def message_of(request: Any, model: str, *, is_decoupled: bool) -> Message:

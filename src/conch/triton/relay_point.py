@@ -1,15 +1,13 @@
 """Hand the requests of a BLS model to another model of the server, which answers them."""
 
 import gc
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from conch.bls.relay import Relay, RelayConfig
-from conch.triton.answers import Answers
 from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
-from conch.triton.messages import address_of, is_of_this_server, start
+from conch.triton.messages import Requests, address_of, is_of_this_server
 
 
 class RelayPoint:
@@ -23,21 +21,17 @@ class RelayPoint:
             args: What Triton gives to `initialize`.
         """
         log_to_stderr()
-        policy = json.loads(args["model_config"]).get("model_transaction_policy", {})
-        self._model, self._is_decoupled = args["model_name"], bool(policy.get("decoupled"))
-        self._answers = Answers()
         self._relay = Relay(address_of(config.host), config.host, is_of_this_server)
+        self._requests = Requests(args, self._relay.start)
 
     def start(self, request: Any) -> None:
         """Start to answer a request of Triton, without waiting for it."""
-        start(
-            request, self._model, self._answers, self._relay.start, is_decoupled=self._is_decoupled
-        )
+        self._requests.start(request)
         watch.called()
 
     def close(self) -> None:
         """Answer what still runs by an error, and stop all threads."""
         self._relay.close()
-        self._answers.close()
+        self._requests.close()
         # Tensors in the frames of what failed: Triton's stub crashes where they outlive it.
         gc.collect()

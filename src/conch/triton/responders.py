@@ -37,30 +37,28 @@ class SingleResponder:
             return not self._has_ended and bool(self._sender.is_cancelled())
 
     def send(self, answer: Answer) -> None:
-        """Take the answer."""
-        self._response = (_response(answer),)
+        """Give an answer."""
+        self._give(pb_utils.InferenceResponse([pb_utils.Tensor(*item) for item in answer.items()]))
 
     def fail(self, error: TranscriptionError) -> None:
-        """Take the error in place of an answer."""
-        self._response = (pb_utils.InferenceResponse(error=triton_error(error)),)
+        """Give an error in place of an answer."""
+        self._give(pb_utils.InferenceResponse(error=triton_error(error)))
 
     def end(self) -> None:
-        """Send what was taken."""
+        """Send the last response."""
         with self._lock:
             self._has_ended = True
         self._send(*self._response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+
+    def _give(self, response: Any) -> None:
+        self._response = (response,)
 
 
 class SeveralResponder(SingleResponder):
     """Gives the answers of a request to a decoupled model, each at once."""
 
-    def send(self, answer: Answer) -> None:
-        """Send an answer."""
-        self._send(_response(answer))
-
-    def fail(self, error: TranscriptionError) -> None:
-        """Send an error."""
-        self._send(pb_utils.InferenceResponse(error=triton_error(error)))
+    def _give(self, response: Any) -> None:
+        self._send(response)
 
 
 def responder_of(request: Any, answers: Answers, *, is_decoupled: bool) -> Responder:
@@ -73,7 +71,3 @@ def responder_of(request: Any, answers: Answers, *, is_decoupled: bool) -> Respo
     """
     kind = SeveralResponder if is_decoupled else SingleResponder
     return kind(request.get_response_sender(), answers)
-
-
-def _response(answer: Answer) -> Any:
-    return pb_utils.InferenceResponse([pb_utils.Tensor(*item) for item in answer.items()])

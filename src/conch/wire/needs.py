@@ -11,13 +11,6 @@ from conch.wire.errors import MissingModelError
 from conch.wire.options import RecognitionOptions
 from conch.wire.text_steps import post_models
 
-ENTRY_POINTS = ("speech", "speech_stream")
-"""The BLS models, which call the components."""
-
-SERVED_VARIABLE = "CONCH_SERVED_MODELS"
-"""Environment variable of `tritonserver`: the names of the models that it loads, with commas. So an
-entry point that is loaded again knows which components come back too."""
-
 LIVE_MODES = ("streaming", "two_pass")
 
 PATHS: Mapping[str, Mapping[str, Any]] = {

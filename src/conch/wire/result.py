@@ -179,6 +179,9 @@ class Stage:
     ms: float
     """Milliseconds in these calls. Calls at the same time add up."""
 
+    def __add__(self, other: "Stage") -> "Stage":
+        return Stage(self.calls + other.calls, self.ms + other.ms)
+
 
 @dataclass(frozen=True, slots=True)
 class Transcript:

@@ -3,20 +3,18 @@
 import re
 
 from conch.families import traits
+from conch.wire.entry_points import ENTRY_POINTS
 from conch.wire.errors import OptionError
 from conch.wire.limits import clipped
 
-PUNCTUATOR = "punctuator"
-INVERSE_NORMALIZER = "inverse_normalizer"
 MAX_POST = 8
 """Models of the option `post`."""
-_ENTRY_POINTS = frozenset({"speech", "speech_stream"})
 _NAME = re.compile(r"(?!__)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 def own_models() -> frozenset[str]:
     """Return the names of Conch's own models: all others are a user's."""
-    return _ENTRY_POINTS | set(traits())
+    return frozenset(ENTRY_POINTS) | set(traits())
 
 
 def no_text_steps() -> frozenset[str]:

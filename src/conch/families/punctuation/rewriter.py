@@ -1,14 +1,14 @@
 """Punctuates the text of a recogniser that writes none."""
 
+from conch.families.punctuation import declaration
 from conch.recognition.hooks import TextRewriter
 from conch.wire.options import RecognitionOptions
-from conch.wire.text_steps import PUNCTUATOR as COMPONENT
 
 
 class Punctuator(TextRewriter):
     """Asks the punctuator only where the recogniser has not done its work."""
 
-    component = COMPONENT
+    component = declaration.PUNCTUATOR.name
     option = "punctuate"
 
     def is_asked(self, options: RecognitionOptions, *, is_punctuated: bool) -> bool:

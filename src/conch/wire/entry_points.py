@@ -1,0 +1,7 @@
+"""The BLS models of a server, which call its components."""
+
+ENTRY_POINTS = ("speech", "speech_stream")
+
+SERVED_VARIABLE = "CONCH_SERVED_MODELS"
+"""Environment variable of `tritonserver`: the names of the models that it loads, with commas. So an
+entry point that is loaded again knows which components come back too."""
