@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import soundfile
 
+from conch.bench.speed import latency_ms
 from conch.cli.demo import SPEECH
 from conch.client import AsyncClient
 from conch.component.waveform import SAMPLE_RATE
@@ -84,18 +85,13 @@ def markdown(found: Mixed) -> str:
         ("file, streamed: first segment", found.first_ms),
         ("live chunk", found.chunks_ms),
     )
-    return table(
-        ("", "number", "p50 ms", "p95 ms", "p99 ms"),
-        [
-            (
-                name,
-                str(len(values)),
-                *(number(float(np.percentile(values, q)), 0) for q in (50, 95, 99)),
-            )
-            for name, values in rows
-            if values
-        ],
-    )
+    cells = []
+    for name, values in rows:
+        if values:
+            found_ms = latency_ms([value / 1000 for value in values])
+            shown = (number(value, 0) for value in (found_ms.p50, found_ms.p95, found_ms.p99))
+            cells.append((name, str(len(values)), *shown))
+    return table(("", "number", "p50 ms", "p95 ms", "p99 ms"), cells)
 
 
 async def _whole(client: AsyncClient, audio: bytes) -> tuple[float | None, float]:

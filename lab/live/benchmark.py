@@ -16,17 +16,16 @@ from conch.bench.header import Header
 from conch.bench.live import (
     LiveBenchmark,
     all_runs,
-    all_streams,
     best_of,
-    scoring_of,
+    observed,
+    prepared,
     scripts,
-    warm_up,
 )
-from conch.bench.live_figures import Script, figures
+from conch.bench.live_figures import Script
 from conch.bench.load import closed_loop
 from conch.bench.records import Flat
-from conch.bench.samples import Sample, comparable, load_samples
-from conch.bench.servers import check_packages, server_of, triton_version
+from conch.bench.samples import Sample
+from conch.bench.servers import server_of, triton_version
 from conch.client import AsyncClient
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring, word_error_rate
 from conch.wire.options import RecognitionOptions
@@ -74,10 +73,7 @@ def run(benchmark: ViewerBenchmark) -> ViewerReport:
         BenchError: the manifest, an audio file or a package is missing.
         ServerError: no server answers, or it cannot be started.
     """
-    utterances = comparable(benchmark.utterances())
-    check_packages(benchmark.url, utterances)
-    scoring = scoring_of(utterances, benchmark)
-    samples = load_samples(utterances, "waveform")
+    samples, scoring = prepared(benchmark)
     begun = lab_header("live", benchmark)
     with server_of(benchmark.url, benchmark.whisper) as (url, memory):
         version = triton_version(url, benchmark.headers)
@@ -86,15 +82,9 @@ def run(benchmark: ViewerBenchmark) -> ViewerReport:
         def measured(streams: int) -> ViewedRun:
             said = spoken(samples, streams, benchmark)
             known = times.of(url, [index for script in said for index in script.utterances])
-            warm_up(url, said, benchmark)
-            before = memory.cpu_s() if memory else {}
-            records = asyncio.run(all_streams(url, said, benchmark, ViewerRecord))
-            used = memory.cpu_since(before) if memory else None
-            used_s = sum(used.values()) if used else None
-            peak = memory.peak() if memory else None
-            run = figures(records, benchmark.chunk_ms, scoring, used_s, peak)
+            found = observed(url, said, benchmark, memory, ViewerRecord)
             words = [words_of(script, known) for script in said]
-            return viewed(run, records, words, scoring, used)
+            return viewed(found.figures(scoring), found.records, words, scoring, found.cpu_s)
 
         runs = all_runs(measured, benchmark)
         if benchmark.has_second_pass:

@@ -5,27 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from live_samples import answer, sample
 
 from conch.bench.live import LiveBenchmark, best_of, largest, scoring_of, scripts, warm_up
 from conch.bench.live_figures import Script, StreamRecord, figures
 from conch.bench.memory import Memory
-from conch.bench.samples import Sample
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
 from conch.scoring.manifest import Utterance
 from conch.wire.errors import BenchError
-from conch.wire.result import Hypothesis, Segment, Transcript
+from conch.wire.result import Hypothesis, Segment
 
 BENCHMARK = LiveBenchmark(manifest=Path("none"), seconds=4.0, pause_s=0.5)
-
-
-def sample(text: str, seconds: float, rate: int = 16_000) -> Sample:
-    waveform = np.full(round(seconds * rate), 0.1, np.float32)
-    return Sample(Utterance(Path(text), text), waveform, rate, seconds)
-
-
-def answer(text: str, *segments: Segment) -> Transcript:
-    nbest = (Hypothesis(text, 0.0, 0.0),)
-    return Transcript(nbest, segments, 0.0, (), {}, is_final=False)
 
 
 def record(text: str = "", error: str = "", chunk_s: list[float] | None = None) -> StreamRecord:

@@ -9,9 +9,9 @@ JSON object, `LiveReport`. The header and the largest run that kept up are at it
 import asyncio
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ from conch.scoring.error_rates import Scoring, language_of_texts
 from conch.scoring.manifest import Utterance
 from conch.wire.errors import BenchError, ConchError
 from conch.wire.options import RecognitionOptions
+
+if TYPE_CHECKING:
+    from conch.bench.memory import Memory, MemorySampler
 
 STEP_MS = 640
 """Least time over which the starts of streams are spread: the server works in such steps."""
@@ -90,22 +93,14 @@ def run(benchmark: LiveBenchmark) -> LiveReport:
         BenchError: the manifest, an audio file or a package is missing.
         ServerError: no server answers, or it cannot be started.
     """
-    utterances = comparable(benchmark.utterances())
-    check_packages(benchmark.url, utterances)
-    scoring = scoring_of(utterances, benchmark)
-    samples = load_samples(utterances, "waveform")
+    samples, scoring = prepared(benchmark)
     begun = header("live", benchmark)
     with server_of(benchmark.url, benchmark.whisper) as (url, memory):
         version = triton_version(url, benchmark.headers)
 
         def measured(streams: int) -> LiveRun:
             said = scripts(samples, streams, benchmark)
-            warm_up(url, said, benchmark)
-            before = memory.cpu_s() if memory else {}
-            records = asyncio.run(all_streams(url, said, benchmark, StreamRecord))
-            used_s = sum(memory.cpu_since(before).values()) if memory else None
-            peak = memory.peak() if memory else None
-            return figures(records, benchmark.chunk_ms, scoring, used_s, peak)
+            return observed(url, said, benchmark, memory, StreamRecord).figures(scoring)
 
         runs = all_runs(measured, benchmark)
     return LiveReport(
@@ -115,6 +110,58 @@ def run(benchmark: LiveBenchmark) -> LiveReport:
         best=best_of(runs),
         runs=runs,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Observed(Generic[Record]):
+    """What became of the streams of one run."""
+
+    records: Sequence[Record]
+    chunk_ms: int
+    cpu_s: Mapping[str, float] | None
+    """CPU time by process of a server that the benchmark started, else None."""
+    peak: "Memory | None"
+    """Peak memory of that server."""
+
+    def figures(self, scoring: Scoring) -> LiveRun:
+        """Return the figures of the run."""
+        used_s = None if self.cpu_s is None else sum(self.cpu_s.values())
+        return figures(self.records, self.chunk_ms, scoring, used_s, self.peak)
+
+
+def prepared(benchmark: LiveBenchmark) -> tuple[list[Sample], Scoring]:
+    """Return the samples to send, and how their texts are compared.
+
+    Raises:
+        BenchError: the manifest, an audio file or a package is missing.
+    """
+    utterances = comparable(benchmark.utterances())
+    check_packages(benchmark.url, utterances)
+    scoring = scoring_of(utterances, benchmark)
+    return load_samples(utterances, "waveform"), scoring
+
+
+def observed(
+    url: str,
+    said: Sequence[Script],
+    benchmark: LiveBenchmark,
+    memory: "MemorySampler | None",
+    record: Callable[[Script, bool], Record],
+) -> Observed[Record]:
+    """Warm up, send all streams once, and return what became of them.
+
+    Args:
+        url: address of the server.
+        said: the scripts of the streams.
+        benchmark: the settings.
+        memory: measures the server.
+        record: makes the record of a script, as for `all_streams`.
+    """
+    warm_up(url, said, benchmark)
+    before = memory.cpu_s() if memory else {}
+    records = asyncio.run(all_streams(url, said, benchmark, record))
+    cpu_s = memory.cpu_since(before) if memory else None
+    return Observed(records, benchmark.chunk_ms, cpu_s, memory.peak() if memory else None)
 
 
 def scoring_of(utterances: Sequence[Utterance], benchmark: LiveBenchmark) -> Scoring:

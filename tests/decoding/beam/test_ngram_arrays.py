@@ -5,6 +5,7 @@ import random
 
 import numpy as np
 import pytest
+from tiny_arpa import TINY
 
 from conch.decoding.beam.language import load_ctc_language_model
 from conch.decoding.beam.ngram_arrays import EMPTY_HISTORY, ngram_arrays, score_words
@@ -12,29 +13,6 @@ from conch.decoding.beam.trie import word_trie
 from conch.decoding.vocab import CtcVocab
 from conch.families.ngram.arpa import read_ngrams
 from conch.families.ngram.model import SHIPPED, LanguageModelConfig, NgramModel, ngram_lookup
-
-TINY = r"""\data\
-ngram 1=5
-ngram 2=3
-ngram 3=1
-
-\1-grams:
--1.0	<s>	-0.3
--0.9	</s>
--0.8	a	-0.2
--0.7	b	-0.25
--1.5	c	-0.1
-
-\2-grams:
--0.4	<s> a	-0.15
--0.35	a b	-0.05
--0.5	b </s>
-
-\3-grams:
--0.2	<s> a b
-
-\end\
-"""
 
 
 @pytest.fixture(scope="module")

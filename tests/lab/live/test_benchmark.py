@@ -7,20 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from live_samples import answer, sample
 
 from conch.bench.live import scripts
 from conch.bench.live_figures import Script, figures
-from conch.bench.samples import Sample
 from conch.bench.shown import Shown
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
-from conch.scoring.manifest import Utterance
 from conch.wire.result import (
     Hypothesis,
     OpenUtterance,
     RollingPasses,
     Segment,
     Stage,
-    Transcript,
     Word,
 )
 from lab.live.benchmark import ViewerBenchmark, offline_wer, words_of
@@ -29,16 +27,6 @@ from lab.live.figures import ViewedRun, ViewerRecord, viewed
 from lab.live.word_times import TimedWord, timed_words
 
 BENCHMARK = ViewerBenchmark(manifest=Path("none"), seconds=4.0, pause_s=0.5)
-
-
-def sample(text: str, seconds: float, rate: int = 16_000) -> Sample:
-    waveform = np.full(round(seconds * rate), 0.1, np.float32)
-    return Sample(Utterance(Path(text), text), waveform, rate, seconds)
-
-
-def answer(text: str, *segments: Segment) -> Transcript:
-    nbest = (Hypothesis(text, 0.0, 0.0),)
-    return Transcript(nbest, segments, 0.0, (), {}, is_final=False)
 
 
 def seen(
