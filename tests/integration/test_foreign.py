@@ -178,6 +178,15 @@ def test_of_a_server_that_stops_and_of_one_that_is_killed(
         os.kill(stopping.pid, signal.SIGTERM)
         said: list[str] = []
 
+        def is_exiting() -> bool:
+            try:
+                return not client.is_server_ready()
+            except InferenceServerException:
+                return True
+
+        # Before, it takes a request, which then waits for the one that runs.
+        wait_until(is_exiting)
+
         def is_said() -> bool:
             try:
                 infer(stopping, "mortal")
