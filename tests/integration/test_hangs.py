@@ -88,7 +88,7 @@ def test_recordings_are_answered_word_for_word(server, models, waveform, model, 
         while server.heals[model] == heals:
             assert client.transcribe(waveform, **other).text, "other components serve on"
             away.update(asyncio.run(components_away(server)))
-        assert away == {model}
+        assert away <= {model}, "it may be back before anybody asks; nothing else is away"
         took_s = time.monotonic() - began
         assert set(answers) == {expected}
     print(f"{model} {how}: loaded again after {took_s:.1f} s")
