@@ -26,7 +26,7 @@ PAGES = {
     "docs/guide/quickstart.md": ["python"],
     "docs/guide/transcribe.md": ["python", "python"],
     "docs/guide/live.md": ["python"],
-    "docs/guide/protocol.md": ["sh", "sh", "javascript", "python", "sh", "python"],
+    "docs/guide/protocol.md": ["python", "sh", "sh", "sh"],
     "docs/guide/python-api.md": ["python"],
 }
 """The languages of a page's programs, in order: none is forgotten."""
