@@ -195,7 +195,7 @@ def limits_of_options() -> list[Limit]:
             f"{MAX_HOTWORDS}, of {MAX_HOTWORD_LENGTH} characters each and "
             f"{limits.MAX_HOTWORD_TEXT} together",
             FIXED,
-            "tests/recognition/test_hotwords.py::"
+            "tests/families/attention/test_hotwords.py::"
             "test_a_list_that_cannot_be_is_refused_before_anything_is_called",
         ),
         Limit(

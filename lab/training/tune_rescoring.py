@@ -12,7 +12,7 @@ and applied to the others, both ways. The oracle takes the best text of each lis
 import argparse
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -25,11 +25,12 @@ from tqdm import tqdm
 
 from conch.cli.own_server import server_url
 from conch.client import AsyncClient
+from conch.families import decoders
 from conch.scoring.error_rates import normalized
 from conch.scoring.manifest import Utterance, read_manifest, select
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
-from conch.wire.weights import TUNED, Opinion, Weights
+from conch.wire.weights import Weights
 
 IN_FLIGHT = 4
 EVERYTHING = {"rescore_margin": 1000.0, "coverage": False, "word_bonus": 0.0}
@@ -167,10 +168,9 @@ def _listed(data: Mapping[str, Any]) -> Listed:
 class Choices:
     """Which texts weights choose, and how many word errors they have."""
 
-    def __init__(self, decoder: str, opinions: Iterable[Opinion], listed: Listed) -> None:
+    def __init__(self, decoder: str, names: Sequence[str], listed: Listed) -> None:
         """Prepare the parts of the scores: the base, each opinion, and the number of words."""
         self._listed = listed
-        names = sorted(opinions)
         has_lm = bool({"neural", "ngram"} & {*names})
         self._parts = [
             np.array(
@@ -216,13 +216,12 @@ def report(decoder: str, lists: Sequence[Listed]) -> None:
     print("WER %: of the decoder alone, weights chosen on all, cross-validated, the oracle's")
     print(f"{'opinions':20} {'alone':>6} {'all':>6} {'cross':>6} {'oracle':>6}  weights")
     sources = np.array([item.source for item in lists])
-    for opinions in (opinions for key, opinions in TUNED if key == decoder):
-        names = sorted(opinions)
+    for names in decoders()[decoder].weights:
         grid = GRIDS[decoder]
         points = np.array(
             [(1.0, *rest) for rest in product(*(grid[name] for name in [*names, "word_bonus"]))]
         )
-        choices = [Choices(decoder, opinions, item) for item in lists]
+        choices = [Choices(decoder, names, item) for item in lists]
         errors = np.array([[item.errors(point) for item in choices] for point in points])
         words = np.array([item.num_words for item in choices])
         first = np.arange(len(lists)) % 2 == 0

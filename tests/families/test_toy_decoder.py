@@ -10,7 +10,6 @@ from plain_streams import Client, audio, run
 import conch.families
 from conch.families import FAMILIES
 from conch.recognition.request import SpeechRequest
-from conch.wire.weights import TUNED, Weights
 from tests.families.toy import FAMILY
 from tests.families.toy.recogniser import ToyComponents
 
@@ -43,8 +42,7 @@ def test_what_is_for_texts_without_punctuation_passes_it_by():
     assert "punctuator" not in components.calls
 
 
-def test_its_texts_are_scored_again_by_others(monkeypatch):
-    monkeypatch.setitem(TUNED, ("toy", frozenset({"ngram"})), Weights(lm=1.0))
+def test_its_texts_are_scored_again_by_others():
     components = ToyComponents()
     one = {"hypotheses": np.array([b"one", b"two"], object), "scores": np.zeros(2, np.float32)}
     toy_decoder = components.toy_decoder

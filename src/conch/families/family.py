@@ -97,6 +97,9 @@ class Decoder:
     """The same if something scores its hypotheses again."""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Options that each value of `accuracy` but fast sets."""
+    weights: Mapping[tuple[str, ...], Mapping[str, float]] = field(default_factory=dict)
+    """What the opinions on its hypotheses count, by their names in alphabetical order: the fields
+    of `conch.wire.weights.Weights`, tuned by `lab.training.tune_rescoring`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ FAMILY = Family(
             components=("toy_encoder", "toy_decoder"),
             live=("toy_encoder", "toy_decoder"),
             writes_punctuation=True,
+            weights={("ngram",): {"lm": 1.0}},
         ),
     ),
     hooks=FamilyHooks(

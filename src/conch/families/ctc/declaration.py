@@ -213,6 +213,14 @@ FAMILY = Family(
                 "balanced": {"lm_fusion": True},
                 "best": {"lm_fusion": True, "attention_rescore": True},
             },
+            # Those of fusion: its lists have other spellings, hardly other words.
+            weights={
+                ("ngram",): {"lm": 0.8, "word_bonus": 1.5},
+                ("neural",): {"lm": 0.8, "word_bonus": 1.5},
+                ("attention",): {"attention": 1.0},
+                ("attention", "ngram"): {"lm": 0.8, "attention": 1.0, "word_bonus": 1.5},
+                ("attention", "neural"): {"lm": 0.8, "attention": 1.0, "word_bonus": 1.5},
+            },
         ),
         Decoder(
             name="wfst",
@@ -222,6 +230,13 @@ FAMILY = Family(
             presets={
                 "balanced": {"rescore": True},
                 "best": {"rescore": True, "attention_rescore": True},
+            },
+            weights={
+                ("ngram",): {"lm": 1.0, "word_bonus": -1.0},
+                ("neural",): {"lm": 1.2, "word_bonus": -1.5},
+                ("attention",): {"attention": 3.0, "word_bonus": -1.5},
+                ("attention", "ngram"): {"lm": 1.6, "attention": 2.75, "word_bonus": -0.5},
+                ("attention", "neural"): {"lm": 1.2, "attention": 2.5, "word_bonus": -1.0},
             },
         ),
     ),

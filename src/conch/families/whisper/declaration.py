@@ -186,6 +186,13 @@ FAMILY = Family(
                 },
                 "best": {"rescore": True, "ctc_rescore": True},
             },
+            weights={
+                ("ngram",): {"lm": 0.02},
+                ("neural",): {"lm": 0.15, "word_bonus": 0.5},
+                ("ctc",): {"ctc": 0.1, "word_bonus": -1.0},
+                ("ctc", "ngram"): {"lm": 0.06, "ctc": 0.1, "word_bonus": -1.0},
+                ("ctc", "neural"): {"lm": 0.25, "ctc": 0.15, "word_bonus": -1.0},
+            },
         ),
     ),
     options=WhisperOptions,

@@ -9,11 +9,12 @@ from typing import Any
 import ctranslate2
 import numpy as np
 
-from conch.component import Array, Outputs, Row, bytes_array
+from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.component.ctranslate import CTranslate2Config
-from conch.families.whisper.alignment import split_words, time_words
-from conch.families.whisper.config import WINDOW_S, load_whisper, model_folder
+from conch.families.attention.models import nbest_outputs, words_outputs
+from conch.families.attention.word_times import split_words, time_words
+from conch.families.whisper.config import ENCODER_FRAME_S, WINDOW_S, load_whisper, model_folder
 from conch.families.whisper.declaration import MAX_BEAM
 from conch.families.whisper.search import MAX_POSITIONS, Decoded, Guards, search
 from conch.families.whisper.tokens import WhisperTokens
@@ -116,7 +117,7 @@ class WhisperDecoder:
                 job = self._job(index, row)
                 if job.aligned_text is not None:
                     language = self._language(job)
-                    answers[index] = _words_outputs(self._align(job, job.aligned_text, language))
+                    answers[index] = words_outputs(self._align(job, job.aligned_text, language))
                 elif job.scored_texts is not None:
                     language = self._language(job) if job.scored_texts else ""
                     scores = [self._score(job, text, language) for text in job.scored_texts]
@@ -144,9 +145,12 @@ class WhisperDecoder:
             try:
                 words = self._align(job, decoded.texts[0], heard.language) if job.align else []
                 answers.append(
-                    _nbest_outputs(decoded, job.nbest)
-                    | _words_outputs(words)
-                    | _language_outputs(heard)
+                    nbest_outputs(
+                        list(zip(decoded.texts, decoded.scores, strict=True))[: job.nbest],
+                        heard.language,
+                        heard.probability,
+                    )
+                    | words_outputs(words)
                 )
             except TranscriptionError as error:
                 answers.append(error)
@@ -277,7 +281,9 @@ class WhisperDecoder:
         text_tokens, result = self._forced(job, text, language)
         spaced = self.tokens.is_spaced(_text_language(job, language))
         words = split_words(text_tokens, self.tokens.decode, spaced=spaced)
-        return time_words(words, result.alignments, result.text_token_probs, job.num_frames)
+        return time_words(
+            words, result.alignments, result.text_token_probs, job.num_frames, ENCODER_FRAME_S
+        )
 
     def _score(self, job: _Job, text: str, language: str) -> float:
         """Return the natural log probability of a text's tokens, or of the end for an empty text.
@@ -337,26 +343,3 @@ def _count(parameters: Any, name: str, default: int) -> int:
 def _text_language(job: _Job, spoken: str) -> str:
     """Return the language of a row's text: Whisper translates into English only."""
     return "en" if job.task == "translate" else spoken
-
-
-def _language_outputs(spoken: _Spoken) -> dict[str, Array]:
-    return {
-        "language": bytes_array([spoken.language]),
-        "language_probability": np.array([spoken.probability], dtype=np.float32),
-    }
-
-
-def _nbest_outputs(decoded: Decoded, nbest: int) -> dict[str, Array]:
-    return {
-        "hypotheses": bytes_array(decoded.texts[:nbest]),
-        "scores": np.array(decoded.scores[:nbest], dtype=np.float32),
-    }
-
-
-def _words_outputs(words: Sequence[Word]) -> dict[str, Array]:
-    return {
-        "words": bytes_array([word.text for word in words]),
-        "word_starts": np.array([word.start for word in words], dtype=np.float32),
-        "word_ends": np.array([word.end for word in words], dtype=np.float32),
-        "word_confidences": np.array([word.confidence for word in words], dtype=np.float32),
-    }

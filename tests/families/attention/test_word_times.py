@@ -1,5 +1,6 @@
 """Words and their times, computed by hand."""
 
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -8,9 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conch.families.whisper.alignment import WordTokens, confidence, split_words, time_words
+from conch.families.attention import word_times
+from conch.families.attention.word_times import WordTokens, confidence, split_words
 from conch.families.whisper.config import model_folder
 from conch.families.whisper.tokens import WhisperTokens
+
+time_words = partial(word_times.time_words, frame_s=0.02)
 
 
 def words_of(pieces: list[str], *, spaced: bool = True) -> list[tuple[str, int, int]]:

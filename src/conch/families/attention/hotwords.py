@@ -1,15 +1,15 @@
-"""Hotwords in the text of Whisper: what sounds alike is written as a hotword where that fits.
+"""Hotwords in the text of an attention decoder: what sounds alike is written as a hotword.
 
-Whisper writes a name that it does not know by its sound: Prynne becomes Prin. Words whose letters
-are close to a hotword are replaced by it, and Whisper's decoder scores both texts given the audio.
-The hotword stays if it loses less than its weight allows. So nothing is written where nothing alike
-was heard, and audio without such words costs no call.
+Such a decoder writes a name that it does not know by its sound: Prynne becomes Prin. Words whose
+letters are close to a hotword are replaced by it, and the decoder scores both texts given the
+audio. The hotword stays if it loses less than its weight allows. So nothing is written where
+nothing alike was heard, and audio without such words costs no call.
 """
 
 import asyncio
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -20,10 +20,7 @@ from jellyfish import metaphone
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
-from conch.bls.calls import Calls
 from conch.component.arrays import FloatArray
-from conch.families.whisper import stubs
-from conch.families.whisper.stubs import EncodedSegment
 from conch.wire.hotwords import Hotword, hotwords_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.replacements import findable
@@ -63,24 +60,25 @@ class NearMiss:
     written: str
     """The hotword, as it is to be written there."""
     tried: str
-    """The hotword, as Whisper would write it: capitals alone are improbable."""
+    """The hotword, as the decoder would write it: capitals alone are improbable."""
     bonus: float
     """Nats that the hotword adds."""
 
 
 async def with_hotwords(
-    nbest: Sequence[Hypothesis], encoded: EncodedSegment, options: RecognitionOptions, calls: Calls
+    nbest: Sequence[Hypothesis],
+    options: RecognitionOptions,
+    scores_of: Callable[[list[str]], Awaitable[list[float]]],
 ) -> Sequence[Hypothesis]:
-    """Return Whisper's hypotheses with the hotwords of the request, best first.
+    """Return the hypotheses with the hotwords of the request, best first.
 
     A hypothesis that has a hotword gains its bonus. If hotwords fit better than words of the best
     one, a new best one is in front.
 
     Args:
         nbest: The hypotheses of one segment, best first.
-        encoded: Hidden states of the segment.
         options: Options of the request.
-        calls: Calls of the request.
+        scores_of: Returns the log probability of each text, given the audio of the segment.
 
     Raises:
         TranscriptionError: a call failed; see `Calls`.
@@ -101,7 +99,7 @@ async def with_hotwords(
         return scored
     tried = [replace(miss, written=miss.tried) for miss in misses]
     texts = [best.text, *(put_in(best.text, [miss]) for miss in tried)]
-    before, *scores = await stubs.text_scores(calls, encoded, texts, options)
+    before, *scores = await scores_of(texts)
     gains = [score - before for score in scores]
     chosen = fitting(misses, gains)
     if not chosen:
@@ -158,7 +156,7 @@ def near_misses(text: str, hotwords: Sequence[Hotword]) -> list[NearMiss]:
         # More words around the hotword itself would only be lost.
         if written != place and (spaced not in around or spaced == around):
             tried = _cased(phrase.lower(), place) if phrase.isupper() else written
-            # Whisper writes straight apostrophes.
+            # The decoder writes straight apostrophes.
             tried = tried.replace("\u2019", "'")
             misses.append(NearMiss(start, end, written, tried, bonus(hotword)))
         if len(misses) == MOST_TRIED:

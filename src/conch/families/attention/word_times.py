@@ -1,6 +1,6 @@
 """Word times from an alignment of tokens with frames.
 
-The alignment is a dynamic time warping over Whisper's cross-attention, as openai-whisper does it
+The alignment is a dynamic time warping over the decoder's cross-attention, as in openai-whisper
 (https://github.com/openai/whisper/blob/main/whisper/timing.py).
 """
 
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.families.whisper.config import ENCODER_FRAME_S
 from conch.wire.joining import is_within_word
 from conch.wire.result import Word
 
@@ -116,22 +115,24 @@ def time_words(
     alignment: Sequence[tuple[int, int]],
     token_probs: Sequence[float],
     num_frames: int,
+    frame_s: float,
 ) -> list[Word]:
     """Return words with their times and confidences.
 
     Args:
         words: Words of one text.
-        alignment: Pairs of (token, frame of 20 ms) over all tokens of the text and the end of text.
+        alignment: Pairs of (token, frame) over all tokens of the text and the end of text.
         token_probs: Probability of each token of the text.
         num_frames: Number of frames with audio; no word ends later.
+        frame_s: Seconds from one frame to the next.
 
     Returns:
         Words in order with 0 <= start < end. They do not overlap.
     """
     path = np.asarray(alignment, dtype=np.int64).reshape(-1, 2)
     first = np.flatnonzero(np.diff(path[:, 0], prepend=-1))  # first pair of each token
-    entered_s = path[first, 1] * ENCODER_FRAME_S
-    limit = num_frames * ENCODER_FRAME_S
+    entered_s = path[first, 1] * frame_s
+    limit = num_frames * frame_s
     starts = np.minimum([entered_s[word.start] for word in words], limit)
     ends = np.minimum([entered_s[word.end] for word in words], limit)
     starts = _without_pauses(words, starts, ends)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 
-from conch.families.whisper.hotwords import (
+from conch.families.attention.hotwords import (
     MOST_TRIED,
     NearMiss,
     bonus_of,
