@@ -9,14 +9,20 @@ import virtual_time
 from mortal_components import MortalComponents
 from plain_recognizer import calls_on
 
-from conch.bls.availability import PATIENCE_S, REMEMBER_S, SETTLE_AGAIN_S, Availability
 from conch.bls.call import START_PATIENCE_S
 from conch.bls.calls import Calls
 from conch.bls.concurrency import RecordingTurns
 from conch.bls.deadline import Deadline
 from conch.bls.errors import ComponentAwayError, ComponentHungError
-from conch.bls.failover import MAX_REPEATS, MAX_REPEATS_HUNG
-from conch.bls.metrics import CALLS, CALLS_REPEATED
+from conch.bls.failover import (
+    MAX_REPEATS,
+    MAX_REPEATS_HUNG,
+    PATIENCE_S,
+    REMEMBER_S,
+    SETTLE_AGAIN_S,
+    Failover,
+)
+from conch.bls.metrics import CALLS, CALLS_REPEATED, Metrics
 from conch.bls.runtime import Runtime
 from conch.recognition import RecognitionConfig, own_components
 from conch.wire.errors import ComponentError, DeadlineError, MissingModelError, OptionError
@@ -162,7 +168,7 @@ def test_a_call_that_fails_behind_the_replacement_holds_nobody_up():
         server.components.load("vad")
         await first
         assert await second > await first
-        assert not server.runtime.availability.is_away("vad")
+        assert "vad" not in server.runtime.failover.away
         began = asyncio.get_running_loop().time()
         return await server.call() - began
 
@@ -242,11 +248,11 @@ def test_requests_share_the_question_whether_the_server_has_a_component():
     async def main():
         server = Asked()
         server.missing.add("neural_rescorer")
-        availability = Availability(server)
+        failover = Failover(server, Metrics())
         for wait_s in (0.0, REMEMBER_S / 4, REMEMBER_S):
             await asyncio.sleep(wait_s)
             for model, is_there in (("vad", True), ("neural_rescorer", False)):
-                asks = [asyncio.create_task(availability.is_loaded(model)) for _ in range(40)]
+                asks = [asyncio.create_task(failover.is_loaded(model)) for _ in range(40)]
                 asks.pop().cancel()
                 assert await asyncio.gather(*asks) == [is_there] * 39
         return server.asked
@@ -333,7 +339,7 @@ def test_a_request_that_is_given_up_is_cancelled_and_not_repeated():
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        return server.runtime.availability.is_away("vad")
+        return "vad" in server.runtime.failover.away
 
     found, server = on(scenario, call_s=0.2)
     assert not found

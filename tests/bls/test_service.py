@@ -61,20 +61,7 @@ class Counter:
     async def is_loaded(self, model):
         return True
 
-    def close(self):
-        pass
-
-
-class Server:
-    """The server that the host runs in."""
-
-    def span(self, message):
-        return None
-
-    def components(self, message, responder, span):
-        return Counter()
-
-    def answered(self, message):
+    def close(self, failure):
         pass
 
 
@@ -103,7 +90,7 @@ class Running:
     def __init__(self, threads: ThreadPoolExecutor) -> None:
         self.runtime = Runtime(BlsConfig(), {"counter": Traits()}, Counter())
         self.service = WordCounts(BlsConfig(), self.runtime)
-        self.host = Host(self.service, self.runtime, Server(), threads)
+        self.host = Host(self.service, self.runtime, lambda *request: Counter(), threads)
 
     async def ask(self, *texts: bytes, **parameters) -> list:
         client = self.begin(*texts, **parameters)

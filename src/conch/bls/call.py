@@ -89,18 +89,3 @@ class Components(Protocol):
     async def is_loaded(self, model: str) -> bool:
         """Return whether the server has a component."""
         ...
-
-
-def through(policies: Sequence[Policy], components: Components) -> Send:
-    """Return a function that sends a call through policies, the first outermost, to a component."""
-    send: Send = components.call
-    for policy in reversed(policies):
-        send = _step(policy, send)
-    return send
-
-
-def _step(policy: Policy, proceed: Send) -> Send:
-    async def send(call: Call) -> Outputs:
-        return await policy(call, proceed)
-
-    return send

@@ -2,30 +2,35 @@
 
 A call passes these steps on its way to Triton and back, the first one outermost:
 
-    calls(model, inputs, outputs)        a path asks for a component
-      within the deadline                no call without time left        this file
-      Stages                             counted and timed                stages.py
-      Failover                           repeated if a component died     failover.py
-      RecordingTurns or WithoutWaiting   concurrency limits, fair order   concurrency.py
-      TritonComponents                   client gone?, hang, trace, BLS   conch.triton.components
+    calls(model, inputs, outputs)        counted and timed, within the deadline      this file
+      Failover                           repeated if a component died or hung        failover.py
+      RecordingTurns or WithoutWaiting   concurrency limits, fair order              concurrency.py
+      TritonComponents                   client gone?, hang, trace, BLS              conch.triton
 """
 
 import asyncio
+import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TypeVar
 
-from conch.bls.availability import Availability
-from conch.bls.call import Call, Components, Outputs, Parameter, Policy, Tensor, through
+from conch.bls.call import Call, Components, Outputs, Parameter, Policy, Send, Tensor
 from conch.bls.deadline import Deadline
-from conch.bls.metrics import Metric, Metrics
-from conch.bls.stages import Stages
+from conch.bls.failover import Loaded
+from conch.bls.metrics import CALL_SECONDS, CALLS, Metric, Metrics
 from conch.component import Array
-from conch.wire.errors import ComponentError, MissingModelError, OverloadedError
+from conch.wire.errors import (
+    ComponentError,
+    MissingModelError,
+    OverloadedError,
+    RequestCancelledError,
+)
 from conch.wire.result import Stage
 from conch.wire.stream_place import StreamPlace
 
 Result = TypeVar("Result")
+NONE = Stage(0, 0.0)
 
 
 async def together(jobs: Iterable[Coroutine[None, None, Result]]) -> list[Result]:
@@ -45,26 +50,29 @@ class Calls:
         self,
         components: Components,
         policies: Sequence[Policy],
-        availability: Availability,
+        loaded: Loaded,
         metrics: Metrics,
         mode: str,
-        deadline: Deadline | None = None,
+        deadline: Deadline,
     ) -> None:
         """Call nothing yet.
 
         Args:
             components: The components to call.
-            policies: Steps of a call after the deadline and the count, the first one outermost.
-            availability: Which components the server has.
+            policies: Steps of each call, the first one outermost.
+            loaded: Knows which components the server has.
             metrics: Sums of all requests.
             mode: Label of the path in the metrics.
-            deadline: Time budget; None for no limit.
+            deadline: Time budget.
         """
-        self.deadline = deadline or Deadline()
-        self._counted = Stages(metrics, mode)
-        self._send = through((self._counted, *policies), components)
-        self._availability, self._metrics = availability, metrics
+        self.deadline = deadline
+        self._send: Send = components.call
+        for policy in reversed(policies):
+            self._send = partial(policy, proceed=self._send)
+        self._server, self._metrics, self._mode = loaded, metrics, mode
         self._loaded: dict[str, bool] = {}
+        self._began = time.perf_counter()
+        self._stages: dict[str, Stage] = {}
 
     async def __call__(
         self,
@@ -94,14 +102,24 @@ class Calls:
         """
         self.deadline.remaining_s(f"before {model} was called")
         call = Call(model, inputs, outputs, parameters or {}, place, self.deadline, work)
+        # Before the call: `path` has the order in which calls were made, not answered.
+        self._stages.setdefault(model, NONE)
+        began, is_made = time.perf_counter(), True
         try:
             return await self._send(call)
-        except MissingModelError:
+        except (MissingModelError, RequestCancelledError):
+            is_made = False
             raise
         except (ComponentError, OverloadedError):
             # A queue may drop a call shortly before the request's own clock reaches the deadline.
             self.deadline.remaining_s(f"while {model} was called")
             raise
+        finally:
+            if is_made:
+                seconds = time.perf_counter() - began
+                self._add(model, Stage(1, seconds * 1000))
+                self._metrics.add(CALLS, mode=self._mode, component=model)
+                self._metrics.add(CALL_SECONDS, seconds, mode=self._mode, component=model)
 
     def limited(self) -> AbstractAsyncContextManager[None]:
         """Cancel a block when the time of the request is over; see `Deadline.limiting`."""
@@ -110,29 +128,35 @@ class Calls:
     @property
     def path(self) -> tuple[str, ...]:
         """Components that were called so far, in order of first use."""
-        return self._counted.path
+        return tuple(self._made)
 
     @property
     def stages(self) -> dict[str, Stage]:
         """Calls by component so far, and `total` since the arrival of the request."""
-        return self._counted.summary()
+        made = self._made
+        elapsed_ms = round((time.perf_counter() - self._began) * 1000, 3)
+        return {**made, "total": Stage(sum(stage.calls for stage in made.values()), elapsed_ms)}
 
     def adopt(self, others: "Calls") -> None:
         """Move the counts of other calls here."""
-        self._counted.adopt(others._counted)
+        for model, stage in others._stages.items():
+            self._add(model, stage)
+        others._stages.clear()
 
     async def is_loaded(self, model: str) -> bool:
         """Return whether the server has a component; it is asked once."""
         if model not in self._loaded:
-            self._loaded[model] = await self._availability.is_loaded(model)
+            self._loaded[model] = await self._server.is_loaded(model)
         return self._loaded[model]
 
     def count(self, family: Metric, value: float = 1.0, /, **labels: str) -> None:
-        """Add a value to a metric.
-
-        Args:
-            family: The metric.
-            value: The value, not negative.
-            **labels: A value for each label of the metric.
-        """
+        """Add a value, not negative, to a metric with a value for each of its labels."""
         self._metrics.add(family, value, **labels)
+
+    @property
+    def _made(self) -> dict[str, Stage]:
+        return {model: stage for model, stage in self._stages.items() if stage.calls}
+
+    def _add(self, model: str, stage: Stage) -> None:
+        found = self._stages.get(model, NONE) + stage
+        self._stages[model] = Stage(found.calls, round(found.ms, 3))

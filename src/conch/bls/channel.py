@@ -46,6 +46,7 @@ class Channel:
         timeout = struct.pack("ll", SEND_TIMEOUT_S, 0)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
         self._socket, self._received, self._closed = connection, received, closed
+        self._stream = connection.makefile("rb")
         self._sending = threading.Lock()
         self._reader = threading.Thread(target=self._read, name="channel", daemon=True)
 
@@ -80,66 +81,45 @@ class Channel:
     def _read(self) -> None:
         try:
             # One frame per call: its tensors must not live until the next one comes.
-            while self._take():
-                pass
+            while True:
+                self._take()
         except (OSError, EOFError):
-            logger.debug("the peer of a channel has gone in the middle of a frame")
+            logger.debug("the connection of a channel has ended")
         finally:
             self._shut_down()
             with self._sending:
+                self._stream.close()
                 self._socket.close()
             self._closed(self)
 
-    def _take(self) -> bool:
-        """Take one frame; return False at the end of the connection."""
-        prefix = self._bytes(_LENGTH.size)
-        if prefix is None:
-            return False
-        header = json.loads(self._expected(*_LENGTH.unpack(prefix)))
+    def _take(self) -> None:
+        """Take one frame.
+
+        Raises:
+            EOFError: the connection has ended.
+        """
+        header = json.loads(self._bytes(*_LENGTH.unpack(self._bytes(_LENGTH.size))))
         tensors = {spec["name"]: self._tensor(spec) for spec in header.pop("tensors")}
         try:
             self._received(header, tensors)
         except Exception:
             logger.exception("a frame of another process could not be handled")
-        return True
 
     def _tensor(self, spec: Mapping[str, Any]) -> Array:
         if "lengths" in spec:
             array = np.empty(len(spec["lengths"]), dtype=np.object_)
-            array[:] = [self._expected(length) for length in spec["lengths"]]
+            array[:] = [self._bytes(length) for length in spec["lengths"]]
             return array.reshape(spec["shape"])
         numbers: Array = np.empty(spec["shape"], spec["dtype"])
-        left = _memory(numbers)
-        while left:
-            count = self._socket.recv_into(left)
-            if not count:
-                raise EOFError
-            left = left[count:]
+        if self._stream.readinto(_memory(numbers)) < numbers.nbytes:
+            raise EOFError
         return numbers
 
-    def _expected(self, length: int) -> bytes:
-        found = self._bytes(length)
-        if found is None:
+    def _bytes(self, length: int) -> bytes:
+        found = self._stream.read(length)
+        if len(found) < length:
             raise EOFError
         return found
-
-    def _bytes(self, length: int) -> bytes | None:
-        """Return the next bytes; None at the end of the connection.
-
-        Raises:
-            EOFError: the connection has ended after some of them.
-        """
-        parts: list[bytes] = []
-        left = length
-        while left:
-            part = self._socket.recv(left, socket.MSG_WAITALL)
-            if not part:
-                if parts:
-                    raise EOFError
-                return None
-            parts.append(part)
-            left -= len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def encoded(header: Header, tensors: Mapping[str, Array] | None = None) -> Frame:

@@ -7,11 +7,8 @@ Within one request the earliest part goes first, because the answer is sent in t
 """
 
 import asyncio
-from bisect import insort
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
-from itertools import count
 
 from conch.bls.call import Call, Outputs, Send
 from conch.bls.config import BlsConfig
@@ -37,7 +34,8 @@ class ConcurrencyLimits:
             components: Traits of this server's components.
             metrics: Where waits are counted.
         """
-        self._config, self._components, self._metrics = config, components, metrics
+        self._config, self._components = config, components
+        self.metrics = metrics
         self._semaphores: dict[str, PrioritySemaphore] = {}
 
     def at(self, model: str) -> PrioritySemaphore:
@@ -64,10 +62,6 @@ class ConcurrencyLimits:
         """Cancel the calls in flight of a component that was replaced: no answer will come."""
         self.at(model).give_up()
 
-    def waited(self, model: str, seconds: float) -> None:
-        """Count the wait of a call for its turn."""
-        self._metrics.add(TURN_SECONDS, seconds, component=model)
-
     def _most(self, model: str) -> int:
         config, is_one_by_one = self._config, self._traits(model).is_one_by_one
         return config.max_encoder_calls if is_one_by_one else config.max_decoder_calls
@@ -84,7 +78,7 @@ class RecordingTurns:
         self._limits = limits
         self._key: Key = (0.0, 0)
         self._is_first: Callable[[], bool] = lambda: True
-        self._own: dict[str, _OwnCalls] = {}
+        self._own: dict[str, PrioritySemaphore] = {}
 
     def begin(self, key: Key, is_first: Callable[[], bool]) -> None:
         """Give the recording its place among others.
@@ -102,13 +96,14 @@ class RecordingTurns:
         asked = clock()
 
         async def called() -> Outputs:
-            self._limits.waited(model, clock() - asked)
+            self._limits.metrics.add(TURN_SECONDS, clock() - asked, component=model)
             return await proceed(call)
 
-        def most() -> int:
-            return self._limits.most_of_one(model, is_first=self._is_first())
-
-        async with self._own.setdefault(model, _OwnCalls()).turn(most, part):
+        if model not in self._own:
+            self._own[model] = PrioritySemaphore(
+                lambda: self._limits.most_of_one(model, is_first=self._is_first())
+            )
+        async with self._own[model].place((part,)):
             return await self._limits.at(model).run(called, (*self._key, part))
 
 
@@ -123,47 +118,3 @@ class WithoutWaiting:
         """Send a call on."""
         with self._limits.at(call.model).exempt():
             return await proceed(call)
-
-
-class _OwnCalls:
-    """The calls of one recording at one component. The limit may change between calls."""
-
-    def __init__(self) -> None:
-        self._in_flight = 0
-        self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
-        """Part, number and future of each waiting call, in order."""
-        self._numbers = count()
-
-    @asynccontextmanager
-    async def turn(self, most: Callable[[], int], part: float) -> AsyncIterator[None]:
-        """Wait until fewer than `most` calls are in flight, and none of an earlier part waits.
-
-        Args:
-            most: Returns the largest number of calls in flight.
-            part: The call's part of the answer.
-        """
-        turn = asyncio.get_running_loop().create_future()
-        mine = part, next(self._numbers), turn
-        insort(self._waiting, mine)
-        self._admit(most)
-        try:
-            await turn
-        except BaseException:
-            if mine in self._waiting:
-                self._waiting.remove(mine)
-            elif not turn.cancelled():
-                self._in_flight -= 1
-            self._admit(most)
-            raise
-        try:
-            yield
-        finally:
-            self._in_flight -= 1
-            self._admit(most)
-
-    def _admit(self, most: Callable[[], int]) -> None:
-        while self._waiting and self._in_flight < most():
-            *_, turn = self._waiting.pop(0)
-            if not turn.done():  # not cancelled
-                self._in_flight += 1
-                turn.set_result(None)

@@ -1,36 +1,120 @@
-"""Repeat the calls of a component that died or hung, once it is back."""
+"""Repeat the calls of a component that died or hung, once it is back.
+
+Triton 2.51 treats calls like this after `kill -9` of a component's process:
+
+- The call in the process fails within a second, with "Stub process 'vad_0_0' is not healthy". Calls
+  behind it in the queue fail one batch a second, whatever their timeouts, even after the model is
+  loaded again. So a call is given up as soon as its model is back.
+- The model counts as ready until it is unloaded. From then until it is loaded again, it counts as
+  not ready, and calls fail at once.
+- The streams of a component with sequences are lost: their next call without START fails.
+"""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+import logging
+import math
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from conch.bls.availability import PATIENCE_S, Availability
 from conch.bls.call import Call, Outputs, Send
 from conch.bls.errors import ComponentAwayError, ComponentHungError, StreamLostError
 from conch.bls.metrics import CALLS_REPEATED, Metrics, outcome
 from conch.wire.errors import MissingModelError
 
+logger = logging.getLogger(__name__)
+
 MAX_REPEATS = 2
 """Repeats of a call whose component was away: the call itself may kill the process."""
 MAX_REPEATS_HUNG = 1
 """Repeats of a call that hung: each try keeps the component busy."""
+PATIENCE_S = 15.0
+"""Longest time to wait for a component that is away, in seconds."""
+SETTLE_S = 0.25
+"""Seconds until a call tries a component that still counts as ready: it may have been replaced
+before its failure was known."""
+SETTLE_AGAIN_S = 4.0
+"""The same after a second failure: the component has not been replaced yet."""
+REMEMBER_S = 0.5
+"""Seconds for which all requests share an answer on whether the server has a component."""
+LEAST_POLL_S, MOST_POLL_S = 0.02, 0.2
+"""Shortest and longest seconds between two checks of a component that is away; each wait is 1.5
+times the one before."""
+
+
+class Loaded(Protocol):
+    """Knows which components a server has."""
+
+    async def is_loaded(self, model: str) -> bool:
+        """Return whether the server has a component."""
+        ...
+
+
+@dataclass(slots=True)
+class _Absence:
+    """A component that was found away, until it is known to be replaced."""
+
+    tries_at: float
+    """When one of the waiting calls tries it, on the event loop's clock."""
+    is_open: bool = False
+    """Whether calls are let through, because one was answered."""
+    tried_at: float = math.inf
+    """When the latest trying call was let through."""
+    waiting: deque[asyncio.Future[bool]] = field(default_factory=deque)
+    watch: asyncio.Task[None] | None = None
 
 
 class Failover:
-    """Policy of all requests: a call waits for a component that is away.
+    """Policy of all requests: a call waits for a component that is away, and is repeated then.
 
-    A call that continues a stream fails at once: the component has lost the stream, and the caller
-    must start it again.
+    After the first failed call the others wait, so that they take no thread of the server. While
+    the component still counts as ready, one of them tries it. A call that continues a stream fails
+    at once: the component has lost the stream, and the caller must start it again.
     """
 
-    def __init__(self, availability: Availability, metrics: Metrics) -> None:
-        """Repeat nothing yet.
+    def __init__(
+        self,
+        server: Loaded,
+        metrics: Metrics,
+        served: Iterable[str] = (),
+        replaced: Callable[[str], None] = lambda model: None,
+    ) -> None:
+        """Start with no component away.
 
         Args:
-            availability: The components that are away.
+            server: Says whether a component is back.
             metrics: Where repeats are counted.
+            served: Names of the components that the server is known to have.
+            replaced: Called with a component whose calls in flight are given up.
         """
-        self._availability, self._metrics = availability, metrics
+        self._server, self._metrics, self._replaced = server, metrics, replaced
+        self._known = set(served)
+        """The components that the server has, or had and may get back."""
+        self._absences: dict[str, _Absence] = {}
+        self._back_at: dict[str, float] = {}
+        """When calls of a component that was away were last let through again."""
+        self._probes: dict[str, tuple[float, asyncio.Task[bool]]] = {}
+        """The latest probe of each component, and when it started."""
+        self._in_flight: defaultdict[str, set[asyncio.Task[Any]]] = defaultdict(set)
+        self._given_up: set[asyncio.Task[Any]] = set()
+
+    @property
+    def away(self) -> list[str]:
+        """The components whose calls wait: they have died, hang or are being replaced."""
+        return [model for model, absence in self._absences.items() if not absence.is_open]
+
+    async def is_loaded(self, model: str) -> bool:
+        """Return whether the server has a component; wait for one that is being replaced."""
+        began, poll_s = _now(), LEAST_POLL_S
+        while not await self._probed(model):
+            if model not in self._known or _now() - began >= PATIENCE_S:
+                return False
+            await asyncio.sleep(poll_s)
+            poll_s = _longer(poll_s)
+        self._known.add(model)
+        return True
 
     async def __call__(self, call: Call, proceed: Send) -> Outputs:
         """Make a call, and repeat it after its component was away.
@@ -38,49 +122,33 @@ class Failover:
         Raises:
             ComponentAwayError: the component is away.
         """
-        if self._availability.is_away(call.model):
+        model = call.model
+        if model in self.away:
             if call.continues_stream:
-                raise ComponentAwayError(f"{call.model} is being replaced: START the stream again")
-            await self._back(call.model)
+                raise ComponentAwayError(f"{model} is being replaced: START the stream again")
+            await self._back(model)
         repeat = 0
         while True:
-            began = asyncio.get_running_loop().time()
-            call.deadline.remaining_s(f"before {call.model} was called")
+            began = _now()
             try:
-                with self._counting_repeat(call.model, repeat):
-                    return await self._availability.call(call.model, proceed(call))
+                with self._counting_repeat(model) if repeat else nullcontext():
+                    return await self._try(call, proceed)
             except StreamLostError:
                 raise
             except (ComponentAwayError, MissingModelError) as error:
-                is_unknown = not self._availability.knows(call.model)
-                if isinstance(error, MissingModelError) and is_unknown:
+                if isinstance(error, MissingModelError) and model not in self._known:
                     raise
-                self._availability.begin(call.model, began)
+                self._found_away(model, began)
                 if call.continues_stream:
                     raise ComponentAwayError(f"{error}: START the stream again") from error
                 is_hung = isinstance(error, ComponentHungError)
                 if repeat >= (MAX_REPEATS_HUNG if is_hung else MAX_REPEATS):
                     raise
-            await self._back(call.model)
+            await self._back(model)
             repeat += 1
 
-    async def _back(self, model: str) -> None:
-        """Wait for a component that is away.
-
-        Raises:
-            ComponentAwayError: it has not come back.
-        """
-        if not await self._availability.over(model):
-            raise ComponentAwayError(
-                f"{model} has died or is being replaced, and was not back within {PATIENCE_S:g} s; "
-                "try again"
-            )
-
     @contextmanager
-    def _counting_repeat(self, model: str, repeat: int) -> Iterator[None]:
-        if not repeat:
-            yield
-            return
+    def _counting_repeat(self, model: str) -> Iterator[None]:
         how = "ok"
         try:
             yield
@@ -89,3 +157,120 @@ class Failover:
             raise
         finally:
             self._metrics.add(CALLS_REPEATED, component=model, outcome=how)
+
+    async def _try(self, call: Call, proceed: Send) -> Outputs:
+        """Make a call, and give it up when its component has been replaced."""
+        model, began = call.model, _now()
+        task = asyncio.current_task()
+        assert task is not None
+        cancelling = task.cancelling()
+        self._in_flight[model].add(task)
+        try:
+            found = await proceed(call)
+        except asyncio.CancelledError:
+            # As in `asyncio.timeout`: a task for each call would cost more than all the rest.
+            if task not in self._given_up or task.uncancel() > cancelling:
+                raise
+            raise ComponentAwayError(f"{model} was replaced while it was called") from None
+        finally:
+            self._in_flight[model].discard(task)
+            self._given_up.discard(task)
+        self._known.add(model)
+        absence = self._absences.get(model)
+        if absence is not None and not absence.is_open and began >= absence.tried_at:
+            self._let_through(model, absence, is_back=True)
+        return found
+
+    async def _back(self, model: str) -> None:
+        """Wait until a call of a component may be made.
+
+        Raises:
+            ComponentAwayError: it has not come back.
+        """
+        absence = self._absences.get(model)
+        if absence is None or absence.is_open:
+            return
+        back: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        absence.waiting.append(back)
+        if not await back:
+            raise ComponentAwayError(
+                f"{model} has died or is being replaced, and was not back within {PATIENCE_S:g} s; "
+                "try again"
+            )
+
+    async def _probed(self, model: str) -> bool:
+        """Return whether the server has a component; requests share one probe."""
+        now = _now()
+        probed_at, probe = self._probes.get(model, (-math.inf, None))
+        if probe is None or (probe.done() and now - probed_at >= REMEMBER_S):
+            probe = asyncio.create_task(self._server.is_loaded(model))
+            self._probes[model] = now, probe
+        return await asyncio.shield(probe)
+
+    def _found_away(self, model: str, called: float) -> None:
+        """Let calls of a component wait, unless calls were let through since this one was made."""
+        if called < self._back_at.get(model, -math.inf):
+            return
+        absence = self._absences.get(model)
+        if absence is None:
+            logger.warning("component %s is away; its calls wait for it", model)
+            absence = self._absences[model] = _Absence(_now() + SETTLE_S)
+            absence.watch = asyncio.create_task(self._watch(model, absence))
+        elif absence.is_open:
+            absence.is_open, absence.tries_at = False, _now() + SETTLE_AGAIN_S
+
+    async def _watch(self, model: str, absence: _Absence) -> None:
+        began, poll_s = _now(), LEAST_POLL_S
+        is_ready, was_unloaded = True, False
+        try:
+            while not (is_ready and was_unloaded) and _now() - began < PATIENCE_S:
+                await asyncio.sleep(poll_s)
+                poll_s = _longer(poll_s)
+                is_ready = await self._server.is_loaded(model)
+                if not is_ready:
+                    was_unloaded, absence.is_open = True, False
+                elif not was_unloaded and not absence.is_open and _now() >= absence.tries_at:
+                    self._let_one_through(absence)
+        except BaseException:  # the models are being unloaded
+            for back in absence.waiting:
+                back.cancel()
+            raise
+        finally:
+            del self._absences[model]
+        took_s = _now() - began
+        if not is_ready:
+            logger.error("component %s has not come back within %.1f s", model, took_s)
+            # It may be unloaded for good: from now on its calls fail at once.
+            self._known.discard(model)
+        elif was_unloaded:
+            logger.warning("component %s is back after %.1f s", model, took_s)
+            for task in self._in_flight[model]:  # their process is gone
+                self._given_up.add(task)
+                task.cancel()
+            self._replaced(model)
+        self._let_through(model, absence, is_back=is_ready)
+
+    def _let_one_through(self, absence: _Absence) -> None:
+        while absence.waiting:
+            back = absence.waiting.popleft()
+            if not back.done():  # not cancelled
+                absence.tried_at = _now()
+                absence.tries_at = absence.tried_at + SETTLE_AGAIN_S
+                back.set_result(True)
+                return
+
+    def _let_through(self, model: str, absence: _Absence, *, is_back: bool) -> None:
+        absence.is_open = True
+        self._back_at[model] = _now()
+        for back in absence.waiting:
+            if not back.done():
+                back.set_result(is_back)
+        absence.waiting.clear()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _longer(poll_s: float) -> float:
+    return min(MOST_POLL_S, 1.5 * poll_s)

@@ -6,14 +6,14 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import aclosing
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 
 from conch.bls.access_log import AccessRecord
 from conch.bls.call import Components
 from conch.bls.runtime import Runtime
-from conch.bls.service import Answer, Job, Message, Responder, Service
+from conch.bls.service import Job, Message, Responder, Service
 from conch.wire import health
 from conch.wire.errors import OverloadedError, TranscriptionError, public_error
 
@@ -26,51 +26,23 @@ CLOSE_TIMEOUT_S = 5.0
 class RequestComponents(Components, Protocol):
     """Components for the calls of one request."""
 
-    def close(self) -> None:
-        """Refuse further calls; called before the last answer of the request."""
-        ...
+    def close(self, failure: TranscriptionError | None) -> None:
+        """Refuse further calls; called once, before the last answer of the request.
 
-
-class RequestSpan(Protocol):
-    """The span of a traced request."""
-
-    def end(self, error: TranscriptionError | None) -> None:
-        """End it; `error` is sent to the client in place of an answer."""
-        ...
-
-
-Span = TypeVar("Span", bound=RequestSpan)
-
-
-class Server(Protocol[Span]):
-    """The server that a host runs in."""
-
-    def span(self, message: Message) -> Span | None:
-        """Return a span that begins now, or None for a request that is not traced."""
-        ...
-
-    def components(
-        self, message: Message, responder: Responder, span: Span | None
-    ) -> RequestComponents:
-        """Return components for the calls of a request."""
-        ...
-
-    def answered(self, message: Message) -> None:
-        """Note that a request has its answers."""
+        Args:
+            failure: The error that the client gets in place of an answer, if any.
+        """
         ...
 
 
 class Host:
-    """Runs the requests of a service, any number at once.
-
-    It also answers health checks, and writes spans and the access log.
-    """
+    """Runs the requests of a service, any number at once, and answers health checks."""
 
     def __init__(
         self,
         service: Service[Any],
         runtime: Runtime,
-        server: Server[Any],
+        components: Callable[[Message, Responder], RequestComponents],
         executor: Executor,
     ) -> None:
         """Start the event loop on a thread of its own.
@@ -78,10 +50,10 @@ class Host:
         Args:
             service: The service.
             runtime: Limits, failover and metrics, shared by all requests.
-            server: The server that it runs in.
+            components: Returns the components for the calls of a request.
             executor: Threads for `asyncio.to_thread`.
         """
-        self._service, self._runtime, self._server = service, runtime, server
+        self._service, self._runtime, self._components = service, runtime, components
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(executor)
         self._thread = threading.Thread(
@@ -112,27 +84,26 @@ class Host:
         self._loop.close()
 
     async def _answer(self, message: Message, responder: Responder) -> None:
-        span = self._server.span(message)
-        components = self._server.components(message, responder, span)
+        components = self._components(message, responder)
         record = AccessRecord(message.request_id, message.model)
         failure = None
         try:
             await self._run(message, responder, Job(components, record))
         except (Exception, asyncio.CancelledError) as error:
-            failure = _public(error)
+            if isinstance(error, asyncio.CancelledError):  # only `close` cancels
+                error = OverloadedError("the model is being unloaded; try again")
+            failure = public_error(error)
             responder.fail(failure)
         finally:
-            components.close()
+            components.close(failure)
             responder.end()
-            self._server.answered(message)
             record.log(failure)
-            if span:
-                span.end(failure)
 
     async def _run(self, message: Message, responder: Responder, job: Job) -> None:
         if health.PARAMETER in message.parameters:
             job.record.leave_out()
-            responder.send(_health(self._runtime))
+            text = health.to_json(self._runtime.failover.away)
+            responder.send({"RESULT": np.array([[text.encode()]], dtype=np.object_)})
             return
         has_answered = message.is_decoupled
         async with aclosing(self._service.run(self._service.parse(message), job)) as answers:
@@ -155,13 +126,3 @@ class Host:
 def _log_failure(answer: "Future[None]") -> None:
     if not answer.cancelled() and (error := answer.exception()):
         logger.error("an answer could not be sent", exc_info=error)
-
-
-def _public(error: Exception | asyncio.CancelledError) -> TranscriptionError:
-    if isinstance(error, asyncio.CancelledError):  # only `close` cancels
-        error = OverloadedError("the model is being unloaded; try again")
-    return public_error(error)
-
-
-def _health(runtime: Runtime) -> Answer:
-    return {"RESULT": np.array([[health.to_json(runtime.away).encode()]], dtype=np.object_)}

@@ -2,8 +2,8 @@
 
 import asyncio
 import heapq
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeVar
@@ -25,15 +25,17 @@ class _Waiting:
 class PrioritySemaphore:
     """Runs a limited number of jobs at once. A running job must not wait for another job."""
 
-    def __init__(self, most: int, oldest_of: int = 0) -> None:
+    def __init__(self, most: int | Callable[[], int], oldest_of: int = 0) -> None:
         """Start with no job.
 
         Args:
-            most: Largest number of jobs in flight, without exempt ones.
+            most: Largest number of jobs in flight, without exempt ones. A function may return
+                another number each time.
             oldest_of: One of this many places in a row goes to the job with the least key without
                 its first part (its age), so that no job waits forever; 0 for none.
         """
-        self._most, self._oldest_of = most, oldest_of
+        self._most = most if callable(most) else lambda: most
+        self._oldest_of = oldest_of
         self._given = 0
         """Number of places given so far."""
         self._taken = 0
@@ -46,7 +48,7 @@ class PrioritySemaphore:
 
     async def run(
         self,
-        make: Callable[[], Awaitable[Result]],
+        make: Callable[[], Coroutine[Any, Any, Result]],
         key: Key,
         *,
         kept: int = 0,
@@ -66,20 +68,20 @@ class PrioritySemaphore:
         Raises:
             TimeoutError: there was no place in time. A TimeoutError of the job is raised as well.
         """
-        place = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, _Waiting(key, next(self._numbers), kept, place))
-        self._admit()
-        try:
-            async with asyncio.timeout(patience_s):
-                await place
-        except BaseException:
-            if place.done() and not place.cancelled():
-                self._leave()
-            raise
-        running = asyncio.create_task(_made(make))
+        await self._place(key, kept, patience_s)
+        running = asyncio.create_task(make())
         self._running.add(running)
         running.add_done_callback(self._ended)
         return await asyncio.shield(running)
+
+    @asynccontextmanager
+    async def place(self, key: Key) -> AsyncIterator[None]:
+        """Run the block as soon as it has a place, which it leaves at its end."""
+        await self._place(key)
+        try:
+            yield
+        finally:
+            self._leave()
 
     def give_up(self) -> None:
         """Cancel the running jobs and free their places: their component is gone."""
@@ -99,6 +101,18 @@ class PrioritySemaphore:
             self._exempt -= 1
             self._admit()
 
+    async def _place(self, key: Key, kept: int = 0, patience_s: float | None = None) -> None:
+        place = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, _Waiting(key, next(self._numbers), kept, place))
+        self._admit()
+        try:
+            async with asyncio.timeout(patience_s):
+                await place
+        except BaseException:
+            if place.done() and not place.cancelled():
+                self._leave()
+            raise
+
     def _ended(self, running: asyncio.Future[Any]) -> None:
         self._running.discard(running)
         if not running.cancelled():
@@ -115,7 +129,7 @@ class PrioritySemaphore:
             if first.place.done():  # cancelled
                 heapq.heappop(self._waiting)
                 continue
-            is_full = self._taken + self._exempt >= self._most - first.kept
+            is_full = self._taken + self._exempt >= self._most() - first.kept
             if self._taken and is_full:
                 return
             self._given += 1
@@ -125,7 +139,3 @@ class PrioritySemaphore:
             # It leaves the heap when it reaches the front, as cancelled ones do.
             self._taken += 1
             first.place.set_result(None)
-
-
-async def _made(make: Callable[[], Awaitable[Result]]) -> Result:
-    return await make()

@@ -24,7 +24,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from conch.bls.access_log import AccessRecord
-from conch.bls.channel import Channel, Frame, Header, encoded
+from conch.bls.channel import Channel, Header, encoded
 from conch.bls.service import Answer, Message, Responder
 from conch.component import Array
 from conch.wire.errors import (
@@ -51,8 +51,9 @@ WATCH_S = 0.5
 """Seconds between two checks for clients that have given up: each check asks Triton."""
 LATE_S = 1.0
 """Seconds without the address after which an error is logged."""
+UNLOADED = "the model is being unloaded; try again"
 
-_PLAIN = [item.name for item in fields(Message) if item.name not in ("read_inputs", "outputs")]
+_PLAIN = [item.name for item in fields(Message) if item.name != "read_inputs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,7 @@ class RelayServer:
         self._thread.start()
 
     def drain(self, timeout_s: float) -> None:
-        """Refuse further requests, and wait for those in flight, which Triton does not know.
-
-        Args:
-            timeout_s: Longest time to wait, in seconds.
-        """
+        """Refuse further requests, and wait for those in flight, which Triton does not know."""
         self._is_draining = True
         until = time.monotonic() + timeout_s
         while any(peer.clients for peer in self._peers) and time.monotonic() < until:
@@ -110,7 +107,8 @@ class RelayServer:
         """Send the answers made so far, and end all connections."""
         self._is_draining = True
         self._closing.set()
-        _succeeds(lambda: self._socket.shutdown(socket.SHUT_RDWR))
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._socket.close()
         for peer in list(self._peers):
@@ -135,44 +133,35 @@ class RelayServer:
 
     def _accept(self) -> None:
         connection, _ = self._socket.accept()
-        if not self._trusts(*_peer_of(connection)):
+        if self._trusts(*_peer_of(connection)):
+            _Peer(connection, self._taken, self._peers)
+        else:
             logger.error("a process that is not part of this server tried to hand over requests")
             connection.close()
-            return
-        peer = _Peer(connection, self._taken, self._peers.discard)
-        self._peers.add(peer)
-        peer.start()
 
     def _taken(self, message: Message, responder: Responder) -> None:
         if self._is_draining:
-            responder.fail(OverloadedError("the model is being unloaded; try again"))
-            responder.end()
-        else:
-            self._start(message, responder)
+            raise OverloadedError(UNLOADED)
+        self._start(message, responder)
 
 
 class _Peer:
     """Another process that hands over requests."""
 
-    def __init__(
-        self,
-        connection: socket.socket,
-        taken: Start,
-        closed: "Callable[[_Peer], None]",
-    ) -> None:
+    def __init__(self, connection: socket.socket, taken: Start, peers: "set[_Peer]") -> None:
         self.clients: dict[int, _RemoteClient] = {}
         """Clients whose requests are in flight."""
-        self._taken, self._has_closed = taken, closed
-        self._channel = Channel(connection, self._received, self._closed)
+        self._taken, self._peers = taken, peers
         # A thread for this peer: the event loop must not wait for one that does not read.
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="relay-answers")
-
-    def start(self) -> None:
+        self._channel = Channel(connection, self._received, self._closed)
+        peers.add(self)
         self._channel.start()
 
-    def send(self, frame: Frame) -> None:
+    def send(self, header: Header, tensors: Mapping[str, Array] | None = None) -> None:
         """Send a frame later, in order; it is dropped if the peer has gone."""
-        self._sender.submit(_succeeds, partial(self._channel.send, frame))
+        with suppress(RuntimeError):  # the peer has gone
+            self._sender.submit(_succeeds, partial(self._channel.send, encoded(header, tensors)))
 
     def close(self) -> None:
         """Send the remaining frames, and end the connection."""
@@ -187,8 +176,8 @@ class _Peer:
             return
         client = self.clients[number] = _RemoteClient(self, number)
         try:
-            fields_sent = {**header["message"], "outputs": tuple(header["message"]["outputs"])}
-            self._taken(Message(**fields_sent, read_inputs=lambda: tensors), client)
+            plain = {**header["message"], "outputs": tuple(header["message"]["outputs"])}
+            self._taken(Message(**plain, read_inputs=lambda: tensors), client)
         except Exception as error:
             client.fail(public_error(error))
             client.end()
@@ -197,7 +186,7 @@ class _Peer:
         for client in list(self.clients.values()):
             client.has_cancelled = True
         self._sender.shutdown(wait=False, cancel_futures=True)
-        self._has_closed(self)
+        self._peers.discard(self)
 
 
 class _RemoteClient:
@@ -211,18 +200,14 @@ class _RemoteClient:
         return self.has_cancelled
 
     def send(self, answer: Answer) -> None:
-        self._send(encoded({"kind": "answer", "number": self._number}, answer))
+        self._peer.send({"kind": "answer", "number": self._number}, answer)
 
     def fail(self, error: TranscriptionError) -> None:
-        self._send(encoded({"kind": "error", "number": self._number, "error": to_wire(error)}))
+        self._peer.send({"kind": "error", "number": self._number, "error": to_wire(error)})
 
     def end(self) -> None:
         self._peer.clients.pop(self._number, None)
-        self._send(encoded({"kind": "end", "number": self._number}))
-
-    def _send(self, frame: Frame) -> None:
-        with suppress(RuntimeError):  # the peer has gone
-            self._peer.send(frame)
+        self._peer.send({"kind": "end", "number": self._number})
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +289,7 @@ class Relay:
     def _hand_over(self, message: Message, waiting: _Waiting) -> None:
         number = next(self._numbers)
         plain = {name: getattr(message, name) for name in _PLAIN}
-        header = {"kind": "request", "number": number}
-        header |= {"message": {**plain, "outputs": message.outputs}}
+        header = {"kind": "request", "number": number, "message": plain}
         frame = encoded(header, message.read_inputs())
         until = time.monotonic() + self._patience_s
         while True:
@@ -328,12 +312,15 @@ class Relay:
         while not self._closing.is_set():
             if channel := self._channel:
                 return channel
-            if connection := _connection_to(self._address, self._trusts):
+            connection = socket.socket(socket.AF_UNIX)
+            is_there = connection.connect_ex(self._address) == 0
+            if is_there and self._trusts(*_peer_of(connection)):
                 made = Channel(connection, self._received, self._closed)
                 with self._lock:
                     self._channel = made
                 made.start()
                 return made
+            connection.close()
             if time.monotonic() > until:
                 break
             self._closing.wait(POLL_S)
@@ -343,15 +330,16 @@ class Relay:
         )
 
     def _received(self, header: Header, tensors: Mapping[str, Array]) -> None:
-        number = header["number"]
+        number, kind = header["number"], header["kind"]
         with self._lock:
-            ends = header["kind"] == "end"
-            waiting = self._waiting.pop(number, None) if ends else self._waiting.get(number)
+            waiting = self._waiting.get(number)
+            if kind == "end":
+                self._waiting.pop(number, None)
         if waiting is None:
             return
-        if ends:
+        if kind == "end":
             waiting.responder.end()
-        elif header["kind"] == "answer":
+        elif kind == "answer":
             waiting.responder.send(tensors)
         else:
             text = header["error"]
@@ -370,7 +358,7 @@ class Relay:
             waiting = self._waiting.pop(number, None)
         if waiting is not None:
             waiting.refuse(
-                OverloadedError("the model is being unloaded; try again")
+                OverloadedError(UNLOADED)
                 if self._closing.is_set()
                 else ProcessLostError(f"the process of {self._host} died with the request")
             )
@@ -385,8 +373,8 @@ class Relay:
             for number in waiting.keys() - reported:
                 if channel and _has_cancelled(waiting[number].responder):
                     reported.add(number)
-                    frame = encoded({"kind": "cancel", "number": number})
-                    _succeeds(partial(channel.send, frame))
+                    with suppress(OSError):
+                        channel.send(encoded({"kind": "cancel", "number": number}))
 
 
 def _has_cancelled(responder: Responder) -> bool:
@@ -403,15 +391,6 @@ def _peer_of(connection: socket.socket) -> tuple[int, int]:
     peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size)
     process, user, _ = credentials.unpack(peer)
     return process, user
-
-
-def _connection_to(address: str, trusts: Trusts) -> socket.socket | None:
-    """Return a connection to a trusted process; None if there is none."""
-    connection = socket.socket(socket.AF_UNIX)
-    if _succeeds(lambda: connection.connect(address)) and trusts(*_peer_of(connection)):
-        return connection
-    connection.close()
-    return None
 
 
 def _succeeds(act: Callable[[], Any]) -> bool:

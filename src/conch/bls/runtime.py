@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 
 from conch.bls.admission import Admission
-from conch.bls.availability import Availability
 from conch.bls.call import Components, Policy
 from conch.bls.calls import Calls
-from conch.bls.concurrency import ConcurrencyLimits, RecordingTurns, WithoutWaiting
+from conch.bls.concurrency import ConcurrencyLimits, WithoutWaiting
 from conch.bls.config import BlsConfig
 from conch.bls.deadline import Deadline
 from conch.bls.failover import Failover
@@ -38,34 +37,23 @@ class Runtime:
         self.metrics = metrics or Metrics()
         self.admission = Admission(config, self.metrics)
         self.limits = ConcurrencyLimits(config, own, self.metrics)
+        self.failover = Failover(detached, self.metrics, served, self.limits.give_up)
         self._without_waiting = WithoutWaiting(self.limits)
-        self.availability = Availability(detached, served, self.limits.give_up)
-        self._failover = Failover(self.availability, self.metrics)
 
-    @property
-    def away(self) -> list[str]:
-        """Components whose calls wait: they have died, hang or are being replaced."""
-        return self.availability.away
-
-    def calls(
-        self, components: Components, mode: str, deadline: Deadline, turns: RecordingTurns
-    ) -> Calls:
+    def calls(self, components: Components, mode: str, deadline: Deadline, turns: Policy) -> Calls:
         """Return the calls of one recording, which wait for their turn.
 
         Args:
             components: Components for the calls of the request.
             mode: Label of the path in the metrics.
             deadline: Time budget of the request.
-            turns: Turns of the recording.
+            turns: The recording's `RecordingTurns`.
         """
-        return self._calls(components, mode, deadline, turns)
+        policies = (self.failover, turns)
+        return Calls(components, policies, self.failover, self.metrics, mode, deadline)
 
     def live_calls(
         self, components: Components, mode: str, deadline: Deadline | None = None
     ) -> Calls:
         """Return the calls of a live chunk, which do not wait; see `calls` for the arguments."""
-        return self._calls(components, mode, deadline or Deadline(), self._without_waiting)
-
-    def _calls(self, components: Components, mode: str, deadline: Deadline, turns: Policy) -> Calls:
-        policies = (self._failover, turns)
-        return Calls(components, policies, self.availability, self.metrics, mode, deadline)
+        return self.calls(components, mode, deadline or Deadline(), self._without_waiting)

@@ -53,7 +53,7 @@ class Recognition:
             OPEN_STREAMS: lambda: len(streams),
             PASS_STRETCH: lambda: streams.stretch,
             AUDIO_IN_FLIGHT: lambda: runtime.admission.audio_s,
-            COMPONENTS_AWAY: lambda: len(runtime.away),
+            COMPONENTS_AWAY: lambda: len(runtime.failover.away),
         }
 
     def parse(self, message: Message) -> SpeechRequest:

@@ -16,6 +16,7 @@ from conch.bls.errors import ComponentAwayError, StreamLostError
 from conch.bls.hangs import HangWatch
 from conch.bls.service import Responder
 from conch.component import Array
+from conch.triton.memory import watch
 from conch.triton.own_key import own_key
 from conch.triton.tracing import RequestSpan
 from conch.wire import foreign
@@ -56,6 +57,8 @@ class TritonComponents:
         pool: Executor,
         ends: Executor | None = None,
         post: Executor | None = None,
+        *,
+        ends_stream: bool = False,
     ) -> None:
         """Call nothing yet.
 
@@ -66,21 +69,25 @@ class TritonComponents:
             pool: Threads in which calls wait.
             ends: Threads for calls that end a stream of a component; `pool` if there are none.
             post: Threads for calls of models that are not Conch's own; `pool` if there are none.
+            ends_stream: Whether the request ends a live stream.
         """
         self._span, self._hangs = span, hangs
         self._pool, self._ends, self._post = pool, ends or pool, post or pool
-        self._responder = responder
+        self._responder, self._ends_stream = responder, ends_stream
         self._is_open = True
         self._lock = threading.Lock()
 
-    def close(self) -> None:
-        """Refuse further calls. Call this before the last response of the request is sent.
+    def close(self, failure: TranscriptionError | None = None) -> None:
+        """Refuse further calls, and end the span; see `conch.bls.host.RequestComponents.close`.
 
         A cancelled call may still wait for a thread. Using the response sender after its last
         response crashes the server.
         """
         with self._lock:
             self._is_open = False
+        watch.called(num_ended=self._ends_stream)
+        if self._span:
+            self._span.end(failure)
 
     async def call(self, call: Call) -> Outputs:
         """Call a component from a thread; see `conch.bls.call.Components.call`.

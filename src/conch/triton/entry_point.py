@@ -17,12 +17,11 @@ from conch.bls.traits import OwnComponents
 from conch.triton.components import TritonComponents
 from conch.triton.lanes import Lanes
 from conch.triton.logs import log_to_stderr
-from conch.triton.memory import watch
 from conch.triton.messages import Requests, address_of, is_of_this_server
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.model_processes import ModelProcesses, boot_time_s
 from conch.triton.server_arguments import missing_arguments, parents_command
-from conch.triton.tracing import RequestSpan, Tracer, tracer_of_environment
+from conch.triton.tracing import tracer_of_environment
 from conch.wire.entry_points import SERVED_VARIABLE
 
 logger = logging.getLogger(__name__)
@@ -72,8 +71,7 @@ class EntryPoint(Generic[Config]):
         made = service(config, runtime)
         self._tracer = tracer_of_environment()
         self._publisher = MetricsPublisher(args["model_name"], metrics, made.gauges)
-        server = _Server(lanes, self._hangs, self._tracer)
-        self._host = Host(made, runtime, server, lanes.audio)
+        self._host = Host(made, runtime, self._components_for, lanes.audio)
         self._requests = Requests(args, self._host.start)
         address = address_of(args["model_name"])
         self._relays = RelayServer(address, self._host.start, is_of_this_server)
@@ -98,31 +96,23 @@ class EntryPoint(Generic[Config]):
         # Tensors in the frames of tasks that failed: Triton's stub crashes where they outlive it.
         gc.collect()
 
+    def _components_for(self, message: Message, responder: Responder) -> TritonComponents:
+        names = {"triton.model_name": message.model, "triton.request_id": message.request_id}
+        span = self._tracer.begin(message.trace, names) if self._tracer else None
+        lanes = self._lanes
+        pool = lanes.live if message.stream_id else lanes.recordings
+        return TritonComponents(
+            span,
+            responder,
+            self._hangs,
+            pool,
+            lanes.ends,
+            lanes.post,
+            ends_stream=message.ends,
+        )
+
     def _stop_calls(self) -> None:
         if not self._lanes.close(FINISH_TIMEOUT_S):
             logger.error("calls of components have not ended, and are left behind")
         self._hangs.close()
         self._requests.close()
-
-
-class _Server:
-    """Components and spans for requests; see `conch.bls.host.Server`."""
-
-    def __init__(self, lanes: Lanes, hangs: HangWatch, tracer: Tracer | None) -> None:
-        self._lanes, self._hangs, self._tracer = lanes, hangs, tracer
-
-    def span(self, message: Message) -> RequestSpan | None:
-        if self._tracer is None:
-            return None
-        names = {"triton.model_name": message.model, "triton.request_id": message.request_id}
-        return self._tracer.begin(message.trace, names)
-
-    def components(
-        self, message: Message, responder: Responder, span: RequestSpan | None
-    ) -> TritonComponents:
-        lanes = self._lanes
-        pool = lanes.live if message.stream_id else lanes.recordings
-        return TritonComponents(span, responder, self._hangs, pool, lanes.ends, lanes.post)
-
-    def answered(self, message: Message) -> None:
-        watch.called(num_ended=message.ends)
