@@ -17,9 +17,8 @@ from conch.bls.hangs import HangWatch
 from conch.bls.service import Responder
 from conch.component import Array
 from conch.triton.memory import watch
-from conch.triton.own_key import own_key
 from conch.triton.tracing import RequestSpan
-from conch.wire import foreign
+from conch.wire import component_key, foreign
 from conch.wire.errors import (
     ComponentError,
     OptionError,
@@ -37,11 +36,9 @@ logger = logging.getLogger(__name__)
 
 _TRACEBACK = "\n\nAt:\n"
 """Before the places of what a Python model has raised."""
-
 POST_PATIENCE_S = 30.0
 """Longest time for a call of a model that is not Conch's own, in seconds. Triton ends no call that
 has begun, and a request may have no deadline."""
-
 _ready_pool = ThreadPoolExecutor(1, thread_name_prefix="bls-ready")
 """Asks whether a model is ready: all other threads may wait for a process that has died."""
 
@@ -67,8 +64,8 @@ class TritonComponents:
             responder: Gives the answers of the request; None for calls that belong to none.
             hangs: Watches the calls.
             pool: Threads in which calls wait.
-            ends: Threads for calls that end a stream of a component; `pool` if there are none.
-            post: Threads for calls of models that are not Conch's own; `pool` if there are none.
+            ends: The same for calls that end a stream of a component; None for `pool`.
+            post: The same for calls of models that are not Conch's own; None for `pool`.
             ends_stream: Whether the request ends a live stream.
         """
         self._span, self._hangs = span, hangs
@@ -136,7 +133,7 @@ class TritonComponents:
             model_name=call.model,
             inputs=[_bls_input(name, value) for name, value in call.inputs.items()],
             requested_output_names=list(call.outputs),
-            parameters={**call.parameters, **own_key()},
+            parameters={**call.parameters, **component_key.own()},
             timeout=int(timeout_s * 1e6) if timeout_s else 0,
             **(_sequence(call.place) if call.place else {}),
         )
@@ -157,11 +154,9 @@ def _error(model: str, message: str) -> TranscriptionError:
         return said
     if isinstance(said, SessionError) or foreign.NO_START in message:
         return StreamLostError(f"{model}: {message if said is None else said}")
-    return _others_error(model, message) if said is None else ComponentError(f"{model}: {said}")
-
-
-def _others_error(model: str, message: str) -> TranscriptionError:
-    """Return the exception for an error of Triton, or of a model that is not Conch's own."""
+    if said is not None:
+        return ComponentError(f"{model}: {said}")
+    # From here on it is an error of Triton, or of a model that is not Conch's own.
     if full := out_of_shared_memory(message):
         return full
     if foreign.PROCESS_DIED.search(message):
@@ -191,7 +186,7 @@ def _is_ready(model: str) -> bool:
     the text of its error after the server has freed it.
     """
     request = pb_utils.InferenceRequest(
-        model_name=model, inputs=[], requested_output_names=[], parameters=own_key()
+        model_name=model, inputs=[], requested_output_names=[], parameters=component_key.own()
     )
     response = request.exec()
     return not (response.has_error() and _is_missing(model, response.error().message()))

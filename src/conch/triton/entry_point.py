@@ -4,7 +4,7 @@ import gc
 import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from conch.bls.config import BlsConfig
 from conch.bls.hangs import HangWatch
@@ -32,10 +32,8 @@ FINISH_TIMEOUT_S = 10.0
 """Longest time for requests in flight to be cancelled, and for their calls to end, in seconds: more
 than a component that hangs has to answer."""
 
-Config = TypeVar("Config", bound=BlsConfig)
 
-
-class EntryPoint(Generic[Config]):
+class EntryPoint:
     """Answers the requests of a BLS model by a service.
 
     `start` only starts a request. Its answers go through its response sender, so that one instance
@@ -44,19 +42,18 @@ class EntryPoint(Generic[Config]):
 
     def __init__(
         self,
-        service: Callable[[Config, Runtime], Service[Any]],
-        config: Config,
+        service: Callable[[Any, Runtime], Service[Any]],
+        config: BlsConfig,
         own: OwnComponents,
         args: Mapping[str, str],
     ) -> None:
         """Start the event loop, and the threads in which component calls wait.
 
         Args:
-            service: Makes the service.
+            service: Makes the service of a config and a runtime.
             config: Limits.
             own: Traits of this server's components.
-            args: What Triton gives to `initialize`. The name of the model is the label of the
-                metrics.
+            args: What Triton gives to `initialize`.
         """
         log_to_stderr()
         for lack in missing_arguments(parents_command(), os.environ, config.max_calls_in_flight):

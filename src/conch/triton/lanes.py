@@ -16,7 +16,7 @@ class Lanes:
             max_passes: Passes over live utterances in flight at once. A pass with rescoring makes
                 up to three calls at once, most make one.
         """
-        live, ends = max_calls // 4, max(1, max_calls // 16)
+        live, ends, post = max_calls // 4, max(1, max_calls // 16), max_calls // 8
         passes = min(2 * max_passes, live)
         self.live = _lane("live", live)
         """Calls for chunks of live streams."""
@@ -24,7 +24,6 @@ class Lanes:
         """Calls that belong to no request: passes over live utterances."""
         self.ends = _lane("end", ends)
         """Calls that end a stream of a component."""
-        post = max_calls // 8
         self.recordings = _lane("call", max_calls - live - passes - ends - post)
         """Calls for recordings."""
         self.post = _lane("post", post) if post else self.recordings
@@ -33,15 +32,10 @@ class Lanes:
         """Reads audio files; it calls no component."""
 
     def close(self, timeout_s: float) -> bool:
-        """Drop what waits, wait for what runs, and stop all threads.
+        """Drop what waits, wait for what runs, and stop all threads; return whether they stopped.
 
-        Calls of models that are not Conch's own are not waited for.
-
-        Args:
-            timeout_s: Longest time to wait, in seconds: a call may never end.
-
-        Returns:
-            Whether all threads have stopped.
+        Calls may never end, so the wait has a limit. Those of models that are not Conch's own are
+        not waited for.
         """
         lanes = (self.live, self.passes, self.ends, self.recordings, self.audio)
         for lane in (self.post, *lanes):

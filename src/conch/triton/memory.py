@@ -13,15 +13,11 @@ from typing import TypeVar
 Loaded = TypeVar("Loaded")
 
 IDLE_S = 10.0
-"""Seconds without a call after which a process gives back what it has freed.
-
-Each return costs the next call some milliseconds, so it does not come between the chunks of a
-stream.
-"""
-
+"""Seconds without a call after which a process gives back what it has freed. Each return costs the
+next call some milliseconds, so it does not come between the chunks of a stream."""
 MANY_ENDED = 32
-"""Streams that end with calls all the while, after which it is worth those milliseconds: 200 MB
-in `ctc_streaming_encoder`, 6 MB in `speech`. A server with one live stream is never idle."""
+"""Ended streams after which a process that is never idle does so too: 200 MB in
+`ctc_streaming_encoder`, 6 MB in `speech`."""
 
 
 def trim() -> None:
@@ -37,8 +33,7 @@ class IdleWatch:
 
     def __init__(self, then: Callable[[], None], idle_s: float) -> None:
         """Prepare to run `then`; nothing runs before `called`."""
-        self._then = then
-        self._idle_s = idle_s
+        self._then, self._idle_s = then, idle_s
         self._num_ended = 0
         """Streams that have ended since the function ran."""
         self._called = threading.Event()
@@ -46,11 +41,7 @@ class IdleWatch:
         self._thread: threading.Thread | None = None
 
     def called(self, num_ended: int = 0) -> None:
-        """Take note of a call.
-
-        Args:
-            num_ended: Streams that end with it.
-        """
+        """Take note of a call, and of the number of streams that end with it."""
         self._called.set()
         with self._lock:
             self._num_ended += num_ended
@@ -76,7 +67,7 @@ class IdleWatch:
 
 
 watch = IdleWatch(trim, IDLE_S)
-"""Of this process. `respond` and `EntryPoint` tell it of calls."""
+"""The watch of this process."""
 
 
 def settled(component: Loaded) -> Loaded:

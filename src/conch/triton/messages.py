@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from conch.bls import relay
-from conch.bls.service import Message, Responder
+from conch.bls.service import Message
 from conch.processes import stat_fields
-from conch.triton.answers import Answers
 from conch.triton.requests import sequence_flags
-from conch.triton.responders import responder_of
+from conch.triton.responders import Answers, TritonResponder
 from conch.triton.tracing import trace_of
 from conch.wire.access import request_id_of
 from conch.wire.errors import public_error
@@ -32,10 +31,10 @@ class Requests:
 
     def start(self, request: Any) -> None:
         """Start to answer a request, without waiting for it."""
-        decoupled = self._is_decoupled
-        responder: Responder = responder_of(request, self._answers, is_decoupled=decoupled)
+        sender = request.get_response_sender()
+        responder = TritonResponder(sender, self._answers, is_decoupled=self._is_decoupled)
         try:
-            message = message_of(request, self._model, is_decoupled=decoupled)
+            message = self._message_of(request)
         except Exception as error:
             responder.fail(public_error(error))
             responder.end()
@@ -46,28 +45,20 @@ class Requests:
         """Send the answers that are left, and stop the threads."""
         self._answers.close()
 
-
-def message_of(request: Any, model: str, *, is_decoupled: bool) -> Message:
-    """Return a request of Triton as a message.
-
-    Args:
-        request: The request.
-        model: Name of the model that was asked.
-        is_decoupled: Whether the model is decoupled.
-    """
-    starts, ends = sequence_flags(request)
-    return Message(
-        model=model,
-        read_inputs=lambda: {tensor.name(): tensor.as_numpy() for tensor in request.inputs()},
-        outputs=tuple(request.requested_output_names()),
-        parameters=json.loads(request.parameters() or "{}"),
-        request_id=request_id_of(request.request_id()),
-        stream_id=request.correlation_id(),
-        starts=starts,
-        ends=ends,
-        is_decoupled=is_decoupled,
-        trace=trace_of(request),
-    )
+    def _message_of(self, request: Any) -> Message:
+        starts, ends = sequence_flags(request)
+        return Message(
+            model=self._model,
+            read_inputs=lambda: {tensor.name(): tensor.as_numpy() for tensor in request.inputs()},
+            outputs=tuple(request.requested_output_names()),
+            parameters=json.loads(request.parameters() or "{}"),
+            request_id=request_id_of(request.request_id()),
+            stream_id=request.correlation_id(),
+            starts=starts,
+            ends=ends,
+            is_decoupled=self._is_decoupled,
+            trace=trace_of(request),
+        )
 
 
 def address_of(model: str) -> str:

@@ -34,7 +34,7 @@ class MetricsPublisher:
             model: Label `model` of all metrics.
             metrics: Sums to publish.
             gauges: Functions that return the present value of a metric.
-            of: Values of the labels of these metrics. No other process publishes the same ones.
+            of: Values of the labels of the gauges. No other process publishes the same ones.
         """
         self._model, self._metrics, self._gauges = model, metrics or Metrics(), dict(gauges or {})
         self._families: dict[Metric, Any] = {}
@@ -98,14 +98,11 @@ class MetricsPublisher:
 
 
 def publish_streams(args: Mapping[str, str], component: Sized) -> MetricsPublisher:
-    """Publish the number of streams of which a component keeps state.
+    """Publish the number of open streams, the length of a component, until the result is closed.
 
     Args:
         args: Arguments of the model's `initialize`.
-        component: The component; its length is the number of open streams.
-
-    Returns:
-        The publisher, to be closed with the model.
+        component: The component.
     """
     return MetricsPublisher(
         args["model_name"],

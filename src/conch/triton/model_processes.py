@@ -40,7 +40,7 @@ def starved_s(
 
     Args:
         before: Times by thread.
-        after: The same, later.
+        after: The same, `elapsed_s` seconds later.
         elapsed_s: Seconds in between.
     """
     waits = [0.0]

@@ -22,7 +22,6 @@ class SequenceEnds:
     """Makes calls on a thread of its own, one after the other."""
 
     def __init__(self) -> None:
-        """Start without a thread."""
         self._calls: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -30,9 +29,7 @@ class SequenceEnds:
     def end(self, request: Any, parameters: dict[str, Any]) -> None:
         """End the sequence that a request begins. Return at once, and raise nothing.
 
-        Args:
-            request: The request. The call has its tensors, one element of each dimension at most.
-            parameters: Request parameters of the call.
+        The call has the request's tensors, one element of each dimension at most.
         """
         try:
             self._calls.put(_end_of(request, parameters).exec)

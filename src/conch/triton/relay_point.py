@@ -14,12 +14,7 @@ class RelayPoint:
     """Hands requests on, and sends the answers; it imports nothing of what answers them."""
 
     def __init__(self, config: RelayConfig, args: Mapping[str, str]) -> None:
-        """Look for the host with the first request.
-
-        Args:
-            config: Parameters of the model.
-            args: What Triton gives to `initialize`.
-        """
+        """Take the model's parameters and what Triton gives to `initialize`."""
         log_to_stderr()
         self._relay = Relay(address_of(config.host), config.host, is_of_this_server)
         self._requests = Requests(args, self._relay.start)

@@ -11,7 +11,6 @@ import triton_python_backend_utils as pb_utils
 from conch.component import Array, Component, Outputs, Row
 from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
-from conch.triton.own_key import own_key
 from conch.triton.refused import sequence_ends
 from conch.triton.statuses import triton_error
 from conch.wire import component_key
@@ -19,12 +18,7 @@ from conch.wire.errors import InvalidRequestError
 
 
 def respond(requests: Sequence[Any], component: Component) -> list[Any]:
-    """Return the responses of a component to a batch of requests; a bad request fails alone.
-
-    Args:
-        requests: Requests of Triton.
-        component: The component.
-    """
+    """Return the responses of a component to requests of Triton; a bad request fails alone."""
     log_to_stderr()  # once: a component has no other beginning that is the same for all
     read = [_read(request) for request in requests]
     rows = [row for found in read if not isinstance(found, Exception) for row in found]
@@ -40,7 +34,7 @@ def respond(requests: Sequence[Any], component: Component) -> list[Any]:
 
 
 def _read(request: Any) -> list[Row] | Exception:
-    """Return the rows of a request, or the error if they cannot be read."""
+    """Return the rows of a request, or why they cannot be read."""
     try:
         return _rows(request)
     except Exception as error:
@@ -54,7 +48,7 @@ def _rows(request: Any) -> list[Row]:
         _check_caller(parameters.pop(component_key.PARAMETER, ""))
     except InvalidRequestError:
         if sequence_flags(request) == (True, False):
-            sequence_ends.end(request, own_key())
+            sequence_ends.end(request, component_key.own())
         raise
     inputs = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
     size = next(iter(inputs.values())).shape[0]
@@ -72,7 +66,7 @@ def _check_caller(sent: Any) -> None:
     Raises:
         InvalidRequestError: the key is missing or another one.
     """
-    key = own_key().get(component_key.PARAMETER, "")
+    key = component_key.own().get(component_key.PARAMETER, "")
     if key and not hmac.compare_digest(key.encode(), str(sent).encode()):
         raise InvalidRequestError(
             "components take calls of speech and speech_stream alone; for tests and benchmarks "

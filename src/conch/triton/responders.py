@@ -1,31 +1,80 @@
-"""Give the answers of a request through Triton's response sender."""
+"""Give the answers of requests through Triton's response senders, from threads of their own."""
 
+import logging
 import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import count
 from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
-from conch.bls.service import Answer, Responder
-from conch.triton.answers import Answers
+from conch.bls.service import Answer
 from conch.triton.statuses import triton_error
 from conch.wire.errors import TranscriptionError
 
+logger = logging.getLogger(__name__)
 
-class SingleResponder:
-    """Gives the one answer of a request to a model that is not decoupled.
+THREADS = 4
+SLOW_S = 0.05
+"""Time to hand over an answer that is long: it took a thread of Triton's pool that was not free."""
 
-    The answer leaves with `end`: Triton takes the last response of a request with its last flag,
-    and calls of components through the sender must be over by then.
+
+class Answers:
+    """Hands answers to Triton, which may take a while: each waits for a thread of Triton's pool.
+
+    The answers of one request go through one thread, so they keep their order.
     """
 
-    def __init__(self, sender: Any, answers: Answers) -> None:
-        """Prepare an answer.
+    def __init__(self) -> None:
+        self._threads = [
+            ThreadPoolExecutor(1, thread_name_prefix=f"answers-{number}")
+            for number in range(THREADS)
+        ]
+        self._numbers = count()
+        self._has_warned = threading.Event()
 
-        Args:
-            sender: Response sender of the request.
-            answers: Threads that send.
-        """
+    def through(self, sender: Any) -> Callable[..., None]:
+        """Return a function that sends through a response sender later, without waiting for it."""
+        thread = self._threads[next(self._numbers) % THREADS]
+
+        def send(*response: Any, **flags: int) -> None:
+            thread.submit(self._send, sender, response, flags).add_done_callback(_log_failure)
+
+        return send
+
+    def close(self) -> None:
+        """Send what is left, and stop the threads."""
+        for thread in self._threads:
+            thread.shutdown()
+
+    def _send(self, sender: Any, response: tuple[Any, ...], flags: dict[str, int]) -> None:
+        began = time.monotonic()
+        sender.send(*response, **flags)
+        took_s = time.monotonic() - began
+        if took_s > SLOW_S and not self._has_warned.is_set():
+            self._has_warned.set()  # once: it says the same each time
+            logger.warning(
+                "an answer took %.0f ms to be handed to Triton. If this machine is not overloaded, "
+                "Triton has too few threads: --backend-config=python,thread-pool-size=N, with N "
+                "above the parameter max_calls_in_flight of this model",
+                1000 * took_s,
+            )
+
+
+class TritonResponder:
+    """Gives the answers of a request; see `conch.bls.service.Responder`.
+
+    A decoupled model sends each at once. The answer of any other leaves with `end`: Triton takes
+    the last response of a request with its last flag, and calls of components through the sender
+    must be over by then.
+    """
+
+    def __init__(self, sender: Any, answers: Answers, *, is_decoupled: bool) -> None:
+        """Take the response sender of a request, and the threads that send."""
         self._sender, self._send = sender, answers.through(sender)
+        self._is_decoupled = is_decoupled
         self._response: tuple[Any, ...] = ()
         self._lock = threading.Lock()
         self._has_ended = False
@@ -51,23 +100,12 @@ class SingleResponder:
         self._send(*self._response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
     def _give(self, response: Any) -> None:
-        self._response = (response,)
+        if self._is_decoupled:
+            self._send(response)
+        else:
+            self._response = (response,)
 
 
-class SeveralResponder(SingleResponder):
-    """Gives the answers of a request to a decoupled model, each at once."""
-
-    def _give(self, response: Any) -> None:
-        self._send(response)
-
-
-def responder_of(request: Any, answers: Answers, *, is_decoupled: bool) -> Responder:
-    """Return what answers a request.
-
-    Args:
-        request: The request of Triton.
-        answers: Threads that send.
-        is_decoupled: Whether its model is decoupled.
-    """
-    kind = SeveralResponder if is_decoupled else SingleResponder
-    return kind(request.get_response_sender(), answers)
+def _log_failure(sent: "Future[None]") -> None:
+    if error := sent.exception():
+        logger.error("an answer could not be sent", exc_info=error)

@@ -1,20 +1,15 @@
-"""Check how the `tritonserver` around this process was started.
-
-`conch serve` starts it as Conch needs it. Who starts it by another way reads in its log what is
-missing.
-"""
+"""Find what a `tritonserver` lacks that `conch serve` has not started."""
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from conch.triton.answers import THREADS
+from conch.triton.responders import THREADS
 
 DEFAULT_POOL = 32
 """Threads of the python backend in each instance, where `tritonserver` is told none."""
 SHARED_MEMORY = "shared-memory"
 """The API that reads other clients' audio."""
-
 PORTS = {
     "--allow-http": "--http-restricted-api",
     "--allow-grpc": "--grpc-restricted-protocol",
@@ -44,8 +39,7 @@ def missing_arguments(
         return []
     settings = _settings(command[1:])
     lacks = []
-    pool = _pool(settings)
-    wanted = max_calls_in_flight + THREADS
+    pool, wanted = _pool(settings), max_calls_in_flight + THREADS
     if pool < wanted:
         lacks.append(
             f"--backend-config=python,thread-pool-size={wanted}: with {pool} threads, "

@@ -29,10 +29,7 @@ class Tracer:
     """Makes spans and sends them, from a thread of its own."""
 
     def __init__(self, exporter: Any | None = None) -> None:
-        """Start the thread.
-
-        Args:
-            exporter: Where spans go; None for the collector that the environment names.
+        """Start the thread; without an exporter spans go to the environment's collector.
 
         Raises:
             ImportError: OpenTelemetry is not installed.
@@ -53,12 +50,7 @@ class Tracer:
     def begin(
         self, trace: Mapping[str, str], attributes: Mapping[str, str]
     ) -> "RequestSpan | None":
-        """Return a span that begins now, or None for a request that is not sampled.
-
-        Args:
-            trace: Trace context of the request, as of `trace_of`.
-            attributes: Attributes of the span.
-        """
+        """Return a span that begins now; None for a request without a context of `trace_of`."""
         if not trace:
             return None
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -88,11 +80,7 @@ class RequestSpan:
             yield
 
     def end(self, error: TranscriptionError | None) -> None:
-        """End it.
-
-        Args:
-            error: What the client gets in place of an answer.
-        """
+        """End it; the client gets the error, if any, in place of an answer."""
         if error is not None:
             from opentelemetry.trace import StatusCode
 
@@ -102,10 +90,7 @@ class RequestSpan:
 
 
 def tracer_of_environment() -> Tracer | None:
-    """Return a tracer if the environment names a collector, else None.
-
-    `conch serve` names there the one that Triton was given.
-    """
+    """Return a tracer if the environment names a collector, as `conch serve` sets it; else None."""
     if not any(map(os.environ.get, ENDPOINTS)):
         return None
     try:
