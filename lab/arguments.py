@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from conch.cli.arguments import number, positive
-from conch.cli.bench_arguments import count
+from conch.cli.arguments import add_flags, number, positive
+from conch.cli.bench_arguments import URL, count
 from conch.wire.errors import BenchError
 from lab.recordings.joined import Joining
 from lab.settings import Setting, read_settings
@@ -19,6 +19,11 @@ def add_whole(group: "argparse._ActionsContainer", flag: str, default: int, help
     """Add a flag that takes a whole number from 1."""
     help = f"{help} (default: {default})"
     group.add_argument(flag, type=positive, default=default, metavar="N", help=help)
+
+
+def add_url(how: "argparse._ArgumentGroup") -> None:
+    """Add the address of the server to measure."""
+    add_flags(how, URL)
 
 
 def add_joining(what: "argparse._ArgumentGroup") -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from conch.bench.records import Flat
-from conch.cli.arguments import Subparsers
+from conch.cli.arguments import Subparsers, add_command
 from conch.cli.bench_arguments import (
-    add_benchmark,
     add_counts,
     add_find_largest,
     in_order,
@@ -34,7 +33,7 @@ exit codes: 0 measured, 1 not measured or a request failed, 2 wrong usage
 
 def add_suite(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = add_benchmark(
+    parser = add_command(
         commands,
         "suite",
         run_suite,

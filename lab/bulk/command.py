@@ -3,8 +3,9 @@
 import argparse
 from pathlib import Path
 
-from conch.cli.arguments import Subparsers, positive
-from conch.cli.bench_arguments import add_benchmark, add_output, add_url, write_report
+from conch.cli.arguments import Subparsers, add_command, positive
+from conch.cli.bench_arguments import add_output, write_report
+from lab.arguments import add_url
 
 EPILOG = """
 examples:
@@ -19,7 +20,7 @@ exit codes: 0 measured, 1 not measured, 2 wrong usage
 
 def add_bulk(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = add_benchmark(
+    parser = add_command(
         commands,
         "bulk",
         run_bulk,

@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from conch.cli.arguments import Subparsers, number, positive
-from conch.cli.bench_arguments import add_benchmark, add_output, count, write_report
+from conch.cli.arguments import Subparsers, UsageError, add_command, number, positive
+from conch.cli.bench_arguments import add_output, count, write_report
 from lab.arguments import add_whole
 
 CHAOS_EPILOG = """
@@ -34,7 +34,7 @@ exit codes: 0 everything held, 1 something did not, 2 wrong usage
 
 def add_chaos(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = add_benchmark(
+    parser = add_command(
         commands,
         "chaos",
         run_chaos,
@@ -93,10 +93,10 @@ def run_chaos(args: argparse.Namespace) -> int:
         return 1 if soaked.lost or soaked.restarts else 0
     phases = tuple(args.phases.split(",")) if args.phases else PHASES
     if unknown := [name for name in phases if name not in PHASES]:
-        args.usage_error(f"--phases takes some of {', '.join(PHASES)}; got {unknown[0]!r}")
+        raise UsageError(f"--phases takes some of {', '.join(PHASES)}; got {unknown[0]!r}")
     door, _, place = (args.only or "").partition(":")
     if args.only and (door not in DOORS or not (place or "0").isdecimal()):
-        args.usage_error(f"--only takes one of {'; '.join(DOORS)}, and a number; got {args.only!r}")
+        raise UsageError(f"--only takes one of {'; '.join(DOORS)}, and a number; got {args.only!r}")
     print(f"chaos: seed {args.seed}", file=sys.stderr)
     report = run(
         ChaosCampaign(

@@ -3,9 +3,9 @@
 import argparse
 import dataclasses
 
-from conch.cli.arguments import Subparsers
-from conch.cli.bench_arguments import add_benchmark, add_output, add_url, write_report
-from lab.arguments import add_whole
+from conch.cli.arguments import Subparsers, add_command
+from conch.cli.bench_arguments import add_output, write_report
+from lab.arguments import add_url, add_whole
 
 EPILOG = """
 examples:
@@ -18,7 +18,7 @@ exit codes: 0 measured, 1 not measured, or an answer was wrong, 2 wrong usage
 
 def add_fairness(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = add_benchmark(
+    parser = add_command(
         commands,
         "fairness",
         run_fairness,

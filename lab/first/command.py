@@ -2,18 +2,16 @@
 
 import argparse
 
-from conch.cli.arguments import Subparsers
+from conch.cli.arguments import Subparsers, add_command
 from conch.cli.bench_arguments import (
-    add_benchmark,
     add_option,
     add_output,
     add_speech,
-    add_url,
     choice_of,
     options_of,
     write_report,
 )
-from lab.arguments import add_whole
+from lab.arguments import add_url, add_whole
 
 EPILOG = """
 Without --url every run of the command starts a server. To compare two versions, run it with both in
@@ -29,7 +27,7 @@ exit codes: 0 measured, 1 not measured, 2 wrong usage
 
 def add_first(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = add_benchmark(
+    parser = add_command(
         commands,
         "first",
         run_first,

@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from conch.cli.arguments import Subparsers, number
-from conch.cli.bench_arguments import add_benchmark, add_counts, add_output, in_order, write_report
+from conch.cli.arguments import Subparsers, add_command, number
+from conch.cli.bench_arguments import add_counts, add_output, in_order, write_report
 from lab.arguments import add_whole
 
 EPILOG = """
@@ -21,7 +21,7 @@ exit codes: 0 measured; 1 not measured; 2 wrong usage
 
 def add_gateway(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = add_benchmark(
+    parser = add_command(
         commands,
         "gateway",
         run_gateway,

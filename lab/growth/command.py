@@ -3,9 +3,8 @@
 import argparse
 from pathlib import Path
 
-from conch.cli.arguments import Subparsers, output
+from conch.cli.arguments import Subparsers, add_command, output
 from conch.cli.bench_arguments import (
-    add_benchmark,
     add_counts,
     add_output,
     add_what,
@@ -51,7 +50,7 @@ def run_growth(args: argparse.Namespace) -> int:
 
 def add_growth(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = add_benchmark(
+    parser = add_command(
         commands,
         "growth",
         run_growth,

@@ -2,9 +2,9 @@
 
 import argparse
 
-from conch.cli.arguments import Subparsers, output
-from conch.cli.bench_arguments import add_benchmark, add_output, write_report
-from conch.cli.bench_live import add_streams, live_benchmark_of
+from conch.cli.arguments import Subparsers, add_command, output
+from conch.cli.bench import add_streams, live_benchmark_of
+from conch.cli.bench_arguments import add_output, write_report
 from conch.scoring import require
 
 EPILOG = """
@@ -19,7 +19,7 @@ exit codes: 0 measured; 1 not measured, or every stream of a run failed; 2 wrong
 
 def add_live(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = add_benchmark(
+    parser = add_command(
         commands,
         "live",
         run_live,

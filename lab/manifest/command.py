@@ -5,8 +5,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from conch.cli.arguments import Subparsers, output
-from conch.cli.bench_arguments import add_benchmark
+from conch.cli.arguments import Subparsers, add_command, output
 from conch.wire.errors import BenchError
 
 MANIFEST_EPILOG = """
@@ -28,7 +27,7 @@ exit codes: 0 written, 1 not written, 2 wrong usage
 
 def add_manifest(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = add_benchmark(
+    parser = add_command(
         commands,
         "manifest",
         run_manifest,

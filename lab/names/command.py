@@ -4,18 +4,16 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from conch.cli.arguments import Subparsers
+from conch.cli.arguments import Subparsers, UsageError, add_command
 from conch.cli.bench_arguments import (
-    add_benchmark,
     add_output,
-    add_url,
     add_what,
     choice_of,
     count,
     write_report,
 )
 from conch.wire.errors import OptionError
-from lab.arguments import add_whole
+from lab.arguments import add_url, add_whole
 
 EPILOG = """
 A run is a name and its options. `hotwords` and `prompt` among them without a value stand for the
@@ -36,7 +34,7 @@ exit codes: 0 measured, 1 not measured or every request of a run failed, 2 wrong
 
 def add_names(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = add_benchmark(
+    parser = add_command(
         commands,
         "names",
         run_names,
@@ -105,8 +103,7 @@ def run_names(args: argparse.Namespace) -> int:
     try:
         report = benchmark.run(settings)
     except OptionError as error:
-        args.usage_error(str(error))
-        raise
+        raise UsageError(str(error)) from None
     write_report(args, report, benchmark.markdown(report))
     return 1 if any(item.errors == report.utterances for item in report.runs) else 0
 

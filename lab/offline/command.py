@@ -2,9 +2,8 @@
 
 import argparse
 
-from conch.cli.arguments import Subparsers
+from conch.cli.arguments import Subparsers, UsageError, add_command
 from conch.cli.bench_arguments import (
-    add_benchmark,
     add_metric,
     add_offered,
     add_option,
@@ -33,7 +32,7 @@ exit codes: 0 measured, 1 not measured or every request of a run failed, 2 wrong
 
 def add_offline(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = add_benchmark(
+    parser = add_command(
         commands,
         "offline",
         run_offline,
@@ -63,8 +62,7 @@ def run_offline(args: argparse.Namespace) -> int:
     try:
         how_joined = joining(args)
     except BenchError as error:
-        args.usage_error(str(error))
-        raise
+        raise UsageError(str(error)) from None
     report = benchmark.run(
         benchmark.ComparisonBenchmark(
             **settings,

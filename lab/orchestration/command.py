@@ -3,9 +3,8 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from conch.cli.arguments import Subparsers
+from conch.cli.arguments import Subparsers, add_command
 from conch.cli.bench_arguments import (
-    add_benchmark,
     add_counts,
     add_output,
     add_rate,
@@ -39,7 +38,7 @@ exit codes: 0 measured, 1 not measured or a request failed, 2 wrong usage
 
 def add_orchestration(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = add_benchmark(
+    parser = add_command(
         commands,
         "orchestration",
         run_orchestration,

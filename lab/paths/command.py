@@ -4,18 +4,16 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from conch.cli.arguments import Subparsers, output
+from conch.cli.arguments import Subparsers, add_command, output
 from conch.cli.bench_arguments import (
-    add_benchmark,
     add_output,
-    add_url,
     add_what,
     choice_of,
     write_report,
 )
 from conch.scoring import require
 from conch.wire.errors import OptionError
-from lab.arguments import add_whole
+from lab.arguments import add_url, add_whole
 
 EPILOG = """
 examples:
@@ -28,7 +26,7 @@ exit codes: 0 measured, 1 not measured or every request of a path failed, 2 wron
 
 def add_paths(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = add_benchmark(
+    parser = add_command(
         commands,
         "paths",
         run_paths,

@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from conch.cli.arguments import Subparsers, number, positive
-from conch.cli.bench_arguments import add_benchmark, add_counts, add_send, in_order
+from conch.cli.arguments import Subparsers, UsageError, add_command, number, positive
+from conch.cli.bench_arguments import add_counts, add_send, in_order
 from conch.wire.errors import OptionError
 
 EPILOG = """
@@ -27,7 +27,7 @@ exit codes: 0 written; 1 not written; 2 wrong usage
 
 def add_perf_analyzer_input(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = add_benchmark(
+    parser = add_command(
         commands,
         "perf-analyzer-input",
         run_perf_analyzer_input,
@@ -95,8 +95,7 @@ def run_perf_analyzer_input(args: argparse.Namespace) -> int:
         )
         files.check(settings)
     except OptionError as error:
-        args.usage_error(str(error))
-        raise
+        raise UsageError(str(error)) from None
     written = files.write(settings)
     print(
         f"{args.out}: {written.recordings} recordings, {written.seconds:.1f} s, "

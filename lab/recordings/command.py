@@ -2,19 +2,17 @@
 
 import argparse
 
-from conch.cli.arguments import Subparsers, number
+from conch.cli.arguments import Subparsers, UsageError, add_command, number
 from conch.cli.bench_arguments import (
-    add_benchmark,
     add_option,
     add_output,
     add_speech,
-    add_url,
     add_warmup,
     choice_of,
     options_of,
     write_report,
 )
-from lab.arguments import add_baseline
+from lab.arguments import add_baseline, add_url
 
 ALL = "all"
 
@@ -40,7 +38,7 @@ exit codes: 0 measured, 1 not measured or every recording of a case failed, 2 wr
 
 def add_recordings(commands: Subparsers) -> None:
     """Add the command to those of the laboratory."""
-    parser = add_benchmark(
+    parser = add_command(
         commands,
         "recordings",
         run_recordings,
@@ -77,7 +75,7 @@ def run_recordings(args: argparse.Namespace) -> int:
     unknown = [name for name in names if name not in cases.CASE_NAMES]
     if unknown:
         known = ", ".join(cases.CASE_NAMES)
-        args.usage_error(f"--cases takes {ALL}, or some of {known}; got {unknown[0]!r}")
+        raise UsageError(f"--cases takes {ALL}, or some of {known}; got {unknown[0]!r}")
     report = cases.run(
         cases.RecordingsBenchmark(
             **choice_of(args),

@@ -19,7 +19,7 @@ FORGED = 'it is "a\n2026-11-23 17:54:10,870 INFO    forged\x1b[2J\r"'
 
 def flags(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    add_log_flags(parser, "the log")
+    add_log_flags(parser)
     return parser.parse_args(arguments)
 
 

@@ -35,7 +35,7 @@ def run(*arguments: object) -> int:
     parser = argparse.ArgumentParser(prog="conch")
     transcribe.add_parser(parser.add_subparsers())
     args = parser.parse_args(["transcribe", *map(str, arguments)])
-    return transcribe.run(args)
+    return int(args.run(args))
 
 
 def parse_flags(*arguments: str) -> dict[str, object]:

@@ -4,18 +4,24 @@ import argparse
 import asyncio
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conch.cli.arguments import Subparsers, number, output, positive
+from conch.cli.arguments import (
+    Subparsers,
+    UsageError,
+    add_command,
+    add_flags,
+    number,
+    output,
+    positive,
+)
 from conch.cli.own_server import server_url
-from conch.cli.server_flags import add_server_flags, add_whisper_flag, given_headers, given_whisper
-from conch.cli.signals import interrupt_on_sigterm
-from conch.client.address import Address
+from conch.cli.server_flags import add_server_flags, checked_options, given_server
 from conch.packaged import install
-from conch.wire.errors import BulkError, OptionError, ServerError
+from conch.wire.errors import BulkError, OptionError
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions, words_of
 
@@ -52,85 +58,54 @@ exit codes: 0 all files done, 1 a file failed (the others are done), or the run 
 """
 
 
+FLAGS = """
+--a RECOGNISER!           decoder and options, as attention or wfst,rescore=true
+--b RECOGNISER!           decoder and options, as attention or wfst,rescore=true
+--max-cer X=0.1           keep texts whose character error rate, b against a, is at most X
+--text {a,b}=a            side whose text is the label
+--by {file,segment}=file  label whole files, or the segments of the voice activity detection
+--cut DIR                 with --by segment: folder for the audio of the kept segments, as FLAC
+"""
+OUTPUT = """
+--out FILE.tsv!        manifest of what is kept; FILE.tsv.journal next to it has all texts
+--rejected FILE.tsv    the rest, with both texts and a reason
+--overwrite            redo everything
+--references FILE.tsv  manifest with the true texts: print number and accuracy of the labels at
+                       several thresholds
+"""
+LINES = """
+--split SPLIT    only lines of this split
+--source SOURCE  only lines of this source
+--limit N        at most N, spread evenly
+"""
+SERVERS = """
+--url-a URL_A  the same, for recogniser a alone
+--url-b URL_B  the same, for recogniser b alone
+--jobs N=4     files in flight
+"""
+
+
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command to those of `conch`."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "agree",
+        run,
         help="label audio where two recognisers agree",
         usage="%(prog)s FILE... --a RECOGNISER --b RECOGNISER --out FILE.tsv [--max-cer X] ...",
         description="Transcribe recordings by two recognisers, and keep those whose texts agree\n"
         "as a manifest for training.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="see below")
-    for side in ("a", "b"):
-        parser.add_argument(
-            f"--{side}",
-            required=True,
-            metavar="RECOGNISER",
-            help="decoder and options, as attention or wfst,rescore=true",
-        )
-    parser.add_argument(
-        "--max-cer",
-        type=number("a fraction from 0 to 1", lambda value: 0 <= value <= 1),
-        default=0.1,
-        metavar="X",
-        help="keep texts whose character error rate, b against a, is at most X (default: 0.1)",
-    )
-    parser.add_argument(
-        "--text",
-        choices=("a", "b"),
-        default="a",
-        help="side whose text is the label (default: a)",
-    )
-    parser.add_argument(
-        "--by",
-        choices=("file", "segment"),
-        default="file",
-        help="label whole files, or the segments of the voice activity detection (default: file)",
-    )
-    parser.add_argument(
-        "--cut",
-        type=Path,
-        metavar="DIR",
-        help="with --by segment: folder for the audio of the kept segments, as FLAC",
-    )
+    fraction = number("a fraction from 0 to 1", lambda value: 0 <= value <= 1)
+    add_flags(parser, FLAGS, a=recogniser, b=recogniser, max_cer=fraction, cut=Path)
     out = parser.add_argument_group("output")
-    out.add_argument(
-        "--out",
-        type=output,
-        required=True,
-        metavar="FILE.tsv",
-        help="manifest of what is kept; FILE.tsv.journal next to it has all texts",
-    )
-    out.add_argument(
-        "--rejected",
-        type=output,
-        metavar="FILE.tsv",
-        help="the rest, with both texts and a reason",
-    )
-    out.add_argument("--overwrite", action="store_true", help="redo everything")
-    out.add_argument(
-        "--references",
-        type=Path,
-        metavar="FILE.tsv",
-        help="manifest with the true texts: print number and accuracy of the labels at several "
-        "thresholds",
-    )
-    lines = parser.add_argument_group("of manifests")
-    lines.add_argument("--split", help="only lines of this split")
-    lines.add_argument("--source", help="only lines of this source")
-    lines.add_argument("--limit", type=positive, metavar="N", help="at most N, spread evenly")
+    add_flags(out, OUTPUT, out=output, rejected=output, references=Path)
+    add_flags(parser.add_argument_group("of manifests"), LINES, limit=positive)
     servers = parser.add_argument_group("servers")
-    add_server_flags(servers, without="without it, one is started")
-    add_whisper_flag(servers)
-    for side in ("a", "b"):
-        servers.add_argument(f"--url-{side}", help=f"the same, for recogniser {side} alone")
-    servers.add_argument(
-        "--jobs", type=positive, default=4, metavar="N", help="files in flight (default: 4)"
-    )
-    parser.set_defaults(run=run, usage_error=parser.error)
+    add_server_flags(servers)
+    add_flags(servers, SERVERS, jobs=positive)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -138,9 +113,10 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         ConchError: the run cannot start or continue.
+        UsageError: the arguments do not fit together.
     """
-    interrupt_on_sigterm()
-    options = _checked(args)
+    headers, _ = given_server(args)
+    _check(args)
     from conch.cli.file_bar import FileBar
     from conch.pseudo_labels.journal import opened
     from conch.pseudo_labels.labels import Rule, sources_to_label
@@ -151,12 +127,12 @@ def run(args: argparse.Namespace) -> int:
     wanted = {"split": args.split, "source": args.source}
     sources = sources_to_label(args.files, wanted, args.limit)
     rule = Rule(args.max_cer, args.text, args.cut)
-    asked = {**options, "by": args.by, "whisper": args.whisper or "default"}
+    asked = {"a": args.a, "b": args.b, "by": args.by, "whisper": args.whisper or "default"}
     with opened(args.out, asked, overwrite=args.overwrite) as journal:
         todo = [source for source in sources if journal.found(source) is None]
         with FileBar("agree", "--rejected") as bar:
             bar.begin(len(sources), len(sources) - len(todo))
-            _transcribe(args, options, todo, journal, _Shown(rule, bar))
+            _transcribe(args, headers, todo, journal, _Shown(rule, bar))
         entries = [(source, journal.entry(source)) for source in sources]
         _write(args, rule, entries)
     return 1 if any(entry.error for _, entry in entries) else 0
@@ -164,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _transcribe(
     args: argparse.Namespace,
-    options: dict[str, dict[str, Any]],
+    headers: dict[str, str],
     sources: "Sequence[Source]",
     journal: "Journal",
     shown: "_Shown",
@@ -186,86 +162,73 @@ def _transcribe(
             shown.done(entry)
     if not named:
         return
-    with _servers(args, options) as urls:
-        a, b = Recogniser("a", options["a"], urls[0]), Recogniser("b", options["b"], urls[1])
-        sending = Sending(given_headers(args), args.jobs)
+    with _servers(args) as urls:
+        a, b = Recogniser("a", args.a, urls[0]), Recogniser("b", args.b, urls[1])
+        sending = Sending(headers, args.jobs)
         asyncio.run(transcribe(named, (a, b), args.by, sending, journal, shown.done))
 
 
 @contextmanager
-def _servers(
-    args: argparse.Namespace, options: dict[str, dict[str, Any]]
-) -> Iterator[tuple[str, str]]:
+def _servers(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     """Yield the server addresses of both recognisers; start a server for those without one."""
-    given = {side: getattr(args, f"url_{side}") or args.url for side in ("a", "b")}
-    lacking = [options[side] for side, url in given.items() if url is None]
+    url_a, url_b = args.url_a or args.url, args.url_b or args.url
+    lacking = [options for options, url in ((args.a, url_a), (args.b, url_b)) if not url]
+    if not lacking:
+        yield url_a, url_b
+        return
     models = {name for sent in lacking for name in components_of(RecognitionOptions.parse(sent))}
-    with ExitStack() as stack:
-        if lacking:
-            own = stack.enter_context(server_url(None, ["speech", *sorted(models)], args.whisper))
-            given = {side: url or own for side, url in given.items()}
-        yield given["a"], given["b"]
+    with server_url(None, ["speech", *sorted(models)], args.whisper) as own:
+        yield url_a or own, url_b or own
 
 
-def _checked(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """Return the options of both recognisers; a mistake ends the program with exit code 2."""
-    usage_error: Callable[[str], None] = args.usage_error
-    options: dict[str, dict[str, Any]] = {}
-    for side in ("a", "b"):
-        try:
-            options[side] = recogniser(getattr(args, side))
-        except OptionError as error:
-            usage_error(f"argument --{side}: {error}")
-    try:
-        for url in filter(None, (args.url, args.url_a, args.url_b)):
-            Address.parse(url)
-    except ServerError as error:
-        usage_error(str(error))
-    given_headers(args)
-    given_whisper(args)
+def _check(args: argparse.Namespace) -> None:
+    """Check that the arguments fit together, and make the folder of `--cut`.
+
+    Raises:
+        UsageError: they do not.
+    """
+    one = checked_options(args.a, (args.url, args.url_a, args.url_b))
+    other = checked_options(args.b)
     if args.whisper and args.url_a and args.url_b:
-        usage_error("--whisper is for a server that this command starts; here both have a --url")
-    if mistake := _mistake(args, options["a"], options["b"]):
-        usage_error(mistake)
+        raise UsageError(
+            "--whisper is for a server that this command starts; here both have a --url"
+        )
+    if one == other and (args.url_a or args.url) == (args.url_b or args.url):
+        raise UsageError("--a and --b are the same recogniser, which always agrees with itself")
+    if {one.channels, other.channels} != {"mix"}:
+        raise UsageError("option 'channels' must be mix here: a label covers the whole file")
+    if (args.by == "segment") != (args.cut is not None):
+        raise UsageError(
+            "--by segment and --cut DIR go together: a label needs the audio of its segment"
+        )
+    if args.by == "segment":
+        for folder in map(Path, args.files):
+            if folder.is_dir() and args.cut.resolve().is_relative_to(folder.resolve()):
+                raise UsageError(
+                    f"--cut {args.cut} is inside the input {folder}, which would include it"
+                )
+        if args.references is not None:
+            raise UsageError("--references needs --by file: manifests have texts of whole files")
+        for name in RecognitionOptions.__dataclass_fields__:
+            is_of_segments = name == "vad" or name.startswith(OF_SEGMENTS)
+            if is_of_segments and getattr(one, name) != getattr(other, name):
+                raise UsageError(
+                    f"with --by segment, option '{name}' must be the same in --a and --b"
+                )
+    if args.references is not None and not args.references.is_file():
+        raise UsageError(f"--references {args.references}: no such file")
+    written = [path.absolute() for path in (args.out, args.rejected) if path is not None]
+    if len(set(written)) != len(written):
+        raise UsageError("--out and --rejected need different files")
+    read = {Path(name).absolute() for name in (*args.files, args.references or "")}
+    for path in written:
+        if path in read:
+            raise UsageError(f"{path} would overwrite an input")
     if args.cut is not None:
         try:
             args.cut.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            usage_error(f"--cut {args.cut}: {error.strerror}")
-    return options
-
-
-def _mistake(args: argparse.Namespace, a: dict[str, Any], b: dict[str, Any]) -> str | None:
-    """Return the mistake in the choice of options, None if there is none."""
-    one, other = RecognitionOptions.parse(a), RecognitionOptions.parse(b)
-    urls = [args.url_a or args.url, args.url_b or args.url]
-    if one == other and urls[0] == urls[1]:
-        return "--a and --b are the same recogniser, which always agrees with itself"
-    if {one.channels, other.channels} != {"mix"}:
-        return "option 'channels' must be mix here: a label covers the whole file"
-    if (args.by == "segment") != (args.cut is not None):
-        return "--by segment and --cut DIR go together: a label needs the audio of its segment"
-    if args.cut is not None:
-        for folder in map(Path, args.files):
-            if folder.is_dir() and args.cut.resolve().is_relative_to(folder.resolve()):
-                return f"--cut {args.cut} is inside the input {folder}, which would include it"
-    if args.by == "segment":
-        if args.references is not None:
-            return "--references needs --by file: manifests have texts of whole files"
-        for name in RecognitionOptions.__dataclass_fields__:
-            is_of_segments = name == "vad" or name.startswith(OF_SEGMENTS)
-            if is_of_segments and getattr(one, name) != getattr(other, name):
-                return f"with --by segment, option '{name}' must be the same in --a and --b"
-    if args.references is not None and not args.references.is_file():
-        return f"--references {args.references}: no such file"
-    written = [path.absolute() for path in (args.out, args.rejected) if path is not None]
-    if len(set(written)) != len(written):
-        return "--out and --rejected need different files"
-    read = {Path(name).absolute() for name in (*args.files, args.references or "")}
-    for path in written:
-        if path in read:
-            return f"{path} would overwrite an input"
-    return None
+            raise UsageError(f"--cut {args.cut}: {error.strerror}") from None
 
 
 def recogniser(text: str) -> dict[str, Any]:
@@ -275,7 +238,8 @@ def recogniser(text: str) -> dict[str, Any]:
     `hotwords=uncas,poyser`.
 
     Raises:
-        OptionError: a part is neither a decoder nor an option, or `RecognitionOptions` refuses it.
+        argparse.ArgumentTypeError: a part is neither a decoder nor an option, or an option is
+            wrong.
     """
     from conch.cli.option_pairs import parse_options
 
@@ -288,7 +252,10 @@ def recogniser(text: str) -> dict[str, Any]:
             pairs.append(f"decoder={word}")
         elif word:
             pairs[-1] += f",{part}"
-    return parse_options(pairs)
+    try:
+        return parse_options(pairs)
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _write(args: argparse.Namespace, rule: "Rule", entries: "list[tuple[Source, Entry]]") -> None:

@@ -1,24 +1,114 @@
-"""Types of arguments that several commands take."""
+"""Commands, their flags, and the types of arguments that several commands take."""
 
 import argparse
 import math
+import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from conch.cli.signals import interrupt_on_sigterm
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The group of a parser that commands are added to."""
+Run: TypeAlias = Callable[[argparse.Namespace], int]
+
+_FLAG = re.compile(r"^(-\S+)(?: (\S.*?))?  +(\S.*(?:\n .*)*)$", re.MULTILINE)
+"""Name, form of the value, and help."""
 
 
-def positive(text: str) -> int:
-    """Return a whole number from 1.
+class UsageError(Exception):
+    """A mistake in the arguments: the command ends with this message and exit code 2."""
 
-    Raises:
-        argparse.ArgumentTypeError: the text is not one.
+
+def add_command(
+    subparsers: Subparsers,
+    name: str,
+    run: Run,
+    *,
+    help: str,
+    description: str | None = None,
+    epilog: str = "",
+    usage: str | None = None,
+) -> argparse.ArgumentParser:
+    """Add a command and return its parser.
+
+    SIGTERM ends it like Ctrl-C, so that no server, child process or folder is left behind.
+
+    Args:
+        subparsers: Commands to extend.
+        name: Name of the command.
+        run: Runs it, and returns the exit code.
+        help: Its line in the list of commands.
+        description: First lines of its own help.
+        epilog: Last lines of its help, as they are.
+        usage: Usage, where argparse's own would be too long.
     """
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a whole number from 1; got {text!r}")
-    return int(text)
+    raw = argparse.RawDescriptionHelpFormatter if epilog else argparse.HelpFormatter
+    parser = subparsers.add_parser(
+        name, help=help, description=description, epilog=epilog, usage=usage, formatter_class=raw
+    )
+    parser.set_defaults(run=partial(_run, run, parser))
+    return parser
+
+
+def _run(run: Run, parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    interrupt_on_sigterm()
+    try:
+        return run(args)
+    except UsageError as error:
+        parser.error(str(error))
+
+
+def add_flags(parser: "argparse._ActionsContainer", text: str, **values: Any) -> None:
+    """Add flags that are written as their help shows them.
+
+    A line has the flag, the form of its value, at least two spaces, and the help, which goes on in
+    indented lines. A flag without a form is a switch. A form like `{a,b}` has these choices. It
+    may end in `=` and a default, in `!` if the flag is required, or in `...` if it may be given
+    several times.
+
+    Args:
+        parser: Parser or group to extend.
+        text: The flags.
+        values: By flag: the type of its value, or a default that the help does not show, or both as
+            a tuple.
+    """
+    for flag, form, help in _FLAG.findall(text):
+        value = values.pop(flag.lstrip("-").replace("-", "_"), str)
+        if not form:
+            parser.add_argument(flag, action="store_true", help=help)
+            continue
+        if not isinstance(value, tuple):
+            value = (value, None) if callable(value) else (type(value), value)
+        keywords: dict[str, Any] = {"type": value[0], "default": value[1], "metavar": form}
+        if form.endswith("..."):
+            keywords |= {"action": "append", "default": [], "metavar": form[:-3]}
+            help = f"{help}; may be given several times"
+        elif form.endswith("!"):
+            keywords |= {"required": True, "metavar": form[:-1]}
+        elif "=" in form:
+            keywords["metavar"], _, keywords["default"] = form.partition("=")
+            help = f"{help} (default: {keywords['default']})"
+        if form.startswith("{"):
+            keywords["choices"] = keywords.pop("metavar")[1:-1].split(",")
+        parser.add_argument(flag, help=help, **keywords)
+    assert not values, f"no such flags: {list(values)}"
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """Return an argument type for whole numbers from `least`."""
+
+    def read(text: str) -> int:
+        if not text.strip().isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"a whole number from {least}; got {text!r}")
+        return int(text)
+
+    return read
+
+
+positive = whole(1)
 
 
 def number(takes: str, is_taken: Callable[[float], bool]) -> Callable[[str], float]:

@@ -1,8 +1,59 @@
 """`conch bench`: measure a server's speed, accuracy and memory."""
 
-from conch.cli.arguments import Subparsers
-from conch.cli.bench_live import add_live
-from conch.cli.bench_offline import add_offline
+import argparse
+import math
+from typing import Any
+
+from conch.cli.arguments import Subparsers, add_command, add_flags, number, positive
+from conch.cli.bench_arguments import (
+    add_counts,
+    add_find_largest,
+    add_metric,
+    add_offered,
+    add_option,
+    add_output,
+    add_send,
+    add_server,
+    add_what,
+    closed_loops,
+    in_order,
+    server_benchmark_of,
+    write_report,
+)
+from conch.wire.errors import OptionError
+
+OFFLINE = """
+The manifest is a text file with a header line and columns separated by tabs: path and text,
+optionally split, source and language. Paths are relative to the manifest. An utterance without a
+text does not count for the error rate. The language decides whether words or characters are counted
+and how texts are normalised. It is that of the manifest, else of --option language=…, else of the
+answer, else English.
+
+examples:
+  conch bench offline --manifest speech/manifest.tsv --split dev --concurrency 1,8 \\
+      --json offline.json --markdown offline.md
+  conch bench offline --manifest speech/manifest.tsv --accuracy fast,balanced,best
+  conch bench offline --manifest speech/manifest.tsv --split dev --whisper base
+  conch bench offline --manifest calls.tsv --url grpc://gpu-box:8001 --option rescore=true \\
+      --option nbest=5 --limit 100
+  conch bench offline --manifest speech/manifest.tsv --split dev_zh --option language=zh
+
+exit codes: 0 measured; 1 not measured, or every request of a run failed; 2 wrong usage
+"""
+LIVE = """
+examples:
+  conch bench live --manifest speech/manifest.tsv --split dev --streams 8,16,24,32
+  conch bench live --manifest calls.tsv --streams 16 --find-largest
+  conch bench live --manifest calls.tsv --option mode=streaming --streams 8 --json streaming.json
+
+exit codes: 0 measured; 1 not measured, or every stream of a run failed; 2 wrong usage
+"""
+STREAMS = """
+--chunk-ms N=640  milliseconds of a chunk
+--seconds N=60    seconds of audio of a stream
+--pause N=1.5     seconds of silence between the utterances of a stream
+--warmup N=5      uncounted seconds of the same streams before each run
+"""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -11,5 +62,120 @@ def add_parser(subparsers: Subparsers) -> None:
         "bench", help="measure a server", description="Measure a server and print a table."
     )
     benchmarks = parser.add_subparsers(required=True, metavar="BENCHMARK")
-    add_offline(benchmarks)
-    add_live(benchmarks)
+    offline = add_command(
+        benchmarks,
+        "offline",
+        run_offline,
+        help="whole recordings, in a closed loop or paced",
+        description="Send whole recordings. In a closed loop, N clients each send the next "
+        "recording when the last one is answered. A paced load sends N recordings per second, "
+        "whether or not earlier ones are answered.",
+        epilog=OFFLINE,
+    )
+    what = add_what(offline)
+    add_send(what)
+    add_option(what)
+    add_metric(what)
+    what.add_argument(
+        "--accuracy",
+        type=presets,
+        default=[],
+        metavar="PRESET[,PRESET…]",
+        help="values of the option accuracy to compare, such as fast,balanced,best",
+    )
+    how = offline.add_argument_group("how")
+    add_offered(how)
+    add_server(how)
+    add_output(offline)
+    live = add_command(
+        benchmarks,
+        "live",
+        run_live,
+        help="live streams, paced in real time",
+        description="Send live streams in real time. Report the latency of the answers, "
+        "the error rate of the final texts, and how many streams the server keeps up with.",
+        epilog=LIVE,
+    )
+    add_streams(live)
+    add_output(live)
+
+
+def add_streams(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
+    """Add the streams, their audio and the server; return the group of the input."""
+    what = add_what(parser)
+    add_option(what)
+    add_metric(what)
+    how = parser.add_argument_group("how")
+    add_counts(
+        how, "--streams", "concurrent streams; several numbers make one run each (default: 8)"
+    )
+    warmup = number("seconds from 0", lambda seconds: 0 <= seconds < math.inf)
+    pause = number("seconds above 0", lambda seconds: 0 < seconds < math.inf)
+    add_flags(how, STREAMS, chunk_ms=positive, seconds=positive, pause=pause, warmup=warmup)
+    add_find_largest(how)
+    add_server(how)
+    return what
+
+
+def presets(text: str) -> list[str]:
+    """Return values of the option `accuracy` separated by commas.
+
+    Raises:
+        argparse.ArgumentTypeError: there is no such value.
+    """
+    from conch.cli.option_pairs import parse_options
+
+    names = text.split(",")
+    for name in names:
+        try:
+            parse_options([f"accuracy={name}"])
+        except OptionError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    return names
+
+
+def run_offline(args: argparse.Namespace) -> int:
+    """Measure, print the table, write the files and return the exit code."""
+    settings = server_benchmark_of(args)
+    # Imported here, so that `conch --help` does not wait for numpy and the clients.
+    from conch.bench import offline
+    from conch.bench.report import markdown
+
+    report = offline.run(
+        offline.OfflineBenchmark(
+            **settings,
+            concurrency=closed_loops(args),
+            rates=in_order(args.rate or []),
+            accuracy=args.accuracy,
+            send=args.send,
+            warmup=args.warmup,
+        )
+    )
+    write_report(args, report, markdown(report))
+    return 1 if any(run.figures.errors == run.figures.utterances for run in report.runs) else 0
+
+
+def live_benchmark_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of a `conch.bench.live.LiveBenchmark`, from `add_streams`."""
+    return {
+        **server_benchmark_of(args, live=True),
+        "streams": in_order(args.streams or [[8]]),
+        "chunk_ms": args.chunk_ms,
+        "seconds": args.seconds,
+        "pause_s": args.pause,
+        "warmup_s": args.warmup,
+        "find_largest": args.find_largest,
+    }
+
+
+def run_live(args: argparse.Namespace) -> int:
+    """Measure, print the table, write the files and return the exit code."""
+    settings = live_benchmark_of(args)
+    from conch.bench import live
+    from conch.bench.live_report import markdown
+
+    benchmark = live.LiveBenchmark(**settings)
+    report = live.run(benchmark)
+    write_report(args, report, markdown(report))
+    asked = report.runs[: len(benchmark.streams)]
+    return 1 if any(run.errors == run.streams for run in asked) else 0

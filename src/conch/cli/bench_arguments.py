@@ -2,14 +2,12 @@
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from conch.cli.arguments import Subparsers, number, output, positive
-from conch.cli.server_flags import add_header_flags, add_whisper_flag, given_headers, given_whisper
-from conch.cli.signals import interrupt_on_sigterm
+from conch.cli.arguments import UsageError, add_flags, number, output, positive, whole
+from conch.cli.server_flags import HEADERS, WHISPER, given_server
 from conch.wire.errors import OptionError
 
 Number = TypeVar("Number", int, float)
@@ -17,54 +15,46 @@ Number = TypeVar("Number", int, float)
 MAX_RATE = 1000.0
 """Highest rate of requests that one client sends, per second."""
 
-
-def add_benchmark(
-    commands: Subparsers,
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    *,
-    help: str,
-    description: str,
-    epilog: str = "",
-) -> argparse.ArgumentParser:
-    """Add the command of a benchmark and return its parser.
-
-    On SIGTERM too, the command ends its servers and removes its folders.
-    """
-    parser = commands.add_parser(
-        name,
-        help=help,
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(run=partial(_interruptible, run), usage_error=parser.error)
-    return parser
-
-
-def _interruptible(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
-    interrupt_on_sigterm()
-    return run(args)
+INPUT = """
+--manifest FILE.tsv!  recordings and their texts
+--split SPLIT         only utterances of this split
+--source SOURCE       only utterances of this source
+"""
+LIMIT = """
+--limit N  at most N utterances, spread evenly over the manifest; the same ones each time
+"""
+METRIC = """
+--metric {auto,wer,cer}=auto  count errors in words or in characters; auto: characters for zh, yue,
+                              ja, th, lo, my and km, else words
+"""
+SEND = """
+--send {waveform,file}=waveform  samples decoded beforehand, or files that the server decodes
+"""
+URL = """
+--url URL  host:port, http:// or grpc:// of a running server, or of a gateway; without it, the
+           benchmark starts one and measures its memory
+"""
+FIND_LARGEST = """
+--find-largest  then find the largest number of streams that the server keeps up with: p99 of the
+                chunk latency is below the chunk's length
+"""
+OUTPUT = """
+--json FILE      every figure
+--markdown FILE  the table
+"""
 
 
 def add_speech(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
     """Add the manifest, and the split and source to send; return their group."""
     what = parser.add_argument_group("input")
-    what.add_argument("--manifest", type=Path, required=True, metavar="FILE.tsv")
-    what.add_argument("--split", help="only utterances of this split")
-    what.add_argument("--source", help="only utterances of this source")
+    add_flags(what, INPUT, manifest=Path)
     return what
 
 
 def add_what(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
     """Add the manifest, its parts and the number of utterances; return their group."""
     what = add_speech(parser)
-    what.add_argument(
-        "--limit",
-        type=positive,
-        metavar="N",
-        help="at most N utterances, spread evenly over the manifest; the same ones each time",
-    )
+    add_flags(what, LIMIT, limit=positive)
     return what
 
 
@@ -76,71 +66,47 @@ def choice_of(args: argparse.Namespace) -> dict[str, Any]:
 
 def add_option(what: "argparse._ArgumentGroup") -> None:
     """Add the options of the requests."""
-    what.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a request option; may be given several times",
-    )
+    add_flags(what, "--option NAME=VALUE...  a request option")
 
 
 def options_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any]:
-    """Return the options of `add_option`; a mistake ends the program with code 2."""
+    """Return the options of `add_option`.
+
+    Raises:
+        UsageError: an option is wrong.
+    """
     # Imported here, so that `conch --help` does not wait for the client.
     from conch.cli.option_pairs import parse_options
 
     try:
         return dict(parse_options(args.option, live=live))
     except OptionError as error:
-        args.usage_error(str(error))
-        raise
+        raise UsageError(str(error)) from None
 
 
 def add_metric(what: "argparse._ActionsContainer") -> None:
     """Add the unit of errors."""
-    what.add_argument(
-        "--metric",
-        choices=("auto", "wer", "cer"),
-        default="auto",
-        help="count errors in words or in characters; auto: characters for zh, yue, ja, th, lo, "
-        "my and km, else words (default: auto)",
-    )
+    add_flags(what, METRIC)
 
 
 def add_send(what: "argparse._ArgumentGroup") -> None:
     """Add the form in which requests carry audio."""
-    what.add_argument(
-        "--send",
-        choices=("waveform", "file"),
-        default="waveform",
-        help="samples decoded beforehand, or files that the server decodes (default: waveform)",
-    )
-
-
-def add_url(how: "argparse._ArgumentGroup") -> None:
-    """Add the server's address."""
-    how.add_argument(
-        "--url",
-        help="host:port, http:// or grpc:// of a running server, or of a gateway; without it, the "
-        "benchmark starts one and measures its memory",
-    )
+    add_flags(what, SEND)
 
 
 def add_server(how: "argparse._ArgumentGroup") -> None:
     """Add the server to measure: its address and headers, or the Whisper of a new one."""
-    add_url(how)
-    add_whisper_flag(how)
-    add_header_flags(how)
+    add_flags(how, URL + WHISPER + HEADERS, whisper="")
 
 
 def server_benchmark_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any]:
     """Return the fields of a `conch.bench.samples.ServerBenchmark`."""
+    headers, whisper = given_server(args)
     return {
         **choice_of(args),
         "url": args.url,
-        "whisper": given_whisper(args),
-        "headers": given_headers(args),
+        "whisper": whisper,
+        "headers": headers,
         "options": options_of(args, live=live),
         "metric": args.metric,
     }
@@ -179,19 +145,13 @@ def add_warmup(how: "argparse._ArgumentGroup", default: int, help: str) -> None:
 
 def add_find_largest(how: "argparse._ArgumentGroup") -> None:
     """Add the search for the largest number of live streams."""
-    how.add_argument(
-        "--find-largest",
-        action="store_true",
-        help="then find the largest number of streams that the server keeps up with: p99 of the "
-        "chunk latency is below the chunk's length",
-    )
+    add_flags(how, FIND_LARGEST)
 
 
 def add_output(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
     """Add the files of the report; return their group."""
     out = parser.add_argument_group("output, besides the table on stdout")
-    out.add_argument("--json", type=output, metavar="FILE", help="every figure")
-    out.add_argument("--markdown", type=output, metavar="FILE", help="the table")
+    add_flags(out, OUTPUT, json=output, markdown=output)
     return out
 
 
@@ -234,12 +194,4 @@ def rates(text: str) -> list[float]:
     return [rate(part) for part in text.split(",")]
 
 
-def count(text: str) -> int:
-    """Return a whole number from 0.
-
-    Raises:
-        argparse.ArgumentTypeError: the text is not one.
-    """
-    if not text.strip().isdecimal():
-        raise argparse.ArgumentTypeError(f"a whole number from 0; got {text!r}")
-    return int(text)
+count = whole(0)

@@ -3,19 +3,16 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from conch.cli.arguments import Subparsers, number, positive
+from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, number, positive
 from conch.cli.option_flags import add_option_flags, given_options
-from conch.cli.server_flags import add_header_flags, add_whisper_flag, given_headers, given_whisper
-from conch.cli.signals import interrupt_on_sigterm
-from conch.client.address import Address
+from conch.cli.server_flags import HEADERS, WHISPER, checked_options, given_server
 from conch.packaged import install
 from conch.wire import formats
-from conch.wire.errors import BulkError, OptionError, ServerError
-from conch.wire.options import RecognitionOptions
+from conch.wire.errors import BulkError
 
 if TYPE_CHECKING:
     from conch.bulk.run import Bulk
@@ -43,24 +40,40 @@ exit codes: 0 all files done, 1 a file failed (the others are done), or the run 
 """
 
 
+FLAGS = """
+--shards {jsonl,parquet}=jsonl  kind of the shards
+--overwrite                     remove what an earlier run has written to DIR
+"""
+SERVERS = """
+--url URL...             a running server or gateway; without it each node starts its own server
+--conch PATH             the program that starts a node's server, in that server's Python
+                         environment (default: next to this Python, else on PATH)
+--jobs N=4               recordings in flight for each server
+--timeout SECONDS=3600   time for one recording or piece; one that takes longer is an error
+--patience SECONDS=300   time to wait for a server that is gone, before the run ends
+"""
+CLUSTER = """
+--ray ADDRESS        a Ray cluster, as host:6379 or auto (default: RAY_ADDRESS, else Ray on this
+                     machine)
+--files-per-shard N  recordings in a shard (default: the square root of their number, at most 500)
+--piece SECONDS=0    cut recordings of twice this length and more, at pauses, so that nodes share
+                     them; 0 cuts only those of more than four hours
+"""
+
+
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command to those of `conch`."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "bulk",
+        run,
         help="transcribe very many files, on one machine or many",
         usage="%(prog)s INPUT... --out DIR [--shards KIND] [--ray ADDRESS | --url URL...] ...",
         description="Transcribe very many files on Ray Data, each exactly once.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("inputs", nargs="+", metavar="INPUT", help="see below")
     parser.add_argument("--out", required=True, metavar="DIR", help="folder or address for shards")
-    parser.add_argument(
-        "--shards",
-        choices=("jsonl", "parquet"),
-        default="jsonl",
-        help="kind of the shards (default: jsonl)",
-    )
     parser.add_argument(
         "--format",
         action="append",
@@ -69,68 +82,16 @@ def add_parser(subparsers: Subparsers) -> None:
         help="write a file for each recording too, into DIR/_files; may be given several times; "
         "srt, vtt and ctm turn --word-timestamps on",
     )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="remove what an earlier run has written to DIR"
-    )
+    add_flags(parser, FLAGS)
+    timeout = number("a number of seconds above 0", lambda value: 0 < value < float("inf"))
+    patience = number("a number of seconds from 0", lambda value: 0 <= value < float("inf"))
+    kinds = {"jobs": positive, "timeout": timeout, "patience": patience}
     servers = parser.add_argument_group("servers")
-    servers.add_argument(
-        "--url",
-        action="append",
-        default=[],
-        help="a running server or gateway; may be given several times; without it each node "
-        "starts its own server",
-    )
-    servers.add_argument(
-        "--conch",
-        metavar="PATH",
-        help="the program that starts a node's server, in that server's Python environment "
-        "(default: next to this Python, else on PATH)",
-    )
-    add_whisper_flag(servers)
-    add_header_flags(servers)
-    servers.add_argument(
-        "--jobs",
-        type=positive,
-        default=4,
-        metavar="N",
-        help="recordings in flight for each server (default: 4)",
-    )
-    servers.add_argument(
-        "--timeout",
-        type=number("a number of seconds above 0", lambda value: 0 < value < float("inf")),
-        default=3600.0,
-        metavar="SECONDS",
-        help="time for one recording or piece; one that takes longer is an error (default: 3600)",
-    )
-    servers.add_argument(
-        "--patience",
-        type=number("a number of seconds from 0", lambda value: 0 <= value < float("inf")),
-        default=300.0,
-        metavar="SECONDS",
-        help="time to wait for a server that is gone, before the run ends (default: 300)",
-    )
+    add_flags(servers, SERVERS + WHISPER + HEADERS, whisper="", **kinds)
+    piece = number("0 or seconds from 10", lambda value: value == 0 or 10 <= value <= 7200)
     cluster = parser.add_argument_group("cluster")
-    cluster.add_argument(
-        "--ray",
-        metavar="ADDRESS",
-        help="a Ray cluster, as host:6379 or auto (default: RAY_ADDRESS, else Ray on this machine)",
-    )
-    cluster.add_argument(
-        "--files-per-shard",
-        type=positive,
-        metavar="N",
-        help="recordings in a shard (default: the square root of their number, at most 500)",
-    )
-    cluster.add_argument(
-        "--piece",
-        type=number("0 or seconds from 10", lambda value: value == 0 or 10 <= value <= 7200),
-        default=0.0,
-        metavar="SECONDS",
-        help="cut recordings of twice this length and more, at pauses, so that nodes share them; "
-        "0 cuts only those of more than four hours (default: 0)",
-    )
+    add_flags(cluster, CLUSTER, files_per_shard=positive, piece=piece)
     add_option_flags(parser)
-    parser.set_defaults(run=run, usage_error=parser.error)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -139,7 +100,6 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConchError: the run cannot start or continue.
     """
-    interrupt_on_sigterm()
     _check_installed()
     from conch.bulk.run import run as run_bulk
     from conch.cli.file_bar import FileBar
@@ -174,25 +134,27 @@ def _check_installed() -> None:
 
 
 def _bulk(args: argparse.Namespace) -> "Bulk":
-    """Return the checked task; a mistake ends the program with a message and exit code 2."""
+    """Return the checked task.
+
+    Raises:
+        UsageError: the arguments do not fit together.
+    """
     from conch.bulk.node_server import serve_command
     from conch.bulk.run import Bulk
     from conch.bulk.sending import Sending
     from conch.bulk.storage import address_of
     from conch.bulk.work import Job
 
-    usage_error: Callable[[str], None] = args.usage_error
     options = given_options(args)
     if formats.TIMED_FORMATS & set(args.format):
         options.setdefault("word_timestamps", True)
-    try:
-        RecognitionOptions.parse(options)
-        for url in args.url:
-            Address.parse(url)
-    except (OptionError, ServerError) as error:
-        usage_error(str(error))
+    checked_options(options, args.url)
     if args.url and args.conch:
-        usage_error("--conch starts a server, and --url names running ones; give one of them")
+        raise UsageError("--conch starts a server, and --url names running ones; give one of them")
+    headers, whisper = given_server(args)
+    if os.sep in whisper or whisper.startswith("."):
+        # The working folder of `conch serve` may be another.
+        whisper = os.path.abspath(os.path.expanduser(whisper))
     job = Job(
         out=address_of(args.out),
         run="",
@@ -201,8 +163,8 @@ def _bulk(args: argparse.Namespace) -> "Bulk":
         options=options,
         urls=tuple(args.url),
         command=() if args.url else serve_command(args.conch),
-        whisper=_whisper(args),
-        sending=Sending(given_headers(args), args.jobs, args.timeout, args.patience),
+        whisper=whisper,
+        sending=Sending(headers, args.jobs, args.timeout, args.patience),
         piece_s=args.piece,
     )
     return Bulk(
@@ -212,13 +174,6 @@ def _bulk(args: argparse.Namespace) -> "Bulk":
         ray_address=args.ray,
         files_per_shard=args.files_per_shard,
     )
-
-
-def _whisper(args: argparse.Namespace) -> str:
-    """Return the choice for `conch serve`, whose working folder may be another."""
-    whisper = given_whisper(args)
-    is_path = os.sep in whisper or whisper.startswith(".")
-    return os.path.abspath(os.path.expanduser(whisper)) if is_path else whisper
 
 
 class _Shown:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from time import perf_counter
 
-from conch.cli.arguments import Subparsers
+from conch.cli.arguments import Subparsers, add_command, add_flags
 from conch.cli.gateway_flags import DEFAULT_ADDRESS
 from conch.cli.own_server import servable
-from conch.cli.server_flags import add_whisper_flag
+from conch.cli.server_flags import WHISPER
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Transcript
@@ -24,16 +24,17 @@ MIN_TEXT_WIDTH = 30
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command to those of `conch`."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "demo",
+        run,
         help="see it work: speech through a server, fast and at its best",
         description="Start a server on free ports of 127.0.0.1, transcribe seven seconds of speech"
         " with accuracy=fast and accuracy=best, print the texts, their scores, the components"
         " called and the time each took, stop the server, and print the address of the page of"
         " conch serve.",
     )
-    add_whisper_flag(parser)
-    parser.set_defaults(run=run)
+    add_flags(parser, WHISPER, whisper="")
 
 
 def run(args: argparse.Namespace) -> int:

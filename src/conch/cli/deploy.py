@@ -3,11 +3,11 @@
 import argparse
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from conch.cli.arguments import Subparsers, number, output
+from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, number, output
 from conch.deploy import haproxy
 from conch.wire.errors import ConfigError
 
@@ -35,25 +35,22 @@ exit codes: 0 written, 1 not written, 2 wrong usage
 """
 
 DEFAULT = haproxy.Router()
+PORTS = ("http_port", "grpc_port", "stats_port", "peers_port")
 FORM = "HOST or HOST:http=PORT,grpc=PORT,gateway=PORT"
 
-Value = TypeVar("Value")
+
+def _server(text: str) -> haproxy.Server:
+    try:
+        return haproxy.Server.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{FORM}: {error}; got {text!r}") from None
 
 
-def _checked(read: Callable[[str], Value], takes: str) -> Callable[[str], Value]:
-    """Return an argument type from a function that raises ValueError."""
-
-    def typed(text: str) -> Value:
-        try:
-            return read(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{takes}: {error}; got {text!r}") from None
-
-    return typed
-
-
-_server = _checked(haproxy.Server.parse, FORM)
-_host = _checked(lambda text: haproxy.checked_host(text.strip("[]")), "a host")
+def _host(text: str) -> str:
+    try:
+        return haproxy.checked_host(text.strip("[]"))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"a host: {error}; got {text!r}") from None
 
 
 def _port(text: str) -> int:
@@ -83,24 +80,32 @@ def _user(text: str) -> str:
     return text and _word(text)
 
 
-_megabytes = number("a number of megabytes from 1 to 2000", lambda value: 1 <= value <= 2000)
-_PORTS = ("http_port", "grpc_port", "stats_port", "peers_port")
-_FLAGS: tuple[tuple[str, Callable[[str], Any], str, str], ...] = (
-    ("gateway", _address, "HOST:PORT", "public address: files, WebSockets and the page"),
-    ("host", _host, "HOST", "address of the ports for Triton's protocol, which have no keys"),
-    ("http_port", _port, "PORT", "of Triton's HTTP"),
-    ("grpc_port", _port, "PORT", "of Triton's gRPC"),
-    (
-        *("tls_cert", _file, "FILE"),
-        "TLS, except for `--host` on loopback: certificate chain and private key in one file",
-    ),
-    ("max_body_mb", _megabytes, "N", "largest body over HTTP; give `conch serve` the same"),
-    ("stats_port", _port, "PORT", "on loopback, of HAProxy's own page and /metrics"),
-    ("peers_port", _port, "PORT", "on loopback, which hands streams on at a reload"),
-    ("admin_socket", _word, "FILE", "socket for commands, such as to drain a server"),
-    ("user", _user, "USER", "user and group of HAProxy; '' keeps those of its caller"),
-)
-"""Field of `Router`, type, form and help."""
+FLAGS = f"""
+--server HOST[:PORTS]...      a Conch server, {FORM}; one for each
+--out FILE                    write it there, in place of an earlier one (default: standard output)
+--gateway HOST:PORT=127.0.0.1:9000  public address: files, WebSockets and the page
+--host HOST=127.0.0.1         address of the ports for Triton's protocol, which have no keys
+--http-port PORT=8000         of Triton's HTTP
+--grpc-port PORT=8001         of Triton's gRPC
+--tls-cert FILE               TLS, except for `--host` on loopback: certificate chain and private
+                              key in one file
+--max-body-mb N=200           largest body over HTTP; give `conch serve` the same
+--stats-port PORT=8404        on loopback, of HAProxy's own page and /metrics
+--peers-port PORT=8405        on loopback, which hands streams on at a reload
+--admin-socket FILE=/run/haproxy/admin.sock         socket for commands, such as to drain a server
+--user USER=haproxy              user and group of HAProxy; '' keeps those of its caller
+--trust-network               allow --host beyond this machine: everybody who reaches it is trusted
+"""
+TYPES: dict[str, Any] = {
+    "gateway": _address,
+    "host": _host,
+    "tls_cert": (_file, ""),
+    "max_body_mb": number("a number of megabytes from 1 to 2000", lambda value: 1 <= value <= 2000),
+    "admin_socket": _word,
+    "user": _user,
+    **dict.fromkeys(PORTS, _port),
+}
+"""By field of `Router`."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -111,41 +116,15 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Write configurations of other programs around Conch.",
         epilog="`conch deploy haproxy --help` explains it and shows examples.",
     )
-    parser = parser.add_subparsers(metavar="WHAT", dest="what", required=True).add_parser(
+    parser = add_command(
+        parser.add_subparsers(metavar="WHAT", dest="what", required=True),
         "haproxy",
+        run,
         help="HAProxy 2.6 or later, as in Debian 12",
         description="Write the configuration of an HAProxy in front of several Conch servers.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--server",
-        action="append",
-        type=_server,
-        metavar="HOST[:PORTS]",
-        help=f"a Conch server, {FORM}; give one for each",
-    )
-    parser.add_argument(
-        "--out",
-        type=output,
-        metavar="FILE",
-        help="write it there, in place of an earlier one (default: standard output)",
-    )
-    for name, kind, form, help in _FLAGS:
-        default = getattr(DEFAULT, name)
-        parser.add_argument(
-            _flag(name),
-            type=kind,
-            default=haproxy.address(*default) if name == "gateway" else default,
-            metavar=form,
-            help=f"{help} (default: %(default)s)" if default else help,
-        )
-    parser.add_argument(
-        "--trust-network",
-        action="store_true",
-        help="allow --host beyond this machine: everybody who reaches it is trusted",
-    )
-    parser.set_defaults(run=run, usage_error=parser.error)
+    add_flags(parser, FLAGS, server=_server, out=output, **TYPES)
 
 
 def _flag(name: str) -> str:
@@ -158,9 +137,8 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: the file exists and is not from this command, or cannot be written.
     """
-    router = haproxy.Router(**{name: getattr(args, name) for name, *_ in _FLAGS})
-    if problem := _mistake(args.server, router, args.trust_network):
-        args.usage_error(problem)
+    router = haproxy.Router(**{name: getattr(args, name) for name in TYPES})
+    _check(args.server, router, args.trust_network)
     command = _command(args.server, router, args.trust_network)
     text = haproxy.haproxy_config(args.server, router, command)
     if args.out is None:
@@ -173,31 +151,37 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _mistake(
-    servers: Sequence[haproxy.Server] | None, router: haproxy.Router, is_trusted: bool
-) -> str | None:
-    """Return why the arguments do not fit together; None if they do."""
+def _check(servers: Sequence[haproxy.Server], router: haproxy.Router, is_trusted: bool) -> None:
+    """Check that the arguments fit together.
+
+    Raises:
+        UsageError: they do not.
+    """
     from conch.client.address import is_loopback
 
     if not servers:
-        return (
+        raise UsageError(
             f"--server is missing: give {FORM} for each Conch server, as in "
             "--server 10.0.0.1 --server 10.0.0.2"
         )
     if twice := haproxy.duplicates(servers):
-        return f"--server: {', '.join(twice)} is given more than once; every server has its own"
+        raise UsageError(
+            f"--server: {', '.join(twice)} is given more than once; every server has its own"
+        )
     if not is_loopback(router.host) and not is_trusted:
-        return (
+        raise UsageError(
             f"--host {router.host} would open Triton's ports to a network, and they have no keys: "
             f"open the gateway instead, by --gateway {router.host}:9000. Where everybody who "
             "reaches this machine is trusted, add --trust-network"
         )
-    ports = {_flag(name): getattr(router, name) for name in _PORTS}
-    ports = {"--gateway": router.gateway[1], **ports}
-    for port in ports.values():
-        if len(same := [flag for flag in ports if ports[flag] == port]) > 1:
-            return f"{' and '.join(same)} are both {port}; each needs a port of its own"
-    return None
+    flags: dict[int, str] = {router.gateway[1]: "--gateway"}
+    for name in PORTS:
+        flag = flags.setdefault(getattr(router, name), _flag(name))
+        if flag != _flag(name):
+            raise UsageError(
+                f"{flag} and {_flag(name)} are both {getattr(router, name)}; each needs a port of "
+                "its own"
+            )
 
 
 def _command(servers: Sequence[haproxy.Server], router: haproxy.Router, is_trusted: bool) -> str:
@@ -205,7 +189,7 @@ def _command(servers: Sequence[haproxy.Server], router: haproxy.Router, is_trust
     words = ["conch", "deploy", "haproxy"]
     for server in servers:
         words += ["--server", server.text]
-    for name, *_ in _FLAGS:
+    for name in TYPES:
         if (value := getattr(router, name)) != getattr(DEFAULT, name):
             text = f"{value:g}" if isinstance(value, float) else str(value)
             words += [_flag(name), haproxy.address(*value) if name == "gateway" else text]

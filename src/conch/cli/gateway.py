@@ -1,14 +1,14 @@
 """`conch gateway`: OpenAI's audio API, live WebSockets and the web page, in front of servers."""
 
 import argparse
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
 
-from conch.cli.arguments import Subparsers, number, positive
+from conch.cli.arguments import Subparsers, add_command, add_flags, number, positive
 from conch.cli.gateway_flags import add_gateway_flags, gateway_config
 from conch.cli.logs import add_log_flags, announce, with_log
-from conch.cli.signals import interrupt_on_signals
 
 EPILOG = """\
 examples:
@@ -35,60 +35,48 @@ examples:
 """
 
 
+FLAGS = "--url URL...  gRPC address of a server (default: grpc://127.0.0.1:8001)"
+KEY_FLAGS = """
+--requests-per-minute N  default: no limit
+--audio-s-per-minute S   seconds of audio, of files and live sessions (default: no limit)
+--streams N              live sessions at once (no limit)
+"""
+
+
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command to those of `conch`."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "gateway",
+        run,
         help="serve OpenAI's audio API and the web page",
         description="Serve OpenAI's audio API, live WebSockets and a web page in front of servers "
         "of Conch.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--url",
-        action="append",
-        metavar="URL",
-        help="gRPC address of a server; may be given several times (default: "
-        "grpc://127.0.0.1:8001)",
-    )
+    add_flags(parser, FLAGS)
     add_gateway_flags(parser, "--listen")
-    add_log_flags(parser, "the log")
-    parser.set_defaults(run=run)
-    _add_keys(parser.add_subparsers(metavar="keys", dest="what"))
-
-
-def _add_keys(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    add_log_flags(parser)
+    keys = add_command(
+        parser.add_subparsers(metavar="keys", dest="what"),
         "keys",
+        run,
         help="make, list and remove API keys",
         description="Make, list and remove API keys. The file holds digests, not the keys.",
         epilog=KEYS_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    actions = parser.add_subparsers(metavar="ACTION", dest="action", required=True)
-    add = actions.add_parser("add", help="make a key and show it, once")
+    actions = keys.add_subparsers(metavar="ACTION", dest="action", required=True)
+    add = add_command(actions, "add", add_key, help="make a key and show it, once")
     add.add_argument("name", metavar="NAME", type=_name, help="name in logs and metrics")
-    add.add_argument(
-        "--requests-per-minute", type=positive, default=0, metavar="N", help="default: no limit"
+    seconds = number("a number of seconds above 0", lambda value: value > 0)
+    whole = {"requests_per_minute": (positive, 0), "streams": (positive, 0)}
+    add_flags(add, KEY_FLAGS, audio_s_per_minute=(seconds, 0.0), **whole)
+    remove = add_command(
+        actions, "remove", remove_key, help="remove a key; it is refused from then on"
     )
-    add.add_argument(
-        "--audio-s-per-minute",
-        type=number("a number of seconds above 0", lambda value: value > 0),
-        default=0.0,
-        metavar="S",
-        help="seconds of audio, of files and live sessions (default: no limit)",
-    )
-    add.add_argument(
-        "--streams", type=positive, default=0, metavar="N", help="live sessions at once (no limit)"
-    )
-    remove = actions.add_parser("remove", help="remove a key; it is refused from then on")
     remove.add_argument("name", metavar="NAME", help="name of the key")
-    for action, command in (
-        (add, add_key),
-        (remove, remove_key),
-        (actions.add_parser("list", help="list the names and limits of all keys"), list_keys),
-    ):
+    every = add_command(actions, "list", list_keys, help="list the names and limits of all keys")
+    for action in (add, remove, every):
         action.add_argument(
             "--keys",
             type=Path,
@@ -97,7 +85,6 @@ def _add_keys(subparsers: Subparsers) -> None:
             metavar="FILE",
             help="file (default: ~/.config/conch/gateway-keys.json)",
         )
-        action.set_defaults(run=command)
 
 
 def _name(text: str) -> str:
@@ -113,7 +100,8 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: keys, certificate or addresses are wrong.
         ServerError: the address is taken.
     """
-    interrupt_on_signals()
+    # A shell's background job would ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     return with_log(args, lambda: _serve(args))
 
 

@@ -1,11 +1,11 @@
 """Flags of a gateway, for `conch gateway` and `conch serve`."""
 
 import argparse
-from collections.abc import Callable
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conch.cli.arguments import number, positive
+from conch.cli.arguments import add_flags, number, positive
 from conch.wire.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,13 +29,27 @@ def address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-def add_gateway_flags(parser: argparse.ArgumentParser, flag: str) -> None:
-    """Add the flags of a gateway.
+FLAGS = """
+--keys FILE                  API keys, as `conch gateway keys` writes them (default: its file, if
+                             it exists)
+--open                       serve an address other than loopback without keys, to anyone who
+                             reaches it
+--tls-cert FILE              certificate chain, PEM
+--tls-key FILE               its private key, PEM
+--allow-origin ORIGIN...     origin of web pages that may use it (CORS), as https://example.com; *
+                             for all
+--model-alias NAME=MODEL...  a further name of a model, as whisper-large-v3=conch
+--max-body-mb N=200          largest file, in megabytes
+--max-upload-mb N=0          megabytes of all uploads at once; 0 is a quarter of the memory
+--max-audio-s N=0            longest file, in seconds of audio; 0 is the server's limit
+--max-files N=64             files at once; one more is refused with 503
+--max-sessions N=256         live sessions at once; one more is refused with 503
+--drain-s N=30               seconds for running requests to finish after a stop
+"""
 
-    Args:
-        parser: Parser to extend.
-        flag: Name of the flag for its address.
-    """
+
+def add_gateway_flags(parser: argparse.ArgumentParser, flag: str) -> None:
+    """Add the flags of a gateway; `flag` is the name of the one for its address."""
     group = parser.add_argument_group("gateway", "The one port that may be public.")
     group.add_argument(
         flag,
@@ -45,55 +59,27 @@ def add_gateway_flags(parser: argparse.ArgumentParser, flag: str) -> None:
         metavar="HOST:PORT",
         help="address to listen on; port 0 takes any free port (default: %(default)s)",
     )
-    group.add_argument(
-        "--keys",
-        type=Path,
-        metavar="FILE",
-        help="API keys, as `conch gateway keys` writes them (default: its file, if it exists)",
-    )
-    group.add_argument(
-        "--open",
-        action="store_true",
-        help="serve an address other than loopback without keys, to anyone who reaches it",
-    )
-    group.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate chain, PEM")
-    group.add_argument("--tls-key", type=Path, metavar="FILE", help="its private key, PEM")
-    group.add_argument(
-        "--allow-origin",
-        action="append",
-        default=[],
-        metavar="ORIGIN",
-        help="origin of web pages that may use it (CORS), as https://example.com; * for all; may "
-        "be given several times",
-    )
-    group.add_argument(
-        "--model-alias",
-        action="append",
-        default=[],
-        type=_alias,
-        metavar="NAME=MODEL",
-        help="a further name of a model, as whisper-large-v3=conch; may be given several times",
-    )
-    for name, kind, default, what in _LIMITS:
-        group.add_argument(
-            f"--{name}",
-            type=kind,
-            default=default,
-            metavar="N",
-            help=f"{what} (default: %(default)g)",
-        )
+    seconds = number("a number of seconds from 0", lambda value: 0 <= value < 1e6)
+    some = number("a number of megabytes from 1 to 2000", lambda value: 1 <= value <= 2000)
+    kinds = {
+        **dict.fromkeys(("keys", "tls_cert", "tls_key"), Path),
+        **dict.fromkeys(("max_audio_s", "drain_s"), seconds),
+        **dict.fromkeys(("max_files", "max_sessions"), positive),
+        "model_alias": _alias,
+        "max_body_mb": some,
+        "max_upload_mb": number("a number of megabytes from 0", lambda value: 0 <= value < 1e9),
+    }
+    add_flags(group, FLAGS, **kinds)
 
 
 def given_gateway_flag(args: argparse.Namespace, parser: argparse.ArgumentParser) -> str | None:
     """Return a flag of the gateway whose value is not its default, None if there is none."""
-    named = ("keys", "open", "tls-cert", "tls-key", "allow-origin", "model-alias")
-    for flag in (*named, *(name for name, *_ in _LIMITS)):
+    defaults = parser.parse_args([])
+    for flag in re.findall(r"^--(\S+)", FLAGS, re.MULTILINE):
         name = flag.replace("-", "_")
-        if getattr(args, name) != parser.get_default(name):
+        if getattr(args, name) != getattr(defaults, name):
             return f"--{flag}"
-    if args.gateway_address != address(DEFAULT_ADDRESS):
-        return "--gateway"
-    return None
+    return "--gateway" if args.gateway_address != defaults.gateway_address else None
 
 
 def _alias(text: str) -> tuple[str, str]:
@@ -101,20 +87,6 @@ def _alias(text: str) -> tuple[str, str]:
     if not (name and model):
         raise argparse.ArgumentTypeError(f"NAME=MODEL; got {text!r}")
     return name, model
-
-
-_SECONDS = number("a number of seconds from 0", lambda value: 0 <= value < 1e6)
-_ANY = number("a number of megabytes from 0", lambda value: 0 <= value < 1e9)
-_MEGABYTES = number("a number of megabytes from 1 to 2000", lambda value: 1 <= value <= 2000)
-_LIMITS: tuple[tuple[str, Callable[[str], float], float, str], ...] = (
-    ("max-body-mb", _MEGABYTES, 200, "largest file, in megabytes"),
-    ("max-upload-mb", _ANY, 0, "megabytes of all uploads at once; 0 is a quarter of the memory"),
-    ("max-audio-s", _SECONDS, 0, "longest file, in seconds of audio; 0 is the server's limit"),
-    ("max-files", positive, 64, "files at once; one more is refused with 503"),
-    ("max-sessions", positive, 256, "live sessions at once; one more is refused with 503"),
-    ("drain-s", _SECONDS, 30, "seconds for running requests to finish after a stop"),
-)
-"""Name, type, default and meaning of the flags for limits."""
 
 
 def gateway_config(args: argparse.Namespace) -> "GatewayConfig":

@@ -5,10 +5,11 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from time import perf_counter
 
-from conch.cli.arguments import Subparsers, number, output, positive
+from conch.cli.arguments import Subparsers, add_command, add_flags, number, output, positive
 
 EPILOG = """
 The lexicon is a text file with a line for each spelling: the word as it is shown, then its letters
@@ -39,104 +40,47 @@ exit codes: 0 written, 1 not written, 2 wrong usage
 """
 
 
+FLAGS = """
+--out FILE!        the graph
+--model FILE       the .onnx file whose units the graph reads (default: the model in Conch)
+--arpa FILE        n-grams: ARPA, gzipped or not (default: the en-us trigram)
+--lexicon FILE     spellings (default: the language model's words as they are written)
+--more-words FILE  spellings of words that you expect, also of words that the language model does
+                   not know
+--dictionary FILE  spellings of many more words, few of which are spoken; those that the language
+                   model does not know have a log probability of -16
+--shipped-words    add the 185,000 English words of the graph in Conch, as --dictionary does
+--oov-log-prob X=-10  least natural log of the unigram probability of the words from --more-words;
+                   half of the words in en-us are below -15
+--word-bonus X=0   nats added for every word, against deletions
+"""
+LIMITS = """
+--prune X=1e-07  drop n-grams whose loss raises perplexity by less than this fraction; 0 keeps all
+--max-order N  words of the longest n-grams (default: the model's)
+--max-words N  keep the N most frequent words, and those of --more-words, --dictionary and
+               --shipped-words (default: all)
+"""
+
+
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command to those of `conch`."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "graph",
+        run,
         help="make a decoding graph for the CTC models",
         description="Compose the units of a CTC model, a lexicon and an n-gram language model\n"
         "into one graph, to decode with all of them at once.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--out", type=output, required=True, metavar="FILE", help="the graph")
-    parser.add_argument(
-        "--model",
-        default="",
-        metavar="FILE",
-        help="the .onnx file whose units the graph reads (default: the model in Conch)",
-    )
-    parser.add_argument(
-        "--arpa",
-        default="",
-        metavar="FILE",
-        help="n-grams: ARPA, gzipped or not (default: the en-us trigram)",
-    )
-    _add_words(parser)
-    _add_limits(parser)
-    parser.add_argument(
-        "--word-bonus",
-        type=float,
-        default=0.0,
-        metavar="X",
-        help="nats added for every word, against deletions (default: %(default)g)",
-    )
-    parser.set_defaults(run=run)
-
-
-def _add_words(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which words are in the graph."""
-    parser.add_argument(
-        "--lexicon",
-        type=Path,
-        metavar="FILE",
-        help="spellings (default: the language model's words as they are written)",
-    )
-    parser.add_argument(
-        "--more-words",
-        type=Path,
-        metavar="FILE",
-        help="spellings of words that you expect, also of words that the language model does not "
-        "know",
-    )
-    parser.add_argument(
-        "--dictionary",
-        type=Path,
-        metavar="FILE",
-        help="spellings of many more words, few of which are spoken; those that the language model "
-        "does not know have a log probability of -16",
-    )
-    parser.add_argument(
-        "--shipped-words",
-        action="store_true",
-        help="add the 185,000 English words of the graph in Conch, as --dictionary does",
-    )
-    parser.add_argument(
-        "--oov-log-prob",
-        type=number("a number up to 0", lambda value: -math.inf < value <= 0),
-        default=-10.0,
-        metavar="X",
-        help="least natural log of the unigram probability of the words from --more-words; half of "
-        "the words in en-us are below -15 (default: %(default)g)",
-    )
-
-
-def _add_limits(parser: argparse.ArgumentParser) -> None:
-    """Add the options that make the graph smaller."""
+    log_prob = number("a number up to 0", lambda value: -math.inf < value <= 0)
+    paths = {"lexicon": Path, "more_words": Path, "dictionary": Path}
+    kinds = {"out": output, "oov_log_prob": log_prob, "word_bonus": float, **paths}
+    add_flags(parser, FLAGS, model="", arpa="", **kinds)
+    fraction = number("a number from 0 to below 1", lambda value: 0 <= value < 1)
+    whole = (positive, 0)
     limits = parser.add_argument_group("limits")
-    limits.add_argument(
-        "--prune",
-        type=number("a number from 0 to below 1", lambda value: 0 <= value < 1),
-        default=1e-7,
-        metavar="X",
-        help="drop n-grams whose loss raises perplexity by less than this fraction; 0 keeps all "
-        "(default: %(default)g)",
-    )
-    limits.add_argument(
-        "--max-order",
-        type=positive,
-        default=0,
-        metavar="N",
-        help="words of the longest n-grams (default: the model's)",
-    )
-    limits.add_argument(
-        "--max-words",
-        type=positive,
-        default=0,
-        metavar="N",
-        help="keep the N most frequent words, and those of --more-words, --dictionary and "
-        "--shipped-words (default: all)",
-    )
+    add_flags(limits, LIMITS, prune=fraction, max_order=whole, max_words=whole)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -156,13 +100,7 @@ def run(args: argparse.Namespace) -> int:
     from conch.graphs.build import GraphConfig, build_graph
     from conch.graphs.lexicon import own_spellings, read_lexicon
 
-    config = GraphConfig(
-        prune=args.prune,
-        max_order=args.max_order,
-        max_words=args.max_words,
-        word_bonus=args.word_bonus,
-        oov_log_prob=args.oov_log_prob,
-    )
+    config = GraphConfig(**{item.name: getattr(args, item.name) for item in fields(GraphConfig)})
     progress = _progress()
     units = units_from_dict(json.loads(read_vocabulary(args.model).units))
     lexicon = read_lexicon(args.lexicon, units.vocab) if args.lexicon else None

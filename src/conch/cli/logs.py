@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 
+from conch.cli.arguments import add_flags
 from conch.wire.access import fields_of
 from conch.wire.errors import ConchError
 
@@ -54,25 +55,15 @@ class JsonFormatter(logging.Formatter):
         return json.dumps({**line, **(fields_of(record) or {}), **line})
 
 
-def add_log_flags(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add the flags of `shown_log`.
+FLAGS = """
+--log-level {debug,info,warning,error}=info  least severe line of the log to show, on stderr
+--log-format {text,json}=text                json writes one object a line
+"""
 
-    Args:
-        parser: Parser to extend.
-        what: Whose log it is, for the help.
-    """
-    parser.add_argument(
-        "--log-level",
-        choices=("debug", "info", "warning", "error"),
-        default="info",
-        help=f"least severe line of {what} to show, on stderr (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--log-format",
-        choices=("text", "json"),
-        default="text",
-        help="json writes one object a line (default: %(default)s)",
-    )
+
+def add_log_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `shown_log`."""
+    add_flags(parser, FLAGS)
     parser.add_argument(
         "--access-log",
         action=argparse.BooleanOptionalAction,

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from conch.cli.arguments import Subparsers
-from conch.cli.signals import interrupt_on_sigterm
+from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags
 
 if TYPE_CHECKING:
     from conch.catalogue.known import KnownModel
@@ -40,51 +39,48 @@ exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C
 COLUMNS = ("name", "languages", "MB", "licence", "state")
 
 
+CONVERT_FLAGS = """
+--name NAME                  name of the new model (default: the last part of MODEL)
+--quantization TYPE=float16  type of the stored weights: float16, int8, int8_float16, int8_float32,
+                             int8_bfloat16, int16, bfloat16, float32
+"""
+
+
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command to those of `conch`."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "models",
+        run,
         help="list Whisper models, get one, or convert one",
         usage="%(prog)s [get NAME | convert MODEL] ...",
         description="List the Whisper models that are available and those on this machine.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(metavar="COMMAND", prog="conch models")
-    get = commands.add_parser(
+    get = add_command(
+        commands,
         "get",
+        run_get,
         help="download a model",
         usage="conch models get NAME",
         description="Download a model with pip, and check every file by its sha256. A complete "
         "model is left as it is, a broken one is replaced.",
     )
     get.add_argument("name", metavar="NAME", help="as conch models lists it")
-    get.set_defaults(run=run_get, usage_error=get.error)
-    # Named here, so that `conch --help` does not wait for numpy.
-    convert = commands.add_parser(
+    convert = add_command(
+        commands,
         "convert",
+        run_convert,
         help="convert a Whisper in Hugging Face's format",
         usage="conch models convert MODEL [--name NAME] [--quantization TYPE]",
         description="Convert a Whisper to CTranslate2's format.",
         epilog=CONVERT_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     convert.add_argument(
         "model", metavar="MODEL", help="a folder, or a name such as openai/whisper-small"
     )
-    convert.add_argument(
-        "--name", default="", help="name of the new model (default: the last part of MODEL)"
-    )
-    convert.add_argument(
-        "--quantization",
-        type=quantization,
-        default="float16",
-        metavar="TYPE",
-        help="type of the stored weights: float16, int8, int8_float16, int8_float32, "
-        "int8_bfloat16, int16, bfloat16, float32 (default: %(default)s)",
-    )
-    convert.set_defaults(run=run_convert)
-    parser.set_defaults(run=run)
+    add_flags(convert, CONVERT_FLAGS, name="", quantization=quantization)
 
 
 def quantization(text: str) -> str:
@@ -119,11 +115,10 @@ def run_get(args: argparse.Namespace) -> int:
     from conch.catalogue.places import find_whisper
 
     if args.name not in KNOWN:
-        args.usage_error(
+        raise UsageError(
             f"no model {args.name!r:.100} to get, only {' and '.join(KNOWN)}; conch models "
             "convert makes others, for example openai/whisper-small"
         )
-    interrupt_on_sigterm()
     model = KNOWN[args.name]
     if model.requirements:
         with _bar(model) as progress:
@@ -142,7 +137,6 @@ def run_convert(args: argparse.Namespace) -> int:
     """
     from conch.catalogue.convert import convert
 
-    interrupt_on_sigterm()
     folder = convert(args.model, args.name, args.quantization, _say)
     print(f"{folder.name} is in {folder}\nconch serve --whisper {folder.name} serves it")
     return 0

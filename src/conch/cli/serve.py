@@ -8,12 +8,12 @@ import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from conch.cli.arguments import Subparsers
+from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags
 from conch.cli.gateway_flags import add_gateway_flags, gateway_config, given_gateway_flag
 from conch.cli.logs import add_log_flags, announce, with_log
-from conch.cli.server_flags import add_whisper_flag
+from conch.cli.server_flags import WHISPER
 from conch.wire.errors import ServerError
 
 if TYPE_CHECKING:
@@ -58,81 +58,42 @@ Ctrl-C or SIGTERM stops the server after the requests in flight; a second one ki
 """
 
 
+FLAGS = """
+--host HOST=127.0.0.1             address of Triton's ports
+--trust-network                   allow --host beyond this machine: everybody who reaches it is
+                                  trusted
+--http-port PORT=8000               0 takes any free port
+--grpc-port PORT=8001               0 takes any free port
+--metrics-port PORT=8002          0 takes any free port
+--model-repository FOLDER...      in place of the two shipped with Conch
+--add-model-repository FOLDER...  serve the models in it too, such as those of the option post
+--model-config NAME               use configs/NAME.pbtxt in place of config.pbtxt for every model
+                                  that has one
+--models NAME[,NAME…]             load only these, speech and speech_stream (default: all; names:
+                                  see below)
+--also-as NAME[,NAME…]            serve speech under these names too, for clients that insist on
+                                  them
+--tritonserver PATH               the server to run (default: from PATH, else from the
+                                  nvidia-pytriton wheel)
+--startup-timeout SECONDS=120     time for all models to load
+--open-components                 let any client of Triton's ports call the components, for tests
+                                  of them
+"""
+
+
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command to those of `conch`."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "serve",
+        run,
         help="run Triton with the speech models",
         description="Run Triton with Conch's models until Ctrl-C or SIGTERM.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="address of Triton's ports (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--trust-network",
-        action="store_true",
-        help="allow --host beyond this machine: everybody who reaches it is trusted",
-    )
-    for service, port in (("http", 8000), ("grpc", 8001), ("metrics", 8002)):
-        parser.add_argument(
-            f"--{service}-port",
-            type=int,
-            default=port,
-            metavar="PORT",
-            help="0 takes any free port (default: %(default)s)",
-        )
-    parser.add_argument(
-        "--model-repository",
-        action="append",
-        metavar="FOLDER",
-        help="may be given several times (default: the two shipped with Conch)",
-    )
-    parser.add_argument(
-        "--add-model-repository",
-        action="append",
-        default=[],
-        metavar="FOLDER",
-        help="serve the models in it too, such as those of the option post; may be given several "
-        "times",
-    )
-    parser.add_argument(
-        "--model-config",
-        default="",
-        metavar="NAME",
-        help="use configs/NAME.pbtxt in place of config.pbtxt for every model that has one",
-    )
-    parser.add_argument(
-        "--models",
-        default="",
-        metavar="NAME[,NAME…]",
-        help="load only these, speech and speech_stream (default: all; names: see below)",
-    )
-    add_whisper_flag(parser)
-    parser.add_argument(
-        "--also-as",
-        metavar="NAME[,NAME…]",
-        help="serve speech under these names too, for clients that insist on them",
-    )
-    parser.add_argument(
-        "--tritonserver",
-        metavar="PATH",
-        help="the server to run (default: from PATH, else from the nvidia-pytriton wheel)",
-    )
-    add_log_flags(parser, "the server's log")
-    parser.add_argument(
-        "--startup-timeout",
-        type=float,
-        default=120.0,
-        metavar="SECONDS",
-        help="time for all models to load (default: %(default)g)",
-    )
-    parser.add_argument(
-        "--open-components",
-        action="store_true",
-        help="let any client of Triton's ports call the components, for tests of them",
-    )
+    kinds = {"http_port": int, "grpc_port": int, "metrics_port": int, "startup_timeout": float}
+    add_flags(parser, FLAGS + WHISPER, model_config="", models="", whisper="", **kinds)
+    add_log_flags(parser)
     add_gateway_flags(parser, "--gateway")
     parser.add_argument("--no-gateway", action="store_true", help="open Triton's ports alone")
     parser.add_argument(
@@ -141,7 +102,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="-- ARGUMENTS",
         help="passed to tritonserver unchanged",
     )
-    parser.set_defaults(run=run, parser=parser)
+    parser.set_defaults(parser=parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -152,9 +113,9 @@ def run(args: argparse.Namespace) -> int:
         ServerError: the server does not start.
     """
     if args.tritonserver_args and not args.tritonserver_args[0].startswith("-"):
-        args.parser.error(f"unexpected argument: {args.tritonserver_args[0]}")
+        raise UsageError(f"unexpected argument: {args.tritonserver_args[0]}")
     if args.no_gateway and (flag := given_gateway_flag(args, args.parser)):
-        args.parser.error(f"{flag} is for the gateway, which --no-gateway leaves out")
+        raise UsageError(f"{flag} is for the gateway, which --no-gateway leaves out")
     return with_log(args, lambda: _serve(args))
 
 
@@ -176,30 +137,26 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
             "send requests and end the server",
             args.host,
         )
-    options: dict[str, Any] = {}
     repositories = args.model_repository or shipped_repositories()
-    options["model_repositories"] = (*repositories, *args.add_model_repository)
-    if args.models:
-        options["models"] = models_named(args.models)
-    if args.also_as is not None:
-        options["also_as"] = map(str.strip, args.also_as.split(","))
-    return TritonServer(
-        ServerConfig(
-            model_config=args.model_config,
-            whisper=args.whisper,
-            open_components=args.open_components,
-            host=args.host,
-            http_port=args.http_port,
-            grpc_port=args.grpc_port,
-            metrics_port=args.metrics_port,
-            tritonserver=args.tritonserver,
-            startup_timeout_s=args.startup_timeout,
-            warm_up=True,
-            log_level=args.log_level,
-            extra_args=args.tritonserver_args,
-            **options,
-        )
+    also_as = () if args.also_as is None else map(str.strip, args.also_as.split(","))
+    config = ServerConfig(
+        models=models_named(args.models) if args.models else (),
+        also_as=also_as,
+        model_repositories=(*repositories, *args.add_model_repository),
+        model_config=args.model_config,
+        whisper=args.whisper,
+        open_components=args.open_components,
+        host=args.host,
+        http_port=args.http_port,
+        grpc_port=args.grpc_port,
+        metrics_port=args.metrics_port,
+        tritonserver=args.tritonserver,
+        startup_timeout_s=args.startup_timeout,
+        warm_up=True,
+        log_level=args.log_level,
+        extra_args=args.tritonserver_args,
     )
+    return TritonServer(config)
 
 
 def models_named(names: str) -> tuple[str, ...]:

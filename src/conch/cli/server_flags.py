@@ -1,77 +1,71 @@
 """Flags of the commands that talk to a server: its address, and what goes with every request."""
 
 import argparse
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from conch.cli.arguments import UsageError, add_flags
+from conch.client.address import Address
 from conch.client.endpoint import request_headers
-from conch.wire.errors import ServerError
+from conch.wire.errors import OptionError, ServerError
+from conch.wire.options import RecognitionOptions
+
+URL = """
+--url URL  host:port, http://, https://, grpc:// or grpcs:// of a running server, or of a gateway;
+           without it, one is started
+"""
+HEADERS = """
+--api-key KEY              key of the gateway or of a proxy; the environment variable CONCH_API_KEY
+                           keeps it out of lists of processes
+--header 'NAME: VALUE'...  a header of every request, for a proxy
+"""
+WHISPER = """
+--whisper MODEL  the Whisper of the server that this starts: a name that conch models lists, such
+                 as base, or a folder in CTranslate2's format (default: tiny.en, English)
+"""
 
 
-def add_server_flags(parser: "argparse._ActionsContainer", *, without: str) -> None:
-    """Add the address of a server, and the flags of `add_header_flags`.
+def add_server_flags(parser: "argparse._ActionsContainer") -> None:
+    """Add the address of a server, what goes with every request, and the Whisper of a new one."""
+    add_flags(parser, URL + HEADERS + WHISPER, whisper="")
 
-    Args:
-        parser: Parser or group to extend.
-        without: What happens without an address, for the help.
+
+def given_server(args: argparse.Namespace) -> tuple[dict[str, str], str]:
+    """Return the headers of every request, with the key, and the choice of `--whisper`.
+
+    Raises:
+        UsageError: a header is wrong, or there are --whisper and --url. The message repeats no
+            header, as it may be secret.
     """
-    parser.add_argument(
-        "--url",
-        help="host:port, http://, https://, grpc:// or grpcs:// of a running server, or of a "
-        f"gateway; {without}",
-    )
-    add_header_flags(parser)
-
-
-def add_header_flags(parser: "argparse._ActionsContainer") -> None:
-    """Add the key of a gateway, and the headers that a proxy wants."""
-    parser.add_argument(
-        "--api-key",
-        metavar="KEY",
-        help="key of the gateway or of a proxy; the environment variable CONCH_API_KEY keeps it "
-        "out of lists of processes",
-    )
-    parser.add_argument(
-        "--header",
-        action="append",
-        default=[],
-        metavar="'NAME: VALUE'",
-        help="a header of every request, for a proxy; may be given several times",
-    )
-
-
-def add_whisper_flag(parser: "argparse._ActionsContainer") -> None:
-    """Add the choice of a Whisper for a server that the command starts."""
-    parser.add_argument(
-        "--whisper",
-        default="",
-        metavar="MODEL",
-        help="the Whisper of the server that this starts: a name that conch models lists, such as "
-        "base, or a folder in CTranslate2's format (default: tiny.en, English)",
-    )
-
-
-def given_whisper(args: argparse.Namespace) -> str:
-    """Return the choice of `add_whisper_flag`; with a --url it ends the program with code 2."""
+    headers: dict[str, str] = {}
+    for text in args.header:
+        name, colon, value = text.partition(":")
+        if not colon:
+            raise UsageError("--header takes 'NAME: VALUE'; there is no colon in it")
+        headers[name.strip()] = value.strip()
+    try:
+        headers = request_headers(args.api_key, headers)
+    except ServerError as error:
+        raise UsageError(str(error)) from None
     if args.whisper and args.url:
-        args.usage_error(
+        raise UsageError(
             "--whisper is for a server that this command starts, and --url names one that runs: "
             "start that one with conch serve --whisper"
         )
-    return str(args.whisper)
+    return headers, args.whisper
 
 
-def given_headers(args: argparse.Namespace) -> dict[str, str]:
-    """Return the headers of every request, with the key; a mistake ends the program with code 2.
+def checked_options(
+    options: Mapping[str, Any], urls: Iterable[str | None] = (), *, live: bool = False
+) -> RecognitionOptions:
+    """Return the options of requests, after a check of them and of the addresses of servers.
 
-    Messages repeat no value, as it may be secret.
+    Raises:
+        UsageError: an option or an address is wrong.
     """
-    headers: dict[str, str] = {}
     try:
-        for text in args.header:
-            name, colon, value = text.partition(":")
-            if not colon:
-                raise ServerError("--header takes 'NAME: VALUE'; there is no colon in it")
-            headers[name.strip()] = value.strip()
-        return request_headers(args.api_key, headers)
-    except ServerError as error:
-        args.usage_error(str(error))
-        raise
+        for url in filter(None, urls):
+            Address.parse(url)
+        return RecognitionOptions.parse(options, live=live)
+    except (OptionError, ServerError) as error:
+        raise UsageError(str(error)) from None

@@ -4,12 +4,6 @@ import signal
 from types import FrameType
 
 
-def interrupt_on_signals() -> None:
-    """Handle SIGTERM like Ctrl-C, and Ctrl-C where a shell's background job would ignore it."""
-    interrupt_on_sigterm()
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 def interrupt_on_sigterm() -> None:
     """Handle SIGTERM like Ctrl-C, so that no server, child process or folder is left behind."""
 

@@ -4,22 +4,21 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol, TextIO
 
-from conch.cli.arguments import Subparsers, number, positive
+from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, number, positive
 from conch.cli.captions import Captions, Line
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN
-from conch.cli.server_flags import add_server_flags, add_whisper_flag, given_headers, given_whisper
+from conch.cli.server_flags import add_server_flags, checked_options, given_server
 from conch.cli.terminal import OpenLines
-from conch.client.address import Address
 from conch.client.live import RESUME_S, Resumption
-from conch.wire.errors import ConchError, OptionError, ServerError
+from conch.wire.errors import ConchError
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
@@ -47,15 +46,28 @@ exit codes: 0 done (also by Ctrl-C on stdin or a microphone), 1 failed, 2 wrong 
 """
 
 
+FLAGS = f"""
+--mic             listen to the default microphone
+--chunk-ms N=200  milliseconds of a chunk
+--speed X=1       speed of a file; 1 is real time, 0 does not wait
+--rate HZ=16000   sample rate of raw samples or --mic
+--raw             read stdin as raw samples, whatever its first bytes
+--json            write every answer, one JSON object per line
+--resume-s S={RESUME_S:g}   seconds to look for a server after one was lost, and continue there;
+                  0 for none
+"""
+
+
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command to those of `conch`."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "stream",
+        run,
         help="transcribe live audio",
         usage="%(prog)s (FILE | - | --mic) [--url URL] [--mode MODE] ...",
         description="Send audio as it is spoken and write the text as it is known.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "file",
@@ -63,30 +75,10 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="FILE",
         help="an audio file; - reads stdin: raw 16-bit samples, or a container (wav, mp3, …)",
     )
-    parser.add_argument("--mic", action="store_true", help="listen to the default microphone")
-    add_server_flags(parser, without="without it, one is started")
-    add_whisper_flag(parser)
-    parser.add_argument(
-        "--chunk-ms",
-        type=positive,
-        default=200,
-        metavar="N",
-        help="milliseconds of a chunk (default: 200)",
-    )
-    parser.add_argument(
-        "--speed",
-        type=number("a number from 0 to 1000", lambda value: 0 <= value <= 1000),
-        default=1.0,
-        metavar="X",
-        help="speed of a file; 1 is real time, 0 does not wait (default: 1)",
-    )
-    parser.add_argument(
-        "--rate",
-        type=positive,
-        default=16_000,
-        metavar="HZ",
-        help="sample rate of raw samples or --mic (default: 16000)",
-    )
+    add_server_flags(parser)
+    speed = number("a number from 0 to 1000", lambda value: 0 <= value <= 1000)
+    resume_s = number("a number from 0 up", lambda value: value >= 0)
+    add_flags(parser, FLAGS, chunk_ms=positive, speed=speed, rate=positive, resume_s=resume_s)
     parser.add_argument(
         "--channels",
         dest="raw_channels",
@@ -95,22 +87,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="N",
         help="channels of raw samples (default: 1)",
     )
-    parser.add_argument(
-        "--raw", action="store_true", help="read stdin as raw samples, whatever its first bytes"
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="write every answer, one JSON object per line"
-    )
-    parser.add_argument(
-        "--resume-s",
-        type=number("a number from 0 up", lambda value: value >= 0),
-        default=RESUME_S,
-        metavar="S",
-        help="seconds to look for a server after one was lost, and continue there; 0 for none "
-        f"(default: {RESUME_S:g})",
-    )
     add_option_flags(parser, without=("channels",))
-    parser.set_defaults(run=run, usage_error=parser.error)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -120,7 +97,8 @@ def run(args: argparse.Namespace) -> int:
         AudioError: the file or microphone cannot be read.
         ServerError: no server can be started.
     """
-    options, headers, whisper = _options(args), given_headers(args), given_whisper(args)
+    options, parsed = _options(args)
+    headers, whisper = given_server(args)
     from conch.cli import live_audio
     from conch.client import Client
 
@@ -130,7 +108,6 @@ def run(args: argparse.Namespace) -> int:
         audio = live_audio.of_stdin(args.rate, args.raw_channels, args.chunk_ms, is_raw=args.raw)
     else:
         audio = live_audio.of_file(Path(args.file), args.chunk_ms, args.speed)
-    parsed = RecognitionOptions.parse(options, live=True)
     models = ["speech", *components_of(parsed)]
     with (
         _Interrupts() as interrupts,
@@ -282,20 +259,19 @@ def _writer(out: TextIO, options: RecognitionOptions, *, is_json: bool) -> Itera
         lines.close()
 
 
-def _options(args: argparse.Namespace) -> Mapping[str, Any]:
-    """Return the checked options; a mistake ends the program with a message and exit code 2."""
-    usage_error: Callable[[str], None] = args.usage_error
-    options = given_options(args)
+def _options(args: argparse.Namespace) -> tuple[Mapping[str, Any], RecognitionOptions]:
+    """Return the options that were given, and all of them.
+
+    Raises:
+        UsageError: the arguments do not fit together.
+    """
     if (args.file is None) != args.mic:
-        usage_error("name a file, or - for stdin, or --mic")
+        raise UsageError("name a file, or - for stdin, or --mic")
     if args.raw and args.file != STDIN:
-        usage_error("--raw goes with - (stdin)")
+        raise UsageError("--raw goes with - (stdin)")
     if args.file == STDIN and sys.stdin.isatty():
-        usage_error("- reads stdin, which is a terminal: pipe audio into it, as in the examples")
-    try:
-        RecognitionOptions.parse(options, live=True)
-        if args.url is not None:
-            Address.parse(args.url)
-    except (OptionError, ServerError) as error:
-        usage_error(str(error))
-    return options
+        raise UsageError(
+            "- reads stdin, which is a terminal: pipe audio into it, as in the examples"
+        )
+    options = given_options(args)
+    return options, checked_options(options, [args.url], live=True)

@@ -3,26 +3,23 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conch.cli.arguments import Subparsers, positive
+from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, positive
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN, FileProgress, Progress
-from conch.cli.server_flags import add_server_flags, add_whisper_flag, given_headers, given_whisper
+from conch.cli.server_flags import add_server_flags, checked_options, given_server
 from conch.client import AsyncClient, joined_parts
-from conch.client.address import Address
 from conch.client.connections import has_streams
 from conch.client.endpoint import Endpoint
 from conch.client.poison import Losses
 from conch.wire.errors import (
     ConchError,
-    OptionError,
-    ServerError,
     ServerLostError,
     TranscriptionError,
     UnreachableError,
@@ -71,6 +68,10 @@ models that the options need.
 
 exit codes: 0 all files done, 1 a file failed (the others are done), 2 wrong usage, 130 Ctrl-C
 """
+OUTPUT_DIR = """
+--output-dir DIR  write a file for each input, talk.mp3 to DIR/talk.txt; a missing DIR is created
+"""
+JOBS = "--jobs N=4  files in flight"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +118,18 @@ class Job:
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command to those of `conch`."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "transcribe",
+        run,
         help="transcribe audio files",
         usage="%(prog)s FILE... [--url URL] [--format FORMAT] [-o FILE | --output-dir DIR] ...",
         description="Transcribe audio files: with the server at --url, or with one that is\n"
         "started for this and stopped afterwards.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="audio files; - reads stdin")
-    add_server_flags(parser, without="without it, one is started")
-    add_whisper_flag(parser)
+    add_server_flags(parser)
     parser.add_argument(
         "--format",
         choices=tuple(FORMATS),
@@ -137,17 +138,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to this file")
-    where.add_argument(
-        "--output-dir",
-        type=Path,
-        metavar="DIR",
-        help="write a file for each input, talk.mp3 to DIR/talk.txt; a missing DIR is created",
-    )
-    parser.add_argument(
-        "--jobs", type=positive, default=4, metavar="N", help="files in flight (default: 4)"
-    )
+    add_flags(where, OUTPUT_DIR, output_dir=Path)
+    add_flags(parser, JOBS, jobs=positive)
     add_option_flags(parser)
-    parser.set_defaults(run=run, usage_error=parser.error)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -157,7 +150,8 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: the Whisper is missing or incomplete.
         ServerError: no server can be started.
     """
-    job, headers, whisper = _job(args), given_headers(args), given_whisper(args)
+    job = _job(args)
+    headers, whisper = given_server(args)
     names = [name for name in args.files if not _is_refused(job, name)]
     if names:
         stdin = sys.stdin.buffer.read() if STDIN in names else b""
@@ -188,58 +182,59 @@ def _event_loop() -> AbstractContextManager[Any]:
 
 
 def _job(args: argparse.Namespace) -> Job:
-    """Return the checked task; a mistake ends the program with a message and exit code 2."""
-    usage_error: Callable[[str], None] = args.usage_error
+    """Return the checked task.
+
+    Raises:
+        UsageError: the arguments do not fit together.
+    """
     options = given_options(args)
     if args.format in TIMED_FORMATS:
         options.setdefault("word_timestamps", True)
     job = Job(args.format, len(args.files), options, args.jobs, args.output, args.output_dir)
-    try:
-        RecognitionOptions.parse(options)
-        if args.url is not None:
-            Address.parse(args.url)
-        if job.output_dir is not None:
+    checked_options(options, [args.url])
+    if job.output_dir is not None:
+        try:
             job.output_dir.mkdir(parents=True, exist_ok=True)
-    except (OptionError, ServerError) as error:
-        usage_error(str(error))
-    except OSError as error:
-        usage_error(f"--output-dir {job.output_dir}: {error.strerror}")
-    if mistake := _mistake(job, args.files):
-        usage_error(mistake)
+        except OSError as error:
+            raise UsageError(f"--output-dir {job.output_dir}: {error.strerror}") from None
+    _check_outputs(job, args.files)
     return job
 
 
-def _mistake(job: Job, names: Sequence[str]) -> str | None:
-    """Return the mistake in the choice of outputs, None if there is none."""
+def _check_outputs(job: Job, names: Sequence[str]) -> None:
+    """Check that each input has an output of its own.
+
+    Raises:
+        UsageError: it has not.
+    """
     if names.count(STDIN) > 1:
-        return "- (stdin) can be read only once"
+        raise UsageError("- (stdin) can be read only once")
     if len(names) > 1 and job.output is not None:
-        return "-o takes the output of one file; use --output-dir for several, or > FILE"
+        raise UsageError("-o takes the output of one file; use --output-dir for several, or > FILE")
     if len(names) > 1 and job.output_dir is None and job.format not in SEVERAL:
-        return f"{job.format} of several files needs --output-dir"
+        raise UsageError(f"{job.format} of several files needs --output-dir")
     if job.output is not None and not job.output.absolute().parent.is_dir():
-        return f"-o {job.output}: no such folder: {job.output.parent}"
-    if job.format in ("ctm", "stm") and job.output_dir is None:
-        called: dict[str, str] = {}
-        for name in names:
-            recording = recording_name(_title(name))
+        raise UsageError(f"-o {job.output}: no such folder: {job.output.parent}")
+    called: dict[str, str] = {}
+    owners: dict[Path, str] = {}
+    inputs = {Path(name).absolute() for name in names}
+    for name in names:
+        path, recording = job.destination(name), recording_name(_title(name))
+        if path is None and job.format in ("ctm", "stm"):
             if recording in called:
-                return (
+                raise UsageError(
                     f"{called[recording]} and {name} would both be called {recording} in the "
                     f"{job.format}; use --output-dir"
                 )
             called[recording] = name
-    owners: dict[Path, str] = {}
-    inputs = {Path(name).absolute() for name in names}
-    for name in names:
-        path = job.destination(name)
         if path is None:
             continue
         if path.absolute() in inputs:
-            return f"{path} would overwrite an input"
+            raise UsageError(f"{path} would overwrite an input")
         if owners.setdefault(path, name) != name:
-            return f"{owners[path]} and {name} would both be written to {path}; use two calls"
-    return None
+            raise UsageError(
+                f"{owners[path]} and {name} would both be written to {path}; use two calls"
+            )
 
 
 def _title(name: str) -> str:
