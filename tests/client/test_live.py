@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from live_answers import answer, segment
 
-from conch.client.live import AsyncLiveStream, LiveStream
+from conch.client.live import AsyncLiveStream
 from conch.client.portal import Portal
+from conch.client.synchronous import LiveStream
 from conch.wire.errors import ServerError
 from conch.wire.result import Hypothesis, Transcript
 

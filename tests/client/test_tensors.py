@@ -41,14 +41,7 @@ URL = "http://host:8000"
 def build(
     *audios: Audio, timeout_s: float | None = None, **options: OptionValue
 ) -> tensors.Request:
-    return tensors.build(
-        audios,
-        sample_rate=8000,
-        model="speech",
-        timeout_s=timeout_s,
-        default_timeout_s=60.0,
-        options=options,
-    )
+    return tensors.build(audios, 8000, timeout_s, "speech", "", options, default_timeout_s=60.0)
 
 
 def test_waveforms_are_padded_to_the_longest() -> None:

@@ -44,12 +44,6 @@ def test_the_option_takes_all_of_them(sent: str, code: str, live: bool) -> None:
 
 
 def test_a_client_sends_the_code() -> None:
-    asked = tensors.build(
-        [b"a file"],
-        sample_rate=16_000,
-        model="speech",
-        timeout_s=None,
-        default_timeout_s=1.0,
-        options={"language": "en-US"},
-    )
+    options = {"language": "en-US"}
+    asked = tensors.build([b"a file"], 16_000, None, "speech", "", options, default_timeout_s=1.0)
     assert asked.parameters == {"language": "en"}

@@ -16,8 +16,8 @@ In short:
 """
 
 from conch.client.asynchronous import AsyncClient
-from conch.client.live import AsyncLiveStream, LiveStream, Resumption
-from conch.client.synchronous import Client
+from conch.client.live import AsyncLiveStream, Resumption
+from conch.client.synchronous import Client, LiveStream
 from conch.client.tensors import Audio, OptionValue
 from conch.wire.parts import joined_parts
 

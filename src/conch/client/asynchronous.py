@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
@@ -20,19 +21,23 @@ from conch.wire.result import Transcript
 class AsyncClient:
     """Send audio to a Conch server, or to a gateway in front of some, and await the transcript.
 
-    The arguments and errors are those of `Client`. Any number of requests may be in flight.
-    Cancelling the task that awaits a request cancels the request, over gRPC and by a gateway on the
-    server too.
-    A client belongs to the event loop of its first request.
+    Nothing is sent before the first call, so the server may start later. Over HTTP the first call
+    asks whether a Triton or a gateway answers. Both give the same transcripts and errors.
+
+    Any number of requests may be in flight. Cancelling the task that awaits a request cancels the
+    request, over gRPC and by a gateway on the server too. A client belongs to the event loop of its
+    first request.
 
     Args:
         url: `host:port`, or `http://`, `https://`, `grpc://` or `grpcs://` in front of it.
-        timeout_s: seconds until a call without a `timeout_s` of its own gives up.
+        timeout_s: Seconds until a call without a `timeout_s` of its own gives up.
         connections: HTTP connections at once, without those of live streams; gRPC has one.
-        api_key: key of the gateway or of a proxy, as of `Client`.
-        headers: headers of every request, as of `Client`.
-        uploads: requests of more than 1 MiB that are sent over gRPC at once, each of which takes
-            twice its size meanwhile; None for no limit.
+        api_key: Key of the gateway or of a proxy, sent as `Authorization: Bearer`; None takes that
+            of the environment variable CONCH_API_KEY.
+        headers: Headers of every request, for a proxy; gRPC sends them as metadata. One named
+            Authorization replaces the key.
+        uploads: Requests above 1 MiB that are sent over gRPC at once, each of which takes twice its
+            size meanwhile; None for no limit.
 
     Raises:
         ServerError: `url` is not the URL of a server, or a header cannot be sent.
@@ -48,9 +53,10 @@ class AsyncClient:
         headers: Mapping[str, str] | None = None,
         uploads: int | None = None,
     ) -> None:
-        self._endpoint = Endpoint.parse(url, api_key, headers)
-        self._connections, self._uploads = connections, uploads
         self._timeout_s = timeout_s
+        self._request = partial(tensors.build, default_timeout_s=timeout_s)
+        endpoint = Endpoint.parse(url, api_key, headers)
+        self._connect = partial(connect, endpoint, connections=connections, uploads=uploads)
         self._transport: Transport | None = None
         self._connecting = asyncio.Lock()
 
@@ -69,6 +75,7 @@ class AsyncClient:
 
     async def transcribe(
         self,
+        /,
         audio: tensors.Audio,
         *,
         sample_rate: int = 16000,
@@ -77,11 +84,36 @@ class AsyncClient:
         request_id: str = "",
         **options: tensors.OptionValue,
     ) -> Transcript:
-        """Transcribe one audio; see `Client.transcribe`."""
-        return (await self._infer([audio], sample_rate, timeout_s, model, request_id, options))[0]
+        """Transcribe one audio.
+
+        Args:
+            audio: Path of an audio file, the bytes of one, or a mono waveform [N] of floats in
+                [-1, 1], int16 or int32.
+            sample_rate: Hz of a waveform; a file has its own.
+            timeout_s: Seconds until the client and the server give up.
+            model: Name of the entry point on the server; a gateway has no other.
+            request_id: Id in the server's log and traces.
+            **options: Options of the request, by name, such as `nbest=3`.
+
+        Raises:
+            AudioError: the audio cannot be read or is no waveform; nothing was sent.
+            OptionError: an option is unknown, mistyped or out of range.
+            InvalidRequestError: the server refuses the audio.
+            DeadlineError: `timeout_s` or the option `deadline_ms` is over.
+            OverloadedError: the server is full.
+            ComponentError: a component of the server failed.
+            RequestCancelledError: the request was cancelled.
+            ServerError: there is no server, or it is not one of Conch.
+        """
+        # In a thread, because this reads files.
+        request = await asyncio.to_thread(
+            self._request, [audio], sample_rate, timeout_s, model, request_id, options
+        )
+        return await self._answer(request)
 
     async def transcribe_batch(
         self,
+        /,
         audios: Sequence[bytes] | Sequence[NDArray[Any]] | Sequence[str],
         *,
         sample_rate: int = 16000,
@@ -90,15 +122,22 @@ class AsyncClient:
         request_id: str = "",
         **options: tensors.OptionValue,
     ) -> list[Transcript]:
-        """Transcribe several audios in one request; see `Client.transcribe_batch`."""
-        return (
-            await self._infer(audios, sample_rate, timeout_s, model, request_id, options)
-            if audios
-            else []
+        """Transcribe several audios, all waveforms or all files, in one request.
+
+        Arguments and errors are those of `transcribe`. The transcripts are in the order of
+        `audios`. One bad audio fails the whole batch: send audios that may be bad one by one. A
+        gateway takes one audio in a request, and gets several at the same time.
+        """
+        if not audios:
+            return []
+        request = await asyncio.to_thread(
+            self._request, audios, sample_rate, timeout_s, model, request_id, options
         )
+        return await (await self._connected(request.timeout_s)).infer(request)
 
     async def stream(
         self,
+        /,
         audio: tensors.Audio,
         *,
         sample_rate: int = 16000,
@@ -109,10 +148,19 @@ class AsyncClient:
     ) -> AsyncGenerator[Transcript, None]:
         """Transcribe one audio; yield a transcript of each segment as soon as it is final.
 
-        See `Client.stream`. `contextlib.aclosing` cancels the request at the end of its block.
-        Without it, the event loop cancels the request later.
+        Arguments and errors are those of `transcribe`. The last transcript has no segment. It holds
+        the duration, the path and the timings of the whole audio. `joined_parts` joins all
+        transcripts to the one that `transcribe` returns.
+
+        Leaving the loop cancels the request on the server: at the end of the block of
+        `contextlib.aclosing`, or of `closing` with `Client`, and without one some time later.
+
+        Raises:
+            ServerError: a Triton over HTTP has no streams, or one of the reasons of `transcribe`.
         """
-        request = await self._request([audio], sample_rate, timeout_s, model, request_id, options)
+        request = await asyncio.to_thread(
+            self._request, [audio], sample_rate, timeout_s, model, request_id, options
+        )
         transport = await self._connected(request.timeout_s)
         async with aclosing(transport.stream(request)) as parts:
             async for part in parts:
@@ -120,6 +168,7 @@ class AsyncClient:
 
     def live(
         self,
+        /,
         *,
         sample_rate: int = 16000,
         timeout_s: float | None = None,
@@ -130,9 +179,31 @@ class AsyncClient:
         on_loss: Callable[[ConchError], None] = lambda error: None,
         **options: tensors.OptionValue,
     ) -> AsyncLiveStream:
-        """Open a live stream; see `Client.live`."""
+        """Open a live stream. Nothing is sent before the first chunk.
+
+        If its server is lost or has lost the stream, it goes on in another stream by itself: the
+        audio since shortly before the last firm word is sent again, at most the last 180 s. Firm
+        text stays as it is. Times and indices go on.
+
+        Args:
+            sample_rate: Hz of the chunks.
+            timeout_s: Seconds until the client gives up on a chunk.
+            model: Name of the entry point on the server.
+            request_id: Id of every chunk in the server's log and traces.
+            keep_segments: Whether to keep the utterances of all answers, so that `finish` returns
+                them all. A day has 15,000: 10 MB, or 50 MB with the times of their words.
+            resume_s: Seconds that a chunk looks for a server after one was lost, at most
+                `timeout_s`; 0 raises the error instead.
+            on_loss: Called with the error by which a server was lost, before another one is looked
+                for; `resumptions` of the stream shows how it went on.
+            **options: Options of the whole stream, by name; `mode="streaming"` costs less and
+                leaves Whisper out.
+
+        Raises:
+            OptionError: an option is unknown, mistyped or out of range.
+        """
         return AsyncLiveStream(
-            self._hear,
+            self._answer,
             sample_rate=sample_rate,
             timeout_s=self._timeout_s if timeout_s is None else timeout_s,
             model=model,
@@ -143,20 +214,17 @@ class AsyncClient:
             options=options,
         )
 
-    async def _infer(
-        self,
-        audios: Sequence[tensors.Audio],
-        sample_rate: int,
-        timeout_s: float | None,
-        model: str,
-        request_id: str,
-        options: dict[str, tensors.OptionValue],
-    ) -> list[Transcript]:
-        request = await self._request(audios, sample_rate, timeout_s, model, request_id, options)
-        return await (await self._connected(request.timeout_s)).infer(request)
-
     async def is_ready(self, model: str = "speech", *, timeout_s: float = 5.0) -> bool:
-        """Return whether the server takes requests for a model; see `Client.is_ready`."""
+        """Return whether the server takes requests for a model.
+
+        Args:
+            model: Name of the model; each component is one too. A gateway says only whether it
+                takes requests.
+            timeout_s: Seconds to wait for the answer.
+
+        Raises:
+            ServerError: the server cannot be reached, or does not answer in time.
+        """
         return await (await self._connected(timeout_s)).is_ready(model, timeout_s)
 
     async def components_away(
@@ -173,41 +241,12 @@ class AsyncClient:
         """
         return await (await self._connected(timeout_s)).components_away(model, timeout_s)
 
-    async def _hear(self, request: tensors.Request) -> Transcript:
-        """Send a chunk of a live stream."""
+    async def _answer(self, request: tensors.Request) -> Transcript:
         return (await (await self._connected(request.timeout_s)).infer(request))[0]
 
     async def _connected(self, timeout_s: float) -> Transport:
-        if self._transport is not None:
-            return self._transport
         # Not in __init__: connections belong to the running event loop.
         async with self._connecting:
             if self._transport is None:
-                self._transport = await connect(
-                    self._endpoint,
-                    connections=self._connections,
-                    timeout_s=timeout_s,
-                    uploads=self._uploads,
-                )
+                self._transport = await self._connect(timeout_s=timeout_s)
             return self._transport
-
-    async def _request(
-        self,
-        audios: Sequence[tensors.Audio],
-        sample_rate: int,
-        timeout_s: float | None,
-        model: str,
-        request_id: str,
-        options: dict[str, tensors.OptionValue],
-    ) -> tensors.Request:
-        # In a thread, because this reads files.
-        return await asyncio.to_thread(
-            tensors.build,
-            audios,
-            sample_rate=sample_rate,
-            model=model,
-            timeout_s=timeout_s,
-            default_timeout_s=self._timeout_s,
-            request_id=request_id,
-            options=options,
-        )

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from conch.client import tensors
 from conch.client.poison import MAX_LOSSES, blames, refusal
-from conch.client.portal import Portal
 from conch.client.server_stream import NOTHING, Infer, ServerStream
 from conch.session.joined_streams import JoinedStreams
 from conch.session.kept_audio import KeptAudio
@@ -64,7 +63,11 @@ class Resumption:
 
 
 class AsyncLiveStream:
-    """Send live audio chunk by chunk and await the answers; `AsyncClient.live` returns one."""
+    """Send live audio chunk by chunk and await the answers; `AsyncClient.live` returns one.
+
+    Chunks sent at once keep their order: each waits for the answer to the one before. Leaving its
+    `async with` block before `finish` ends the stream on the server, without a last text.
+    """
 
     def __init__(
         self,
@@ -81,19 +84,10 @@ class AsyncLiveStream:
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Begin before the first chunk; see `Client.live`.
+        """Begin before the first chunk; `AsyncClient.live` has the other arguments.
 
         Args:
             infer: Sends a request and returns the answer.
-            sample_rate: Hz of the chunks.
-            timeout_s: Seconds of each request.
-            model: Name of the entry point.
-            options: Options by name.
-            request_id: Id of every chunk.
-            keep_segments: Whether the last answer holds all utterances.
-            resume_s: Seconds to look for a server after one was lost; 0 for none.
-            on_loss: Is called with the error by which a server was lost, before another one is
-                looked for.
             now: Clock of the attempts, in seconds.
             sleep: Waits between them.
 
@@ -108,7 +102,7 @@ class AsyncLiveStream:
         """Utterances of the answers so far, by index."""
         self._sample_rate, self._timeout_s = sample_rate, timeout_s
         self._resume_s, self._on_loss, self._now, self._sleep = resume_s, on_loss, now, sleep
-        self._options = {name: getattr(parsed, name) for name in options}
+        self._options = {name: parsed.value(name) for name in options}
         self._opened = partial(
             ServerStream,
             infer,
@@ -118,6 +112,8 @@ class AsyncLiveStream:
             request_id=request_id,
             is_kept=resume_s > 0,
         )
+        self._turn = asyncio.Lock()
+        """Held from a chunk to its answer."""
         self._stream = self._opened(self._options)
         """The server's present stream."""
         self._kept = KeptAudio(sample_rate)
@@ -135,11 +131,6 @@ class AsyncLiveStream:
         """Seconds of audio that the present stream has heard again."""
         self._abandoned: deque[ServerStream] = deque()
         """Streams before, which their server may still have."""
-        self._num_chunks = 0
-        self._waiting: dict[int, ServerStream] = {}
-        """Chunks without an answer by their number, and the stream that each was sent in."""
-        self._turns: set[asyncio.Future[None]] = set()
-        """Chunks that wait for those before them."""
         self.resumptions: tuple[Resumption, ...] = ()
         """The losses of a server after which the stream went on, in order."""
 
@@ -154,35 +145,58 @@ class AsyncLiveStream:
                 await self._stream.abandon()
 
     async def send(self, chunk: NDArray[Any]) -> Transcript:
-        """Send the next samples; see `LiveStream.send`. Chunks sent at once keep their order."""
+        """Send the next samples and return what is new.
+
+        The `segments` of the transcript are the utterances that ended, or got their second pass,
+        since the last answer. `text` begins with the first utterance that is one of them or that
+        may still change, with `repeat_text` up to `history_s` before it. `stable` is the beginning
+        of `text` that no longer changes.
+
+        Args:
+            chunk: Mono samples [N] of any number: floats in [-1, 1], int32, or int16 in half the
+                bytes. With none, the server looks whether the audio has stopped.
+
+        Raises:
+            AudioError: the chunk is not a waveform. The stream stays open.
+            ServerLostError: the server was lost, and none was found within `resume_s`, or
+                OverloadedError: none that takes the stream. The chunk counts as sent: the next one
+                looks for a server again.
+            SessionError: without `resume_s`: the stream has expired, or an error has ended it.
+            RuntimeError: `finish` was called before.
+            ConchError: the errors of `AsyncClient.transcribe`. After one that ended the stream, the
+                next chunk goes on in another.
+        """
         return await self._answer(chunk, ends=False)
 
     async def finish(self, chunk: NDArray[Any] | None = None) -> Transcript:
-        """Send the last samples and return the final transcript; see `LiveStream.finish`."""
+        """Send the last samples, if there are any, and return the final transcript.
+
+        It holds all utterances of the stream. Those from before `history_s` are kept here; without
+        `keep_segments` they are left out.
+
+        Args:
+            chunk: The last samples, as of `send`.
+
+        Raises:
+            ConchError: the errors of `send`.
+            RuntimeError: `finish` was called before.
+        """
         return await self._answer(NOTHING if chunk is None else chunk, ends=True)
 
     async def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
-        if self._stream.has_ended:
-            raise RuntimeError("the stream has ended; open another")
         samples = tensors.live_samples(chunk)
-        if not self._resume_s:
-            return self._with_all_segments(await self._stream.send(samples, ends=ends))
-        number, self._num_chunks = self._num_chunks, self._num_chunks + 1
-        is_direct = not self._is_lost and all(
-            stream is self._stream for stream in self._waiting.values()
-        )
-        self._kept.add(number, samples)
-        self._waiting[number] = self._stream
-        try:
-            answer = await self._answered(number, samples, ends=ends, is_direct=is_direct)
-        finally:
-            del self._waiting[number]
-            needed = min(self._waiting, default=self._num_chunks)
-            self._kept.drop_before(self._joined.kept_from, needed)
-            for turn in self._turns:
-                if not turn.done():
-                    turn.set_result(None)
-        return self._with_all_segments(answer)
+        async with self._turn:
+            if self._stream.has_ended:
+                raise RuntimeError("the stream has ended; open another")
+            if not self._resume_s:
+                return self._with_all_segments(await self._stream.send(samples, ends=ends))
+            begins = self._kept.end
+            self._kept.add(samples)
+            try:
+                answer = await self._answered(samples, begins, ends=ends)
+            finally:
+                self._kept.drop_before(self._joined.kept_from)
+            return self._with_all_segments(answer)
 
     def _with_all_segments(self, answer: Transcript) -> Transcript:
         """Return the next answer; the last one with all utterances, if they are kept.
@@ -200,76 +214,52 @@ class AsyncLiveStream:
         nbest = joined([segment.nbest for segment in segments], self._nbest)
         return replace(answer, segments=segments, nbest=nbest, stable=nbest[0].text)
 
-    async def _answered(
-        self, number: int, samples: NDArray[Any], *, ends: bool, is_direct: bool
-    ) -> Transcript:
+    async def _answered(self, samples: NDArray[Any], begins: int, *, ends: bool) -> Transcript:
         """Send a chunk in the present stream, or in another one if it is lost.
 
         Args:
-            number: Number of the chunk.
-            samples: Its samples [N].
+            samples: The chunk [N].
+            begins: Number of its first sample.
             ends: Whether it is the last.
-            is_direct: Whether all chunks before it were sent in the present stream.
         """
         try:
-            if is_direct:
-                stream = self._stream
+            if not self._is_lost:
                 try:
-                    return await self._sent(number, samples, ends=ends)
+                    return await self._sent(samples, ends=ends)
                 except ConchError as error:
                     if not self._is_loss(error):
                         # What a server refuses, or never got, is not part of the stream.
                         if not self._has_answer or _is_refusal(error):
-                            self._kept.remove(number)
+                            self._kept.take_back(begins)
                         raise
-                    if stream is self._stream:
-                        self._lose(error)
-            await self._turn_of(number)
-            return await self._go_on(number, samples, ends=ends)
+                    self._lose(error)
+            return await self._go_on(samples, begins, ends=ends)
         except ConchError:
             raise
         except BaseException:
             # A chunk that is cancelled, and was not sent in the present stream, is taken back.
-            if self._is_lost or self._waiting[number] is not self._stream:
-                self._kept.remove(number)
+            if self._is_lost:
+                self._kept.take_back(begins)
             raise
 
-    async def _turn_of(self, number: int) -> None:
-        """Wait until the chunks before one of this number are answered."""
-        while min(self._waiting) != number:
-            waiting = asyncio.get_running_loop().create_future()
-            self._turns.add(waiting)
-            try:
-                await waiting
-            finally:
-                self._turns.discard(waiting)
-
-    async def _sent(self, number: int, samples: NDArray[Any], *, ends: bool) -> Transcript:
-        """Send a chunk of this number in the present stream and return the answer.
-
-        Raises:
-            ServerLostError: see `_hear`.
-            ConchError: the answer is an error.
-        """
-        await self._hear(number, samples, ends=ends)
-        self._note()
+    async def _sent(self, samples: NDArray[Any], *, ends: bool) -> Transcript:
+        """Send samples in the present stream and return the answer; see `_hear`."""
+        await self._hear(samples, ends=ends)
+        if self._loss is not None:
+            (error, lost_at), self._loss = self._loss, None
+            audio_s = self._joined.start / self._sample_rate
+            resumption = Resumption(error, audio_s, self._sent_again_s, self._now() - lost_at)
+            self.resumptions = (*self.resumptions, resumption)
         return self._joined.answer()
 
-    async def _hear(self, number: int, samples: NDArray[Any], *, ends: bool) -> None:
-        """Send samples for a chunk of this number, and keep the answer.
+    async def _hear(self, samples: NDArray[Any], *, ends: bool) -> None:
+        """Send samples in the present stream, and keep the answer.
 
         Raises:
-            ServerLostError: the server has ended the stream, as it stops, or it was lost with a
-                chunk before this one.
+            ServerLostError: the server has ended the stream, as it stops.
             ConchError: the answer is an error.
         """
-        before = self._stream, self._is_lost
         answer = await self._stream.send(samples, ends=ends)
-        await self._turn_of(number)
-        if before != (self._stream, self._is_lost):
-            raise ServerLostError(
-                "the stream was lost with a chunk before this one", had_request=False
-            )
         self._has_answer = True
         self._joined.take(answer, ends=ends)
         if answer.is_final and not ends:
@@ -301,22 +291,20 @@ class AsyncLiveStream:
             self._loss = error, self._now()
             self._on_loss(error)
 
-    async def _go_on(self, number: int, samples: NDArray[Any], *, ends: bool) -> Transcript:
+    async def _go_on(self, samples: NDArray[Any], begins: int, *, ends: bool) -> Transcript:
         """Send a chunk in another stream, after the audio before it that has to be heard again."""
+        if len(self._losses) >= MAX_LOSSES:
+            raise refusal()
         give_up_at = self._now() + min(self._resume_s, self._timeout_s)
         pause_s = BACKOFF_S
         while True:
             try:
-                if len(self._losses) >= MAX_LOSSES:
-                    raise refusal()
-                if self._is_lost:
-                    await self._begin_again(number)
-                self._waiting[number] = self._stream
-                return await self._sent(number, samples, ends=ends)
+                await self._begin_again(begins)
+                return await self._sent(samples, ends=ends)
             except ConchError as error:
                 if not isinstance(error, _AGAIN):
                     if not self._is_lost and _is_refusal(error):
-                        self._kept.remove(number)
+                        self._kept.take_back(begins)
                     raise
                 self._lose(error)
                 retry_s = error.retry_after_s if isinstance(error, OverloadedError) else None
@@ -326,8 +314,8 @@ class AsyncLiveStream:
             await self._sleep(wait_s)
             pause_s = min(MAX_BACKOFF_S, 2 * pause_s)
 
-    async def _begin_again(self, number: int) -> None:
-        """Open another stream and send what has to be heard again before a chunk."""
+    async def _begin_again(self, until: int) -> None:
+        """Open another stream and send what has to be heard again before a sample."""
         before = self._stream
         is_gone = self._loss is None or isinstance(self._loss[0], SessionError)
         if before.has_started and not before.has_ended and not is_gone:
@@ -345,80 +333,11 @@ class AsyncLiveStream:
         # The times of its words show which ones are heard again; a server has them in any case.
         self._stream = self._opened({**self._options, "word_timestamps": True})
         self._joined.resume(self._kept.start)
-        missed = self._kept.before(number, self._joined.start)
+        missed = self._kept.between(self._joined.start, until)
         self._sent_again_s = sum(map(len, missed)) / self._sample_rate
         for piece in _pieces(missed, round(PIECE_S * self._sample_rate)):
-            await self._hear(number, piece, ends=False)
+            await self._hear(piece, ends=False)
         self._is_lost = False
-
-    def _note(self) -> None:
-        """Remember that another stream has answered."""
-        if self._loss is None:
-            return
-        (error, lost_at), self._loss = self._loss, None
-        audio_s = self._joined.start / self._sample_rate
-        resumption = Resumption(error, audio_s, self._sent_again_s, self._now() - lost_at)
-        self.resumptions = (*self.resumptions, resumption)
-
-
-class LiveStream:
-    """Send live audio chunk by chunk; `Client.live` returns one.
-
-    Leaving its `with` block before `finish` ends the stream on the server, without a last text.
-    """
-
-    def __init__(self, portal: Portal, stream: AsyncLiveStream) -> None:
-        self._portal, self._stream = portal, stream
-
-    def __enter__(self) -> "LiveStream":
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._portal.run(self._stream.__aexit__(*exc_info))
-
-    @property
-    def resumptions(self) -> tuple[Resumption, ...]:
-        """The losses of a server after which the stream went on, in order."""
-        return self._stream.resumptions
-
-    def send(self, chunk: NDArray[Any]) -> Transcript:
-        """Send the next samples and return what is new.
-
-        The `segments` of the transcript are the utterances that ended, or got their second pass,
-        since the last answer. `text` begins with the first utterance that is one of them or that
-        may still change, with `repeat_text` up to `history_s` before it. `stable` is the beginning
-        of `text` that no longer changes.
-
-        Args:
-            chunk: Mono samples [N] of any number: floats in [-1, 1], int32, or int16 in half the
-                bytes. With none, the server looks whether the audio has stopped.
-
-        Raises:
-            AudioError: the chunk is not a waveform. The stream stays open.
-            ServerLostError: the server was lost, and none was found within `resume_s`, or
-                OverloadedError: none that takes the stream. The chunk counts as sent: the next one
-                looks for a server again.
-            SessionError: without `resume_s`: the stream has expired, or an error has ended it.
-            RuntimeError: `finish` was called before.
-            ConchError: the errors of `Client.transcribe`. After one that ended the stream, the next
-                chunk goes on in another.
-        """
-        return self._portal.run(self._stream.send(chunk))
-
-    def finish(self, chunk: NDArray[Any] | None = None) -> Transcript:
-        """Send the last samples, if there are any, and return the final transcript.
-
-        It holds all utterances of the stream. Those from before `history_s` are kept here; without
-        `keep_segments` they are left out.
-
-        Args:
-            chunk: The last samples, as of `send`.
-
-        Raises:
-            ConchError: the errors of `send`.
-            RuntimeError: `finish` was called before.
-        """
-        return self._portal.run(self._stream.finish(chunk))
 
 
 _AGAIN = (ServerLostError, OverloadedError, SessionError)

@@ -1,35 +1,84 @@
-"""The client for plain, blocking code."""
+"""The clients for plain, blocking code: those for asyncio, run in a thread."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from numpy.typing import NDArray
 
 from conch.client import tensors
 from conch.client.address import DEFAULT_URL
 from conch.client.asynchronous import AsyncClient
-from conch.client.live import RESUME_S, LiveStream
+from conch.client.live import AsyncLiveStream, Resumption
 from conch.client.portal import Portal
-from conch.wire.errors import ConchError
 from conch.wire.result import Transcript
+
+Settings = ParamSpec("Settings")
+Begun = TypeVar("Begun")
+Answer = TypeVar("Answer")
+
+
+class LiveStream:
+    """Send live audio chunk by chunk; `Client.live` returns one.
+
+    Leaving its `with` block before `finish` ends the stream on the server, without a last text.
+    """
+
+    def __init__(self, portal: Portal, stream: AsyncLiveStream) -> None:
+        self._portal, self._stream = portal, stream
+
+    def __enter__(self) -> "LiveStream":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._portal.run(self._stream.__aexit__(*exc_info))
+
+    @property
+    def resumptions(self) -> tuple[Resumption, ...]:
+        """The losses of a server after which the stream went on, in order."""
+        return self._stream.resumptions
+
+    def send(self, chunk: NDArray[Any]) -> Transcript:
+        """Send the next samples and return what is new; see `AsyncLiveStream.send`."""
+        return self._portal.run(self._stream.send(chunk))
+
+    def finish(self, chunk: NDArray[Any] | None = None) -> Transcript:
+        """Send the last samples and return the final transcript; see `AsyncLiveStream.finish`."""
+        return self._portal.run(self._stream.finish(chunk))
+
+
+def _blocking(
+    method: Callable[Concatenate[AsyncClient, Settings], Begun],
+    answered: Callable[[Portal, Begun], Answer],
+) -> "Callable[Concatenate[Client, Settings], Answer]":
+    """Return a method of `AsyncClient` as one of `Client`.
+
+    Args:
+        method: The method.
+        answered: Makes the answer of what it returns.
+    """
+
+    @wraps(method)
+    def run(client: "Client", /, *args: Settings.args, **kwargs: Settings.kwargs) -> Answer:
+        return answered(client._portal, method(client._client, *args, **kwargs))
+
+    return run
 
 
 class Client:
     """Send audio to a Conch server, or to a gateway in front of some, and wait for the transcript.
 
-    Nothing is sent before the first call, so the server may start later. Over HTTP the first call
-    asks whether a Triton or a gateway answers. Both give the same transcripts and errors.
+    Its methods take the arguments of those of `AsyncClient`, return what these give, and raise the
+    same errors. `stream` returns an iterator, and `live` a `LiveStream`.
 
     Threads may share a client. It runs an `AsyncClient` in a thread of its own, from the first call
     to `close`.
 
     Args:
-        url: `host:port`, or `http://`, `https://`, `grpc://` or `grpcs://` in front of it.
-        timeout_s: seconds until a call without a `timeout_s` of its own gives up.
-        api_key: key of the gateway or of a proxy, sent as `Authorization: Bearer`; None takes that
-            of the environment variable CONCH_API_KEY.
-        headers: headers of every request, for a proxy; gRPC sends them as metadata. One named
-            Authorization takes the place of the key.
+        url: See `AsyncClient`, also for the other arguments.
+        timeout_s: Seconds until a call without a `timeout_s` of its own gives up.
+        api_key: Key of the gateway or of a proxy.
+        headers: Headers of every request.
 
     Raises:
         ServerError: `url` is not the URL of a server, or a header cannot be sent.
@@ -56,161 +105,8 @@ class Client:
         """Close the connections."""
         self._portal.close()
 
-    def transcribe(
-        self,
-        audio: tensors.Audio,
-        *,
-        sample_rate: int = 16000,
-        timeout_s: float | None = None,
-        model: str = "speech",
-        request_id: str = "",
-        **options: tensors.OptionValue,
-    ) -> Transcript:
-        """Transcribe one audio.
-
-        Args:
-            audio: the path of an audio file, the bytes of one, or a mono waveform [N] of floats in
-                [-1, 1], int16 or int32.
-            sample_rate: Hz of a waveform; a file has its own.
-            timeout_s: seconds until the client and the server give up.
-            model: name of the entry point on the server; a gateway has no other.
-            request_id: id in the server's log and traces.
-            options: options of the request, by name, such as `nbest=3`.
-
-        Raises:
-            AudioError: the audio cannot be read or is no waveform; nothing was sent.
-            OptionError: an option is unknown, mistyped or out of range.
-            InvalidRequestError: the server refuses the audio.
-            DeadlineError: `timeout_s` or the option `deadline_ms` is over.
-            OverloadedError: the server is full.
-            ComponentError: a component of the server failed.
-            RequestCancelledError: the request was cancelled.
-            ServerError: there is no server, or it is not one of Conch.
-        """
-        transcribed = self._client.transcribe(
-            audio,
-            sample_rate=sample_rate,
-            timeout_s=timeout_s,
-            model=model,
-            request_id=request_id,
-            **options,
-        )
-        return self._portal.run(transcribed)
-
-    def transcribe_batch(
-        self,
-        audios: Sequence[bytes] | Sequence[NDArray[Any]] | Sequence[str],
-        *,
-        sample_rate: int = 16000,
-        timeout_s: float | None = None,
-        model: str = "speech",
-        request_id: str = "",
-        **options: tensors.OptionValue,
-    ) -> list[Transcript]:
-        """Transcribe several audios, all waveforms or all files, in one request.
-
-        Arguments and errors are those of `transcribe`. The transcripts are in the order of
-        `audios`. One bad audio fails the whole batch. Send audios that may be bad one by one. A
-        gateway takes one audio in a request, and gets several at the same time.
-        """
-        transcribed = self._client.transcribe_batch(
-            audios,
-            sample_rate=sample_rate,
-            timeout_s=timeout_s,
-            model=model,
-            request_id=request_id,
-            **options,
-        )
-        return self._portal.run(transcribed)
-
-    def stream(
-        self,
-        audio: tensors.Audio,
-        *,
-        sample_rate: int = 16000,
-        timeout_s: float | None = None,
-        model: str = "speech_stream",
-        request_id: str = "",
-        **options: tensors.OptionValue,
-    ) -> Generator[Transcript, None, None]:
-        """Transcribe one audio; yield a transcript of each segment as soon as it is final.
-
-        Arguments and errors are those of `transcribe`. The last transcript has no segment. It holds
-        the duration, the path and the timings of the whole audio. `joined_parts` joins all
-        transcripts to the one that `transcribe` returns.
-
-        Leaving the loop cancels the request on the server. `contextlib.closing` does so even if
-        another reference to the iterator exists.
-
-        Raises:
-            ServerError: a Triton over HTTP has no streams, or one of the reasons of `transcribe`.
-        """
-        parts = self._client.stream(
-            audio,
-            sample_rate=sample_rate,
-            timeout_s=timeout_s,
-            model=model,
-            request_id=request_id,
-            **options,
-        )
-        return self._portal.each(parts)
-
-    def live(
-        self,
-        *,
-        sample_rate: int = 16000,
-        timeout_s: float | None = None,
-        model: str = "speech",
-        request_id: str = "",
-        keep_segments: bool = True,
-        resume_s: float = RESUME_S,
-        on_loss: Callable[[ConchError], None] = lambda error: None,
-        **options: tensors.OptionValue,
-    ) -> LiveStream:
-        """Open a live stream. Nothing is sent before the first chunk.
-
-        If its server is lost or has lost the stream, it goes on in another stream by itself: the
-        audio since shortly before the last firm word is sent again, at most the last 180 s. Firm
-        text stays as it is. Times and indices go on.
-
-        Args:
-            sample_rate: Hz of the chunks.
-            timeout_s: seconds until the client gives up on a chunk.
-            model: name of the entry point on the server.
-            request_id: id of every chunk in the server's log and traces.
-            keep_segments: whether to keep the utterances of all answers, so that `finish` returns
-                them all. A day has 15,000: 10 MB, or 50 MB with the times of their words.
-            resume_s: seconds that a chunk looks for a server after one was lost, at most
-                `timeout_s`; 0 raises the error instead.
-            on_loss: is called with the error by which a server was lost, before another one is
-                looked for; `stream.resumptions` shows how it went on.
-            options: options of the whole stream, by name; `mode="streaming"` costs less and leaves
-                Whisper out.
-
-        Raises:
-            OptionError: an option is unknown, mistyped or out of range.
-        """
-        stream = self._client.live(
-            sample_rate=sample_rate,
-            timeout_s=timeout_s,
-            model=model,
-            request_id=request_id,
-            keep_segments=keep_segments,
-            resume_s=resume_s,
-            on_loss=on_loss,
-            **options,
-        )
-        return LiveStream(self._portal, stream)
-
-    def is_ready(self, model: str = "speech", *, timeout_s: float = 5.0) -> bool:
-        """Return whether the server takes requests for a model.
-
-        Args:
-            model: name of the model; each component is one too. A gateway says only whether it
-                takes requests.
-            timeout_s: seconds to wait for the answer.
-
-        Raises:
-            ServerError: the server cannot be reached, or does not answer in time.
-        """
-        return self._portal.run(self._client.is_ready(model, timeout_s=timeout_s))
+    transcribe = _blocking(AsyncClient.transcribe, Portal.run)
+    transcribe_batch = _blocking(AsyncClient.transcribe_batch, Portal.run)
+    stream = _blocking(AsyncClient.stream, Portal.each)
+    live = _blocking(AsyncClient.live, LiveStream)
+    is_ready = _blocking(AsyncClient.is_ready, Portal.run)

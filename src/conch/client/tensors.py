@@ -126,35 +126,26 @@ def away(result: NDArray[Any] | None) -> tuple[str, ...]:
 
 def build(
     audios: Sequence[Audio],
-    *,
     sample_rate: int,
-    model: str,
     timeout_s: float | None,
-    default_timeout_s: float,
+    model: str,
+    request_id: str,
     options: Mapping[str, OptionValue],
-    request_id: str = "",
+    *,
+    default_timeout_s: float,
 ) -> Request:
     """Check audio and options and return the request of one row per audio.
 
     Only the given options are sent, so that the server's own defaults apply. `timeout_s` is also
     sent, as `deadline_ms`: a server does not notice when an HTTP client gives up, and would finish
-    the work.
-
-    Args:
-        audios: Waveforms or files.
-        sample_rate: Hz of the waveforms.
-        model: Name of the entry point.
-        timeout_s: Seconds of this call; None for the default, without a deadline.
-        default_timeout_s: Seconds to wait if `timeout_s` is None.
-        options: Options by name.
-        request_id: Field of `Request`.
+    the work. Without it the client waits `default_timeout_s`, and there is no deadline.
 
     Raises:
         OptionError: an option is unknown, mistyped or out of range.
         AudioError: a file cannot be read, or an array is not a waveform.
     """
     parsed = RecognitionOptions.parse(options)
-    parameters: dict[str, OptionValue] = {name: getattr(parsed, name) for name in options}
+    parameters: dict[str, OptionValue] = {name: parsed.value(name) for name in options}
     if timeout_s is not None:
         if not timeout_s > 0:
             raise OptionError(f"timeout_s is a number of seconds above 0; sent: {timeout_s!r}")

@@ -11,64 +11,41 @@ have 140 s."""
 
 
 class KeptAudio:
-    """The samples of a session from the current cut on."""
+    """The samples of a session from the current cut on; samples count from the session's start."""
 
     def __init__(self, sample_rate: int) -> None:
-        """Begin without audio.
-
-        Args:
-            sample_rate: Hz of the samples.
-        """
         self._most = round(MAX_KEPT_S * sample_rate)
-        self._chunks: deque[tuple[int, NDArray[Any]]] = deque()
-        self.start = 0
-        """Number in the session of the first sample that is kept."""
-        self._size = 0
+        self._chunks: deque[NDArray[Any]] = deque()
+        self.start = self.end = 0
+        """First sample that is kept, and the first one after all that is kept."""
 
-    @property
-    def end(self) -> int:
-        """Number in the session of the first sample after all that is kept."""
-        return self.start + self._size
+    def add(self, samples: NDArray[Any]) -> None:
+        """Keep a copy of a chunk of samples [N]."""
+        if len(samples):  # a stream that pauses sends an empty one every half second
+            self._chunks.append(samples.copy())
+            self.end += len(samples)
 
-    def add(self, number: int, samples: NDArray[Any]) -> None:
-        """Keep a copy of the samples [N] of a chunk of this number."""
-        if not len(samples):  # a stream that pauses sends one every half second
-            return
-        self._chunks.append((number, samples.copy()))
-        self._size += len(samples)
+    def take_back(self, sample: int) -> None:
+        """Remove the last chunk, which began with `sample`; nothing if it was empty."""
+        if self.end > sample:
+            self._chunks.pop()
+            self.end = sample
 
-    def remove(self, number: int) -> None:
-        """Remove a chunk that the server has refused."""
-        for item in self._chunks:
-            if item[0] == number:
-                self._chunks.remove(item)
-                self._size -= len(item[1])
-                return
-
-    def drop_before(self, sample: int, number: int) -> None:
-        """Drop the chunks before a sample, and the oldest ones beyond MAX_KEPT_S.
-
-        Args:
-            sample: Number in the session of the first sample that is needed.
-            number: First chunk that is always kept.
-        """
-        while self._chunks and self._chunks[0][0] < number:
-            length = len(self._chunks[0][1])
-            if self.start + length > sample and self._size <= self._most:
+    def drop_before(self, sample: int) -> None:
+        """Drop the chunks before a sample, and the oldest ones beyond MAX_KEPT_S."""
+        while self._chunks:
+            behind = self.start + len(self._chunks[0])
+            if behind > sample and self.end - self.start <= self._most:
                 break
             self._chunks.popleft()
-            self.start += length
-            self._size -= length
+            self.start = behind
 
-    def before(self, number: int, sample: int) -> list[NDArray[Any]]:
-        """Return the samples from `sample` on, of all chunks before `number`."""
+    def between(self, start: int, end: int) -> list[NDArray[Any]]:
+        """Return the samples from `start` up to `end`, where a chunk ends, in their chunks."""
         found = []
         at = self.start
-        for chunk_number, samples in self._chunks:
-            if chunk_number >= number:
-                break
-            left = samples[max(0, sample - at) :]
-            at += len(samples)
-            if len(left):
-                found.append(left)
+        for chunk in self._chunks:
+            if at < end and at + len(chunk) > start:
+                found.append(chunk[max(0, start - at) :])
+            at += len(chunk)
         return found
