@@ -3,15 +3,13 @@
     python scripts/configuration_table.py
 
 Names, values and meanings are those of each config.pbtxt, whose comments stand above the
-parameters; the types are those of the dataclass that the model reads them into.
+parameters.
 """
 
-import importlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_type_hints
 
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
@@ -20,7 +18,6 @@ ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "guide" / "configuration.md"
 MARKED = re.compile(r"(<!-- (parameters|instances) -->\n).*?(<!-- /\2 -->)", flags=re.S)
 PARAMETER = re.compile(r'parameters \{ key: "(\w+)" value \{ string_value: "(.*)" \} \}')
-KINDS = {bool: "true or false", int: "integer", float: "number", str: "text"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +42,6 @@ def parameters(config: Path) -> Iterator[Parameter]:
         comment = []
 
 
-def types_of(config: Path) -> Mapping[str, type]:
-    """Return the types of a model's parameters, from the dataclass that its model.py reads."""
-    source = (config.parent / "1" / "model.py").read_text(encoding="utf-8")
-    (name,) = re.findall(r"read_parameters\((\w+), args\)", source)
-    (module,) = re.findall(rf"^from (\S+) import [^\n]*\b{name}\b", source, flags=re.M)
-    return get_type_hints(getattr(importlib.import_module(module), name))
-
-
 def configs() -> list[Path]:
     """Return every model's config.pbtxt, the entry points first."""
     return [
@@ -64,20 +53,14 @@ def configs() -> list[Path]:
 
 def parameters_table() -> str:
     """Return a row per parameter, shared by the models that have the same one."""
-    models: dict[tuple[Parameter, type], list[str]] = {}
+    models: dict[Parameter, list[str]] = {}
     for config in configs():
-        types = types_of(config)
         for item in parameters(config):
-            models.setdefault((item, types[item.name]), []).append(f"`{config.parent.name}`")
-    rows = [
-        "| parameter | default | takes | models | meaning |\n",
-        "| --- | --- | --- | --- | --- |\n",
-    ]
-    for (item, kind), names in models.items():
+            models.setdefault(item, []).append(f"`{config.parent.name}`")
+    rows = ["| parameter | default | models | meaning |\n", "| --- | --- | --- | --- |\n"]
+    for item, names in models.items():
         value = f"`{item.value}`" if item.value else "empty"
-        rows.append(
-            f"| `{item.name}` | {value} | {KINDS[kind]} | {', '.join(names)} | {item.meaning} |\n"
-        )
+        rows.append(f"| `{item.name}` | {value} | {', '.join(names)} | {item.meaning} |\n")
     return "".join(rows)
 
 

@@ -32,8 +32,15 @@ def options_table() -> str:
         rows.append(f"| **{title}** | | | |\n")
         for item in items:
             meaning = item.metadata["help"]
-            rows.append(f"| `{item.name}` | {default_of(item)} | {describe(item)} | {meaning} |\n")
+            rows.append(f"| `{item.name}` | {default_of(item)} | {_values(item)} | {meaning} |\n")
     return "".join(rows)
+
+
+def _values(item: "Field[Any]") -> str:
+    """Return what an option takes, shorter than in its errors."""
+    short = {"a bool (true or false)": "true or false", "a string": "text"}
+    values = describe(item)
+    return short.get(values) or re.sub(r"^(one of|an integer from|a number from) ", "", values)
 
 
 def presets_table() -> str:
