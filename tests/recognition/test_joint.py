@@ -13,7 +13,7 @@ from conch.decoding.streaming_decoder import CtcStreamingDecoder, CtcStreamingDe
 from conch.families.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 from conch.families.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
 from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
-from conch.families.whisper.recogniser import WINDOW
+from conch.families.whisper.recogniser import OPEN_WINDOW
 from conch.recognition.decoded import words_of as words_in
 from conch.recognition.live.text import LiveText, whole_words
 from conch.recognition.word_alignment import letters
@@ -41,7 +41,7 @@ class Models:
         self.ctc_decoder = CtcStreamingDecoder(CtcStreamingDecoderConfig())
 
     def rolling_pass(self, waveform) -> tuple[Word, ...]:
-        (encoded,) = self.encoder([Row({"waveform": waveform}, WINDOW)])
+        (encoded,) = self.encoder([Row({"waveform": waveform}, OPEN_WINDOW)])
         assert not isinstance(encoded, TranscriptionError)
         greedy = {"beam_size": 1, "nbest": 1, "align": True, "language": "en"}
         (decoded,) = self.decoder([Row(encoded, greedy)])

@@ -90,7 +90,16 @@ class Decoder:
     """Options with which it is the decoder of live audio by default. The first one counts."""
     writes_punctuation: bool = False
     """Whether its text has punctuation and case."""
+    detects_language: bool = False
+    """Whether it says which language was spoken; otherwise it knows one."""
     reads_prompt: bool = False
+    """Whether it reads the option `prompt`."""
+    may_omit_speech: bool = False
+    """Whether its text may leave out speech with a good score."""
+    is_rolling: bool = False
+    """Whether it passes over an open live utterance again and again."""
+    has_language_model: bool = False
+    """Whether its scores hold those of a language model, which a rescorer's scores replace."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of options that differ from those of others."""
     rescored: Mapping[str, Any] = field(default_factory=dict)
@@ -102,34 +111,59 @@ class Decoder:
     of `conch.wire.weights.Weights`, tuned by `lab.training.tune_rescoring`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FamilyHooks:
-    """What a family does in the service of recognition, each hook as `module:name`.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Hook:
+    """A function of a family that a request asks for by its options."""
 
-    `conch.recognition.hooks` has their protocols, and imports a hook when it is first used.
+    function: str
+    """Its name, as `module:name`."""
+    when: When
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScorerHook(Hook):
+    """A function that scores the texts of a segment; `when` never sees rescorer=auto."""
+
+    score: str
+    """The field of `Hypothesis` that holds its scores."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FamilyHooks:
+    """What a family does in the service of recognition, by names as `module:name`.
+
+    `conch.recognition.hooks` has the types of the functions.
     """
 
     recognisers: Mapping[str, str] = field(default_factory=dict)
     """The `Recogniser` of each value of the option `decoder`."""
     first_passes: Mapping[str, str] = field(default_factory=dict)
-    """What begins the `FirstPass` of a live stream, by the decoder of its search."""
+    """The `BeginFirstPass` of live audio, by the decoder of its search."""
     second_opinion: str = ""
     """Decoder that says whether there are words in a gap of another recogniser's text."""
-    speech_finder: str = ""
-    """The `SpeechFinder`."""
-    text_scorers: tuple[str, ...] = ()
-    """Each a `TextScorer`."""
-    text_rewriters: tuple[str, ...] = ()
-    """Each a `TextRewriter`."""
-    after_recording: tuple[str, ...] = ()
+    find_speech: str = ""
+    """The `FindSpeech`."""
+    score_texts: tuple[ScorerHook, ...] = ()
+    """Each a `ScoreTexts`."""
+    after_recording: tuple[Hook, ...] = ()
     """Each an `AfterRecording`."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them."""
-        several = (*self.text_scorers, *self.text_rewriters, *self.after_recording)
+        """Names of all functions."""
+        asked = (hook.function for hook in (*self.score_texts, *self.after_recording))
         by_decoder = (*self.recognisers.values(), *self.first_passes.values())
-        return (*by_decoder, *several, *filter(None, (self.speech_finder,)))
+        return (*by_decoder, *asked, *filter(None, (self.find_speech,)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rewriter:
+    """A component that rewrites the text of a segment if an option is true."""
+
+    component: str
+    option: str
+    adds_punctuation: bool = False
+    """Whether it leaves text alone that has punctuation already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -161,4 +195,5 @@ class Family:
     """Beyond the components of its decoders."""
     warm_ups: tuple[Mapping[str, Any], ...] = ()
     """Options of requests that reach its components, once when a server starts."""
+    rewriters: tuple[Rewriter, ...] = ()
     hooks: FamilyHooks = FamilyHooks()

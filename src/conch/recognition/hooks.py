@@ -1,11 +1,11 @@
 """The hooks of a family of models: what recognition asks of it, and never which family it is.
 
-A hook is a protocol here and an object in `conch.families.NAME`, whose declaration names it. A
-hook keeps no state between calls, except a `FirstPass`, which belongs to one live stream.
+A hook is an object or a function in `conch.families.NAME`, whose declaration names it. Only a
+`FirstPass`, which belongs to one live stream, keeps state between calls.
 """
 
 import pkgutil
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol
@@ -13,8 +13,10 @@ from typing import Any, Protocol
 from conch.bls.call import Tensor
 from conch.bls.calls import Calls
 from conch.component import Array
-from conch.families import all_families
-from conch.recognition.decoded import Decoded
+from conch.families import all_families, decoders
+from conch.families.family import Decoder, Hook, Rewriter
+from conch.families.options import holds
+from conch.recognition.decoded import NOTHING_DECODED, Decoded
 from conch.recognition.live.endpointing import SpeechProbs
 from conch.recognition.live.state import Utterance
 from conch.recognition.speech import Encoded, Encoder, Heard, SpeechSegment
@@ -23,31 +25,10 @@ from conch.wire.result import Hypothesis, Segment, Word
 
 
 class Recogniser(Encoder[Encoded], Protocol[Encoded]):
-    """Turns a segment into text by a pair of components: an encoder, and a decoder after it.
-
-    Subclasses set the properties that differ from the defaults here.
-    """
-
-    decoder: str
-    """Name of the decoder's component."""
-    writes_punctuation: bool = False
-    """Whether its text has punctuation and capitals."""
-    detects_language: bool = False
-    """Whether it says which language was spoken; otherwise it knows one language."""
-    reads_prompt: bool = False
-    """Whether it reads the option `prompt`."""
-    may_omit_speech: bool = False
-    """Whether its text may leave out speech without a sign of it in the score."""
-    is_rolling: bool = False
-    """Whether it passes over an open live utterance again and again."""
-    has_language_model: bool = False
-    """Whether its scores hold those of a language model, which a rescorer's scores replace."""
+    """Turns a segment into text by the two components that its `Decoder` declares."""
 
     async def encode_open(self, calls: Calls, waveform: Array) -> Encoded:
-        """Return the latest audio of an open live utterance as the decoder takes it.
-
-        Arguments are those of `encode`.
-        """
+        """Encode the latest audio of an open live utterance, as `encode` does a segment."""
         return await self.encode(calls, waveform)
 
     async def decode(
@@ -55,47 +36,42 @@ class Recogniser(Encoder[Encoded], Protocol[Encoded]):
     ) -> Decoded:
         """Return the n-best list of a segment, with all hypotheses that rescoring needs.
 
-        Args:
-            calls: Calls of the request.
-            encoded: Result of `encode`.
-            options: Options of the request.
-            start: Start of the segment in seconds; None if no words are asked for.
+        `start` is that of the segment in seconds; None if no words are asked for.
         """
         ...
 
     async def align(
         self, calls: Calls, encoded: Encoded, text: str, options: RecognitionOptions, start: float
     ) -> tuple[Word, ...]:
-        """Return the words of a text that `decode` has not aligned; arguments as of `decode`."""
+        """Return the words of a text that `decode` has not aligned."""
         return ()
 
     def calibrated(self, words: tuple[Word, ...], nbest: Sequence[Hypothesis]) -> tuple[Word, ...]:
-        """Return the words with confidences by all that is known after rescoring.
+        """Return the words of the best hypothesis with confidences that rescoring has improved.
 
-        Args:
-            words: Words of the best hypothesis, with the decoder's confidence.
-            nbest: The hypotheses in the order of all opinions, scores in nats.
+        `nbest` is in the order of all opinions, its scores in nats.
         """
         return words
 
 
-EndFirm = Callable[[Utterance, Calls], Awaitable[Utterance]]
-"""Makes a segment of the firm words of an utterance, and returns what is left of the utterance."""
-
-
-class FirstPass(Protocol):
-    """Hears one live stream step by step; owns the state that its components keep of the stream.
+class FirstPass:
+    """Hears one live stream step by step, and owns what its components keep of the stream.
 
     Each step is heard, then read: between the two the stream finds out whether its utterance ends.
     If a component loses the stream, a first pass goes on with the audio of the open utterance.
+
+    This one hears nothing: all text is that of the passes over the utterance.
     """
 
-    encoder: str
-    """Component of the first pass. A server may lack it if other passes give all of the text."""
-
     async def hear(
-        self, waveform: Array, utterance: Utterance, calls: Calls, *, ends: bool
-    ) -> Utterance:
+        self,
+        waveform: Array,
+        utterance: Utterance,
+        calls: Calls,
+        *,
+        ends: bool,
+        finds_speech: bool = False,
+    ) -> tuple[Utterance, SpeechProbs | None]:
         """Encode a step.
 
         Args:
@@ -103,17 +79,13 @@ class FirstPass(Protocol):
             utterance: The utterance before the step.
             calls: Calls of the chunk.
             ends: Whether the stream ends with the step.
+            finds_speech: Whether to find speech in the step, because no VAD does.
 
         Returns:
-            The utterance before the step: another one if its audio had to be heard again.
+            The utterance before the step: another one if its audio had to be heard again. And the
+            speech probabilities, if they were asked for.
         """
-        ...
-
-    async def hear_and_find_speech(
-        self, waveform: Array, utterance: Utterance, calls: Calls, *, ends: bool
-    ) -> tuple[Utterance, SpeechProbs]:
-        """Encode a step, and find speech in it where no VAD does; arguments as of `hear`."""
-        ...
+        return utterance, None
 
     async def read(
         self, utterance: Utterance, calls: Calls, *, is_over: bool
@@ -125,106 +97,33 @@ class FirstPass(Protocol):
             calls: Calls of the chunk.
             is_over: Whether the utterance ends with the step.
         """
-        ...
+        return utterance, NOTHING_DECODED
 
     async def keep_alive(self, utterance: Utterance | None, calls: Calls) -> Utterance | None:
         """Call the components if they would drop the stream otherwise.
 
-        Args:
-            utterance: The open utterance, or None.
-            calls: Calls of the chunk.
-
-        Returns:
-            The utterance, with its present text.
+        Returns the open utterance with its present text; None if there is none.
         """
-        ...
+        return utterance
 
     async def close(self) -> None:
         """Free what the components keep of the stream."""
-        ...
 
 
-class BeginFirstPass(Protocol):
-    """Begins the first pass of a live stream."""
-
-    def __call__(
-        self,
-        options: RecognitionOptions,
-        detached: Calls,
-        keep_alive_s: float,
-        end_firm: EndFirm | None,
-    ) -> FirstPass:
-        """Begin without audio.
-
-        Args:
-            options: Options of the stream.
-            detached: Calls that may outlive the request of a chunk.
-            keep_alive_s: Seconds without a call after which `keep_alive` makes one.
-            end_firm: Called if an utterance that is heard again has lost its firm words; None if
-                a second pass replaces them anyway.
-        """
-        ...
-
-
-class SpeechFinder(Protocol):
-    """Finds speech in audio."""
-
-    async def find(
-        self, calls: Calls, waveform: Array, state: Array | Tensor | None
-    ) -> tuple[Array, Tensor]:
-        """Return speech probabilities FP32 [frames] of 32 ms each, and the state after them.
-
-        Args:
-            calls: Calls of the request.
-            waveform: FP32 [samples], 16 kHz.
-            state: State of the call before; None for the start of the audio.
-        """
-        ...
-
-
-class TextScorer(Protocol):
-    """Scores texts of a segment: one opinion on which of them was said."""
-
-    score: str
-    """The field of `Hypothesis` that holds its scores."""
-
-    def is_asked(self, options: RecognitionOptions) -> bool:
-        """Return whether a request asks for its opinion; the rescorer is not auto."""
-        ...
-
-    async def scores(
-        self, calls: Calls, texts: list[str], heard: Heard, options: RecognitionOptions
-    ) -> list[float]:
-        """Return the log probability of each text.
-
-        Args:
-            calls: Calls of the request.
-            texts: The texts, which all sound different.
-            heard: What the encoders hear in the segment.
-            options: Options of the request.
-        """
-        ...
-
-
-class TextRewriter(Protocol):
-    """A component that rewrites the text of a segment, and when it is asked to.
-
-    component_models/README.md has its tensors.
-    """
-
-    component: str
-    """Name of the component."""
-    option: str
-    """Name of the option that asks for it."""
-
-    def is_asked(self, options: RecognitionOptions, *, is_punctuated: bool) -> bool:
-        """Return whether a request asks for it.
-
-        Args:
-            options: Options of the request.
-            is_punctuated: Whether the text has punctuation already.
-        """
-        ...
+EndFirm = Callable[[Utterance, Calls], Awaitable[Utterance]]
+"""Makes a segment of the firm words of an utterance, and returns the rest of the utterance. A first
+pass calls it if an utterance that is heard again has lost its firm words."""
+BeginFirstPass = Callable[[RecognitionOptions, Calls, float, EndFirm | None], FirstPass]
+"""Begins the first pass of a stream: options; calls that may outlive the request of a chunk;
+seconds without a call after which `keep_alive` makes one; None where a second pass replaces firm
+words anyway."""
+FindSpeech = Callable[[Calls, Array, Array | Tensor | None], Awaitable[tuple[Array, Tensor]]]
+"""Returns speech probabilities, FP32 [frames of 32 ms], of FP32 [samples at 16 kHz], and the state
+after them. It takes the state of the call before; None at the start of the audio."""
+ScoreTexts = Callable[
+    [Calls, list[str], Heard, RecognitionOptions], Coroutine[None, None, list[float]]
+]
+"""Returns the log probability of each text of a segment. The texts all sound different."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,35 +136,19 @@ class RecognisedSpeech:
 
 @dataclass(frozen=True, slots=True)
 class AfterRecordingResult:
-    """What a hook has made of a recording."""
+    """What a hook makes of a recording."""
 
     segments: Sequence[Segment]
     """The segments that the hook was given, in the same order, each changed or not."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """What else was found, as JSON: it becomes `Transcript.extra`."""
+    """What else it found, as JSON: it becomes `Transcript.extra`."""
 
 
-class AfterRecording(Protocol):
-    """Works on a whole recording when all of its segments are known.
-
-    A live stream has no such hook: it forgets its audio and its older segments.
-    """
-
-    def is_asked(self, options: RecognitionOptions) -> bool:
-        """Return whether a request asks for it. Only then is the audio of the segments kept."""
-        ...
-
-    async def after(
-        self, recognised: Sequence[RecognisedSpeech], options: RecognitionOptions, calls: Calls
-    ) -> AfterRecordingResult:
-        """Return the segments as they are in the end, and what else was found.
-
-        Args:
-            recognised: All segments of the recording with their audio, in order of time.
-            options: Options of the request.
-            calls: Calls of the request.
-        """
-        ...
+AfterRecording = Callable[
+    [Sequence[RecognisedSpeech], RecognitionOptions, Calls], Awaitable[AfterRecordingResult]
+]
+"""Works on all segments of a recording in order of time. Only where a request asks for it, their
+audio is kept. A live stream forgets its audio and its older segments, so it calls none."""
 
 
 def load_hooks() -> None:
@@ -273,6 +156,11 @@ def load_hooks() -> None:
     for family in all_families():
         for name in family.hooks.names:
             _loaded(name)
+
+
+def decoder_of(options: RecognitionOptions) -> Decoder:
+    """Return what the decoder of a request declares."""
+    return decoders()[options.decoder]
 
 
 def recogniser_of(options: RecognitionOptions) -> Recogniser[Any]:
@@ -288,32 +176,41 @@ def second_opinion() -> tuple[str, Recogniser[Any]]:
 
 def first_pass_of(options: RecognitionOptions) -> BeginFirstPass:
     """Return what begins the first pass of a live stream."""
-    decoder = options.of_first_pass().decoder
-    found: BeginFirstPass = _named(decoder, "first_passes")
+    found: BeginFirstPass = _named(options.of_first_pass().decoder, "first_passes")
     return found
 
 
-def speech_finder() -> SpeechFinder:
+def speech_finder() -> FindSpeech:
     """Return what finds speech."""
-    (name,) = filter(None, (family.hooks.speech_finder for family in all_families()))
-    found: SpeechFinder = _loaded(name)
+    (name,) = filter(None, (family.hooks.find_speech for family in all_families()))
+    found: FindSpeech = _loaded(name)
     return found
 
 
-def text_scorers(options: RecognitionOptions) -> Sequence[TextScorer]:
-    """Return what scores the texts of a request again; the rescorer is not auto."""
-    return [item for item in _all("text_scorers") if item.is_asked(options)]
+def text_scorers(options: RecognitionOptions) -> Mapping[str, ScoreTexts]:
+    """Return what scores the texts of a request again, by the field of `Hypothesis` for it."""
+    hooks = (hook for family in all_families() for hook in family.hooks.score_texts)
+    return {hook.score: _loaded(hook.function) for hook in hooks if _is_asked(hook, options)}
 
 
-def text_rewriters(options: RecognitionOptions, *, is_punctuated: bool) -> Sequence[TextRewriter]:
-    """Return what rewrites the text of a request, in its order; arguments as of `is_asked`."""
-    rewriters = _all("text_rewriters")
-    return [item for item in rewriters if item.is_asked(options, is_punctuated=is_punctuated)]
+def text_rewriters(options: RecognitionOptions, *, is_punctuated: bool) -> Sequence[Rewriter]:
+    """Return what rewrites the text of a request, in its order."""
+    return [
+        item
+        for family in all_families()
+        for item in family.rewriters
+        if options.value(item.option) and not (is_punctuated and item.adds_punctuation)
+    ]
 
 
 def after_recording(options: RecognitionOptions) -> Sequence[AfterRecording]:
     """Return the hooks over the whole recording that a request asks for."""
-    return [item for item in _all("after_recording") if item.is_asked(options)]
+    hooks = (hook for family in all_families() for hook in family.hooks.after_recording)
+    return [_loaded(hook.function) for hook in hooks if _is_asked(hook, options)]
+
+
+def _is_asked(hook: Hook, options: RecognitionOptions) -> bool:
+    return holds(hook.when, options.value)
 
 
 def _recogniser(decoder: str) -> Recogniser[Any]:
@@ -331,10 +228,6 @@ def _named(decoder: str, kind: str) -> Any:
         if name := getattr(family.hooks, kind).get(decoder):
             return _loaded(name)
     raise LookupError(f"no family offers {kind} for decoder {decoder}")
-
-
-def _all(kind: str) -> list[Any]:
-    return [_loaded(name) for family in all_families() for name in getattr(family.hooks, kind)]
 
 
 _loaded = cache(pkgutil.resolve_name)

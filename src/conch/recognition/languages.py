@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from conch.recognition.config import RecognitionConfig
-from conch.recognition.hooks import recogniser_of
+from conch.recognition.hooks import decoder_of
 from conch.wire.languages import codes_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
@@ -54,7 +54,7 @@ def with_only_language(
         options: Options of the request.
         config: Limits, with the language of the first pass.
     """
-    if recogniser_of(options).detects_language or segment.language or not segment.text:
+    if decoder_of(options).detects_language or segment.language or not segment.text:
         return segment
     is_auto = options.language == "auto"
     return replace(segment, language=config.first_pass_language if is_auto else options.language)

@@ -6,11 +6,10 @@ returns. A list of which that leaves one text costs no call.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from conch.bls.calls import Calls, together
 from conch.language.normalize import language_model_words
-from conch.recognition.hooks import recogniser_of, text_scorers
+from conch.recognition.hooks import decoder_of, text_scorers
 from conch.recognition.metrics import LISTS
 from conch.recognition.speech import Heard
 from conch.wire.nbest import ranked
@@ -42,20 +41,17 @@ async def rescored(
     for words, item in zip(spoken, candidates, strict=True):
         # Texts that differ in case and punctuation alone sound the same: the best speaks for all.
         texts.setdefault(words, item.text)
-    replaces_lm = options.rescore and recogniser_of(options).has_language_model
+    replaces_lm = options.rescore and decoder_of(options).has_language_model
     calls.count(LISTS, outcome="certain" if len(texts) < 2 else "rescored")
     if len(texts) < 2:
         return [_without_lm(item) for item in candidates] if replaces_lm else candidates
     scorers, spellings = text_scorers(options), [*texts.values()]
-    columns = await together(scorer.scores(calls, spellings, heard, options) for scorer in scorers)
-    rows = {words: row for row, words in enumerate(texts)}
-
-    def scores(row: int) -> dict[str, Any]:
-        pairs = zip(scorers, columns, strict=True)
-        return {scorer.score: column[row] for scorer, column in pairs}
-
+    columns = await together(
+        scores(calls, spellings, heard, options) for scores in scorers.values()
+    )
+    found = dict(zip(texts, zip(*columns, strict=True), strict=True))
     scored = [
-        replace(item, num_words=len(words), **scores(rows[words]))
+        replace(item, num_words=len(words), **dict(zip(scorers, found[words], strict=True)))
         for words, item in zip(spoken, candidates, strict=True)
     ]
     return ranked(scored, options.weights, replaces_lm=replaces_lm)
@@ -87,7 +83,7 @@ async def _with_models(options: RecognitionOptions, calls: Calls) -> Recognition
     if options.rescore and options.rescorer == "auto":
         is_neural = await calls.is_loaded(RESCORERS["neural"])
         # Only the neural model reads a context, or a prompt that the recogniser does not read.
-        is_read = bool(options.prompt) and not recogniser_of(options).reads_prompt
+        is_read = bool(options.prompt) and not decoder_of(options).reads_prompt
         is_neural = is_neural or options.lm_context or is_read
         options = replace(options, rescorer="neural" if is_neural else "ngram")
     for model in rescoring_components_of(options):

@@ -1,7 +1,7 @@
 """Recognise one segment: encode, decode and, if the request asks for it, rescore and align."""
 
 from conch.bls.calls import Calls
-from conch.recognition.hooks import recogniser_of
+from conch.recognition.hooks import decoder_of, recogniser_of
 from conch.recognition.languages import told, with_language
 from conch.recognition.offline.coverage import has_pause, is_thin
 from conch.recognition.rescoring import rescored
@@ -27,7 +27,7 @@ async def recognize_segment(
     """
     recogniser, heard = recogniser_of(options), Heard(speech, calls)
     probs, threshold = speech.speech_probs, options.vad_threshold
-    may_lack = options.coverage and recogniser.may_omit_speech
+    may_lack = options.coverage and decoder_of(options).may_omit_speech
     is_timed = options.word_timestamps or (may_lack and has_pause(probs, threshold))
     encoded = await heard.by(recogniser)
     first = await recogniser.decode(calls, encoded, options, speech.start if is_timed else None)

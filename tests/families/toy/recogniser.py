@@ -41,8 +41,6 @@ class ToyComponents(PlainComponents):
 
 class Toy(Recogniser[Array]):
     encoder = "toy_encoder"
-    decoder = "toy_decoder"
-    writes_punctuation = True
 
     async def encode(self, calls: Calls, waveform: Array) -> Array:
         outputs = await calls(self.encoder, {"waveform": waveform}, ("loudness",))
@@ -52,7 +50,7 @@ class Toy(Recogniser[Array]):
         self, calls: Calls, encoded: Array, options: RecognitionOptions, start: float | None
     ) -> Decoded:
         wanted = ("hypotheses", "scores", *WORD_COLUMNS)
-        outputs = await calls(self.decoder, {"loudness": encoded}, wanted)
+        outputs = await calls("toy_decoder", {"loudness": encoded}, wanted)
         nbest = hypotheses_of(outputs)
         return Decoded(nbest, {nbest[0].text: words_of(outputs, start or 0.0)})
 
@@ -61,17 +59,11 @@ TOY = Toy()
 
 
 class ToyFirstPass(FirstPass):
-    encoder = TOY.encoder
-
     def __init__(self, options, detached, keep_alive_s, end_firm) -> None:
         self._options = options
         self._loudness = np.zeros(0, np.float32)
 
-    async def hear(self, waveform, utterance, calls, *, ends):
-        utterance, _ = await self.hear_and_find_speech(waveform, utterance, calls, ends=ends)
-        return utterance
-
-    async def hear_and_find_speech(self, waveform, utterance, calls, *, ends):
+    async def hear(self, waveform, utterance, calls, *, ends, finds_speech=False):
         frames = await TOY.encode(calls, waveform)
         self._loudness = np.concatenate([self._loudness, frames])
         return utterance, SpeechProbs((frames > 0).astype(np.float32), len(waveform))
@@ -83,9 +75,3 @@ class ToyFirstPass(FirstPass):
             self._loudness = self._loudness[:0]
         said = found.nbest[0].text.split()
         return utterance, replace(found, stable=" ".join(said[:-1]))
-
-    async def keep_alive(self, utterance, calls):
-        return utterance
-
-    async def close(self) -> None:
-        pass

@@ -4,28 +4,20 @@ from collections.abc import Sequence
 
 from conch.bls.calls import Calls
 from conch.component import bytes_array
-from conch.recognition.hooks import AfterRecording, AfterRecordingResult, RecognisedSpeech
+from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech
 from conch.wire.options import RecognitionOptions
 from tests.families.toy_counter.declaration import CounterOptions
 
 
-class Counter(AfterRecording):
-    """Asks `word_counter` once for all texts."""
-
-    def is_asked(self, options: RecognitionOptions) -> bool:
-        return options.of(CounterOptions).count_most > 0
-
-    async def after(
-        self, recognised: Sequence[RecognisedSpeech], options: RecognitionOptions, calls: Calls
-    ) -> AfterRecordingResult:
-        asked = options.of(CounterOptions)
-        segments = [item.segment for item in recognised]
-        inputs = {
-            "texts": bytes_array([segment.text for segment in segments]),
-            "word": bytes_array([asked.count_word]),
-        }
-        outputs = await calls("word_counter", inputs, ("counts",), {"at_most": asked.count_most})
-        return AfterRecordingResult(segments, {"counts": outputs["counts"].numpy().tolist()})
-
-
-COUNTER = Counter()
+async def count(
+    recognised: Sequence[RecognisedSpeech], options: RecognitionOptions, calls: Calls
+) -> AfterRecordingResult:
+    """Ask `word_counter` once for all texts."""
+    asked = options.of(CounterOptions)
+    segments = [item.segment for item in recognised]
+    inputs = {
+        "texts": bytes_array([segment.text for segment in segments]),
+        "word": bytes_array([asked.count_word]),
+    }
+    outputs = await calls("word_counter", inputs, ("counts",), {"at_most": asked.count_most})
+    return AfterRecordingResult(segments, {"counts": outputs["counts"].numpy().tolist()})

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Component, Family, FamilyHooks, Need, Tensor, WeightsPackage
+from conch.families.family import Component, Family, FamilyHooks, Hook, Need, Tensor, WeightsPackage
 from conch.families.options import GIVEN, Above, Rule, option
 
 COUNTER = Component(
@@ -30,6 +30,8 @@ class CounterOptions:
     count_word: str = option("", "the word that is counted", longest=20)
 
 
+_ASKED = {"count_most": Above(0)}
+
 FAMILY = Family(
     name="toy_counter",
     title="Word counter",
@@ -45,7 +47,9 @@ FAMILY = Family(
             "option 'count_most' takes at most beam_size ({beam_size}); sent: {count_most}",
         ),
     ),
-    needs=(Need(components=("word_counter",), when={"count_most": Above(0)}, reason="count_most"),),
+    needs=(Need(components=("word_counter",), when=_ASKED, reason="count_most"),),
     warm_ups=({"count_most": 1},),
-    hooks=FamilyHooks(after_recording=("tests.families.toy_counter.counter:COUNTER",)),
+    hooks=FamilyHooks(
+        after_recording=(Hook(function="tests.families.toy_counter.counter:count", when=_ASKED),)
+    ),
 )

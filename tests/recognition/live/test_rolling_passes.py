@@ -9,7 +9,7 @@ import pytest
 from plain_streams import STEP, Client, ended_once, run
 from spoken_components import RATE, SpokenComponents, columns, heard, made
 
-from conch.families.whisper.recogniser import WINDOW
+from conch.families.whisper.recogniser import OPEN_WINDOW
 from conch.recognition.live import rolling_passes as live_passes
 from conch.recognition.live.load import Pace
 from conch.wire.result import text_of_words
@@ -24,7 +24,7 @@ def rolling_calls(components) -> list[float]:
     return [
         round(len(inputs["waveform"]) / 16_000, 2)
         for model, parameters, inputs in calls
-        if model == "attention_encoder" and parameters == WINDOW
+        if model == "attention_encoder" and parameters == OPEN_WINDOW
     ]
 
 
@@ -177,7 +177,7 @@ def test_a_later_failure_of_passes_is_logged_if_it_is_another_one(caplog):
 
     async def scenario(recognizer, components):
         async def fail(model):
-            if model == "attention_encoder" and components.parameters[-1] == WINDOW:
+            if model == "attention_encoder" and components.parameters[-1] == OPEN_WINDOW:
                 raise next(failures)
 
         components.before = fail
@@ -192,7 +192,7 @@ def test_a_later_failure_of_passes_is_logged_if_it_is_another_one(caplog):
 def test_failures_of_passes_are_logged_only_so_often(caplog):
     async def scenario(recognizer, components):
         async def fail(model):
-            if model == "attention_encoder" and components.parameters[-1] == WINDOW:
+            if model == "attention_encoder" and components.parameters[-1] == OPEN_WINDOW:
                 raise ValueError(f"call {len(components.calls)}")
 
         components.before = fail
@@ -268,7 +268,7 @@ def found_by_time(samples: int, turns: int):
 
     async def scenario(recognizer, components):
         async def dawdle(model):
-            is_rolling = components.parameters[-1] == WINDOW
+            is_rolling = components.parameters[-1] == OPEN_WINDOW
             is_second = model == "attention_encoder" and not is_rolling
             for _ in range(turns if is_rolling else 200 if is_second else 1):
                 await asyncio.sleep(0)
@@ -301,7 +301,7 @@ def held(components, is_held):
 def test_a_pass_that_comes_after_the_endpoint_is_of_no_use():
     async def scenario(recognizer, components):
         client = two_pass(recognizer, components, adaptive=True)
-        let_go = held(components, lambda parameters: parameters == WINDOW)
+        let_go = held(components, lambda parameters: parameters == OPEN_WINDOW)
         waveform = made("abcd" + "." + "xy")
         steps = [waveform[at : at + STEP] for at in range(0, len(waveform), STEP)]
         answers = [await client.send(step) for step in steps]

@@ -14,7 +14,7 @@ from plain_streams import STEP, Client, audio, ended_once, run
 from spoken_components import RATE, SpokenComponents, made
 
 from conch.bls.metrics import CALLS
-from conch.families.whisper.recogniser import WINDOW
+from conch.families.whisper.recogniser import OPEN_WINDOW
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.live import rolling_passes as live_passes
 from conch.recognition.live import stream as live
@@ -382,7 +382,7 @@ def test_an_utterance_that_ended_keeps_the_text_of_its_passes_until_its_second_o
         let_go = asyncio.Event()
 
         async def hold(model):
-            is_second = model == "attention_encoder" and components.parameters[-1] != WINDOW
+            is_second = model == "attention_encoder" and components.parameters[-1] != OPEN_WINDOW
             await (let_go.wait() if is_second else asyncio.sleep(0))
 
         components.before = hold

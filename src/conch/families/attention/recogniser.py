@@ -1,36 +1,64 @@
-"""An encoder and an attention decoder as a recogniser."""
+"""An encoder and an attention decoder as a recogniser, and as an opinion on the texts of others.
 
-from collections.abc import Sequence
-from dataclasses import replace
+component_models/README.md has the tensors of both components.
+"""
 
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from conch.bls.call import Parameter, Tensor
 from conch.bls.calls import Calls
-from conch.component import Array
+from conch.component import Array, bytes_array
 from conch.families.attention.confidence import calibrated
 from conch.families.attention.hotwords import with_hotwords
-from conch.families.attention.models import AttentionModels, EncodedSegment
-from conch.recognition.decoded import Decoded
+from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.recognition.hooks import Recogniser
 from conch.recognition.languages import with_language
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Word
 
 
+@dataclass(frozen=True, slots=True)
+class EncodedSegment:
+    """Output of the encoder, passed to the decoder without a copy."""
+
+    encoder_out: Tensor
+    encoder_out_lens: Tensor
+
+    @property
+    def inputs(self) -> dict[str, Array | Tensor]:
+        """Inputs of the decoder."""
+        return {"encoder_out": self.encoder_out, "encoder_out_lens": self.encoder_out_lens}
+
+
 class AttentionRecogniser(Recogniser[EncodedSegment]):
     """Recognises by two components; a family says which, and what they can do."""
 
-    writes_punctuation = True
-    detects_language = True
-    may_omit_speech = True
-    is_rolling = True
+    def __init__(
+        self, encoder: str, decoder: str, open_window: Mapping[str, int] | None = None
+    ) -> None:
+        """Recognise by these components.
 
-    def __init__(self, models: AttentionModels) -> None:
-        """Recognise by these components."""
-        self.models = models
-        self.encoder, self.decoder = models.encoder, models.decoder
+        Args:
+            encoder: Name of the encoder.
+            decoder: Name of the decoder.
+            open_window: Parameters of the encoder for an open live utterance; None for those of its
+                config.
+        """
+        self.encoder, self.decoder, self._open_window = encoder, decoder, open_window
 
-    async def encode(self, calls: Calls, waveform: Array) -> EncodedSegment:
-        """See `Encoder.encode`."""
-        return await self.models.encode(calls, waveform)
+    async def encode(
+        self, calls: Calls, waveform: Array, window: Mapping[str, int] | None = None
+    ) -> EncodedSegment:
+        """See `Encoder.encode`. `window` has parameters in place of those of the config."""
+        wanted = ("encoder_out", "encoder_out_lens")
+        outputs = await calls(self.encoder, {"waveform": waveform}, wanted, window)
+        return EncodedSegment(*(outputs[name] for name in wanted))
+
+    async def encode_open(self, calls: Calls, waveform: Array) -> EncodedSegment:
+        """See `Recogniser.encode_open`."""
+        return await self.encode(calls, waveform, self._open_window)
 
     async def decode(
         self,
@@ -40,13 +68,35 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
         start: float | None,
     ) -> Decoded:
         """See `Recogniser.decode`. Hotwords replace words that sound alike."""
-        found = await self.models.decode(calls, encoded, options, start)
-        known = with_language(options, found.language)
+        is_ranked_again = options.is_rescored or bool(options.hotwords)
+        columns = () if start is None else WORD_COLUMNS
+        outputs = await calls(
+            self.decoder,
+            encoded.inputs,
+            ("hypotheses", "scores", "language", "language_probability", *columns),
+            {
+                "beam_size": options.beam_size,
+                "nbest": options.beam_size if is_ranked_again else options.nbest,
+                "align": start is not None,
+                **_asked(options),
+                **({"prompt": options.prompt} if options.prompt else {}),
+            },
+            work=options.beam_size,
+        )
+        nbest = hypotheses_of(outputs)
+        language = outputs["language"].numpy()[0].decode()
+        probability = float(outputs["language_probability"].numpy()[0])
+        known = with_language(options, language)
 
         async def scores(texts: list[str]) -> list[float]:
-            return await self.models.text_scores(calls, encoded, texts, known)
+            return await self.text_scores(calls, encoded, texts, known)
 
-        return replace(found, nbest=await with_hotwords(found.nbest, known, scores))
+        return Decoded(
+            await with_hotwords(nbest, known, scores),
+            {} if start is None else {nbest[0].text: words_of(outputs, start)},
+            language=language,
+            language_probability=None if math.isnan(probability) else round(probability, 4),
+        )
 
     async def align(
         self,
@@ -57,8 +107,27 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
         start: float,
     ) -> tuple[Word, ...]:
         """See `Recogniser.align`."""
-        return await self.models.align(calls, encoded, text, options, start)
+        inputs = {**encoded.inputs, "text": bytes_array([text])}
+        return words_of(await calls(self.decoder, inputs, WORD_COLUMNS, _asked(options)), start)
+
+    async def text_scores(
+        self, calls: Calls, encoded: EncodedSegment, texts: list[str], options: RecognitionOptions
+    ) -> list[float]:
+        """Return the log probability of each text by the decoder."""
+        inputs = {**encoded.inputs, "texts": bytes_array(texts)}
+        outputs = await calls(self.decoder, inputs, ("text_scores",), _asked(options))
+        return [float(score) for score in outputs["text_scores"].numpy()]
 
     def calibrated(self, words: tuple[Word, ...], nbest: Sequence[Hypothesis]) -> tuple[Word, ...]:
         """See `Recogniser.calibrated`."""
         return calibrated(words, nbest)
+
+
+def _asked(options: RecognitionOptions) -> dict[str, Parameter]:
+    """Return the parameters that say what the decoder writes, without those of the default."""
+    asked: dict[str, Parameter] = {"language": options.language}
+    if options.languages:
+        asked["languages"] = options.languages
+    if options.task != "transcribe":
+        asked["task"] = options.task
+    return asked

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Component, Decoder, Family, FamilyHooks, Need, Tensor
+from conch.families.family import Component, Decoder, Family, FamilyHooks, Need, ScorerHook, Tensor
 from conch.families.options import Rule, option
 
 OFFLINE = ("ctc_encoder", "ctc_decoder")
@@ -226,6 +226,7 @@ FAMILY = Family(
             name="wfst",
             components=OFFLINE,
             live=LIVE,
+            has_language_model=True,
             defaults=_DEFAULTS,
             presets={
                 "balanced": {"rescore": True},
@@ -275,15 +276,15 @@ FAMILY = Family(
     ),
     warm_ups=({"decoder": "ctc"}, {"mode": "streaming"}),
     hooks=FamilyHooks(
-        recognisers={
-            "ctc": "conch.families.ctc.recogniser:BEAM",
-            "wfst": "conch.families.ctc.recogniser:GRAPH",
-        },
-        first_passes={
-            "ctc": "conch.families.ctc.first_pass:CtcFirstPass",
-            "wfst": "conch.families.ctc.first_pass:CtcFirstPass",
-        },
+        recognisers=dict.fromkeys(("ctc", "wfst"), "conch.families.ctc.recogniser:CTC"),
+        first_passes=dict.fromkeys(("ctc", "wfst"), "conch.families.ctc.first_pass:CtcFirstPass"),
         second_opinion="wfst",
-        text_scorers=("conch.families.ctc.recogniser:SCORER",),
+        score_texts=(
+            ScorerHook(
+                function="conch.families.ctc.recogniser:scores",
+                when={"ctc_rescore": True},
+                score="ctc_score",
+            ),
+        ),
     ),
 )

@@ -1,16 +1,16 @@
 """The first pass of a live stream by CTC: streaming encoder and search, under an id of their own.
 
 Both keep the state of the stream. If one of them loses it, both begin again with the audio of the
-open utterance.
+open utterance. Each call carries only the tensors and parameters that it needs, because each is
+copied between three processes.
 """
 
 import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 
@@ -18,9 +18,9 @@ from conch.bls.calls import Calls
 from conch.bls.errors import ComponentAwayError
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
-from conch.families.ctc import stubs
-from conch.families.ctc.stubs import LogProbs
-from conch.recognition.decoded import Decoded
+from conch.families.ctc.declaration import LIVE
+from conch.families.ctc.recogniser import COLUMNS, ENCODER, LogProbs, decoded, search_parameters
+from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.recognition.hooks import EndFirm, FirstPass
 from conch.recognition.live.endpointing import SpeechProbs
 from conch.recognition.live.state import NO_SAMPLES, Utterance
@@ -31,10 +31,9 @@ from conch.wire.stream_place import StreamPlace
 
 logger = logging.getLogger(__name__)
 
+STREAMING_ENCODER, STREAMING_DECODER = LIVE
 STEPS_AGAIN = 8
 """Steps in a call that brings a component to where it was: the streams of a batch wait for it."""
-
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +60,6 @@ class _KeptLogProbs:
 class CtcFirstPass(FirstPass):
     """Encoder and search of one live stream."""
 
-    encoder = stubs.STREAMING_ENCODER
-
     def __init__(
         self,
         options: RecognitionOptions,
@@ -84,22 +81,27 @@ class CtcFirstPass(FirstPass):
         """Tasks that end the stream where it went on under another id."""
 
     async def hear(
-        self, waveform: Array, utterance: Utterance, calls: Calls, *, ends: bool
-    ) -> Utterance:
+        self,
+        waveform: Array,
+        utterance: Utterance,
+        calls: Calls,
+        *,
+        ends: bool,
+        finds_speech: bool = False,
+    ) -> tuple[Utterance, SpeechProbs | None]:
         """See `FirstPass.hear`."""
-        log_probs, utterance, place = await self._encode(
-            stubs.encode_step, waveform, utterance, calls, ends=ends
-        )
-        self._step = _Step(waveform, log_probs, place)
-        return utterance
 
-    async def hear_and_find_speech(
-        self, waveform: Array, utterance: Utterance, calls: Calls, *, ends: bool
-    ) -> tuple[Utterance, SpeechProbs]:
-        """See `FirstPass.hear_and_find_speech`."""
-        (speech, log_probs), utterance, place = await self._encode(
-            stubs.encode_and_find_speech, waveform, utterance, calls, ends=ends
-        )
+        def encode(place: StreamPlace) -> Awaitable[tuple[LogProbs, SpeechProbs | None]]:
+            return _encode_step(calls, waveform, place, finds_speech=finds_speech)
+
+        place = self._place(ends=ends)
+        try:
+            log_probs, speech = await encode(place)
+        except ComponentAwayError:
+            if place.starts:  # it was repeated, in vain
+                raise
+            utterance, place = await self._begin_again(utterance, calls, ends=ends)
+            log_probs, speech = await encode(place)
         self._step = _Step(waveform, log_probs, place)
         return utterance, speech
 
@@ -118,7 +120,7 @@ class CtcFirstPass(FirstPass):
             if place.starts:
                 raise
             utterance, place = await self._begin_again(utterance, calls, ends=place.ends)
-            log_probs = await stubs.encode_step(calls, step.waveform, place)
+            log_probs, _ = await _encode_step(calls, step.waveform, place)
             found = await self._search(log_probs, place, calls, utterance, is_over=is_over)
         if place.ends:
             self._called, self._child = None, uuid.uuid4().hex
@@ -130,10 +132,8 @@ class CtcFirstPass(FirstPass):
             return utterance
         place = self._place(ends=False)
         try:
-            nothing = await stubs.encode_step(calls, NO_SAMPLES, place)
-            found = await self._search(
-                nothing, place, calls, utterance or Utterance(), is_over=False
-            )
+            nothing, _ = await _encode_step(calls, NO_SAMPLES, place)
+            found = await self._search(nothing, place, calls, utterance or Utterance())
         except ComponentAwayError:
             if utterance:
                 utterance, _ = await self._begin_again(utterance, calls, ends=False)
@@ -159,34 +159,10 @@ class CtcFirstPass(FirstPass):
     def _leave_child(self) -> None:
         """Free what encoder and search keep of the stream; it may begin there under a new id."""
         place = StreamPlace(self._child, starts=False, ends=True)
-        leaving = asyncio.create_task(stubs.end(self._detached, place))
+        leaving = asyncio.create_task(_end(self._detached, place))
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
         self._child = uuid.uuid4().hex
-
-    async def _encode(
-        self,
-        encode: Callable[[Calls, Array, StreamPlace], Awaitable[Found]],
-        waveform: Array,
-        utterance: Utterance,
-        calls: Calls,
-        *,
-        ends: bool,
-    ) -> tuple[Found, Utterance, StreamPlace]:
-        """Call the encoder for a step, and begin its stream again if it has lost it.
-
-        Returns:
-            What the encoder found; the utterance before the step, and the place of the search's
-            call.
-        """
-        place = self._place(ends=ends)
-        try:
-            return await encode(calls, waveform, place), utterance, place
-        except ComponentAwayError:
-            if place.starts:  # it was repeated, in vain
-                raise
-            utterance, place = await self._begin_again(utterance, calls, ends=ends)
-            return await encode(calls, waveform, place), utterance, place
 
     async def _search(
         self,
@@ -195,16 +171,30 @@ class CtcFirstPass(FirstPass):
         calls: Calls,
         utterance: Utterance,
         *,
-        is_over: bool,
+        is_over: bool = False,
     ) -> Decoded:
-        return await stubs.decode_step(
-            calls,
-            log_probs,
-            self._options,
+        """Return the text of an utterance after its next frames; after the last, all scores too."""
+        options, start = self._options, utterance.start / SAMPLE_RATE
+        parameters = search_parameters(options) if place.starts else {}
+        if place.starts and options.mode == "two_pass":
+            # Hotwords that CTC cannot write may be for the second pass.
+            parameters["skip_foreign"] = True
+        if is_over:
+            parameters["is_over"] = True
+        outputs = await calls(
+            STREAMING_DECODER,
+            log_probs.inputs,
+            COLUMNS if is_over else ("hypotheses", "scores", "stable", *WORD_COLUMNS),
+            parameters,
             place,
-            start=utterance.start / SAMPLE_RATE,
-            is_over=is_over,
+            work=options.beam_size if place.starts else 1,
         )
+        if is_over:
+            return decoded(outputs, options, start)
+        nbest = hypotheses_of(outputs)
+        best = nbest[0].text
+        words = words_of(outputs, start)[: len(best.split())]
+        return Decoded(nbest, {best: words}, outputs["stable"].numpy()[0].decode())
 
     async def _begin_again(
         self, utterance: Utterance, calls: Calls, *, ends: bool
@@ -236,17 +226,46 @@ class CtcFirstPass(FirstPass):
         for first in range(0, len(kept), STEPS_AGAIN):
             steps = np.concatenate([step.waveform for step in kept[first : first + STEPS_AGAIN]])
             then, place = replace(place, ends=False), replace(place, starts=False)
-            log_probs = await stubs.encode_step(calls, steps, then)
-            found = await self._search(log_probs, then, calls, utterance, is_over=False)
-            utterance = utterance.with_text(found)
+            log_probs, _ = await _encode_step(calls, steps, then)
+            utterance = utterance.with_text(await self._search(log_probs, then, calls, utterance))
         num_stable = min(max(num_stable, utterance.num_stable), len(utterance.words))
         return replace(utterance, num_stable=num_stable), place
 
 
+async def _encode_step(
+    calls: Calls, waveform: Array, place: StreamPlace, *, finds_speech: bool = False
+) -> tuple[LogProbs, SpeechProbs | None]:
+    """Return the log probabilities of a step, FP32 [samples], and where it is asked for, its speech
+    probabilities.
+    """
+    encoded, speech = ("log_probs", "log_probs_lens"), ("speech_probs", "frame_samples")
+    wanted = (*encoded, *speech) if finds_speech else encoded
+    outputs = await calls(STREAMING_ENCODER, {"waveform": waveform}, wanted, place=place)
+    log_probs = LogProbs(*(outputs[name] for name in encoded))
+    if not finds_speech:
+        return log_probs, None
+    probs, frame_samples = (outputs[name].numpy() for name in speech)
+    return log_probs, SpeechProbs(probs, frame_samples.item())
+
+
+async def _end(calls: Calls, place: StreamPlace) -> None:
+    """Free the components' state of a stream that ends without its last samples."""
+    no_frames = {"log_probs": NO_SAMPLES[:, None], "log_probs_lens": np.zeros(1, np.int32)}
+    found = await asyncio.gather(
+        calls(STREAMING_ENCODER, {"waveform": NO_SAMPLES}, ("log_probs_lens",), place=place),
+        calls(STREAMING_DECODER, no_frames, ("scores",), place=place),
+        return_exceptions=True,
+    )
+    for error in found:
+        # A component that is away, or was, has nothing left to free.
+        if isinstance(error, BaseException) and not isinstance(error, ComponentAwayError):
+            logger.warning("END of the components' stream %s failed: %r", place.stream_id, error)
+
+
 def _with_log_probs(utterance: Utterance, log_probs: LogProbs) -> Utterance:
     """Return an utterance that keeps the log probabilities of a further step."""
-    before = utterance.encoded.get(stubs.ENCODER, _KeptLogProbs())
+    before = utterance.encoded.get(ENCODER, _KeptLogProbs())
     assert isinstance(before, _KeptLogProbs)
     # A copy: the handle would keep the server's memory.
     kept = _KeptLogProbs((*before.steps, log_probs.numpy().copy()))
-    return replace(utterance, encoded={stubs.ENCODER: kept})
+    return replace(utterance, encoded={ENCODER: kept})

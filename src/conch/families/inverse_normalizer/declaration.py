@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Component, Family, FamilyHooks, Need
+from conch.families.family import Component, Family, Need, Rewriter
 from conch.families.options import option
 from conch.families.text_step import INPUTS, OUTPUTS
 
@@ -40,5 +40,5 @@ FAMILY = Family(
             purpose="text",
         ),
     ),
-    hooks=FamilyHooks(text_rewriters=("conch.families.inverse_normalizer.rewriter:NORMALIZER",)),
+    rewriters=(Rewriter(component="inverse_normalizer", option="itn"),),
 )

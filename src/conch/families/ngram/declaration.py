@@ -1,6 +1,6 @@
 """What the n-gram language model declares: the component `rescorer`."""
 
-from conch.families.family import Component, Family, FamilyHooks, Need, Tensor
+from conch.families.family import Component, Family, FamilyHooks, Need, ScorerHook, Tensor
 
 RESCORER = Component(
     name="rescorer",
@@ -19,6 +19,8 @@ RESCORER = Component(
     ),
 )
 
+_ASKED = {"rescore": True, "rescorer": "ngram"}
+
 FAMILY = Family(
     name="ngram",
     title="N-grams",
@@ -27,11 +29,17 @@ FAMILY = Family(
     needs=(
         Need(
             components=("rescorer",),
-            when={"rescore": True, "rescorer": "ngram"},
+            when=_ASKED,
             reason="rescore=true",
             purpose="rescoring",
         ),
     ),
-    warm_ups=({"rescore": True, "rescorer": "ngram"},),
-    hooks=FamilyHooks(text_scorers=("conch.families.ngram.scorer:NGRAM",)),
+    warm_ups=(_ASKED,),
+    hooks=FamilyHooks(
+        score_texts=(
+            ScorerHook(
+                function="conch.families.ngram.scorer:scores", when=_ASKED, score="lm_score"
+            ),
+        )
+    ),
 )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Component, Family, FamilyHooks, Need
+from conch.families.family import Component, Family, Need, Rewriter
 from conch.families.options import option
 from conch.families.text_step import INPUTS, OUTPUTS
 
@@ -47,5 +47,5 @@ FAMILY = Family(
             purpose="text",
         ),
     ),
-    hooks=FamilyHooks(text_rewriters=("conch.families.punctuation.rewriter:PUNCTUATOR",)),
+    rewriters=(Rewriter(component="punctuator", option="punctuate", adds_punctuation=True),),
 )

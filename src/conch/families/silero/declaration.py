@@ -94,5 +94,5 @@ FAMILY = Family(
         ),
     ),
     needs=(Need(components=("vad",), when={"vad": True}, reason="vad=true"),),
-    hooks=FamilyHooks(speech_finder="conch.families.silero.finder:SILERO"),
+    hooks=FamilyHooks(find_speech="conch.families.silero.finder:find_speech"),
 )

@@ -2,7 +2,15 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Component, Family, FamilyHooks, Need, Tensor, WeightsPackage
+from conch.families.family import (
+    Component,
+    Family,
+    FamilyHooks,
+    Need,
+    ScorerHook,
+    Tensor,
+    WeightsPackage,
+)
 from conch.families.options import Rule, option
 
 PACKAGE = WeightsPackage(
@@ -52,6 +60,8 @@ class NeuralOptions:
     )
 
 
+_ASKED = {"rescore": True, "rescorer": ("auto", "neural")}
+
 FAMILY = Family(
     name="smollm2",
     title="SmolLM2",
@@ -68,7 +78,7 @@ FAMILY = Family(
     needs=(
         Need(
             components=("neural_rescorer",),
-            when={"rescore": True, "rescorer": ("auto", "neural")},
+            when=_ASKED,
             reason="rescore=true",
             purpose="rescoring",
         ),
@@ -77,5 +87,11 @@ FAMILY = Family(
         {"rescore": True, "rescorer": "neural", "ctc_rescore": True},
         {"rescore": True, "rescorer": "neural"},
     ),
-    hooks=FamilyHooks(text_scorers=("conch.families.smollm2.scorer:SMOLLM2",)),
+    hooks=FamilyHooks(
+        score_texts=(
+            ScorerHook(
+                function="conch.families.smollm2.scorer:scores", when=_ASKED, score="lm_score"
+            ),
+        )
+    ),
 )

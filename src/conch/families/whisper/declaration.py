@@ -9,6 +9,7 @@ from conch.families.family import (
     Family,
     FamilyHooks,
     Need,
+    ScorerHook,
     Tensor,
     WeightsPackage,
 )
@@ -174,7 +175,10 @@ FAMILY = Family(
             name="attention",
             components=COMPONENTS,
             writes_punctuation=True,
+            detects_language=True,
             reads_prompt=True,
+            may_omit_speech=True,
+            is_rolling=True,
             defaults={"beam_size": 5, "rescore_margin": 3.0},
             rescored={"beam_size": 10},
             presets={
@@ -251,6 +255,12 @@ FAMILY = Family(
     warm_ups=({},),
     hooks=FamilyHooks(
         recognisers={"attention": "conch.families.whisper.recogniser:WHISPER"},
-        text_scorers=("conch.families.whisper.recogniser:SCORER",),
+        score_texts=(
+            ScorerHook(
+                function="conch.families.whisper.recogniser:scores",
+                when={"attention_rescore": True},
+                score="attention_score",
+            ),
+        ),
     ),
 )

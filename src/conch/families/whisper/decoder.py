@@ -12,7 +12,7 @@ import numpy as np
 from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.component.ctranslate import CTranslate2Config
-from conch.families.attention.models import nbest_outputs, words_outputs
+from conch.families.attention.outputs import nbest_outputs, words_outputs
 from conch.families.attention.word_times import split_words, time_words
 from conch.families.whisper.config import ENCODER_FRAME_S, WINDOW_S, load_whisper, model_folder
 from conch.families.whisper.declaration import MAX_BEAM

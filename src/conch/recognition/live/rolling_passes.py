@@ -15,7 +15,7 @@ from conch.audio.segmentation import Span
 from conch.bls.calls import Calls
 from conch.component.waveform import SAMPLE_RATE
 from conch.recognition.config import RecognitionConfig
-from conch.recognition.hooks import recogniser_of
+from conch.recognition.hooks import decoder_of, recogniser_of
 from conch.recognition.languages import with_language
 from conch.recognition.live.endpointing import SHORT_PAUSE_MS, Speech, speech_span
 from conch.recognition.live.load import Allowed, Pace
@@ -88,7 +88,7 @@ class LivePasses:
             options, beam_size=1, nbest=1, rescore=False, ctc_rescore=False, attention_rescore=False
         )
         self._recogniser = recogniser_of(options)
-        self.is_rolling = self._recogniser.is_rolling and options.rolling_pass_ms > 0
+        self.is_rolling = decoder_of(options).is_rolling and options.rolling_pass_ms > 0
         """Whether the stream has rolling passes, as far as load allows."""
         self.text = LiveText()
         """What the passes have found of the open utterance."""

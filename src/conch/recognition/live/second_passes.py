@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from conch.audio.segmentation import Span
 from conch.bls.calls import Calls
 from conch.recognition.config import RecognitionConfig
-from conch.recognition.hooks import recogniser_of
 from conch.recognition.live.pass_queue import Rank, SharedPasses
 from conch.recognition.metrics import PASSES
 from conch.recognition.offline.recording import text_of
@@ -232,7 +231,7 @@ class SecondPasses:
         """Return a segment with the final text, of the second pass or else of the first."""
         segment = await passed
         if segment.passes == 2:
-            is_punctuated = recogniser_of(self._options).writes_punctuation
+            is_punctuated = self._options.writes_punctuation
         return await with_text_steps_if_possible(
             segment, self._options, self._calls, is_punctuated=is_punctuated
         )

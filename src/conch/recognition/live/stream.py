@@ -25,12 +25,7 @@ from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.decoded import Decoded
-from conch.recognition.hooks import (
-    FirstPass,
-    first_pass_of,
-    recogniser_of,
-    speech_finder,
-)
+from conch.recognition.hooks import FirstPass, decoder_of, first_pass_of, speech_finder
 from conch.recognition.languages import may_be_in, with_only_language
 from conch.recognition.live.answers import LiveAnswers, Present
 from conch.recognition.live.endpointing import (
@@ -40,7 +35,6 @@ from conch.recognition.live.endpointing import (
     endpoint_rules,
     speech_span,
 )
-from conch.recognition.live.no_first_pass import NoFirstPass
 from conch.recognition.live.pass_queue import SharedPasses
 from conch.recognition.live.rolling_passes import LivePasses
 from conch.recognition.live.sending_speed import SendingSpeed
@@ -178,15 +172,15 @@ class LiveStream:
         first pass is missing or knows another language. Neither replaces what was asked for.
         """
         self._is_chosen = True
-        other, recogniser = self._without_second_pass, recogniser_of(self.options)
-        pair = recogniser.encoder, recogniser.decoder
+        other, pair = self._without_second_pass, decoder_of(self.options).components
         if other and not all([await calls.is_loaded(model) for model in pair]):
             self._use(other)
         await check_text_models(self.options, calls)
         if self._passes and self._passes.is_rolling and self.options.vad:
             fits = may_be_in(self._config.first_pass_language, self.options)
-            if not (fits and await calls.is_loaded(self._first_pass.encoder)):
-                self._first_pass = NoFirstPass()
+            encoder = decoder_of(self.options.of_first_pass()).live[0]
+            if not (fits and await calls.is_loaded(encoder)):
+                self._first_pass = FirstPass()
 
     async def _hear_pause(self, pause_ms: float, calls: Calls) -> None:
         """End the utterance if the incomplete step, and a pause after it, are silence enough.
@@ -229,21 +223,23 @@ class LiveStream:
             return
         step = waiting.pre_roll.followed_by(step)
         utterance = Utterance(self._num_samples - len(step.waveform))
-        utterance = await self._first_pass.hear(step.waveform, utterance, calls, ends=ends)
+        utterance, _ = await self._first_pass.hear(step.waveform, utterance, calls, ends=ends)
         await self._read(utterance, step, calls, rule, ends=ends)
 
     async def _continue(self, samples: Array, calls: Calls, *, ends: bool) -> None:
         """Call the first pass for a step, and the VAD if enabled; begin an utterance if needed."""
         utterance = self._utterance or Utterance(self._num_samples)
         if self.options.vad:
-            speech, utterance = await both(
+            speech, (utterance, _) = await both(
                 self._find_speech(samples, calls),
                 self._first_pass.hear(samples, utterance, calls, ends=ends),
             )
         else:
-            utterance, speech = await self._first_pass.hear_and_find_speech(
-                samples, utterance, calls, ends=ends
+            utterance, found = await self._first_pass.hear(
+                samples, utterance, calls, ends=ends, finds_speech=True
             )
+            assert found is not None
+            speech = found
         step = Step(samples, speech)
         rule = self._find_endpoint(step)
         await self._read(utterance, step, calls, rule, ends=ends)
@@ -310,7 +306,7 @@ class LiveStream:
         segment = with_live_text(segment, passed, words, has_words=has_words)
         segment = with_only_language(segment, self.options, self._config)
         self._answers.add(segment, segment.text, text_of_words(passed.firm))
-        is_punctuated = passed.heard_until > 0 and recogniser_of(self.options).writes_punctuation
+        is_punctuated = passed.heard_until > 0 and self.options.writes_punctuation
         await self._passes.second.begin(segment, span, spoken, is_punctuated=is_punctuated)
 
     def _segment(
@@ -342,14 +338,14 @@ class LiveStream:
     async def _find_speech(self, samples: Array, calls: Calls) -> SpeechProbs:
         if not len(samples):
             return SpeechProbs(samples, VAD_FRAME_SAMPLES)
-        probs, state = await speech_finder().find(calls, samples, self._vad_state)
+        probs, state = await speech_finder()(calls, samples, self._vad_state)
         self._vad_state = state.numpy().copy()  # the handle would keep the server's memory
         return SpeechProbs(probs, VAD_FRAME_SAMPLES)
 
     async def _finished(self, segment: Segment, calls: Calls) -> Segment:
         """Return an utterance of a stream without a second pass in its final form."""
         segment = with_only_language(segment, self.options, self._config)
-        is_punctuated = recogniser_of(self.options).writes_punctuation
+        is_punctuated = self.options.writes_punctuation
         return await with_text_steps_if_possible(
             segment, self.options, calls, is_punctuated=is_punctuated
         )

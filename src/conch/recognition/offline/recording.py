@@ -25,7 +25,7 @@ from conch.bls.calls import Calls
 from conch.bls.concurrency import PART
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
-from conch.recognition.hooks import recogniser_of, speech_finder
+from conch.recognition.hooks import speech_finder
 from conch.recognition.offline.recovery import recognize_covered
 from conch.recognition.offline.whole_recording import Keep, WholeRecording
 from conch.recognition.speech import SpeechSegment
@@ -169,7 +169,7 @@ def text_of(before: asyncio.Task[Segment] | None) -> Callable[[], Awaitable[str]
 async def _with_steps(
     recognised: asyncio.Task[Segment], options: RecognitionOptions, calls: Calls
 ) -> Segment:
-    is_punctuated = recogniser_of(options).writes_punctuation
+    is_punctuated = options.writes_punctuation
     return await with_text_steps(await recognised, options, calls, is_punctuated=is_punctuated)
 
 
@@ -187,11 +187,11 @@ async def speech_segments(
     """Yield the stretches of speech. Without VAD, yield all audio, cut where it is quietest."""
     segmenter = Segmenter(segment_rules(options))
     held = _Held()
-    finder = speech_finder()
+    find_speech = speech_finder()
     state: Array | Tensor | None = state_of(options)
     while (block := await _read(blocks)) is not None:
         if options.vad:
-            speech_probs, state = await finder.find(calls, block, state)
+            speech_probs, state = await find_speech(calls, block, state)
         else:
             speech_probs = loudness(block)
         held.append(block, speech_probs)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from conch.bls.calls import Calls
-from conch.recognition.hooks import recogniser_of, second_opinion
+from conch.recognition.hooks import decoder_of, second_opinion
 from conch.recognition.languages import with_language
 from conch.recognition.metrics import HOLES, UNRECOGNISED_SECONDS
 from conch.recognition.offline.coverage import CERTAIN_S, Hole, cut_near, holes, within_speech
@@ -47,7 +47,7 @@ async def recognize_covered(
     Raises:
         TranscriptionError: a call failed; see `Calls`.
     """
-    if not (options.coverage and recogniser_of(options).may_omit_speech):
+    if not (options.coverage and decoder_of(options).may_omit_speech):
         return await recognize_segment(speech, options, calls)
     found = await _recognized(speech, options, calls, depth=0)
     # Count for the answer only: parts may belong to a repair that was rejected.

@@ -49,7 +49,7 @@ class WholeRecording:
         extra: dict[str, Any] = {}
         for hook in self._hooks:
             recognised = [RecognisedSpeech(*pair) for pair in zip(segments, audio, strict=True)]
-            after = await hook.after(recognised, self._options, calls)
+            after = await hook(recognised, self._options, calls)
             segments, extra = after.segments, {**extra, **after.extra}
         return AfterRecordingResult(segments, extra)
 
