@@ -31,7 +31,6 @@ def log_mel_spectrogram(waveform: FloatArray, num_frames: int, n_mels: int = 80)
     Args:
         waveform: float32 `[samples]`, 16 kHz; samples beyond the last frame are ignored.
         num_frames: frames of 10 ms to return, at least 1.
-        n_mels: 80, or 128 for Whisper large-v3.
 
     Returns:
         float32 `[n_mels, num_frames]`, log10 power clipped to 8 below its maximum, scaled to about
@@ -57,7 +56,6 @@ def streaming_log_mel(waveform: FloatArray, n_mels: int = 80) -> FloatArray:
 
     Args:
         waveform: float32 `[HISTORY + 160 frames]`, 16 kHz; up to 159 further samples are ignored.
-        n_mels: 80, or 128 for weights of Whisper large-v3.
 
     Returns:
         float32 `[frames, n_mels]`, scaled as in Whisper, with a fixed minimum of -0.75.

@@ -27,7 +27,6 @@ def read_parameters(kind: type[Config], args: Mapping[str, str]) -> Config:
 
     Args:
         kind: A dataclass with a default for every field of type bool, int, float or str.
-        args: The `args` of `TritonPythonModel.initialize`.
 
     Raises:
         ConfigError: a key is not a field of the dataclass, or a value does not have the field's

@@ -37,8 +37,6 @@ class Row:
         """Return a BYTES input as strings.
 
         Args:
-            name: Name of the input.
-            most: Largest number of texts.
             longest: Largest number of bytes of a text.
 
         Raises:
@@ -57,9 +55,6 @@ class Row:
 
     def waveform(self, max_s: float) -> FloatArray:
         """Return the input `waveform`, float32 `[samples]`.
-
-        Args:
-            max_s: Longest waveform in seconds.
 
         Raises:
             AudioError: it is longer.

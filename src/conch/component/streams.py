@@ -22,7 +22,6 @@ class Streams(Generic[State]):
         """Start the sweep.
 
         Args:
-            new: Returns the state of a new stream.
             ttl_s: Seconds without a chunk after which a stream expires.
 
         Raises:
@@ -47,7 +46,6 @@ class Streams(Generic[State]):
         """Return the state of a stream for its next chunk.
 
         Args:
-            stream_id: Id of the stream.
             starts: Whether the chunk is the first: it opens the stream, and replaces another with
                 this id.
             ends: Whether the chunk is the last: it closes the stream.

@@ -21,9 +21,6 @@ def option(
 
     Args:
         default: Value if the option is not sent; None if other options decide.
-        help: Meaning, in one line.
-        low: Smallest number.
-        high: Largest number.
         longest: Most characters of a text; None for the limit of all texts.
         choices: Returns the words that the option takes, where families add some.
         otherwise: What other options make of the default, in words.
@@ -89,12 +86,7 @@ class Rule:
 
 
 def holds(when: When, value_of: Callable[[str], Any]) -> bool:
-    """Return whether a condition holds.
-
-    Args:
-        when: The condition.
-        value_of: Returns the value of an option by its name.
-    """
+    """Return whether a condition holds."""
     return all(_fits(value_of(name), wanted, value_of) for name, wanted in when.items())
 
 

@@ -77,7 +77,6 @@ class FirstPass:
         Args:
             waveform: The step, FP32 [samples].
             utterance: The utterance before the step.
-            calls: Calls of the chunk.
             ends: Whether the stream ends with the step.
             finds_speech: Whether to find speech in the step, because no VAD does.
 
@@ -94,7 +93,6 @@ class FirstPass:
 
         Args:
             utterance: The utterance before the step, as `hear` returned it.
-            calls: Calls of the chunk.
             is_over: Whether the utterance ends with the step.
         """
         return utterance, NOTHING_DECODED

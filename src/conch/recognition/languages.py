@@ -13,12 +13,7 @@ TRANSLATED_INTO = "en"
 
 
 def with_language(options: RecognitionOptions, spoken: str) -> RecognitionOptions:
-    """Return the options for further calls about audio whose language was detected.
-
-    Args:
-        options: Options of the request.
-        spoken: The language of the speech; empty if it is not known.
-    """
+    """Return the options for further calls about audio whose language was detected."""
     if not spoken or options.language != "auto":
         return options
     return replace(options, language=spoken, languages="")
@@ -27,14 +22,7 @@ def with_language(options: RecognitionOptions, spoken: str) -> RecognitionOption
 def told(
     segment: Segment, spoken: str, probability: float | None, options: RecognitionOptions
 ) -> Segment:
-    """Return a segment that tells the language of its text, and what it was translated from.
-
-    Args:
-        segment: The segment.
-        spoken: The language of the speech; empty if it is not known.
-        probability: Its probability; None if it was not detected.
-        options: Options of the request.
-    """
+    """Return a segment that tells the language of its text, and what it was translated from."""
     is_translated = options.task == "translate"
     return replace(
         segment,
@@ -47,13 +35,7 @@ def told(
 def with_only_language(
     segment: Segment, options: RecognitionOptions, config: RecognitionConfig
 ) -> Segment:
-    """Return a segment with the language of a recogniser that knows one and does not tell it.
-
-    Args:
-        segment: The segment.
-        options: Options of the request.
-        config: Limits, with the language of the first pass.
-    """
+    """Return a segment with the language of a recogniser that knows one and does not tell it."""
     if decoder_of(options).detects_language or segment.language or not segment.text:
         return segment
     is_auto = options.language == "auto"

@@ -41,8 +41,6 @@ class Recognizer:
         """Start without requests.
 
         Args:
-            config: Limits.
-            runtime: What all services of the process share.
             cores: Cores of the components; None for those of this process.
         """
         self._config, self.runtime = config, runtime
@@ -55,7 +53,6 @@ class Recognizer:
 
         Args:
             request: The request. Its rows are recognised at the same time.
-            components: Components for the calls of the request.
 
         Raises:
             TranscriptionError: the request or one of its components failed; see
@@ -98,10 +95,6 @@ class Recognizer:
         The last transcript has no segment. It carries the duration, the path and the timings of the
         whole audio, which are not known with the last segment, and what the hooks over the whole
         recording have found.
-
-        Args:
-            request: The request.
-            components: Components for the calls of the request.
 
         Raises:
             TranscriptionError: as `recognize`; the answer ends there.

@@ -76,7 +76,6 @@ class SpeechRequest:
         """Open the audio of each row. Files may take a while; see `file_recording`.
 
         Args:
-            options: Options of the request.
             max_audio_s: Longest audio of a row, in seconds.
 
         Raises:

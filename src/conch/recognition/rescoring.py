@@ -21,17 +21,7 @@ from conch.wire.result import Hypothesis
 async def rescored(
     nbest: Sequence[Hypothesis], heard: Heard, options: RecognitionOptions, calls: Calls
 ) -> Sequence[Hypothesis]:
-    """Return the hypotheses in the order of all opinions that the request asks for.
-
-    Args:
-        nbest: The hypotheses of one segment, best first.
-        heard: What the acoustic models hear in the segment.
-        options: Options of the request.
-        calls: Calls of the request.
-
-    Raises:
-        TranscriptionError: a call failed; see `Calls`.
-    """
+    """Return the hypotheses in the order of all opinions that the request asks for."""
     if not options.is_rescored:
         return nbest
     options = await _with_models(options, calls)
@@ -58,12 +48,7 @@ async def rescored(
 
 
 def worth_scoring(nbest: Sequence[Hypothesis], options: RecognitionOptions) -> Sequence[Hypothesis]:
-    """Return the hypotheses that may win, and as many as the request returns.
-
-    Args:
-        nbest: The hypotheses of one segment, best first.
-        options: Options of the request.
-    """
+    """Return the hypotheses that may win, and as many as the request returns."""
     least = nbest[0].score - options.rescore_margin
     return [item for rank, item in enumerate(nbest) if rank < options.nbest or item.score >= least]
 

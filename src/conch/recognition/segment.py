@@ -16,14 +16,6 @@ async def recognize_segment(
     """Return a recognised segment, with words if the request asks for them.
 
     Words are also there if the recogniser's text may leave speech out.
-
-    Args:
-        speech: The segment.
-        options: Options of the request.
-        calls: Calls of the request.
-
-    Raises:
-        TranscriptionError: a call failed; see `Calls`.
     """
     recogniser, heard = recogniser_of(options), Heard(speech, calls)
     probs, threshold = speech.speech_probs, options.vad_threshold

@@ -36,12 +36,6 @@ class Recognition:
     """Answers requests for recognition; see `conch.bls.service.Service`."""
 
     def __init__(self, config: RecognitionConfig, runtime: Runtime) -> None:
-        """Start without requests.
-
-        Args:
-            config: Limits.
-            runtime: What all services of the process share.
-        """
         self._recognizer = Recognizer(config, runtime)
         self._runtime = runtime
 
@@ -78,11 +72,7 @@ class Recognition:
         )
 
     async def run(self, request: SpeechRequest, job: Job) -> AsyncGenerator[Answer, None]:
-        """Yield one answer; if the request is decoupled, one per segment and a last one.
-
-        Raises:
-            TranscriptionError: as `Recognizer.recognize`.
-        """
+        """Yield one answer; if the request is decoupled, one per segment and a last one."""
         record = job.record
         if request.stream_id and not request.is_decoupled:
             record.leave_out()  # a live stream has one line, which is written at its end

@@ -99,12 +99,6 @@ class Heard:
     """The outputs of the encoders for a segment: each is called once, and only if needed."""
 
     def __init__(self, speech: SpeechSegment, calls: Calls) -> None:
-        """Call nothing yet.
-
-        Args:
-            speech: The segment.
-            calls: Calls of the request.
-        """
         self.speech, self._calls = speech, calls
         self._encoded: dict[str, Any] = dict(speech.encoded)
 

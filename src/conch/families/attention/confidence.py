@@ -35,12 +35,7 @@ def calibrated(words: Sequence[Word], nbest: Sequence[Hypothesis]) -> tuple[Word
 
 
 def agreements(words: Sequence[Word], nbest: Sequence[Hypothesis]) -> list[float]:
-    """Return the posterior probability of each word of the best text: its share of the list.
-
-    Args:
-        words: Words of the best hypothesis.
-        nbest: The hypotheses, scores in nats.
-    """
+    """Return the posterior probability of each word of the best text: its share of the list."""
     spoken = [language_model_words(word.text) for word in words]
     best = [part for parts in spoken for part in parts]
     scores: dict[tuple[str, ...], float] = {}

@@ -76,12 +76,7 @@ async def with_hotwords(
     one, a new best one is in front.
 
     Args:
-        nbest: The hypotheses of one segment, best first.
-        options: Options of the request.
         scores_of: Returns the log probability of each text, given the audio of the segment.
-
-    Raises:
-        TranscriptionError: a call failed; see `Calls`.
     """
     hotwords = hotwords_of(options.hotwords, options.hotword_weight)
     if not hotwords:
@@ -136,7 +131,6 @@ def near_misses(text: str, hotwords: Sequence[Hotword]) -> list[NearMiss]:
 
     Args:
         text: A text with spaces between words; one without has no near misses.
-        hotwords: The hotwords.
     """
     index = _index(tuple(hotwords))
     found: list[tuple[float, int, int, int]] = []
@@ -168,7 +162,6 @@ def fitting(misses: Sequence[NearMiss], gains: Sequence[float]) -> list[int]:
     """Return which near misses to write as hotwords: no two at one place, the best first.
 
     Args:
-        misses: The near misses.
         gains: What each adds to the log probability of the text, in nats; mostly less than 0.
     """
     chosen: list[int] = []
@@ -221,9 +214,7 @@ def _alike(
     """Yield similarity, start, end and hotword of the closest pairs, the closest first.
 
     Args:
-        text: The text.
         places: Start and end of stretches of it.
-        index: The hotwords.
         columns: Which of them are compared.
     """
     heard = [_letters(text[start:end]) for start, end in places]

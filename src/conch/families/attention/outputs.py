@@ -14,8 +14,6 @@ def nbest_outputs(
     """Return a decoder's outputs of texts with their scores, best first, and of their language.
 
     Args:
-        nbest: Texts and scores.
-        language: Code of the language.
         probability: Its probability; NaN if it was not detected.
     """
     return {

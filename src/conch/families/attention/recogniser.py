@@ -41,8 +41,6 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
         """Recognise by these components.
 
         Args:
-            encoder: Name of the encoder.
-            decoder: Name of the decoder.
             open_window: Parameters of the encoder for an open live utterance; None for those of its
                 config.
         """
@@ -57,7 +55,6 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
         return EncodedSegment(*(outputs[name] for name in wanted))
 
     async def encode_open(self, calls: Calls, waveform: Array) -> EncodedSegment:
-        """See `Recogniser.encode_open`."""
         return await self.encode(calls, waveform, self._open_window)
 
     async def decode(
@@ -106,7 +103,6 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
         options: RecognitionOptions,
         start: float,
     ) -> tuple[Word, ...]:
-        """See `Recogniser.align`."""
         inputs = {**encoded.inputs, "text": bytes_array([text])}
         return words_of(await calls(self.decoder, inputs, WORD_COLUMNS, _asked(options)), start)
 
@@ -119,7 +115,6 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
         return [float(score) for score in outputs["text_scores"].numpy()]
 
     def calibrated(self, words: tuple[Word, ...], nbest: Sequence[Hypothesis]) -> tuple[Word, ...]:
-        """See `Recogniser.calibrated`."""
         return calibrated(words, nbest)
 
 

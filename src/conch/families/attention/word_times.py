@@ -45,8 +45,6 @@ def split_words(
     """Return the words of tokens, with their punctuation.
 
     Args:
-        tokens: Tokens of one text.
-        decode: Returns the text of tokens.
         spaced: Whether spaces separate words. If not, each character of such a script is a word.
     """
     words: list[WordTokens] = []
@@ -120,7 +118,6 @@ def time_words(
     """Return words with their times and confidences.
 
     Args:
-        words: Words of one text.
         alignment: Pairs of (token, frame) over all tokens of the text and the end of text.
         token_probs: Probability of each token of the text.
         num_frames: Number of frames with audio; no word ends later.
@@ -182,9 +179,6 @@ def _with_lengths(
         starts: Start of each word in seconds; they do not decrease.
         ends: End of each word in seconds; they do not decrease.
         limit: End of the audio in seconds.
-
-    Returns:
-        The new starts and ends.
     """
     starts, ends = starts.copy(), ends.copy()
     count = len(sizes)

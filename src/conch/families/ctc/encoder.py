@@ -87,7 +87,6 @@ def buckets(lens: Sequence[int], max_padding: float, max_total: int) -> list[lis
     """Return batches of items of similar length, as lists of indexes.
 
     Args:
-        lens: Length of each item.
         max_padding: Largest share of padding: an item has at least `1 - max_padding` of the length
             of the longest.
         max_total: Largest product of a batch's longest item and its size; a longer item is alone.

@@ -52,7 +52,6 @@ class _KeptLogProbs:
     steps: tuple[Array, ...] = ()
 
     def part(self, start: float, end: float) -> LogProbs:
-        """See `Frames.part`."""
         whole = np.concatenate(self.steps)
         return LogProbs(whole, np.array([len(whole)], np.int32)).part(start, end)
 
@@ -67,7 +66,6 @@ class CtcFirstPass(FirstPass):
         keep_alive_s: float,
         end_firm: EndFirm | None,
     ) -> None:
-        """See `BeginFirstPass`."""
         self._options = options.of_first_pass()
         self._keeps_log_probs = options.ctc_rescore
         self._detached, self._keep_alive_s, self._end_firm = detached, keep_alive_s, end_firm
@@ -89,7 +87,6 @@ class CtcFirstPass(FirstPass):
         ends: bool,
         finds_speech: bool = False,
     ) -> tuple[Utterance, SpeechProbs | None]:
-        """See `FirstPass.hear`."""
 
         def encode(place: StreamPlace) -> Awaitable[tuple[LogProbs, SpeechProbs | None]]:
             return _encode_step(calls, waveform, place, finds_speech=finds_speech)
@@ -108,7 +105,6 @@ class CtcFirstPass(FirstPass):
     async def read(
         self, utterance: Utterance, calls: Calls, *, is_over: bool
     ) -> tuple[Utterance, Decoded]:
-        """See `FirstPass.read`."""
         step, self._step = self._step, None
         assert step is not None, "a step is heard before it is read"
         place = step.place
@@ -127,7 +123,6 @@ class CtcFirstPass(FirstPass):
         return utterance, found
 
     async def keep_alive(self, utterance: Utterance | None, calls: Calls) -> Utterance | None:
-        """See `FirstPass.keep_alive`."""
         if self._called is None or time.monotonic() - self._called <= self._keep_alive_s:
             return utterance
         place = self._place(ends=False)

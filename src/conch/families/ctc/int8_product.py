@@ -25,9 +25,6 @@ def float_graph(path: Path) -> onnx.ModelProto:
     """Return an exported graph with float32 products.
 
     ONNX Runtime multiplies weights and scales when it loads the graph.
-
-    Args:
-        path: The exported .onnx file.
     """
     proto = onnx.load(path)
     for function in proto.functions:

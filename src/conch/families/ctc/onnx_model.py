@@ -133,10 +133,6 @@ class CtcGraph:
     def log_probs(self, features: FloatArray, lens: NDArray[np.int64]) -> FloatArray:
         """Return the log probabilities of whole utterances in full context.
 
-        Args:
-            features: As of `step`.
-            lens: As of `step`.
-
         Returns:
             float32 `[B, F / 2 / stack, vocab]`.
         """

@@ -41,7 +41,6 @@ class LogProbs:
         return self.log_probs if isinstance(self.log_probs, np.ndarray) else self.log_probs.numpy()
 
     def part(self, start: float, end: float) -> "LogProbs":
-        """See `Frames.part`."""
         frames = self.numpy()
         # A copy: a view would keep the frames of the whole.
         frames = frames[round(start * len(frames)) : round(end * len(frames))].copy()
@@ -54,7 +53,6 @@ class Ctc(Recogniser[LogProbs]):
     encoder = ENCODER
 
     async def encode(self, calls: Calls, waveform: Array) -> LogProbs:
-        """See `Encoder.encode`."""
         wanted = ("log_probs", "log_probs_lens")
         outputs = await calls(ENCODER, {"waveform": waveform}, wanted)
         return LogProbs(*(outputs[name] for name in wanted))

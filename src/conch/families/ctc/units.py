@@ -51,11 +51,7 @@ class Subwords:
     stack = 2
 
     def __init__(self, tokenizer: str) -> None:
-        """Read a tokenizer.
-
-        Args:
-            tokenizer: JSON of the package `tokenizers`.
-        """
+        """Read a tokenizer."""
         self._json = tokenizer
         self._tokenizer = tokenizers.Tokenizer.from_str(tokenizer)
         size = self._tokenizer.get_vocab_size()

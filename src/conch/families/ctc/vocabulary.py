@@ -45,9 +45,6 @@ class Vocabulary:
 def model_file(model: str) -> Path:
     """Return the path of a model's file.
 
-    Args:
-        model: Path of an .onnx file; empty for the shipped model.
-
     Raises:
         ConfigError: the file does not exist.
     """
@@ -59,9 +56,6 @@ def model_file(model: str) -> Path:
 
 def read_vocabulary(model: str) -> Vocabulary:
     """Return the output units of a graph.
-
-    Args:
-        model: Path of an .onnx file; empty for the shipped model.
 
     Raises:
         ConfigError: the file is missing or is not a CTC graph.

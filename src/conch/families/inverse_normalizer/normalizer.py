@@ -145,7 +145,6 @@ class InverseNormalizer:
         """Return what is to be written in another way, in order.
 
         Args:
-            text: The text.
             language: Code of its language; empty if nobody knows it: then its script decides.
         """
         language = language or _guessed(text)

@@ -53,11 +53,7 @@ class NgramTable:
         return found
 
     def rows(self, ngrams: IntArray) -> IntArray:
-        """Return the row of each n-gram in its order, -1 for an unlisted one.
-
-        Args:
-            ngrams: int64 `[N, order]`, indices of words.
-        """
+        """Return the row of each n-gram in its order, -1 for an unlisted one."""
         rows = ngrams[:, 0]
         for column in range(1, ngrams.shape[1]):
             keys = np.where(rows < 0, -1, rows * len(self.words) + ngrams[:, column])

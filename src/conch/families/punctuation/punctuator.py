@@ -125,9 +125,6 @@ def written(
     and an amount of money no comma.
 
     Args:
-        text: As it was sent.
-        words: Of the text.
-        labels: Of the words.
         inside: Words with a capital inside, as mcdonald to McDonald.
     """
     parts: list[str] = []

@@ -118,9 +118,6 @@ class SileroVad:
 def model_path(model: str) -> Path:
     """Return the path of the model file.
 
-    Args:
-        model: Path, or empty for the file in the package silero-vad.
-
     Raises:
         ConfigError: it does not exist, or what the package brings has changed.
     """

@@ -29,7 +29,6 @@ def convert_gguf(source: Path, folder: Path, *, quantization: str, end_of_text: 
 
     Args:
         source: GGUF file of a model of architecture llama, with SmolLM's tokenizer.
-        folder: is made.
         quantization: how the weights are kept: a compute type of CTranslate2, as float32 or int8.
         end_of_text: the token between the texts that the model learned from; config.json gets it as
             the one before a text and behind it, in place of those of a chat.

@@ -40,9 +40,6 @@ def _encode_silence(model: ctranslate2.models.Whisper) -> None:
 def model_folder(model: str) -> Path:
     """Return the folder of the model.
 
-    Args:
-        model: Path, or empty for the default model.
-
     Raises:
         ConfigError: it is not there or holds no model.bin, or what the package brings has changed.
     """

@@ -82,7 +82,6 @@ class WhisperEncoder:
 
         Args:
             waveforms: float32 `[samples]` each, 16 kHz, at most `num_frames` of 10 ms.
-            num_frames: Size of the window.
 
         Returns:
             float32 `[len(waveforms), num_frames / 2, model size]`.

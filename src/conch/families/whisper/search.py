@@ -54,12 +54,9 @@ def search(
     audio that is probably not speech becomes empty.
 
     Args:
-        model: Whisper.
-        tokens: Tokens of the model.
         encoder_out: float32 `[segments, frames, model size]`.
         prompts: Tokens that each transcript begins with, all with its start at one position.
         beam_size: Number of hypotheses in the beam, at least 1.
-        guards: Thresholds against invented texts.
     """
     found = _beam_search(model, tokens, encoder_out, prompts, beam_size)
     if guards.no_repeat_ngram_size:

@@ -90,7 +90,6 @@ class WhisperTokens:
         """Return the tokens that ask for a text of speech in a language.
 
         Args:
-            language: Language of the speech.
             task: `transcribe`, or `translate` for a text in English.
         """
         sequence = ["<|startoftranscript|>"]
@@ -104,7 +103,6 @@ class WhisperTokens:
         """Return the start sequence for a text without timestamps.
 
         Args:
-            language: Language of the speech.
             before: Tokens of the text that the transcript goes on from; see `before`.
             task: `transcribe` or `translate`.
         """

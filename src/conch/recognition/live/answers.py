@@ -45,13 +45,6 @@ class LiveAnswers:
     def __init__(
         self, options: RecognitionOptions, config: RecognitionConfig, passes: LivePasses | None
     ) -> None:
-        """Start without utterances.
-
-        Args:
-            options: Options of the stream.
-            config: Limits.
-            passes: The passes of a second recogniser; None without one.
-        """
         self._options, self._config, self._passes = options, config, passes
         self._history = History(options.history_s)
         """Utterances that have ended, with the text of their latest pass."""
@@ -74,7 +67,6 @@ class LiveAnswers:
         """Add an utterance that has ended, whose index is `next_index`.
 
         Args:
-            segment: The utterance.
             said: Its text before the text steps.
             firm: The part of it that stays until its second pass; None without a second pass.
         """
@@ -88,9 +80,6 @@ class LiveAnswers:
         """Return the answer to a chunk: what is new since the last answer, or the final one.
 
         Args:
-            present: Where the stream is.
-            calls: Calls of the chunk's request.
-            ends: Whether the chunk is the last.
             repeats_text: Whether the answer repeats `history_s` seconds of text.
         """
         first = self._history.first if ends else self._answered
@@ -127,11 +116,7 @@ class LiveAnswers:
         """Return the answer to a chunk; arguments as of `after_chunk`.
 
         Args:
-            present: Where the stream is.
-            changed: Indices of its segments.
             since: Index of the first utterance of its text.
-            calls: Calls of the chunk's request.
-            ends: Whether the chunk is the last.
         """
         segments = self._history.since(since)
         texts = [segment.text for segment in segments]

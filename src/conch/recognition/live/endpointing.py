@@ -77,11 +77,6 @@ class Endpointer:
     """
 
     def __init__(self, rules: EndpointRules) -> None:
-        """Start the first utterance.
-
-        Args:
-            rules: The rules of the request.
-        """
         self._rules = rules
         self._close_at = closing_threshold(rules.threshold)
         self._in_speech = False
@@ -135,8 +130,6 @@ def speech_span(speech: Speech, utterance: Span, pad_ms: int) -> Span:
     """Return the speech of an utterance with padding, or all of the utterance if it has none.
 
     Args:
-        speech: The speech of the utterance, in samples.
-        utterance: The utterance, in samples.
         pad_ms: Padding on each side in milliseconds.
     """
     if speech.first is None:

@@ -35,7 +35,6 @@ class History:
         """Add an utterance, whose index is `end`.
 
         Args:
-            segment: The utterance.
             said: Its text before the text steps.
         """
         self._segments.append(segment)

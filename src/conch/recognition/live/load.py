@@ -78,7 +78,6 @@ class Pace:
 
         Args:
             asked_ms: `rolling_pass_ms` of the stream.
-            priority: Priority of the stream.
         """
         if self.allowed(priority) < Allowed.ROLLING:
             return 0
@@ -99,11 +98,6 @@ class Load:
     """Measures how late live steps and passes are, and keeps the pace that follows from it."""
 
     def __init__(self, step_s: float) -> None:
-        """Start without load.
-
-        Args:
-            step_s: Length of a live step, in seconds.
-        """
         self._step_s = step_s
         self._steps: list[float] = []
         self._passes: list[float] = []
@@ -111,23 +105,12 @@ class Load:
         self.pace = Pace()
 
     def step_took(self, seconds: float, now: float) -> None:
-        """Note a live step.
-
-        Args:
-            seconds: Time that it took.
-            now: Time on a monotonic clock.
-        """
+        """Note a live step."""
         self._steps.append(seconds / self._step_s)
         self._decide(now)
 
     def pass_took(self, seconds: float, interval_s: float, now: float) -> None:
-        """Note a rolling pass.
-
-        Args:
-            seconds: Time since it was due.
-            interval_s: Interval between the passes of its stream.
-            now: Time on a monotonic clock.
-        """
+        """Note a rolling pass."""
         self._passes.append(seconds / interval_s)
         self._decide(now)
 

@@ -84,7 +84,6 @@ class _Open:
         """Count a chunk as waiting until the end of the block.
 
         Args:
-            num_samples: Its samples.
             most_s: Most audio that waits, in seconds.
 
         Raises:
@@ -123,12 +122,6 @@ class OpenStreams:
     """
 
     def __init__(self, config: RecognitionConfig, runtime: Runtime) -> None:
-        """Start with no stream.
-
-        Args:
-            config: Limits.
-            runtime: What all services of the process share.
-        """
         self._config, self._runtime, self._metrics = config, runtime, runtime.metrics
         self._shared = SharedPasses(
             PassQueue(config.max_passes_in_flight), Load(config.stream_step_ms / 1000)
@@ -147,11 +140,7 @@ class OpenStreams:
         return self._shared.load.pace.stretch
 
     async def close(self, timeout_s: float) -> None:
-        """Stop the expiry of streams, and wait until ended streams are freed.
-
-        Args:
-            timeout_s: Longest time to wait, in seconds.
-        """
+        """Stop the expiry of streams, and wait until ended streams are freed."""
         if self._sweeper:
             self._sweeper.cancel()
         for entry in self._open.values():
@@ -164,10 +153,6 @@ class OpenStreams:
 
     async def recognize(self, request: SpeechRequest, components: Components) -> Transcript:
         """Return the transcript after one chunk.
-
-        Args:
-            request: The chunk.
-            components: Components for the calls of the chunk.
 
         Raises:
             TranscriptionError: the chunk cannot be answered; see `conch.wire.errors`. An error of

@@ -74,10 +74,6 @@ class LivePasses:
         """Start without an utterance.
 
         Args:
-            options: Options of the stream.
-            calls: Calls that may outlive the request of a chunk.
-            shared: What the passes of all streams share.
-            config: Limits.
             is_ahead: Returns whether the stream is sent faster than it is spoken.
         """
         self._options, self._calls, self._shared = options, calls, shared

@@ -48,10 +48,6 @@ class SecondPasses:
         """Start with no second pass.
 
         Args:
-            options: Options of the stream.
-            calls: Calls that may outlive the request of a chunk.
-            shared: What the passes of all streams share.
-            config: Limits.
             is_ahead: Returns whether the stream is sent faster than it is spoken, so that nobody
                 waits for the next chunk.
         """
@@ -80,10 +76,6 @@ class SecondPasses:
 
         Args:
             span: The audio that the second pass has if the speaker does not go on, in samples.
-            speech: This audio.
-
-        Returns:
-            The pass.
         """
         self._drop_prepared()
         before = text_of(self._latest)
@@ -106,8 +98,6 @@ class SecondPasses:
 
         Args:
             segment: The utterance with the text of its first pass.
-            span: Its audio, in samples.
-            speech: This audio.
             is_punctuated: Whether this text has punctuation, from a rolling pass.
         """
         result = self._take_prepared(span)

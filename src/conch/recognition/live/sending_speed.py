@@ -23,21 +23,11 @@ class SendingSpeed:
     """
 
     def __init__(self, now: float) -> None:
-        """Start without audio.
-
-        Args:
-            now: Time on a monotonic clock.
-        """
         self._start = self._before = self._latest = (now, 0)
         """Times with the samples until then: of the start, and of the two latest marks."""
 
     def mark(self, num_samples: int, now: float) -> None:
-        """Note how much audio there is, once in a while.
-
-        Args:
-            num_samples: Samples so far.
-            now: Time on a monotonic clock.
-        """
+        """Note how much audio there is, once in a while."""
         if now - self._latest[0] > PERIOD_S:
             self._before, self._latest = self._latest, (now, num_samples)
 
@@ -54,7 +44,6 @@ class Arrivals:
     """Tells for how long a stream has had no audio, if it is played as it comes."""
 
     def __init__(self) -> None:
-        """Start without audio."""
         self._latest, self._ahead_s = -math.inf, 0.0
 
     def add(self, seconds: float, now: float) -> None:

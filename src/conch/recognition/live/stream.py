@@ -67,12 +67,6 @@ class LiveStream:
         """Start with no audio and no utterance.
 
         Args:
-            options: Options of the stream.
-            audio: Cuts chunks into steps.
-            detached: Calls that may outlive the request of a chunk.
-            metrics: Where endpoints are counted.
-            config: Limits.
-            shared: What the passes of all streams share.
             without_second_pass: Options in place of these on a server that lacks the second
                 recogniser; None if only these will do.
         """
@@ -129,13 +123,8 @@ class LiveStream:
 
         Args:
             steps: Steps that `audio` returned for the chunk, each with whether it is the last.
-            calls: Calls of the chunk's request.
-            ends: Whether the chunk is the last.
             repeats_text: Whether the client reads no more than the text.
             pause_ms: Of a chunk without audio, how much silence it stands for.
-
-        Raises:
-            TranscriptionError: a call failed; see `Calls`.
         """
         if not self._is_chosen:
             await self._choose(calls)

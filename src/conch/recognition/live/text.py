@@ -71,7 +71,6 @@ class LiveText:
         """Return the text after a further pass.
 
         Args:
-            words: Words of the pass.
             begins: Start of its audio, in seconds.
             ends: End of its audio, in seconds.
             first_pass: Words of the first pass in the same audio; none without one.
@@ -136,9 +135,7 @@ def with_live_text(
 
     Args:
         segment: The utterance with the text of the first pass.
-        text: What the passes have found of it.
         first_pass: Words of the first pass; none without one.
-        has_words: Whether the segment has words.
     """
     if not text.heard_until:
         return segment
@@ -153,7 +150,6 @@ def whole_words(words: Sequence[Word], until: float) -> Sequence[Word]:
     """Return the words without the last one, if it may go on.
 
     Args:
-        words: Words of the first pass.
         until: End of the audio that it has heard, in seconds.
     """
     return words[:-1] if words and words[-1].end > until - WHOLE_S else words
@@ -168,7 +164,6 @@ def is_credible(
     what the first pass has heard.
 
     Args:
-        words: Words of the pass.
         begins: Start of its audio, in seconds.
         ends: End of its audio, in seconds.
         first_pass: Words of the first pass so far; none without one.

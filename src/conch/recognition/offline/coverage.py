@@ -68,7 +68,6 @@ def has_pause(speech_probs: Array, threshold: float) -> bool:
 
     Args:
         speech_probs: FP32 [frames] of 32 ms each.
-        threshold: Smallest probability of speech.
     """
     spoken = np.flatnonzero(np.asarray(speech_probs) >= threshold)
     return bool(np.any(np.diff(spoken) > MIN_PAUSE_S / FRAME_S))
@@ -90,7 +89,6 @@ def holes(words: Sequence[Word], speech_probs: Array, threshold: float) -> list[
     Args:
         words: Words of the text in order, in seconds from the segment's start.
         speech_probs: FP32 [frames] of 32 ms each, of the segment.
-        threshold: Smallest probability of speech.
     """
     found: list[Hole] = []
     worst: Hole | None = None
@@ -112,7 +110,6 @@ def cut_near(speech_probs: Array, seconds: float) -> float:
 
     Args:
         speech_probs: FP32 [frames] of 32 ms each.
-        seconds: Time from the start of these frames.
     """
     frame, reach = round(seconds / FRAME_S), round(CUT_SEARCH_S / FRAME_S)
     first = max(0, frame - reach)
@@ -135,7 +132,6 @@ def within_speech(
     Args:
         words: Words in order, in seconds from the segment's start.
         speech_probs: FP32 [frames] of 32 ms each, of the segment.
-        threshold: Smallest probability of speech.
         margin_s: Silence to keep on each side, because the VAD is late on soft sounds.
     """
     is_speech = np.asarray(speech_probs) >= threshold

@@ -48,12 +48,8 @@ async def recognize_channels(
     can have an earlier one.
 
     Args:
-        recording: The recording.
-        options: Options of the request.
-        calls: Calls of the request.
         most: Largest number of segments in flight, over all channels.
         most_at_first: Largest number of these that are not done, until the first one is known.
-        whole: Keeps the audio of the segments, if the request asks for it.
 
     Raises:
         TranscriptionError: the audio is faulty, or a call failed.

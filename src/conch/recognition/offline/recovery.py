@@ -38,14 +38,6 @@ async def recognize_covered(
     """Return a segment's text with words, for as much of its speech as possible.
 
     Speech without a text is in `Segment.unrecognised`.
-
-    Args:
-        speech: The segment.
-        options: Options of the request.
-        calls: Calls of the request.
-
-    Raises:
-        TranscriptionError: a call failed; see `Calls`.
     """
     if not (options.coverage and decoder_of(options).may_omit_speech):
         return await recognize_segment(speech, options, calls)
@@ -67,15 +59,7 @@ async def _recognized(
 async def _covered(
     found: Segment, speech: SpeechSegment, options: RecognitionOptions, calls: Calls, depth: int
 ) -> Segment:
-    """Return a recognised segment, repaired if its text leaves speech out.
-
-    Args:
-        found: The recognised segment.
-        speech: Its audio.
-        options: Options of the request.
-        calls: Calls of the request.
-        depth: Number of cuts that led to this segment.
-    """
+    """Return a recognised segment, repaired if its text leaves speech out."""
     if found.text and not found.words:  # not aligned, because nothing was doubtful
         return found
     threshold = options.vad_threshold

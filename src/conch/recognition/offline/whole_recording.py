@@ -19,11 +19,6 @@ class WholeRecording:
     """Keeps the audio of a recording's segments for the hooks; without hooks, nothing."""
 
     def __init__(self, options: RecognitionOptions) -> None:
-        """Start without audio.
-
-        Args:
-            options: Options of the request.
-        """
         self._options, self._hooks = options, after_recording(options)
         self._speech: dict[int, list[SpeechSegment]] = defaultdict(list)
         """By channel, in order of time."""
@@ -33,15 +28,7 @@ class WholeRecording:
         return partial(self._keep, channel) if self._hooks else None
 
     async def finished(self, segments: Sequence[Segment], calls: Calls) -> AfterRecordingResult:
-        """Return the segments as the hooks leave them, and what else they have found.
-
-        Args:
-            segments: All segments of the recording, in order of time.
-            calls: Calls of the request.
-
-        Raises:
-            TranscriptionError: a call failed; see `Calls`.
-        """
+        """Return the segments as the hooks leave them, and what else they have found."""
         if not self._hooks:
             return AfterRecordingResult(segments)
         speech = {channel: iter(kept) for channel, kept in self._speech.items()}

@@ -46,8 +46,6 @@ def rewritten(old: str, new: str, spans: Array) -> Rewritten:
     """Return a step's answer if it is one: spans in order and inside, both texts equal elsewhere.
 
     Args:
-        old: The text that was sent.
-        new: The text that was returned.
         spans: Integers [changes, 4]: start and end in the old text, start and end in the new one.
 
     Raises:
@@ -80,10 +78,6 @@ def replaced(text: str, rules: Replacements) -> Rewritten:
 
     Heard forms are found whatever their case, from left to right, the longest first. What a rule
     has written is not read again. A form that becomes nothing takes the space before it along.
-
-    Args:
-        text: The text.
-        rules: The rules.
     """
     pieces: list[str] = []
     changes: list[Change] = []
@@ -123,11 +117,6 @@ def retimed(words: Sequence[Word], text: str, after: Rewritten) -> tuple[Word, .
     that comes from nothing fills the gap between its neighbours, with the lesser of their
     confidences; where no word of the old text is left, it has the time of all. The words are those
     between spaces, cut further where words of the old text touch, as in Chinese.
-
-    Args:
-        words: Words of the old text, in order.
-        text: The old text.
-        after: The text after the step.
     """
     if not after.changes or not words:
         return tuple(words)

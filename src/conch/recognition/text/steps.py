@@ -55,12 +55,6 @@ async def with_text_steps(
 
     Hypotheses that become equal are one, with the better score.
 
-    Args:
-        segment: The recognised segment.
-        options: Options of the request.
-        calls: Calls of the request.
-        is_punctuated: Whether the text has punctuation already.
-
     Raises:
         TranscriptionError: a call failed, or the answer of a model is none; the message names the
             option.
