@@ -54,7 +54,7 @@ class Row:
         return [item.decode() if isinstance(item, bytes) else str(item) for item in items]
 
     def waveform(self, max_s: float) -> FloatArray:
-        """Return the input `waveform`, float32 `[samples]`.
+        """Return the input `waveform`, float32 `[samples]`, of at most `max_s` seconds.
 
         Raises:
             AudioError: it is longer.
@@ -67,14 +67,40 @@ class Row:
             )
         return waveform
 
+    def segment(self, max_s: float) -> FloatArray:
+        """Return the input `waveform` of an encoder, float32 `[samples]`.
+
+        Raises:
+            AudioError: it is empty, or longer than `max_s` seconds.
+        """
+        waveform: FloatArray = self.inputs["waveform"].ravel()
+        if not 0 < len(waveform) <= max_s * SAMPLE_RATE:
+            raise AudioError(
+                f"the encoder takes more than 0 and at most {max_s:g} s of audio; "
+                f"sent: {len(waveform) / SAMPLE_RATE:g} s"
+            )
+        return waveform
+
 
 class Component(Protocol):
     """Answers each row of a batch, in order, with outputs or with an error of that row.
 
-    An error that is not a `TranscriptionError` is a defect, which the server logs.
+    A component that keeps no streams may raise the error of a row instead; see `answers`. An error
+    that is not a `TranscriptionError` is a defect, which the server logs.
     """
 
     def __call__(self, rows: Sequence[Row], /) -> Sequence[Outputs | Exception]: ...
+
+
+def answers(component: Component, rows: Sequence[Row]) -> Sequence[Outputs | Exception]:
+    """Return a component's answers to a batch; a row that it refuses fails alone."""
+    try:
+        return component(rows)
+    except Exception as error:
+        if len(rows) == 1 or rows[0].stream_id:
+            # The stream may have taken its chunk, and must not get it twice.
+            return [error] * len(rows)
+        return [answers(component, [row])[0] for row in rows]
 
 
 def bytes_array(texts: Sequence[str]) -> Array:

@@ -1,22 +1,20 @@
 """Answer requests: check limits and options, and recognise every row."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 
 from conch.audio.recording import Recording
-from conch.bls.admission import Admission
 from conch.bls.call import Components
 from conch.bls.calls import Calls, together
 from conch.bls.concurrency import RecordingTurns
 from conch.bls.deadline import Deadline
-from conch.bls.fair_order import Share
 from conch.bls.metrics import REQUESTS
 from conch.bls.runtime import Runtime
 from conch.component.parameters import share_of_cores
 from conch.recognition.config import RecognitionConfig
-from conch.recognition.hooks import load_hooks
+from conch.recognition.hooks import decoder_of, load_hooks
 from conch.recognition.languages import with_only_language
 from conch.recognition.live.open_streams import OpenStreams
 from conch.recognition.metrics import AUDIO_SECONDS
@@ -41,6 +39,8 @@ class Recognizer:
         """Start without requests.
 
         Args:
+            config: Limits.
+            runtime: What all services of the process share.
             cores: Cores of the components; None for those of this process.
         """
         self._config, self.runtime = config, runtime
@@ -51,8 +51,7 @@ class Recognizer:
     async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:
         """Return one transcript per row, or the transcript after a live chunk.
 
-        Args:
-            request: The request. Its rows are recognised at the same time.
+        The rows are recognised at the same time.
 
         Raises:
             TranscriptionError: the request or one of its components failed; see
@@ -60,94 +59,68 @@ class Recognizer:
         """
         if request.stream_id:
             return [await self.open_streams.recognize(request, components)]
-        with self._arrived(request):
-            options = _options(request)
-            turns = [self._turns() for _ in range(request.num_rows)]
-            deadline = Deadline(options.deadline_ms, started=request.arrived)
-            calls = [self._calls(components, turn, deadline) for turn in turns]
 
-            async def transcribe(row: int, work: "_Work") -> Transcript:
-                with naming_row(row, len(rows)):
-                    found, whole = list[Segment](), WholeRecording(options)
-                    async with aclosing(
-                        self._segments(rows[row], calls[row], options, whole)
-                    ) as segments:
-                        async for segment in segments:
-                            found.append(segment)
-                            work.heard(row, segment)
-                    after = await whole.finished(found, calls[row])
-                self._count_audio(rows[row])
-                warnings = (*rows[row].warnings, *speech_warnings(after.segments))
-                transcript = _transcript(after.segments, rows[row], calls[row], options, warnings)
-                return replace(transcript, extra=after.extra or None)
+        async def transcribe(row: _Row) -> Transcript:
+            with naming_row(row.number, request.num_rows):
+                async with aclosing(row.segments()) as segments:
+                    async for _ in segments:
+                        pass
+                return await row.finished()
 
-            async with calls[0].limited():
-                await check_text_models(options, calls[0])
-                rows = await self._opened(request, options)
-                async with self._begun(rows, calls[0], turns) as work:
-                    return await together(transcribe(row, work) for row in range(len(rows)))
+        async with self._begun(request, components) as rows:
+            return await together(map(transcribe, rows))
 
     async def stream(
         self, request: SpeechRequest, components: Components
     ) -> AsyncGenerator[Transcript, None]:
         """Yield a transcript per segment of a request with one row, each as soon as it is ready.
 
-        The last transcript has no segment. It carries the duration, the path and the timings of the
-        whole audio, which are not known with the last segment, and what the hooks over the whole
-        recording have found.
+        The last transcript has no segment. It carries what is only known at the end: the duration,
+        the path and the timings of the whole audio, and what the hooks over the whole recording
+        have found.
 
         Raises:
             TranscriptionError: as `recognize`; the answer ends there.
         """
-        with self._arrived(request):
-            options = _options(request)
-            turn = self._turns()
-            deadline = Deadline(options.deadline_ms, started=request.arrived)
-            calls = self._calls(components, turn, deadline)
-            async with calls.limited():
-                await check_text_models(options, calls)
-                (row,) = await self._opened(request, options)
-                async with self._begun([row], calls, [turn]) as work:
-                    found, whole = list[Segment](), WholeRecording(options)
-                    async with aclosing(self._streamed(row, calls, options, whole)) as segments:
-                        async for segment in segments:
-                            work.heard(0, segment)
-                            found.append(segment)
-                            if segment.text or segment.unrecognised:
-                                yield _transcript([segment], row, calls, options)
-                    after = await whole.finished(found, calls)
-                    self._count_audio(row)
-                    warnings = (*row.warnings, *speech_warnings(after.segments))
-                    last = _transcript([], row, calls, options, warnings)
-                    revised = () if [*after.segments] == found else spoken(after.segments)
-                    yield replace(last, extra=after.extra or None, revised=revised)
-
-    @contextmanager
-    def _arrived(self, request: SpeechRequest) -> Iterator[None]:
-        with (
-            self.runtime.metrics.answering(REQUESTS, OFFLINE),
-            self.runtime.admission.arrived(request.num_bytes),
-        ):
-            yield
+        async with self._begun(request, components) as (row,):
+            # The first segment does not share the cores with more than fill them.
+            encoder = decoder_of(row.options).components[0]
+            encoded = self.runtime.limits.most_of_one(encoder, is_first=True)
+            async with aclosing(row.segments(max(encoded, self._cores))) as segments:
+                async for segment in segments:
+                    if segment.text or segment.unrecognised:
+                        yield row.transcript([segment])
+            yield await row.finished(is_streamed=True)
 
     @asynccontextmanager
     async def _begun(
-        self, rows: Sequence[Recording], calls: Calls, turns: Sequence[RecordingTurns]
-    ) -> AsyncIterator["_Work"]:
-        """Wait for room for the rows of a request, and give its calls their place."""
-        audio_s = sum(row.length_s * len(row.channels) for row in rows)
-        left_s = calls.deadline.remaining_s("before the first call")
-        admission = self.runtime.admission
-        async with admission.begun(audio_s, left_s) as share:
-            for turn in turns:
-                turn.begin(share.key, lambda: admission.is_first(share))
-            yield _Work(rows, admission, share)
-
-    def _turns(self) -> RecordingTurns:
-        return RecordingTurns(self.runtime.limits)
-
-    def _calls(self, components: Components, turns: RecordingTurns, deadline: Deadline) -> Calls:
-        return self.runtime.calls(components, OFFLINE, deadline, turns)
+        self, request: SpeechRequest, components: Components
+    ) -> AsyncIterator[list["_Row"]]:
+        """Check a request, open its audio, and wait for room for its rows."""
+        runtime, admission = self.runtime, self.runtime.admission
+        with (
+            runtime.metrics.answering(REQUESTS, OFFLINE),
+            admission.arrived(request.num_bytes),
+        ):
+            options = _options(request)
+            deadline = Deadline(options.deadline_ms, started=request.arrived)
+            turns = [RecordingTurns(runtime.limits) for _ in range(request.num_rows)]
+            calls = [runtime.calls(components, OFFLINE, deadline, turn) for turn in turns]
+            async with calls[0].limited():
+                await check_text_models(options, calls[0])
+                recordings = await self._opened(request, options)
+                rows = [
+                    _Row(number, *item, options, self._config)
+                    for number, item in enumerate(zip(recordings, calls, strict=True))
+                ]
+                audio_s = sum(item.length_s * len(item.channels) for item in recordings)
+                left_s = deadline.remaining_s("before the first call")
+                async with admission.begun(audio_s, left_s) as share:
+                    for turn in turns:
+                        turn.begin(share.key, lambda: admission.is_first(share))
+                    for row in rows:
+                        row.heard = lambda: admission.served(share, sum(r.done_s for r in rows))
+                    yield rows
 
     async def _opened(self, request: SpeechRequest, options: RecognitionOptions) -> list[Recording]:
         if request.audio is None:
@@ -155,47 +128,65 @@ class Recognizer:
         # In a thread: some files are decoded in part, to find samples or compare channels.
         return await asyncio.to_thread(request.rows, options, self._config.max_audio_s)
 
-    def _streamed(
-        self,
-        recording: Recording,
-        calls: Calls,
-        options: RecognitionOptions,
-        whole: WholeRecording,
-    ) -> AsyncGenerator[Segment, None]:
-        """Return the segments; the first one does not share the cores with more than fill them."""
-        encoded = self.runtime.limits.most_of_one("attention_encoder", is_first=True)
-        return self._segments(recording, calls, options, whole, max(encoded, self._cores))
 
-    async def _segments(
+class _Row:
+    """A row of a request, and what is recognised of it."""
+
+    def __init__(
         self,
+        number: int,
         recording: Recording,
         calls: Calls,
         options: RecognitionOptions,
-        whole: WholeRecording,
-        most_at_first: int | None = None,
-    ) -> AsyncGenerator[Segment, None]:
+        config: RecognitionConfig,
+    ) -> None:
+        self.number, self.options = number, options
+        self._recording, self._calls, self._config = recording, calls, config
+        self._found: list[Segment] = []
+        self._whole = WholeRecording(options)
+        self.done_s = 0.0
+        """Seconds of audio that are recognised, over all channels."""
+        self.heard: Callable[[], None] = lambda: None
+        """Called when more is recognised."""
+
+    async def segments(self, most_at_first: int | None = None) -> AsyncGenerator[Segment, None]:
+        """Yield the segments. `most_at_first` are at work until the first one is known."""
         most = self._config.max_segments_in_flight
         at_first = min(most, most_at_first or most)
-        found = recognize_channels(recording, options, calls, most, at_first, whole)
+        found = recognize_channels(
+            self._recording, self.options, self._calls, most, at_first, self._whole
+        )
         async with aclosing(found) as segments:
-            async for segment in segments:
-                yield with_only_language(segment, options, self._config)
+            async for item in segments:
+                segment = with_only_language(item, self.options, self._config)
+                self._found.append(segment)
+                self.done_s = segment.end * len(self._recording.channels)
+                self.heard()
+                yield segment
 
-    def _count_audio(self, recording: Recording) -> None:
-        self.runtime.metrics.add(AUDIO_SECONDS, recording.duration, mode=OFFLINE)
+    async def finished(self, *, is_streamed: bool = False) -> Transcript:
+        """Return the transcript of all segments; if they were answers, of what else is known."""
+        after = await self._whole.finished(self._found, self._calls)
+        self._calls.count(AUDIO_SECONDS, self._recording.duration, mode=OFFLINE)
+        is_revised = is_streamed and [*after.segments] != self._found
+        return replace(
+            self.transcript([] if is_streamed else after.segments),
+            warnings=(*self._recording.warnings, *speech_warnings(after.segments)),
+            extra=after.extra or None,
+            revised=spoken(after.segments) if is_revised else (),
+        )
 
-
-class _Work:
-    """What is recognised of the rows of a request."""
-
-    def __init__(self, rows: Sequence[Recording], admission: Admission, share: Share) -> None:
-        self._rows, self._admission, self._share = rows, admission, share
-        self._done_s = [0.0] * len(rows)
-
-    def heard(self, row: int, segment: Segment) -> None:
-        """Note that a row is recognised up to the end of a segment, in all of its channels."""
-        self._done_s[row] = segment.end * len(self._rows[row].channels)
-        self._admission.served(self._share, sum(self._done_s))
+    def transcript(self, segments: Sequence[Segment]) -> Transcript:
+        """Return the transcript of segments, with what was counted so far."""
+        return transcript_of(
+            segments,
+            self.options.nbest,
+            duration=round(self._recording.duration, 3),
+            path=self._calls.path,
+            stages=self._calls.stages,
+            channels=tuple(filter(None, self._recording.channels)),
+            warnings=(),
+        )
 
 
 def _options(request: SpeechRequest) -> RecognitionOptions:
@@ -211,21 +202,3 @@ def _options(request: SpeechRequest) -> RecognitionOptions:
             f"option 'vad_state' is for a piece of one recording; sent: {request.num_rows} rows"
         )
     return options
-
-
-def _transcript(
-    found: Sequence[Segment],
-    recording: Recording,
-    calls: Calls,
-    options: RecognitionOptions,
-    warnings: tuple[str, ...] = (),
-) -> Transcript:
-    return transcript_of(
-        found,
-        options.nbest,
-        duration=round(recording.duration, 3),
-        path=calls.path,
-        stages=calls.stages,
-        channels=tuple(filter(None, recording.channels)),
-        warnings=warnings,
-    )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from conch.component import Array, Component, Outputs, Row
+from conch.component import Array, Component, Outputs, Row, answers
 from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
 from conch.triton.refused import sequence_ends
@@ -23,10 +23,10 @@ def respond(requests: Sequence[Any], component: Component) -> list[Any]:
     read = [_read(request) for request in requests]
     rows = [row for found in read if not isinstance(found, Exception) for row in found]
     watch.called(num_ended=sum(row.ends for row in rows))
-    answers = iter(_answers(rows, component) if rows else ())
+    given = iter(answers(component, rows) if rows else ())
     return [
         _component_response(
-            [found] if isinstance(found, Exception) else [next(answers) for _ in found],
+            [found] if isinstance(found, Exception) else [next(given) for _ in found],
             request.requested_output_names(),
         )
         for request, found in zip(requests, read, strict=True)
@@ -73,17 +73,6 @@ def _check_caller(sent: Any) -> None:
             "conch serve --open-components, or a tritonserver without the environment variable "
             f"{component_key.ENVIRONMENT}, lets everybody call them"
         )
-
-
-def _answers(rows: list[Row], component: Component) -> Sequence[Outputs | Exception]:
-    try:
-        return component(rows)
-    except Exception as error:
-        if len(rows) == 1 or rows[0].stream_id:
-            # The stream may have taken its chunk, and must not get it twice.
-            return [error] * len(rows)
-        # One row may fail the whole batch, so call the component for each row alone.
-        return [_answers([row], component)[0] for row in rows]
 
 
 def _component_response(answers: Sequence[Outputs | Exception], wanted: Sequence[str]) -> Any:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from recordings import Recording, wer
 
-from conch.component import Row
+from conch.component import Row, answers
 from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig, buckets
 from conch.wire.errors import AudioError, ConfigError
 from lab.training.ctc.scoring import log_probs_of
@@ -60,7 +60,7 @@ def test_buckets_hold_neighbours_in_length_and_everyone_once():
 @pytest.mark.parametrize("seconds", [0, 41])
 def test_a_bad_length_fails_alone(encoder, speech, seconds):
     good = speech[0].waveform()
-    bad, answer = encoder(rows([np.zeros(seconds * 16_000, np.float32), good]))
+    bad, answer = answers(encoder, rows([np.zeros(seconds * 16_000, np.float32), good]))
     assert isinstance(bad, AudioError)
     assert f"sent: {seconds} s" in str(bad)
     assert np.isfinite(answer["log_probs"]).all()
@@ -68,9 +68,8 @@ def test_a_bad_length_fails_alone(encoder, speech, seconds):
 
 def test_the_longest_segment(encoder):
     longest = np.zeros(40 * 16_000, np.float32)
-    taken, refused = encoder(
-        [Row({"waveform": longest}), Row({"waveform": np.append(longest, np.float32(0))})]
-    )
+    sent = [Row({"waveform": longest}), Row({"waveform": np.append(longest, np.float32(0))})]
+    taken, refused = answers(encoder, sent)
     assert taken["log_probs_lens"].item() == len(taken["log_probs"]) > 0
     assert isinstance(refused, AudioError)
     assert "at most 40 s of audio" in str(refused)

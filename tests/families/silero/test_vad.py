@@ -9,7 +9,7 @@ import pytest
 import soundfile
 
 from conch.cli.demo import SPEECH
-from conch.component import Row
+from conch.component import Row, answers
 from conch.families.silero.vad import SileroConfig, SileroVad, model_path
 from conch.wire.errors import ConfigError, InvalidRequestError
 
@@ -79,14 +79,15 @@ def test_no_samples_give_no_frames_and_keep_the_state(vad):
 
 def test_a_waveform_is_two_minutes_at_most(vad):
     longest = np.zeros(120 * 16_000, np.float32)
-    answer, error = vad([Row({"waveform": longest}), Row({"waveform": np.append(longest, [0])})])
+    sent = [Row({"waveform": longest}), Row({"waveform": np.append(longest, [0])})]
+    answer, error = answers(vad, sent)
     assert answer["speech_probs"].shape == (3750,)
     assert str(error).startswith("input 'waveform' takes at most 120 s of audio; sent: 120")
 
 
 def test_a_wrong_state_fails_its_row_alone(vad, speech):
     bad = Row({"waveform": speech, "state": np.zeros(7, np.float32)})
-    error, answer = vad([bad, Row({"waveform": speech[:1000]})])
+    error, answer = answers(vad, [bad, Row({"waveform": speech[:1000]})])
     assert isinstance(error, InvalidRequestError)
     assert str(error) == ("input 'state' must be what the last call returned, 320 values; sent: 7")
     assert answer["speech_probs"].shape == (2,)

@@ -12,7 +12,7 @@ import soundfile
 from whisper_normalizer.english import EnglishTextNormalizer
 
 from conch.cli.demo import SPEECH
-from conch.component import Row, bytes_array
+from conch.component import Row, answers, bytes_array
 from conch.families.whisper.config import model_folder
 from conch.families.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
 from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
@@ -327,7 +327,7 @@ def test_a_bad_row_fails_alone(decoder, encoded):
         Row({**encoded, "text": bytes_array(["word " * 500])}),
         Row(encoded),
     ]
-    *errors, good = decoder(rows)
+    *errors, good = answers(decoder, rows)
     assert [type(error) for error in errors] == [OptionError] * 3 + [InvalidRequestError] * 3
     assert [str(error) for error in errors] == [
         "option 'language' takes auto or en: this model knows English only; conch serve "
@@ -353,7 +353,7 @@ def test_what_makes_a_call_dear_is_limited(decoder, encoded):
         Row({**encoded, "text": bytes_array(["Tiger"] * 2)}),
         Row({**encoded, "encoder_out": frames}),
     ]
-    decoded, beam, nbest, scored, texts, text, window = decoder(rows)
+    decoded, beam, nbest, scored, texts, text, window = answers(decoder, rows)
     assert 1 <= len(decoded["hypotheses"]) <= 32
     assert len(scored["text_scores"]) == 32
     assert [str(error) for error in (beam, nbest, texts, text, window)] == [
@@ -363,22 +363,6 @@ def test_what_makes_a_call_dear_is_limited(decoder, encoded):
         "input 'text' takes at most 1 texts; sent: 2",
         "input 'encoder_out' takes at most 1500 frames, those of 30 s; sent: 1501",
     ]
-
-
-def test_a_text_that_cannot_be_aligned_fails_alone(decoder, encoded, monkeypatch):
-    align, begun = decoder._align, []
-
-    def refuse_first(*args):
-        begun.append(args)
-        if len(begun) == 1:
-            raise InvalidRequestError("too many tokens")
-        return align(*args)
-
-    monkeypatch.setattr(decoder, "_align", refuse_first)
-    bad, good = decoder([Row(encoded, {"align": True}), Row(encoded, {"align": True})])
-    assert str(bad) == "too many tokens"
-    assert is_tiger(good["hypotheses"][0])
-    assert list(good["words"]) == good["hypotheses"][0].split()
 
 
 def test_a_missing_tokenizer_is_named(tmp_path):
@@ -422,5 +406,5 @@ def test_an_english_model_has_detected_nothing(decoder, encoded):
     (answer,) = decoder([Row(encoded, {"languages": "en"})])
     assert answer["language"].tolist() == [b"en"]
     assert np.isnan(answer["language_probability"]).tolist() == [True]
-    (error,) = decoder([Row(encoded, {"task": "translate"})])
+    (error,) = answers(decoder, [Row(encoded, {"task": "translate"})])
     assert isinstance(error, OptionError) and "option 'task'" in str(error)

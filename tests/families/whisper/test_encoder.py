@@ -6,7 +6,7 @@ import pytest
 import soundfile
 
 from conch.cli.demo import SPEECH
-from conch.component import Row
+from conch.component import Row, answers
 from conch.families.whisper.config import model_folder
 from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig, window_frames
 from conch.wire.errors import AudioError, ConfigError, OptionError
@@ -92,19 +92,21 @@ def test_a_row_may_ask_for_a_window_of_its_own(encoder, speech):
     ],
 )
 def test_a_wrong_window_fails_its_row_alone(encoder, speech, parameters, message):
-    wrong, good = encoder([Row({"waveform": speech}, parameters), Row({"waveform": speech})])
+    sent = [Row({"waveform": speech}, parameters), Row({"waveform": speech})]
+    wrong, good = answers(encoder, sent)
     assert isinstance(wrong, OptionError)
     assert str(wrong).startswith(message)
     assert good["encoder_out_lens"].tolist() == [366]
 
 
 def test_too_long_or_empty_fails_its_row_alone(encoder, speech):
-    long, empty, good = encoder(
+    long, empty, good = answers(
+        encoder,
         [
             Row({"waveform": np.zeros(30 * 16_000 + 1, np.float32)}),
             Row({"waveform": np.zeros(0, np.float32)}),
             Row({"waveform": speech}),
-        ]
+        ],
     )
     assert isinstance(long, AudioError) and isinstance(empty, AudioError)
     assert str(long) == ("the encoder takes more than 0 and at most 30 s of audio; sent: 30.0001 s")
@@ -131,9 +133,8 @@ def test_a_request_chooses_its_window(encoder, speech):
     ],
 )
 def test_a_bad_window_fails_its_row_alone(encoder, speech, name, range_, values):
-    *bad, good = encoder(
-        [*(Row({"waveform": speech}, {name: value}) for value in values), Row({"waveform": speech})]
-    )
+    sent = [Row({"waveform": speech}, {name: value}) for value in values]
+    *bad, good = answers(encoder, [*sent, Row({"waveform": speech})])
     for value, error in zip(values, bad, strict=True):
         assert isinstance(error, OptionError)
         assert str(error) == f"option '{name}' takes an integer from {range_}; sent: {value!r}"

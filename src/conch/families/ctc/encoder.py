@@ -11,7 +11,7 @@ from conch.component.features import HISTORY, streaming_log_mel
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.ctc.onnx_model import CtcGraph, CtcGraphConfig
 from conch.families.ctc.vocabulary import ENCODER_FRAME_SAMPLES
-from conch.wire.errors import AudioError, ConfigError, TranscriptionError
+from conch.wire.errors import ConfigError
 from conch.wire.limits import MAX_SEGMENT_S
 
 
@@ -41,27 +41,19 @@ class CtcEncoder:
         self._graph = CtcGraph(config)
         self.vocabulary = self._graph.vocabulary
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
         """Return the outputs of rows with `waveform`; rows of similar length share a batch."""
-        waveforms = [row.inputs["waveform"].ravel() for row in rows]
-        answers: dict[int, Outputs | TranscriptionError] = {}
-        for index, waveform in enumerate(waveforms):
-            if not 0 < len(waveform) <= MAX_SEGMENT_S * SAMPLE_RATE:
-                seconds = len(waveform) / SAMPLE_RATE
-                answers[index] = AudioError(
-                    f"the encoder takes more than 0 and at most {MAX_SEGMENT_S:g} s of audio; "
-                    f"sent: {seconds:g} s"
-                )
-        valid = [index for index in range(len(rows)) if index not in answers]
-        lens = [len(waveforms[index]) for index in valid]
+        waveforms = [row.segment(MAX_SEGMENT_S) for row in rows]
+        found: dict[int, FloatArray] = {}
         max_samples = round(self._config.max_batch_s * SAMPLE_RATE)
-        for bucket in buckets(lens, self._config.max_padding, max_samples):
-            batch = [valid[position] for position in bucket]
+        for batch in buckets([*map(len, waveforms)], self._config.max_padding, max_samples):
             encoded = self.encode([waveforms[index] for index in batch])
-            for index, log_probs in zip(batch, encoded, strict=True):
-                lens_array = np.array([len(log_probs)], np.int32)
-                answers[index] = {"log_probs": log_probs, "log_probs_lens": lens_array}
-        return [answers[index] for index in range(len(rows))]
+            found.update(zip(batch, encoded, strict=True))
+        log_probs = (found[index] for index in range(len(rows)))
+        return [
+            {"log_probs": item, "log_probs_lens": np.array([len(item)], np.int32)}
+            for item in log_probs
+        ]
 
     def encode(self, waveforms: Sequence[FloatArray]) -> list[FloatArray]:
         """Return the log probabilities of waveforms, as one batch.

@@ -18,7 +18,7 @@ from wetext import AlignmentError, Normalizer
 
 from conch.component import Outputs, Row, bytes_array
 from conch.language.normalize import spelled
-from conch.wire.errors import ConfigError, TranscriptionError
+from conch.wire.errors import ConfigError
 
 Item = TypeVar("Item")
 
@@ -122,7 +122,7 @@ class InverseNormalizer:
         for language, text in (("en", "ten"), ("zh", "十"), ("ja", "十")):
             self._grammars[language].normalize_with_mapping(text)
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
         """Answer rows with `text` and perhaps `language`."""
         return [self._answer(row) for row in rows]
 

@@ -7,7 +7,6 @@ import numpy as np
 from conch.component import Outputs, Row
 from conch.families.ngram.model import LanguageModelConfig, load_language_model
 from conch.language.normalize import language_model_words
-from conch.wire.errors import TranscriptionError
 
 
 class Rescorer:
@@ -21,7 +20,7 @@ class Rescorer:
         """
         self._model = load_language_model(config)
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
         """Answer rows with `hypotheses`."""
         return [self._answer(row) for row in rows]
 

@@ -16,7 +16,7 @@ from conch.families.punctuation.model import (
     PunctuatorConfig,
 )
 from conch.families.punctuation.words import Word, plain, words_of
-from conch.wire.errors import InvalidRequestError, TranscriptionError
+from conch.wire.errors import InvalidRequestError
 
 LONGEST_TEXT = 1_000_000
 """Bytes of a text: some hours of speech."""
@@ -62,7 +62,7 @@ class Punctuator:
         self._model = PunctuationModel(config)
         self._language = config.language
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
         """Answer rows with `text` and perhaps `language`; they share batches.
 
         Raises:

@@ -12,12 +12,7 @@ from conch.component.arrays import FloatArray
 from conch.component.waveform import VAD_FRAME_SAMPLES, VAD_STATE_SIZE
 from conch.families.silero.declaration import PACKAGE
 from conch.packaged import packaged
-from conch.wire.errors import (
-    AudioError,
-    ConfigError,
-    InvalidRequestError,
-    TranscriptionError,
-)
+from conch.wire.errors import ConfigError, InvalidRequestError
 from conch.wire.limits import MAX_STEP_S
 
 CONTEXT = 64
@@ -67,22 +62,18 @@ class SileroVad:
             )
         self._block = config.block_frames
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
         """Return the outputs of rows with `waveform` and, after the first call, `state`."""
         return [self._answer(row) for row in rows]
 
-    def _answer(self, row: Row) -> Outputs | TranscriptionError:
+    def _answer(self, row: Row) -> Outputs:
         state = row.inputs.get("state", np.zeros(VAD_STATE_SIZE, dtype=np.float32))
         if state.size != VAD_STATE_SIZE:
-            return InvalidRequestError(
+            raise InvalidRequestError(
                 f"input 'state' must be what the last call returned, {VAD_STATE_SIZE} values; "
                 f"sent: {state.size}"
             )
-        try:
-            waveform = row.waveform(MAX_STEP_S)
-        except AudioError as error:
-            return error
-        probs, state = self.speech_probs(waveform, state.ravel())
+        probs, state = self.speech_probs(row.waveform(MAX_STEP_S), state.ravel())
         return {"speech_probs": probs, "state": state}
 
     def speech_probs(

@@ -9,7 +9,6 @@ import numpy as np
 from conch.component import Outputs, Row
 from conch.families.smollm2.model import NeuralLanguageModel, NeuralRescorerConfig, TextInContext
 from conch.language.normalize import language_model_words
-from conch.wire.errors import TranscriptionError
 
 _FIRST_LETTER = re.compile(r"[^\W\d_]")
 _PRONOUN = re.compile(r"\bi\b")
@@ -26,7 +25,7 @@ class NeuralRescorer:
         """
         self._model = NeuralLanguageModel(config)
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
         """Answer rows with `hypotheses` and perhaps `context`; they share batches."""
         texts = [row.texts("hypotheses") for row in rows]
         contexts = [row.texts("context")[0] if "context" in row.inputs else "" for row in rows]

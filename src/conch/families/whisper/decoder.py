@@ -18,7 +18,7 @@ from conch.families.whisper.config import ENCODER_FRAME_S, WINDOW_S, load_whispe
 from conch.families.whisper.declaration import MAX_BEAM
 from conch.families.whisper.search import MAX_POSITIONS, Decoded, Guards, search
 from conch.families.whisper.tokens import WhisperTokens
-from conch.wire.errors import InvalidRequestError, OptionError, TranscriptionError
+from conch.wire.errors import InvalidRequestError, OptionError
 from conch.wire.languages import codes_of
 from conch.wire.result import Word
 
@@ -32,31 +32,18 @@ PROMPTED_LOG_PROB = -1.5
 """Natural log probability per token, without the prompt, below which the text is too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhisperDecoderConfig(CTranslate2Config):
+@dataclass(frozen=True, kw_only=True)
+class WhisperDecoderConfig(CTranslate2Config, Guards):
     """Parameters of the `attention_decoder` component."""
 
     intra_threads: int = 1
     """CPU threads of one call, whose products are small. 0 for the share of the cores."""
-    no_speech_threshold: float = 0.6
-    """Probability of no speech above which the text is empty, if log_prob_threshold agrees."""
-    log_prob_threshold: float = -1.0
-    """Average log probability of tokens below which no_speech_threshold applies."""
-    compression_ratio_threshold: float = 2.4
-    """Compression ratio by zlib above which a text repeats itself and is decoded again."""
-    no_repeat_ngram_size: int = 3
-    """Length of token runs that may not repeat when a text is decoded again; 0 for never again.
-
-    Of 2 to 8, 3 gave the fewest errors for texts that repeat themselves because of short windows:
-    0.6 errors per word, instead of 13.
-    """
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
     """A checked row."""
 
-    index: int
     encoder_out: FloatArray
     num_frames: int
     choice: tuple[str, ...]
@@ -91,69 +78,50 @@ class WhisperDecoder:
             ConfigError: the model or its tokenizer.json cannot be loaded.
         """
         self._model = load_whisper(config)
-        self._guards = Guards(
-            no_speech_threshold=config.no_speech_threshold,
-            log_prob_threshold=config.log_prob_threshold,
-            compression_ratio_threshold=config.compression_ratio_threshold,
-            no_repeat_ngram_size=config.no_repeat_ngram_size,
-        )
+        self._guards: Guards = config
         self.tokens = WhisperTokens(
             model_folder(config.model), multilingual=self._model.is_multilingual
         )
         silence = np.zeros((1, self._model.n_mels, 100), dtype=np.float32)
         self._model_size: int = self._model.encode(_view(silence)).shape[-1]
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
         """Return the outputs of rows with `encoder_out`, `encoder_out_lens` and optional texts.
 
         A row with `text` is aligned, and one with `texts` is scored. Rows to decode with the same
         window, beam size and length of the prompt share a search: CTranslate2 wants the start of
         all transcripts at one position.
         """
-        answers: dict[int, Outputs | TranscriptionError] = {}
-        searches: dict[tuple[int, int, int], list[_Job]] = defaultdict(list)
-        for index, row in enumerate(rows):
-            try:
-                job = self._job(index, row)
-                if job.aligned_text is not None:
-                    language = self._language(job)
-                    answers[index] = words_outputs(self._align(job, job.aligned_text, language))
-                elif job.scored_texts is not None:
-                    language = self._language(job) if job.scored_texts else ""
-                    scores = [self._score(job, text, language) for text in job.scored_texts]
-                    answers[index] = {"text_scores": np.array(scores, dtype=np.float32)}
-                else:
-                    key = len(job.encoder_out), job.beam_size, len(job.before)
-                    searches[key].append(job)
-            except TranscriptionError as error:
-                answers[index] = error
-        for (_, beam_size, _), jobs in searches.items():
-            for job, answer in zip(jobs, self._search(jobs, beam_size), strict=True):
-                answers[job.index] = answer
+        jobs = [self._job(row) for row in rows]
+        answers: dict[int, Outputs] = {}
+        searches: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+        for index, job in enumerate(jobs):
+            if job.aligned_text is not None:
+                words = self._align(job, job.aligned_text, self._language(job))
+                answers[index] = words_outputs(words)
+            elif job.scored_texts is not None:
+                language = self._language(job) if job.scored_texts else ""
+                scores = [self._score(job, text, language) for text in job.scored_texts]
+                answers[index] = {"text_scores": np.array(scores, dtype=np.float32)}
+            else:
+                searches[len(job.encoder_out), job.beam_size, len(job.before)].append(index)
+        for (_, beam_size, _), group in searches.items():
+            found = self._search([jobs[index] for index in group], beam_size)
+            answers.update(zip(group, found, strict=True))
         return [answers[index] for index in range(len(rows))]
 
-    def _search(self, jobs: Sequence[_Job], beam_size: int) -> list[Outputs | TranscriptionError]:
-        """Return the outputs of rows to decode that share a search.
-
-        If the best text of a row cannot be aligned, that row alone gets an error.
-        """
+    def _search(self, jobs: Sequence[_Job], beam_size: int) -> list[Outputs]:
+        """Return the outputs of rows to decode that share a search."""
         encoder_out = np.stack([job.encoder_out for job in jobs])
         spoken = self._spoken(encoder_out, [job.choice for job in jobs])
+        answers: list[Outputs] = []
         found = self._decoded(jobs, encoder_out, spoken, beam_size)
-        answers: list[Outputs | TranscriptionError] = []
         for job, heard, decoded in zip(jobs, spoken, found, strict=True):
-            try:
-                words = self._align(job, decoded.texts[0], heard.language) if job.align else []
-                answers.append(
-                    nbest_outputs(
-                        list(zip(decoded.texts, decoded.scores, strict=True))[: job.nbest],
-                        heard.language,
-                        heard.probability,
-                    )
-                    | words_outputs(words)
-                )
-            except TranscriptionError as error:
-                answers.append(error)
+            words = self._align(job, decoded.texts[0], heard.language) if job.align else []
+            nbest = list(zip(decoded.texts, decoded.scores, strict=True))[: job.nbest]
+            answers.append(
+                nbest_outputs(nbest, heard.language, heard.probability) | words_outputs(words)
+            )
         return answers
 
     def _decoded(
@@ -201,7 +169,7 @@ class WhisperDecoder:
         num_tokens = len(self.tokens.encode(text, _text_language(job, language)))
         return self._score(job, text, language) >= PROMPTED_LOG_PROB * num_tokens
 
-    def _job(self, index: int, row: Row) -> _Job:
+    def _job(self, row: Row) -> _Job:
         encoder_out = row.inputs["encoder_out"].astype(np.float32, copy=False)
         if encoder_out.ndim != 2 or encoder_out.shape[1] != self._model_size:
             raise InvalidRequestError(
@@ -219,27 +187,19 @@ class WhisperDecoder:
                 f"input 'encoder_out_lens' must be from 1 to the {len(encoder_out)} frames of "
                 f"encoder_out; sent: {num_frames}"
             )
-        choice = self._choice(row)
         task = str(row.parameters.get("task", "transcribe"))
         self.tokens.check_task(task)
-        beam_size = _count(row.parameters, "beam_size", 5)
-        nbest = _count(row.parameters, "nbest", 1)
-        before = self.tokens.before(str(row.parameters.get("prompt", "")))
-        align = bool(row.parameters.get("align", False))
-        aligned = row.texts("text", 1)[0] if "text" in row.inputs else None
-        scored = row.texts("texts", MAX_BEAM) if "texts" in row.inputs else None
         return _Job(
-            index,
-            encoder_out,
-            num_frames,
-            choice,
-            task,
-            beam_size,
-            nbest,
-            before,
-            align,
-            aligned,
-            scored,
+            encoder_out=encoder_out,
+            num_frames=num_frames,
+            choice=self._choice(row),
+            task=task,
+            beam_size=_count(row.parameters, "beam_size", 5),
+            nbest=_count(row.parameters, "nbest", 1),
+            before=self.tokens.before(str(row.parameters.get("prompt", ""))),
+            align=bool(row.parameters.get("align", False)),
+            aligned_text=row.texts("text", 1)[0] if "text" in row.inputs else None,
+            scored_texts=row.texts("texts", MAX_BEAM) if "texts" in row.inputs else None,
         )
 
     def _choice(self, row: Row) -> tuple[str, ...]:

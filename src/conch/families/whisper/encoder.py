@@ -15,7 +15,7 @@ from conch.component.ctranslate import CTranslate2Config
 from conch.component.features import FRAME_SHIFT, log_mel_spectrogram
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.whisper.config import WINDOW_S, load_whisper
-from conch.wire.errors import AudioError, ConfigError, OptionError, TranscriptionError
+from conch.wire.errors import ConfigError, OptionError
 
 SAMPLES_PER_FRAME = 2 * FRAME_SHIFT
 """Samples of one hidden state: the encoder's second convolution has stride 2."""
@@ -53,29 +53,23 @@ class WhisperEncoder:
         self._config = config
         self._model = load_whisper(config)
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | TranscriptionError]:
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
         """Return the outputs of rows with `waveform`; on a GPU, equal windows share a batch."""
-        answers: dict[int, Outputs | TranscriptionError] = {}
+        waveforms = [row.segment(WINDOW_S) for row in rows]
         groups: dict[int, list[int]] = defaultdict(list)
-        waveforms = [row.inputs["waveform"].ravel() for row in rows]
-        for index, waveform in enumerate(waveforms):
-            try:
-                config = _with_window(self._config, rows[index].parameters)
-                _check_length(waveform)
-            except TranscriptionError as error:
-                answers[index] = error
-            else:
-                groups[window_frames(len(waveform), config)].append(index)
+        for index, (row, waveform) in enumerate(zip(rows, waveforms, strict=True)):
+            config = _with_window(self._config, row.parameters)
+            groups[window_frames(len(waveform), config)].append(index)
+        found: dict[int, FloatArray] = {}
         for num_frames, group in groups.items():
             encoded = self.encode([waveforms[index] for index in group], num_frames)
-            for index, encoder_out in zip(group, encoded, strict=True):
-                # Round down, so that no word ends after the audio.
-                length = max(1, len(waveforms[index]) // SAMPLES_PER_FRAME)
-                answers[index] = {
-                    "encoder_out": encoder_out,
-                    "encoder_out_lens": np.array([length], dtype=np.int32),
-                }
-        return [answers[index] for index in range(len(rows))]
+            found.update(zip(group, encoded, strict=True))
+        # Round down, so that no word ends after the audio.
+        lens = [max(1, len(waveform) // SAMPLES_PER_FRAME) for waveform in waveforms]
+        return [
+            {"encoder_out": found[index], "encoder_out_lens": np.array([length], np.int32)}
+            for index, length in enumerate(lens)
+        ]
 
     def encode(self, waveforms: Sequence[FloatArray], num_frames: int) -> FloatArray:
         """Return the hidden states of waveforms with the same window.
@@ -104,14 +98,6 @@ def window_frames(num_samples: int, config: WhisperEncoderConfig) -> int:
     seconds = max(config.min_window_s, num_samples / SAMPLE_RATE + config.window_margin_s)
     stepped = math.ceil(seconds / config.window_step_s) * config.window_step_s
     return round(min(stepped, WINDOW_S) * SAMPLE_RATE / FRAME_SHIFT)
-
-
-def _check_length(waveform: FloatArray) -> None:
-    if not 0 < len(waveform) <= WINDOW_S * SAMPLE_RATE:
-        seconds = len(waveform) / SAMPLE_RATE
-        raise AudioError(
-            f"the encoder takes more than 0 and at most 30 s of audio; sent: {seconds:g} s"
-        )
 
 
 def _with_window(
