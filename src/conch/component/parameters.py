@@ -53,6 +53,17 @@ def read_parameters(kind: type[Config], args: Mapping[str, str]) -> Config:
     return kind(**values)
 
 
+def existing(path: Path, what: str) -> Path:
+    """Return the path of a file that a parameter names.
+
+    Raises:
+        ConfigError: it does not exist; the message says `what` it should be.
+    """
+    if not path.is_file():
+        raise ConfigError(f"{what} {path} does not exist")
+    return path
+
+
 def share_of_cores(instances: int) -> int:
     """Return the number of cores of this process per instance, at least 1."""
     cores = min(len(os.sched_getaffinity(0)), cores_of_container(CGROUP))

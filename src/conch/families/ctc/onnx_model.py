@@ -10,7 +10,8 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from conch.component.arrays import FloatArray
-from conch.component.parameters import share_of_cores
+from conch.component.onnx import open_network, session_options
+from conch.component.parameters import existing, share_of_cores
 from conch.families.ctc.vocabulary import model_file, vocabulary_of
 from conch.wire.errors import ConfigError
 
@@ -29,6 +30,9 @@ class CtcGraphConfig:
     """CPU threads of one call; 0 for the instance's share of the cores."""
     instances: int = 1
     """Instances that share the cores. The instance group sets it if config.pbtxt does not."""
+
+
+_WHAT = "the CTC model"
 
 
 class Caches(NamedTuple):
@@ -70,35 +74,26 @@ class CtcGraph:
         Raises:
             ConfigError: the file is missing, is not a CTC graph, or cannot run on the device.
         """
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = config.intra_threads or share_of_cores(config.instances)
+        threads = config.intra_threads or share_of_cores(config.instances)
+        options = session_options(threads, keeps_memory=False)
         # Threads that spin after a call would take the cores from the other components.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        # A pattern is a block of memory for every shape of a batch, and chunks and segments differ:
-        # 40 MB for chunks, 80 MB and more for segments.
-        options.enable_mem_pattern = False
-        provider: tuple[str, dict[str, int | str]] = ("CPUExecutionProvider", {})
-        if config.device == "cuda":
-            # By default cuDNN searches an algorithm for each shape of a batch, and hardly two
-            # batches have the same shape.
-            search = {"cudnn_conv_algo_search": "HEURISTIC"}
-            provider = ("CUDAExecutionProvider", {"device_id": config.device_index, **search})
-            _find_cuda()
         path = model_file(config.model)
-        self._session = _opened(path, options, provider)
+        if config.device == "cuda":
+            self._session = _open_on_cuda(path, options, config.device_index)
+        else:
+            self._session = open_network(_WHAT, path, options)
+        inputs = {item.name: item.shape for item in self._session.get_inputs()}
+        if not set(inputs) >= {"features", "lens", *Caches._fields}:
+            raise ConfigError(
+                f"{path} is not a graph of lab.training.ctc.export: it takes {set(inputs)}"
+            )
         # The activations of a long segment take 200 MB, which would be kept for the next one.
         self._once = onnxruntime.RunOptions()
         if config.device == "cpu":
             self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
-        if provider[0] not in self._session.get_providers():
-            # onnxruntime logs the reason and uses the CPU instead, which is many times slower.
-            raise ConfigError(
-                "onnxruntime-gpu finds no CUDA, or not the version of CUDA and cuDNN that it was "
-                "built for: pip install 'onnxruntime-gpu[cuda,cudnn]'; the log above has its reason"
-            )
         described = self._session.get_modelmeta().custom_metadata_map
         self.vocabulary = vocabulary_of(described, path)
-        inputs = {item.name: item.shape for item in self._session.get_inputs()}
         _, _, self.n_mels = inputs["mel"]
         _, self._num_layers, self._num_heads, _, self._head_size = inputs["keys"]
 
@@ -143,7 +138,9 @@ class CtcGraph:
         return log_probs
 
 
-def _find_cuda() -> None:
+def _open_on_cuda(
+    path: Path, options: onnxruntime.SessionOptions, device_index: int
+) -> onnxruntime.InferenceSession:
     if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
         raise ConfigError(
             "the onnxruntime that is installed knows no CUDA: pip uninstall onnxruntime, then "
@@ -151,26 +148,6 @@ def _find_cuda() -> None:
         )
     # The loader of the system does not find the libraries of PyPI packages.
     onnxruntime.preload_dlls()
-
-
-def _opened(
-    path: Path, options: onnxruntime.SessionOptions, provider: tuple[str, dict[str, int | str]]
-) -> onnxruntime.InferenceSession:
-    options.log_severity_level = 3  # errors only
-    try:
-        source = path if provider[0] == "CPUExecutionProvider" else _in_float(path)
-        session = onnxruntime.InferenceSession(source, options, providers=[provider])
-    except ConfigError:
-        raise
-    except Exception as error:  # onnxruntime's own exceptions share no public base
-        raise ConfigError(f"cannot load the CTC model {path}: {error}") from error
-    inputs = {item.name for item in session.get_inputs()}
-    if not inputs >= {"features", "lens", *Caches._fields}:
-        raise ConfigError(f"{path} is not a graph of lab.training.ctc.export: it takes {inputs}")
-    return session
-
-
-def _in_float(path: Path) -> bytes:
     try:
         from conch.families.ctc.int8_product import float_graph
     except ImportError as error:
@@ -178,5 +155,19 @@ def _in_float(path: Path) -> bytes:
             "a CTC model on a GPU needs the package onnx, which turns its int8 products into "
             f"float32: pip install onnx ({error})"
         ) from error
-    content: bytes = float_graph(path).SerializeToString()
-    return content
+    # By default cuDNN searches an algorithm for each shape of a batch, and hardly two batches have
+    # the same shape.
+    choice = {"device_id": device_index, "cudnn_conv_algo_search": "HEURISTIC"}
+    existing(path, _WHAT)
+    try:
+        content = float_graph(path).SerializeToString()
+    except Exception as error:  # onnx's exceptions share no base
+        raise ConfigError(f"cannot load {_WHAT} {path}: {error}") from error
+    session = open_network(_WHAT, path, options, ("CUDAExecutionProvider", choice), content)
+    if "CUDAExecutionProvider" not in session.get_providers():
+        # onnxruntime logs the reason and uses the CPU instead, which is many times slower.
+        raise ConfigError(
+            "onnxruntime-gpu finds no CUDA, or not the version of CUDA and cuDNN that it was "
+            "built for: pip install 'onnxruntime-gpu[cuda,cudnn]'; the log above has its reason"
+        )
+    return session

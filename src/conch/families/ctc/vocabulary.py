@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from conch.component.parameters import existing
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.ctc import WEIGHTS
 from conch.wire.errors import ConfigError
@@ -43,15 +44,8 @@ class Vocabulary:
 
 
 def model_file(model: str) -> Path:
-    """Return the path of a model's file.
-
-    Raises:
-        ConfigError: the file does not exist.
-    """
-    path = Path(model) if model else SHIPPED
-    if not path.is_file():
-        raise ConfigError(f"the CTC model {path} does not exist")
-    return path
+    """Return the path of a model's .onnx file; `model` is empty for the shipped one."""
+    return Path(model) if model else SHIPPED
 
 
 def read_vocabulary(model: str) -> Vocabulary:
@@ -60,7 +54,7 @@ def read_vocabulary(model: str) -> Vocabulary:
     Raises:
         ConfigError: the file is missing or is not a CTC graph.
     """
-    path = model_file(model)
+    path = existing(model_file(model), "the CTC model")
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             described = _metadata(data)

@@ -16,7 +16,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from wetext import AlignmentError, Normalizer
 
-from conch.component import Outputs, Row, bytes_array
+from conch.component import Outputs, Row
+from conch.component.text_step import Change, changed, text_step_outputs
 from conch.language.normalize import spelled
 from conch.wire.errors import ConfigError
 
@@ -88,17 +89,6 @@ class InverseNormalizerConfig:
             raise ConfigError(f"least_alone takes 0 or more; is: {self.least_alone}")
 
 
-class Change(NamedTuple):
-    """A stretch of a text, and what is written in its place."""
-
-    start: int
-    """In Unicode characters."""
-    end: int
-    """In Unicode characters."""
-    text: str
-    """What is written."""
-
-
 class _Said(NamedTuple):
     """A word as the grammars read it, and where it is in the text."""
 
@@ -129,17 +119,7 @@ class InverseNormalizer:
     def _answer(self, row: Row) -> Outputs:
         (text,) = row.texts("text", 1)
         (language,) = row.texts("language", 1) if "language" in row.inputs else ("",)
-        changes = self.changes(text, language)
-        pieces, spans, at, length = [], [], 0, 0
-        for start, end, new in changes:
-            pieces += [text[at:start], new]
-            length += start - at
-            spans.append((start, end, length, length + len(new)))
-            at, length = end, length + len(new)
-        return {
-            "text": bytes_array(["".join([*pieces, text[at:]])]),
-            "spans": np.array(spans, np.int32).reshape(-1, 4),
-        }
+        return text_step_outputs(*changed(text, self.changes(text, language)))
 
     def changes(self, text: str, language: str) -> list[Change]:
         """Return what is to be written in another way, in order.

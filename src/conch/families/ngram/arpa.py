@@ -8,6 +8,7 @@ from typing import TextIO, cast
 
 import numpy as np
 
+from conch.component.parameters import existing
 from conch.families.ngram.packed import is_packed, read_packed
 from conch.families.ngram.table import (
     SENTENCE_END,
@@ -28,8 +29,7 @@ def read_ngrams(path: Path, progress: Callable[[str], None] = lambda text: None)
     Raises:
         ConfigError: the file is missing or broken, or lacks `<s>` or `</s>`.
     """
-    if not path.is_file():
-        raise ConfigError(f"the language model {path} does not exist")
+    existing(path, "the language model")
     table = read_packed(path) if is_packed(path) else _read_arpa(path, progress)
     for word in (SENTENCE_START, SENTENCE_END):
         if word not in table.words:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from conch.cache import Arrays, cached_arrays, digest_of
 from conch.component.arrays import DoubleArray
+from conch.component.parameters import existing
 from conch.families.ngram.arpa import read_ngrams
 from conch.families.ngram.table import (
     SENTENCE_END,
@@ -147,12 +148,9 @@ def load_language_model(config: LanguageModelConfig) -> LanguageModel:
 
 
 def model_path(model: str) -> Path:
-    """Return the path of the model's file.
+    """Return the path of the model's file; `model` is empty for the shipped one.
 
     Raises:
         ConfigError: the file does not exist.
     """
-    path = Path(model) if model else SHIPPED
-    if not path.is_file():
-        raise ConfigError(f"the language model {path} does not exist")
-    return path
+    return existing(Path(model) if model else SHIPPED, "the language model")

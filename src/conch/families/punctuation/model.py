@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from conch.component.arrays import FloatArray
+from conch.component.onnx import open_network, session_options
 from conch.families.punctuation.words import FEATURES, Vocabulary, plain
 from conch.wire.errors import ConfigError
 
@@ -72,30 +72,18 @@ class PunctuationModel:
             ConfigError: the file is missing or is no such network.
         """
         path = Path(config.model) if config.model else SHIPPED
-        if not path.is_file():
-            raise ConfigError(f"the punctuation model {path} does not exist")
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = config.intra_threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3  # errors only
-        # Both would keep a block of memory for each shape of a batch.
-        options.enable_mem_pattern = False
+        options = session_options(config.intra_threads, keeps_memory=False)
         options.enable_cpu_mem_arena = False
+        self._session = open_network("the punctuation model", path, options)
+        described = self._session.get_modelmeta().custom_metadata_map
         try:
-            self._session = onnxruntime.InferenceSession(
-                path, options, providers=["CPUExecutionProvider"]
-            )
-            described = self._session.get_modelmeta().custom_metadata_map
             self._vocabulary = Vocabulary(json.loads(described["words"]))
             self.inside: dict[str, str] = json.loads(described["inside"])
-            self._reach = int(described["reach"])
-            self._end = float(described["end"])
-        except KeyError as error:
+            self._reach, self._end = int(described["reach"]), float(described["end"])
+        except (KeyError, ValueError) as error:
             raise ConfigError(
                 f"{path} is not a graph of lab.training.punctuation.export: it lacks {error}"
             ) from error
-        except Exception as error:  # onnxruntime's own exceptions share no public base
-            raise ConfigError(f"cannot load the punctuation model {path}: {error}") from error
 
     def label(self, texts: Sequence[Sequence[str]]) -> list[Labels]:
         """Return the labels of the words of each text, however long.

@@ -1,11 +1,10 @@
 """The `punctuator` component: punctuation and capitals for texts that have none."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
-from conch.component import Outputs, Row, bytes_array
+from conch.component import Outputs, Row
+from conch.component.text_step import Change, Span, changed, text_step_outputs
 from conch.families.punctuation.model import (
     CAPITAL,
     LOWER,
@@ -20,8 +19,6 @@ from conch.wire.errors import InvalidRequestError
 
 LONGEST_TEXT = 1_000_000
 """Bytes of a text: some hours of speech."""
-Span = tuple[int, int, int, int]
-"""Start and end in the text that was sent, start and end in the new one, in characters."""
 
 _MARKED = re.compile(r"[.,?!;:…\u3002\uff0c\uff1f\uff01\u3001\uff1b\uff1a][^\w\s]*$")
 _ABBREVIATION = re.compile(r"(?:[^\W\d_]\.)+|[A-Z][^\W\d_]{1,3}\.")
@@ -69,16 +66,11 @@ class Punctuator:
             InvalidRequestError: a text is longer than LONGEST_TEXT, or no UTF-8.
         """
         sent = [_sent(row) for row in rows]
-        mine = [self._is_mine(language) for _, language in sent]
-        written = iter(
-            self.punctuate([text for (text, _), own in zip(sent, mine, strict=True) if own])
-        )
-        answers: list[tuple[str, list[Span]]] = [
-            next(written) if own else (text, []) for (text, _), own in zip(sent, mine, strict=True)
-        ]
+        own = [text for text, language in sent if self._is_own(language)]
+        found = iter(self.punctuate(own))
         return [
-            {"text": bytes_array([text]), "spans": np.array(spans, np.int32).reshape(-1, 4)}
-            for text, spans in answers
+            text_step_outputs(*(next(found) if self._is_own(language) else (text, [])))
+            for text, language in sent
         ]
 
     def punctuate(self, texts: Sequence[str]) -> list[tuple[str, list[Span]]]:
@@ -98,7 +90,7 @@ class Punctuator:
             for text, own, labels in zip(texts, words, self._model.label(cores), strict=True)
         ]
 
-    def _is_mine(self, language: str) -> bool:
+    def _is_own(self, language: str) -> bool:
         return not language or language.lower().replace("_", "-").split("-")[0] == self._language
 
 
@@ -127,9 +119,12 @@ def written(
     Args:
         inside: Words with a capital inside, as mcdonald to McDonald.
     """
-    parts: list[str] = []
-    spans: list[Span] = []
-    done = new = 0
+    return changed(text, _changes(text, words, labels, inside))
+
+
+def _changes(
+    text: str, words: Sequence[Word], labels: Labels, inside: Mapping[str, str]
+) -> Iterator[Change]:
     begins = True
     cores = [text[word.core_start : word.core_end] for word in words]
     for word, core, behind, mark, case in zip(
@@ -141,20 +136,15 @@ def written(
             case = max(case, CAPITAL)
         elif core in _NEVER_NAMES:
             case = LOWER
-        changed = (
+        new = (
             text[word.start : word.core_start]
             + with_case(core, int(case), inside)
             + text[word.core_end : word.end]
             + ("" if _MARKED.search(text[word.core_end : word.end]) else MARKS[mark])
         )
         begins = mark in _ENDS_SENTENCE
-        if changed == text[word.start : word.end]:
-            continue
-        start = new + word.start - done
-        parts += [text[done : word.start], changed]
-        spans.append((word.start, word.end, start, start + len(changed)))
-        done, new = word.end, start + len(changed)
-    return "".join([*parts, text[done:]]), spans
+        if new != text[word.start : word.end]:
+            yield Change(word.start, word.end, new)
 
 
 def with_case(word: str, case: int, inside: Mapping[str, str]) -> str:

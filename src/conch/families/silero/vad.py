@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 
 from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
+from conch.component.onnx import open_network, session_options
 from conch.component.waveform import VAD_FRAME_SAMPLES, VAD_STATE_SIZE
 from conch.families.silero.declaration import PACKAGE
 from conch.packaged import packaged
@@ -44,17 +44,9 @@ class SileroVad:
         Raises:
             ConfigError: the model file is missing or is another network.
         """
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = config.intra_threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3  # errors only: it warns of each initializer it drops
         path = model_path(config.model)
-        try:
-            self._session = onnxruntime.InferenceSession(
-                path, options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:  # onnxruntime's own exceptions share no public base
-            raise ConfigError(f"cannot load the VAD model {path}: {error}") from error
+        options = session_options(config.intra_threads)
+        self._session = open_network("the VAD model", path, options)
         names = {item.name for item in self._session.get_inputs()}
         if names != {"input", "h", "c"}:
             raise ConfigError(
@@ -107,15 +99,11 @@ class SileroVad:
 
 
 def model_path(model: str) -> Path:
-    """Return the path of the model file.
+    """Return the path of the model file; `model` is empty for that of the package silero-vad.
 
     Raises:
-        ConfigError: it does not exist, or what the package brings has changed.
+        ConfigError: what the package brings is missing or has changed.
     """
     if model:
-        path = Path(model)
-    else:
-        path = packaged(PACKAGE, "data", {PACKAGED: PACKAGED_SHA256}) / PACKAGED
-    if not path.is_file():
-        raise ConfigError(f"the VAD model {path} does not exist")
-    return path
+        return Path(model)
+    return packaged(PACKAGE, "data", {PACKAGED: PACKAGED_SHA256}) / PACKAGED
