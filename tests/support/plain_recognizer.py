@@ -1,5 +1,7 @@
 """A recogniser on plain components."""
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 from conch.bls.call import Components
@@ -14,9 +16,16 @@ def runtime_on(components: Components, **limits: Any) -> Runtime:
     return Runtime(RecognitionConfig(**limits), own_components(), components)
 
 
-def recognizer_on(components: Components, *, cores: int | None = None, **limits: Any) -> Recognizer:
+def recognizer_on(
+    components: Components,
+    *,
+    cores: int | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    **limits: Any,
+) -> Recognizer:
     """Return a recogniser whose calls go to these components."""
-    return Recognizer(RecognitionConfig(**limits), runtime_on(components, **limits), cores)
+    runtime = runtime_on(components, **limits)
+    return Recognizer(RecognitionConfig(**limits), runtime, cores, clock)
 
 
 def calls_on(components: Components, deadline_ms: int = 0) -> Calls:

@@ -34,7 +34,4 @@ def changed(text: str, changes: Iterable[Change]) -> tuple[str, list[Span]]:
 
 def text_step_outputs(text: str, spans: Sequence[Span]) -> Outputs:
     """Return the outputs of a text step; component_models/README.md has their contract."""
-    return {
-        "text": bytes_array([text]),
-        "spans": np.array(spans, np.int32).reshape(-1, 4),
-    }
+    return {"text": bytes_array([text]), "spans": np.array(spans, np.int32).reshape(-1, 4)}

@@ -5,11 +5,7 @@ from conch.families.family import Tensor
 INPUTS = (
     Tensor("text", "BYTES", (1,), "the text of a segment, UTF-8, not empty"),
     Tensor(
-        "language",
-        "BYTES",
-        (1,),
-        "code of its language; absent if it is unknown",
-        is_optional=True,
+        "language", "BYTES", (1,), "code of its language; absent if it is unknown", is_optional=True
     ),
 )
 OUTPUTS = (

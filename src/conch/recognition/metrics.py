@@ -28,8 +28,7 @@ PASS_STRETCH = Metric(
     kind="gauge",
 )
 STREAMS_RESUMED = Metric(
-    "conch_streams_resumed_total",
-    "Live streams that went on after a component had lost them",
+    "conch_streams_resumed_total", "Live streams that went on after a component had lost them"
 )
 STREAMS_ENDED = Metric("conch_streams_ended_total", "Live streams that ended", ("how",))
 OPEN_STREAMS = Metric("conch_open_streams", "Live streams open now", kind="gauge")

@@ -1,6 +1,7 @@
 """Answer requests: check limits and options, and recognise every row."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
@@ -34,7 +35,11 @@ class Recognizer:
     """Answers any number of requests at once on one event loop."""
 
     def __init__(
-        self, config: RecognitionConfig, runtime: Runtime, cores: int | None = None
+        self,
+        config: RecognitionConfig,
+        runtime: Runtime,
+        cores: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start without requests.
 
@@ -42,11 +47,12 @@ class Recognizer:
             config: Limits.
             runtime: What all services of the process share.
             cores: Cores of the components; None for those of this process.
+            clock: Returns seconds; for live streams.
         """
         self._config, self.runtime = config, runtime
         self._cores = cores or share_of_cores(1)
         load_hooks()
-        self.open_streams = OpenStreams(config, runtime)
+        self.open_streams = OpenStreams(config, runtime, clock)
 
     async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:
         """Return one transcript per row, or the transcript after a live chunk.
@@ -98,10 +104,7 @@ class Recognizer:
     ) -> AsyncIterator[list["_Row"]]:
         """Check a request, open its audio, and wait for room for its rows."""
         runtime, admission = self.runtime, self.runtime.admission
-        with (
-            runtime.metrics.answering(REQUESTS, OFFLINE),
-            admission.arrived(request.num_bytes),
-        ):
+        with runtime.metrics.answering(REQUESTS, OFFLINE), admission.arrived(request.num_bytes):
             options = _options(request)
             deadline = Deadline(options.deadline_ms, started=request.arrived)
             turns = [RecordingTurns(runtime.limits) for _ in range(request.num_rows)]

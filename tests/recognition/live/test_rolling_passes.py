@@ -379,9 +379,8 @@ def test_load_takes_away_rolling_passes_then_those_in_pauses(stretch, adaptive, 
     assert in_pause.rolling.interval_ms == (1280 if rolling else 0)
 
 
-def test_a_file_has_no_more_passes_than_its_speaker_would_have(monkeypatch):
+def test_a_file_has_no_more_passes_than_its_speaker_would_have():
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(live_passes, "time", SimpleNamespace(monotonic=lambda: clock.now))
 
     def passes(step_s: float) -> int:
         async def scenario(recognizer, components):
@@ -394,7 +393,7 @@ def test_a_file_has_no_more_passes_than_its_speaker_would_have(monkeypatch):
             await client.send(made("z"), ends=True)
             return answer.rolling
 
-        return run(scenario, SpokenComponents())[0]
+        return run(scenario, SpokenComponents(), clock=lambda: clock.now)[0]
 
     assert passes(0.64).made == 4
     # 10 times as fast: the first one alone, and those that were left out are told.

@@ -4,8 +4,6 @@ import asyncio
 import contextvars
 import gc
 import logging
-import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +15,7 @@ from conch.bls.metrics import CALLS
 from conch.families.whisper.recogniser import OPEN_WINDOW
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.live import rolling_passes as live_passes
-from conch.recognition.live import stream as live
+from conch.recognition.live.sending_speed import SendingSpeed
 from conch.recognition.metrics import AUDIO_SECONDS, CHUNKS, ENDPOINTS, STREAMS_ENDED
 from conch.wire.errors import ConfigError, SessionError
 from conch.wire.result import text_of_words
@@ -543,19 +541,12 @@ def test_without_endpoints_an_utterance_ends_by_its_length_alone():
         ([(0.64, 0.64)] * 30, [False] * 30),
     ],
 )
-def test_a_stream_is_ahead_if_it_is_faster_than_speech_of_late_and_in_all(
-    chunks, is_ahead, monkeypatch
-):
-    async def scenario(recognizer, components):
-        now = time.monotonic()
-        monkeypatch.setattr(live, "time", SimpleNamespace(monotonic=lambda: now))
-        client, found = Client(recognizer, components), []
-        for audio_s, wall_s in chunks:
-            now += wall_s
-            await client.send(np.zeros(round(audio_s * 16_000), np.float32))
-            (entry,) = recognizer.open_streams._open.values()
-            found.append(entry.stream._is_ahead())
-        return found
-
-    found, _ = run(scenario)
+def test_a_stream_is_ahead_if_it_is_faster_than_speech_of_late_and_in_all(chunks, is_ahead):
+    now, num_samples, found = 0.0, 0, []
+    speed = SendingSpeed(now)
+    for audio_s, wall_s in chunks:
+        now += wall_s
+        speed.mark(num_samples, now)
+        num_samples += round(audio_s * 16_000)
+        found.append(speed.is_ahead(num_samples, now))
     assert found[-len(is_ahead) :] == is_ahead

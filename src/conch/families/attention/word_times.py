@@ -135,12 +135,7 @@ def time_words(
     starts = _without_pauses(words, starts, ends)
     starts, ends = _with_lengths([len(word.text) for word in words], starts, ends, limit)
     return [
-        Word(
-            word.text,
-            float(start),
-            float(end),
-            confidence(token_probs[word.start : word.end]),
-        )
+        Word(word.text, float(start), float(end), confidence(token_probs[word.start : word.end]))
         for word, start, end in zip(words, starts, ends, strict=True)
     ]
 

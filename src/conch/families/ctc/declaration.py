@@ -1,6 +1,6 @@
 """What the CTC model declares: encoders and searches for segments and for live audio."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from conch.families.family import Component, Decoder, Family, FamilyHooks, Need, ScorerHook, Tensor
 from conch.families.options import Rule, option
@@ -17,10 +17,7 @@ ENCODER = Component(
     outputs=(
         Tensor("log_probs", "FP32", (-1, -1), "[frames, units]; the first unit is the blank"),
         Tensor(
-            "log_probs_lens",
-            "INT32",
-            (1,),
-            "frames that the segment fills; the rest is padding",
+            "log_probs_lens", "INT32", (1,), "frames that the segment fills; the rest is padding"
         ),
     ),
 )
@@ -56,18 +53,6 @@ STREAMING_ENCODER = Component(
     is_stream=True,
 )
 
-_WORDS = (
-    *(
-        Tensor(name, "FP32", (-1,), "seconds from the segment's start")
-        for name in ("word_starts", "word_ends")
-    ),
-    Tensor(
-        "word_confidences",
-        "FP32",
-        (-1,),
-        "geometric mean of the probabilities of the word's letters, each at its best frame",
-    ),
-)
 _SEARCH: dict[str, type] = {
     "decoder": str,
     "beam_size": int,
@@ -120,7 +105,16 @@ DECODER = Component(
         ),
         Tensor("num_words", "INT32", (-1,), "words of each text"),
         Tensor("words", "BYTES", (-1,), "words of all texts, one text after the other"),
-        *_WORDS,
+        *(
+            Tensor(name, "FP32", (-1,), "seconds from the segment's start")
+            for name in ("word_starts", "word_ends")
+        ),
+        Tensor(
+            "word_confidences",
+            "FP32",
+            (-1,),
+            "geometric mean of the probabilities of the word's letters, each at its best frame",
+        ),
         Tensor(
             "text_scores",
             "FP32",
@@ -149,16 +143,7 @@ STREAMING_DECODER = Component(
     ),
     outputs=(
         Tensor("hypotheses", "BYTES", (-1,), "as `ctc_decoder`, for the utterance so far"),
-        *(
-            Tensor(name, "FP32", (-1,), "as `ctc_decoder`")
-            for name in ("scores", "am_scores", "lm_scores")
-        ),
-        Tensor("num_words", "INT32", (-1,), "as `ctc_decoder`"),
-        Tensor("words", "BYTES", (-1,), "as `ctc_decoder`"),
-        *(
-            Tensor(name, "FP32", (-1,), "as `ctc_decoder`")
-            for name in ("word_starts", "word_ends", "word_confidences")
-        ),
+        *(replace(item, meaning="as `ctc_decoder`") for item in DECODER.outputs[1:9]),
         Tensor(
             "stable", "BYTES", (1,), "the beginning of the best text that no later frame changes"
         ),
@@ -173,9 +158,7 @@ class CtcOptions:
     """Options of the CTC model."""
 
     lm_fusion: bool = option(
-        False,
-        "the language model takes part in the search (shallow fusion)",
-        decoders=("ctc",),
+        False, "the language model takes part in the search (shallow fusion)", decoders=("ctc",)
     )
     ctc_rescore: bool = option(
         False, "score the hypotheses again with the CTC model", decoders=("attention",)

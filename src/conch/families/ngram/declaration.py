@@ -27,12 +27,7 @@ FAMILY = Family(
     components=(RESCORER,),
     rescorers={"ngram": "rescorer"},
     needs=(
-        Need(
-            components=("rescorer",),
-            when=_ASKED,
-            reason="rescore=true",
-            purpose="rescoring",
-        ),
+        Need(components=("rescorer",), when=_ASKED, reason="rescore=true", purpose="rescoring"),
     ),
     warm_ups=(_ASKED,),
     hooks=FamilyHooks(

@@ -13,12 +13,7 @@ from conch.cache import Arrays, cached_arrays, digest_of
 from conch.component.arrays import DoubleArray
 from conch.component.parameters import existing
 from conch.families.ngram.arpa import read_ngrams
-from conch.families.ngram.table import (
-    SENTENCE_END,
-    SENTENCE_START,
-    NgramTable,
-    rows_of,
-)
+from conch.families.ngram.table import SENTENCE_END, SENTENCE_START, NgramTable, rows_of
 from conch.packaged import install
 from conch.wire.errors import ConfigError
 

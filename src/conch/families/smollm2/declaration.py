@@ -77,10 +77,7 @@ FAMILY = Family(
     ),
     needs=(
         Need(
-            components=("neural_rescorer",),
-            when=_ASKED,
-            reason="rescore=true",
-            purpose="rescoring",
+            components=("neural_rescorer",), when=_ASKED, reason="rescore=true", purpose="rescoring"
         ),
     ),
     warm_ups=(

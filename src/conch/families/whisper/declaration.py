@@ -225,13 +225,9 @@ FAMILY = Family(
             "option 'accuracy' takes fast with task=translate, whose text no other model can "
             "score; sent: {accuracy}",
         ),
+        Rule({"rescore": True, "task": "translate"}, f"option 'rescore' {_NOT_WHAT_WAS_SAID}"),
         Rule(
-            {"rescore": True, "task": "translate"},
-            f"option 'rescore' {_NOT_WHAT_WAS_SAID}",
-        ),
-        Rule(
-            {"ctc_rescore": True, "task": "translate"},
-            f"option 'ctc_rescore' {_NOT_WHAT_WAS_SAID}",
+            {"ctc_rescore": True, "task": "translate"}, f"option 'ctc_rescore' {_NOT_WHAT_WAS_SAID}"
         ),
         Rule(
             {"beam_size": Above(MAX_BEAM), "decoder": "attention"},

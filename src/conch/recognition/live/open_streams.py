@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -67,7 +66,9 @@ class _Open:
     record: AccessRecord
     parameters: Mapping[str, Any]
     """Parameters of START."""
-    used: float = field(default_factory=time.monotonic)
+    clock: Callable[[], float]
+    used: float
+    """When its last chunk was answered."""
     audio_s: float = 0.0
     """Seconds of audio so far."""
     arrivals: Arrivals = field(default_factory=Arrivals)
@@ -103,7 +104,7 @@ class _Open:
         finally:
             self.waiting -= 1
             self.waiting_s -= seconds
-            self.used = time.monotonic()
+            self.used = self.clock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +122,14 @@ class OpenStreams:
     reads the last text.
     """
 
-    def __init__(self, config: RecognitionConfig, runtime: Runtime) -> None:
+    def __init__(
+        self, config: RecognitionConfig, runtime: Runtime, clock: Callable[[], float]
+    ) -> None:
         self._config, self._runtime, self._metrics = config, runtime, runtime.metrics
         self._shared = SharedPasses(
-            PassQueue(config.max_passes_in_flight), Load(config.stream_step_ms / 1000)
+            PassQueue(config.max_passes_in_flight), Load(config.stream_step_ms / 1000), clock
         )
+        self._clock = clock
         self._open: dict[StreamName, _Open] = {}
         self._closing: set[asyncio.Task[None]] = set()
         """Tasks that free the components' state of ended streams."""
@@ -195,7 +199,7 @@ class OpenStreams:
         options = entry.stream.options
         deadline = Deadline(options.deadline_ms, started=request.arrived)
         calls = self._runtime.live_calls(components, options.mode, deadline)
-        arrived = time.monotonic()
+        arrived = self._clock()
         with entry.in_line(request.chunk_samples, self._config.max_waiting_s):
             async with calls.limited(), entry.turn:
                 return await self._answer(entry, request, calls, arrived)
@@ -273,14 +277,13 @@ class OpenStreams:
             options,
             LiveAudio(rate, self._config.stream_step_ms * SAMPLE_RATE // 1000),
             self._runtime.live_calls(self._runtime.detached, options.mode),
-            self._metrics,
             self._config,
             self._shared,
             _without_second_pass(parameters, options),
         )
         record = AccessRecord(request.request_id, request.model, options.mode)
         record.fields["chunks"] = 0
-        entry = _Open(name, stream, record, parameters)
+        entry = _Open(name, stream, record, parameters, self._clock, self._clock())
         if before is not None:
             self._close(before, "restart")
         self._open[name] = entry
@@ -336,7 +339,7 @@ class OpenStreams:
                 self._close(entry, "expired")
 
     def _is_abandoned(self, entry: _Open) -> bool:
-        idle_s = time.monotonic() - entry.used
+        idle_s = self._clock() - entry.used
         return idle_s > self._config.stream_ttl_s and not entry.waiting
 
 

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
 
+from conch.bls.calls import Calls
 from conch.bls.priority_semaphore import PrioritySemaphore
+from conch.recognition.config import RecognitionConfig
 from conch.recognition.live.load import Load
 from conch.wire.errors import OverloadedError
+from conch.wire.options import RecognitionOptions
 
 Result = TypeVar("Result")
 
@@ -79,3 +82,18 @@ class SharedPasses:
 
     queue: PassQueue
     load: Load
+    clock: Callable[[], float]
+    """Returns seconds that only grow."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassedStream:
+    """What all passes over one live stream have to know."""
+
+    options: RecognitionOptions
+    calls: Calls
+    """Calls that may outlive the request of a chunk."""
+    shared: SharedPasses
+    config: RecognitionConfig
+    is_ahead: Callable[[], bool]
+    """Returns whether the stream is sent faster than it is spoken: no one waits."""

@@ -7,25 +7,21 @@ endpoint, its text is there at once; if the speaker goes on, it counts as a roll
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from conch.audio.segmentation import Span
-from conch.bls.calls import Calls
 from conch.component.waveform import SAMPLE_RATE
-from conch.recognition.config import RecognitionConfig
 from conch.recognition.hooks import decoder_of, recogniser_of
 from conch.recognition.languages import with_language
 from conch.recognition.live.endpointing import SHORT_PAUSE_MS, Speech, speech_span
 from conch.recognition.live.load import Allowed, Pace
-from conch.recognition.live.pass_queue import Rank, SharedPasses
+from conch.recognition.live.pass_queue import PassedStream, Rank
 from conch.recognition.live.second_passes import SecondPasses
 from conch.recognition.live.text import LiveText, is_credible
 from conch.recognition.metrics import PASS_LATE_SECONDS, PASSES
 from conch.recognition.speech import SpeechSegment
 from conch.wire.errors import public_error
-from conch.wire.options import RecognitionOptions
 from conch.wire.result import RollingPasses, Segment, Word
 
 logger = logging.getLogger(__name__)
@@ -63,22 +59,11 @@ class _Pass:
 class LivePasses:
     """The passes over the open utterance of one live stream."""
 
-    def __init__(
-        self,
-        options: RecognitionOptions,
-        calls: Calls,
-        shared: SharedPasses,
-        config: RecognitionConfig,
-        is_ahead: Callable[[], bool],
-    ) -> None:
-        """Start without an utterance.
-
-        Args:
-            is_ahead: Returns whether the stream is sent faster than it is spoken.
-        """
-        self._options, self._calls, self._shared = options, calls, shared
-        self._is_ahead, self._step_ms = is_ahead, config.stream_step_ms
-        self.second = SecondPasses(options, calls, shared, config, is_ahead)
+    def __init__(self, stream: PassedStream) -> None:
+        self._options = options = stream.options
+        self._calls, self._shared, self._is_ahead = stream.calls, stream.shared, stream.is_ahead
+        self._step_ms = stream.config.stream_step_ms
+        self.second = SecondPasses(stream)
         """The second passes of the stream, which those in pauses may become."""
         self._greedy = replace(
             options, beam_size=1, nbest=1, rescore=False, ctc_rescore=False, attention_rescore=False
@@ -184,7 +169,7 @@ class LivePasses:
         least = round(interval * (AT_PAUSE if is_paused else 1))
         if unheard < least or this.span.length < LEAST_SAMPLES:
             return
-        now = time.monotonic()
+        now = self._shared.clock()
         since_s = now - self._begun_at
         if self._options.adaptive and since_s < LEAST_WALL_SHARE * least / SAMPLE_RATE:
             return
@@ -218,7 +203,7 @@ class LivePasses:
         rank = Rank.FILE if self._is_ahead() else Rank.ROLLING
         try:
             speech, words = await self._shared.queue.run(recognized, due=due, rank=rank)
-            now = time.monotonic()
+            now = self._shared.clock()
             if rank != Rank.FILE:
                 self._shared.load.pass_took(now - due, interval_s, now)
             self._calls.count(PASS_LATE_SECONDS, now - due)

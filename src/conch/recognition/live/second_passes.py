@@ -1,14 +1,11 @@
 """Second passes: recognise live utterances again by the offline path, beside later chunks."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from conch.audio.segmentation import Span
-from conch.bls.calls import Calls
-from conch.recognition.config import RecognitionConfig
-from conch.recognition.live.pass_queue import Rank, SharedPasses
+from conch.recognition.live.pass_queue import PassedStream, Rank
 from conch.recognition.metrics import PASSES
 from conch.recognition.offline.recording import text_of
 from conch.recognition.offline.recovery import recognize_covered
@@ -16,7 +13,6 @@ from conch.recognition.speech import SpeechSegment, saying
 from conch.recognition.text.steps import with_text_steps_if_possible
 from conch.wire.errors import OverloadedError, public_error
 from conch.wire.joining import num_words
-from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
 
 LATE_S = 1.28
@@ -37,25 +33,12 @@ class _Prepared:
 class SecondPasses:
     """The second passes of one live stream that are in flight, or done and not taken yet."""
 
-    def __init__(
-        self,
-        options: RecognitionOptions,
-        calls: Calls,
-        shared: SharedPasses,
-        config: RecognitionConfig,
-        is_ahead: Callable[[], bool],
-    ) -> None:
-        """Start with no second pass.
-
-        Args:
-            is_ahead: Returns whether the stream is sent faster than it is spoken, so that nobody
-                waits for the next chunk.
-        """
+    def __init__(self, stream: PassedStream) -> None:
         # Words in any case: a pass that is begun in a pause shows them before it counts.
-        self._options = replace(options, word_timestamps=True)
-        self._keeps_words = options.word_timestamps
-        self._calls, self._shared, self._is_ahead = calls, shared, is_ahead
-        self._most, self._first_pass_language = config.max_second_passes, config.first_pass_language
+        self._options = replace(stream.options, word_timestamps=True)
+        self._keeps_words = stream.options.word_timestamps
+        self._calls, self._shared, self._is_ahead = stream.calls, stream.shared, stream.is_ahead
+        self._config = stream.config
         self._prepared: _Prepared | None = None
         self._tasks: dict[int, asyncio.Task[Segment]] = {}
         self._before_steps: set[asyncio.Task[Segment]] = set()
@@ -100,12 +83,12 @@ class SecondPasses:
             segment: The utterance with the text of its first pass.
             is_punctuated: Whether this text has punctuation, from a rolling pass.
         """
-        result = self._take_prepared(span)
+        result, most = self._take_prepared(span), self._config.max_second_passes
         while result is None:
             busy = [task for task in self._tasks.values() if not task.done()]
-            if len(busy) >= self._most and not self._is_ahead():
-                result = asyncio.create_task(_left_out(self._most))
-            elif len(busy) >= self._most:
+            if len(busy) >= most and not self._is_ahead():
+                result = asyncio.create_task(_left_out(most))
+            elif len(busy) >= most:
                 await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
             else:
                 before = text_of(self._latest)
@@ -168,12 +151,12 @@ class SecondPasses:
         if self._options.lm_context:
             # With a place it must not wait for another pass, which may have none.
             speech = replace(speech, said_before=saying(await before()))
-        due = time.monotonic()
+        due = self._shared.clock()
 
         async def recognized() -> Segment:
             has_place()
             if not is_ahead:
-                now = time.monotonic()
+                now = self._shared.clock()
                 self._shared.load.pass_took(now - due, LATE_S, now)
             return await recognize_covered(speech, self._options, self._calls)
 
@@ -212,7 +195,7 @@ class SecondPasses:
     def _is_shorter(self, again: Segment, segment: Segment) -> bool:
         """Return whether the second pass has fewer words than the first."""
         language = again.language or self._options.language
-        if language not in ("", "auto", self._first_pass_language):
+        if language not in ("", "auto", self._config.first_pass_language):
             # The first one took another language for its own, and wrote any words.
             return False
         return num_words(again.text) < num_words(segment.text)

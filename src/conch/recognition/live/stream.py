@@ -11,16 +11,15 @@ not on the length of the chunks.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar, cast
 
 from conch.audio.live import LiveAudio
 from conch.audio.segmentation import Span
 from conch.bls.calls import Calls
-from conch.bls.metrics import Metrics
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.recognition.config import RecognitionConfig
@@ -35,14 +34,14 @@ from conch.recognition.live.endpointing import (
     endpoint_rules,
     speech_span,
 )
-from conch.recognition.live.pass_queue import SharedPasses
+from conch.recognition.live.pass_queue import PassedStream, SharedPasses
 from conch.recognition.live.rolling_passes import LivePasses
 from conch.recognition.live.sending_speed import SendingSpeed
 from conch.recognition.live.state import State, Step, Utterance, Waiting
 from conch.recognition.live.text import LiveText, with_live_text
 from conch.recognition.metrics import ENDPOINTS
 from conch.recognition.rescoring import rescored
-from conch.recognition.speech import Heard, SpeechSegment, saying
+from conch.recognition.speech import Heard, saying
 from conch.recognition.text.steps import check_text_models, with_text_steps_if_possible
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Segment, Transcript, Word, text_of_words
@@ -59,7 +58,6 @@ class LiveStream:
         options: RecognitionOptions,
         audio: LiveAudio,
         detached: Calls,
-        metrics: Metrics,
         config: RecognitionConfig,
         shared: SharedPasses,
         without_second_pass: RecognitionOptions | None,
@@ -71,8 +69,7 @@ class LiveStream:
                 recogniser; None if only these will do.
         """
         self.audio = audio
-        self._detached, self._metrics = detached, metrics
-        self._config, self._shared = config, shared
+        self._detached, self._config, self._shared = detached, config, shared
         self._without_second_pass = without_second_pass
         self._is_chosen = False
         """Whether `_choose` was called, by the first chunk."""
@@ -83,17 +80,14 @@ class LiveStream:
         self._endpointer = Endpointer(endpoint_rules(options))
         self._num_samples = 0
         """Number of samples of the steps so far."""
-        self._speed = SendingSpeed(time.monotonic())
+        self._speed = SendingSpeed(self._shared.clock())
         self._use(options)
 
     def _use(self, options: RecognitionOptions) -> None:
         """Set up what the options choose; nothing was heard before."""
         self.options = options
-        self._passes = (
-            LivePasses(options, self._detached, self._shared, self._config, self._is_ahead)
-            if options.mode == "two_pass"
-            else None
-        )
+        stream = PassedStream(options, self._detached, self._shared, self._config, self._is_ahead)
+        self._passes = LivePasses(stream) if options.mode == "two_pass" else None
         """The passes of a second recogniser; None without one."""
         self._answers = LiveAnswers(options, self._config, self._passes)
         self._first_pass: FirstPass = first_pass_of(options)(
@@ -128,12 +122,12 @@ class LiveStream:
         """
         if not self._is_chosen:
             await self._choose(calls)
-        self._speed.mark(self._num_samples, time.monotonic())
+        self._speed.mark(self._num_samples, self._shared.clock())
         for step, is_last in steps:
-            began = time.monotonic()
+            began = self._shared.clock()
             await self._recognize_step(step, calls, ends=is_last)
             if self.options.adaptive and not self._is_ahead():  # or the step has waited for passes
-                now = time.monotonic()
+                now = self._shared.clock()
                 self._shared.load.step_took(now - began, now)
         if pause_ms is not None and self.options.endpointing and not ends:
             await self._hear_pause(pause_ms, calls)
@@ -247,16 +241,10 @@ class LiveStream:
             return
         self._state = utterance = utterance.with_text(found)
         if self._passes:
-            await self._pass_over(self._passes, utterance)
-
-    async def _pass_over(self, passes: LivePasses, utterance: Utterance) -> None:
-        """Begin the passes over the open utterance that are due."""
-
-        def audio(span: Span) -> SpeechSegment:
-            return utterance.spoken(span, has_vad=self.options.vad)
-
-        so_far = Span(utterance.start, self._num_samples)
-        await passes.after_step(self._endpointer.speech, so_far, audio, utterance.words)
+            audio = partial(utterance.spoken, has_vad=self.options.vad)
+            so_far = Span(utterance.start, self._num_samples)
+            speech, words = self._endpointer.speech, utterance.words
+            await self._passes.after_step(speech, so_far, audio, words)
 
     async def _end_firm(self, utterance: Utterance, calls: Calls) -> Utterance:
         """Make a segment of the firm words of an open utterance; return what is left of it."""
@@ -321,7 +309,7 @@ class LiveStream:
         self._num_samples += len(step.waveform)
         rule = self._endpointer.push(step.speech)
         if rule is not None:
-            self._metrics.add(ENDPOINTS, rule=rule)
+            self._detached.count(ENDPOINTS, rule=rule)
         return rule
 
     async def _find_speech(self, samples: Array, calls: Calls) -> SpeechProbs:
@@ -341,7 +329,7 @@ class LiveStream:
 
     def _is_ahead(self) -> bool:
         """Return whether the stream is sent faster than it is spoken."""
-        return self._speed.is_ahead(self._num_samples, time.monotonic())
+        return self._speed.is_ahead(self._num_samples, self._shared.clock())
 
     @property
     def _utterance(self) -> Utterance | None:
