@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from conch.client import tensors
-from conch.client.transports import UNCOMPRESSED
+from conch.client.triton_http import UNCOMPRESSED
 from conch.component import Array
 
 

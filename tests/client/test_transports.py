@@ -9,7 +9,7 @@ import pytest
 
 from conch.client import AsyncClient, Client, tensors
 from conch.client.endpoint import Endpoint
-from conch.client.grpc_calls import metadata
+from conch.client.triton_grpc import metadata
 from conch.wire.errors import ConchError
 from conch.wire.stream_place import StreamPlace
 

@@ -236,13 +236,13 @@ def model_versions(url: str, names: list[str], headers: Mapping[str, str]) -> di
     import grpc  # type: ignore[import-untyped]
     from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-    from conch.client import grpc_calls
+    from conch.client import triton_grpc
     from conch.client.endpoint import Endpoint
 
     endpoint = Endpoint.parse(url, headers=headers)
-    settings = {"timeout": 10, "metadata": grpc_calls.metadata(endpoint)}
+    settings = {"timeout": 10, "metadata": triton_grpc.metadata(endpoint)}
     found: dict[str, str] = {}
-    with grpc_calls.channel(grpc, endpoint) as channel:
+    with triton_grpc.channel(grpc, endpoint) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         for name in names:
             try:

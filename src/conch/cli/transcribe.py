@@ -15,9 +15,9 @@ from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN, FileProgress, Progress
 from conch.cli.server_flags import add_server_flags, checked_options, given_server
 from conch.client import AsyncClient, joined_parts
-from conch.client.connections import has_streams
 from conch.client.endpoint import Endpoint
 from conch.client.poison import Losses
+from conch.client.transports import has_streams
 from conch.wire.errors import (
     ConchError,
     ServerLostError,

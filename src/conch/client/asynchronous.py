@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from conch.client import tensors
 from conch.client.address import DEFAULT_URL
-from conch.client.connections import connect
 from conch.client.endpoint import Endpoint
 from conch.client.live import RESUME_S, AsyncLiveStream
-from conch.client.transports import Transport
+from conch.client.transports import Transport, connect
 from conch.wire.errors import ConchError
 from conch.wire.result import Transcript
 

@@ -17,6 +17,7 @@ from conch.wire.errors import AudioError, ConchError, from_wire
 from conch.wire.stream_place import StreamPlace
 
 Result: TypeAlias = NDArray[Any] | None
+"""The tensor RESULT of an answer."""
 
 GRPC_LIMIT = 2**31 - 2**16
 """Largest number of bytes of tensors in a gRPC message: a signed 32-bit length, minus headers."""
@@ -26,13 +27,11 @@ DEADLINE_MARGIN_S = 1.0
 end the request. Triton 2.51 may crash, or keep the request for ever, if a cancellation meets the
 end of an answer."""
 
-
-def grpc_result(answer: Any) -> Result:
-    """Return the tensor RESULT of a message `ModelInferResponse`."""
-    import tritonclient.grpc as tritongrpc
-
-    result: Result = tritongrpc.InferResult(answer).as_numpy("RESULT")
-    return result
+LENGTH_BYTES = 4
+"""Bytes of the length that the KServe protocol puts in front of a BYTES element."""
+_RAW_CONTENT = bytes([7 << 3 | 2])
+"""Tag of the field `raw_input_contents`: its number, and that its length follows."""
+_PARAMETERS = {bool: "bool_param", int: "int64_param", float: "double_param", str: "string_param"}
 
 
 def http_body(request: tensors.Request) -> tuple[bytes, int | None]:
@@ -58,17 +57,55 @@ def http_body(request: tensors.Request) -> tuple[bytes, int | None]:
 
 
 def http_result(body: bytes, json_bytes: str | None) -> Result:
-    """Return the tensor RESULT of an answer over HTTP.
-
-    Args:
-        body: The body.
-        json_bytes: Length of the JSON in front of its tensors; None if there are none.
-    """
+    """Return RESULT of a body whose JSON has so many bytes; None if it has no tensors behind it."""
     import tritonclient.http as tritonhttp
 
     found = tritonhttp.InferenceServerClient.parse_response_body(body, header_length=json_bytes)
     result: Result = found.as_numpy("RESULT")
     return result
+
+
+def grpc_result(answer: Any) -> Result:
+    """Return RESULT of a message `ModelInferResponse`."""
+    import tritonclient.grpc as tritongrpc
+
+    result: Result = tritongrpc.InferResult(answer).as_numpy("RESULT")
+    return result
+
+
+def grpc_bytes(request: tensors.Request) -> bytes:
+    """Return a request as the bytes of a protobuf message, `ModelInferRequest`.
+
+    Protobuf and gRPC copy the content of a message several times, and a file may have hundreds of
+    megabytes. So only the rest is written by protobuf, and the tensors are put behind it: the
+    fields of a message may come in any order (protobuf.dev, "Encoding").
+
+    Raises:
+        AudioError: more audio than one gRPC message holds.
+    """
+    from tritonclient.grpc import service_pb2
+    from tritonclient.utils import np_to_triton_dtype
+
+    if (size := size_of(request)) > GRPC_LIMIT:
+        raise AudioError(
+            f"{size / 1e9:.1f} GB of audio do not fit into one gRPC message (2.1 GB); "
+            "send a compressed file, or use HTTP"
+        )
+    head = service_pb2.ModelInferRequest(model_name=request.model, id=request.request_id)
+    head.outputs.add(name="RESULT")
+    for name, tensor in request.inputs.items():
+        kind = np_to_triton_dtype(tensor.dtype)
+        head.inputs.add(name=name, datatype=kind, shape=tensor.shape)
+    for option, value in {**_sequence(request.place), **request.parameters}.items():
+        setattr(head.parameters[option], _PARAMETERS[type(value)], value)
+    message = io.BytesIO()
+    message.write(head.SerializeToString())
+    for tensor in request.inputs.values():
+        lengths = tensor.size * LENGTH_BYTES if tensor.dtype == np.object_ else 0
+        message.write(_RAW_CONTENT + _varint(_size(tensor) + lengths))
+        for piece in _content(tensor):
+            message.write(piece)
+    return message.getvalue()  # without a copy
 
 
 def _sequence(place: StreamPlace | None) -> dict[str, Any]:
@@ -82,47 +119,14 @@ def _sequence(place: StreamPlace | None) -> dict[str, Any]:
     }
 
 
-def grpc_bytes(request: tensors.Request) -> bytes:
-    """Return a request as the bytes of a protobuf message, `ModelInferRequest`.
-
-    Protobuf and gRPC copy the content of a message several times, and a file may have hundreds of
-    megabytes. So only the rest is written by protobuf, and the tensors are put behind it: the
-    fields of a message may come in any order (protobuf.dev, "Encoding").
-
-    Raises:
-        AudioError: more audio than one gRPC message holds.
-    """
-    _check_size(request)
-    message = io.BytesIO()
-    message.write(_without_tensors(request).SerializeToString())
-    for tensor in request.inputs.values():
-        lengths = tensor.size * LENGTH_BYTES if tensor.dtype == np.object_ else 0
-        message.write(_RAW_CONTENT + _varint(_size(tensor) + lengths))
-        for piece in _content(tensor):
-            message.write(piece)
-    return message.getvalue()  # without a copy
-
-
 def _content(tensor: NDArray[Any]) -> Iterator[Any]:
     """Yield the bytes of a tensor in pieces, without a copy."""
     if tensor.dtype != np.object_:
         yield np.ascontiguousarray(tensor).data.cast("B")
         return
     for item in tensor.ravel():
-        yield _length_of(item)
+        yield len(item).to_bytes(LENGTH_BYTES, "little")
         yield from item.pieces() if isinstance(item, tensors.StoredFile) else [item]
-
-
-_RAW_CONTENT = bytes([7 << 3 | 2])
-"""Tag of the field `raw_input_contents`: its number, and that its length follows."""
-
-
-LENGTH_BYTES = 4
-"""Bytes of the length that the KServe protocol puts in front of a BYTES element."""
-
-
-def _length_of(item: bytes | tensors.StoredFile) -> bytes:
-    return len(item).to_bytes(LENGTH_BYTES, "little")
 
 
 def _varint(number: int) -> bytes:
@@ -132,31 +136,6 @@ def _varint(number: int) -> bytes:
         found.append(number & 0x7F | 0x80)
         number >>= 7
     return bytes([*found, number])
-
-
-def _without_tensors(request: tensors.Request) -> Any:
-    """Return a request without the content of its tensors."""
-    from tritonclient.grpc import service_pb2
-    from tritonclient.utils import np_to_triton_dtype
-
-    message = service_pb2.ModelInferRequest(model_name=request.model, id=request.request_id)
-    message.outputs.add(name="RESULT")
-    for name, tensor in request.inputs.items():
-        kind = np_to_triton_dtype(tensor.dtype)
-        message.inputs.add(name=name, datatype=kind, shape=tensor.shape)
-    kinds = {bool: "bool_param", int: "int64_param", float: "double_param", str: "string_param"}
-    for option, value in {**_sequence(request.place), **request.parameters}.items():
-        setattr(message.parameters[option], kinds[type(value)], value)
-    return message
-
-
-def _check_size(request: tensors.Request) -> None:
-    size = size_of(request)
-    if size > GRPC_LIMIT:
-        raise AudioError(
-            f"{size / 1e9:.1f} GB of audio do not fit into one gRPC message (2.1 GB); "
-            "send a compressed file, or use HTTP"
-        )
 
 
 def size_of(request: tensors.Request) -> int:

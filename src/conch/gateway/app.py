@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from aiohttp import hdrs, web
 
-from conch.client.grpc_calls import TRACEPARENT
+from conch.client.triton_grpc import TRACEPARENT
 from conch.gateway import (
     components,
     format,

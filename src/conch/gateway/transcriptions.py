@@ -10,8 +10,8 @@ from aiohttp import web
 
 from conch.audio.lengths import length_of
 from conch.client import AsyncClient, joined_parts
-from conch.client.streams import GRACE_S
 from conch.client.tensors import StoredFile
+from conch.client.triton_grpc import GRACE_S
 from conch.gateway import file_answer, file_request
 from conch.gateway.access import cors_headers
 from conch.gateway.errors import ApiError, api_error
@@ -254,6 +254,6 @@ async def _with_keep_alive(
         except StopAsyncIteration:
             return
         finally:
-            # A part, or the end, may be about to come: see `conch.client.streams`.
+            # A part, or the end, may be about to come: see `conch.client.triton_grpc`.
             await cancelled(coming, GRACE_S)
         yield item

@@ -1,0 +1,190 @@
+"""The transport of a `Request` to a Triton over gRPC (KServe v2).
+
+Requests are bytes already: see `grpc_bytes`. tritonclient has the messages; its own clients would
+copy them, and their `start_stream` cannot say that no further request follows.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import nullcontext, suppress
+from contextvars import ContextVar
+from functools import partial
+from typing import Any
+
+from conch.client import tensors
+from conch.client.endpoint import Endpoint
+from conch.client.timeouts import timeout
+from conch.client.triton_messages import (
+    DEADLINE_MARGIN_S,
+    Result,
+    grpc_bytes,
+    grpc_failure,
+    grpc_result,
+    size_of,
+)
+from conch.wire.errors import ConchError
+from conch.wire.result import Transcript
+
+LARGE_BYTES = 1 << 20
+"""Size above which a request is not copied on the event loop, nor kept twice."""
+SEND_S = 60.0
+"""Longest time for which a large request keeps others from being sent, in seconds: a server that
+hangs reads nothing."""
+MAX_BACKOFF_MS = 2000
+"""Longest pause between two attempts to reach a server; gRPC's own is two minutes."""
+GRACE_S = 0.1
+"""Seconds that a streamed answer may take to end by itself before it is cancelled: see
+DEADLINE_MARGIN_S. Whoever cancels a task that waits for the next part has to wait for it first."""
+
+TRACEPARENT: ContextVar[str] = ContextVar("traceparent", default="")
+"""Place of the present task in a trace (W3C Trace Context); empty for none. Requests over gRPC
+carry it, and Triton puts their spans there."""
+
+_INFER = "/inference.GRPCInferenceService/ModelInfer"
+_STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
+
+
+class GrpcTransport:
+    """gRPC: any number of requests on one connection, and one more for each streamed answer."""
+
+    def __init__(self, endpoint: Endpoint, uploads: int | None = None) -> None:
+        import grpc  # type: ignore[import-untyped]
+        from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+        self._endpoint = endpoint
+        self._turns = nullcontext() if uploads is None else asyncio.Semaphore(uploads)
+        self._channel = channel(grpc.aio, endpoint)
+        self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
+        answer = service_pb2.ModelInferResponse.FromString
+        self._infer = self._channel.unary_unary(_INFER, response_deserializer=answer)
+        # gRPC keeps the request of a plain call until the answer comes. That of a call whose
+        # requests come from an iterator is freed once it is sent.
+        self._upload = self._channel.stream_unary(_INFER, response_deserializer=answer)
+
+    async def infer(self, request: tensors.Request) -> list[Transcript]:
+        return await tensors.transcripts(await self._result(request), request.num_rows)
+
+    async def components_away(self, model: str, timeout_s: float) -> tuple[str, ...]:
+        return tensors.away(await self._result(tensors.health_request(model, timeout_s)))
+
+    async def _result(self, request: tensors.Request) -> Result:
+        import grpc
+
+        settings = self._settings(request)
+        try:
+            if size_of(request) > LARGE_BYTES:
+                answer = await (await self._sent(partial(self._upload, **settings), request))
+            else:
+                answer = await self._infer(grpc_bytes(request), **settings)
+        except grpc.RpcError as failure:
+            raise grpc_failure(failure, request, self._endpoint) from None
+        return grpc_result(answer)
+
+    async def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
+        import grpc
+        from tritonclient.grpc import service_pb2
+
+        settings = self._settings(request)
+        part = service_pb2.ModelStreamInferResponse.FromString
+        async with channel(grpc.aio, self._endpoint) as own:
+            give_up_at = time.monotonic() + settings["timeout"]
+            start = partial(own.stream_stream(_STREAM, response_deserializer=part), **settings)
+            answers = await self._sent(start, request)
+            error: ConchError | None = None
+            try:
+                async for answer in answers:
+                    if answer.error_message:
+                        # Raise it after the end of the answer, so that nothing is cancelled.
+                        error = tensors.error(None, answer.error_message, str(self._endpoint))
+                    else:
+                        result = grpc_result(answer.infer_response)
+                        yield (await tensors.transcripts(result, 1))[0]
+            except grpc.RpcError as failure:
+                # A call whose time is over before it is sent fails with INTERNAL.
+                if time.monotonic() >= give_up_at:
+                    raise tensors.no_answer(request.timeout_s, str(self._endpoint)) from None
+                raise grpc_failure(failure, request, self._endpoint) from None
+            except GeneratorExit:
+                with suppress(asyncio.TimeoutError, grpc.RpcError):
+                    async with timeout(GRACE_S):
+                        async for _ in answers:
+                            pass
+                raise
+            finally:
+                # This does nothing if the answer has ended.
+                answers.cancel()
+            if error is not None:
+                raise error
+
+    async def _sent(
+        self, start: Callable[[AsyncIterator[bytes]], Any], request: tensors.Request
+    ) -> Any:
+        """Start a call with one message and return the call once the message is sent.
+
+        The bytes are made in a thread, and before the call: it takes an error in its iterator for a
+        cancellation. They are in memory until they are sent, twice, as gRPC has a copy of its own.
+        So large requests take turns, for SEND_S at most.
+
+        Raises:
+            AudioError: more audio than one gRPC message holds.
+        """
+        async with self._turns if size_of(request) > LARGE_BYTES else nullcontext():
+            messages = [await asyncio.to_thread(grpc_bytes, request)]
+            is_sent = asyncio.Event()
+
+            async def once() -> AsyncIterator[bytes]:
+                yield messages.pop()
+                is_sent.set()
+
+            call = start(once())
+            call.add_done_callback(lambda _: is_sent.set())
+            try:
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(is_sent.wait(), SEND_S)
+            except asyncio.CancelledError:
+                call.cancel()
+                raise
+        return call
+
+    async def is_ready(self, model: str, timeout_s: float) -> bool:
+        import grpc
+        from tritonclient.grpc import service_pb2
+
+        question = service_pb2.ModelReadyRequest(name=model)
+        settings = {"timeout": timeout_s, "metadata": metadata(self._endpoint)}
+        try:
+            return bool((await self._stub.ModelReady(question, **settings)).ready)
+        except grpc.RpcError as failure:
+            raise tensors.unreachable(str(self._endpoint), failure.details()) from None
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    def _settings(self, request: tensors.Request) -> dict[str, Any]:
+        timeout_s = request.timeout_s + DEADLINE_MARGIN_S
+        return {"timeout": timeout_s, "metadata": metadata(self._endpoint, request)}
+
+
+def channel(module: Any, endpoint: Endpoint) -> Any:
+    """Return a new connection of `grpc` or `grpc.aio` without a limit of the message size."""
+    import grpc
+
+    lengths = ("grpc.max_send_message_length", "grpc.max_receive_message_length")
+    options = [("grpc.max_reconnect_backoff_ms", MAX_BACKOFF_MS), *((name, -1) for name in lengths)]
+    target = endpoint.address.target
+    if endpoint.address.is_secure:
+        return module.secure_channel(target, grpc.ssl_channel_credentials(), options)
+    return module.insecure_channel(target, options)
+
+
+def metadata(
+    endpoint: Endpoint, request: tensors.Request | None = None
+) -> tuple[tuple[str, str], ...]:
+    """Return the headers of a request, and its place in a trace; without one, of any question."""
+    traceparent = TRACEPARENT.get()
+    return (
+        *endpoint.headers.items(),
+        *(request.headers.items() if request else ()),
+        *([("traceparent", traceparent)] if traceparent else ()),
+    )
