@@ -9,11 +9,9 @@ from conch.client.address import Address
 from conch.wire.errors import ServerError
 
 KEY_VARIABLE = "CONCH_API_KEY"
-"""Environment variable with the API key of who gives none."""
-
+"""Environment variable with the API key if no other is given."""
 CONNECT_TIMEOUT_S = 10.0
 """Seconds to open a TCP connection, so that a host that drops packets is an error soon."""
-
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 """A header's name (RFC 9110, section 5.1)."""
 _VALUE = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?")
@@ -35,12 +33,7 @@ class Endpoint:
     def parse(
         cls, url: str, api_key: str | None = None, headers: Mapping[str, str] | None = None
     ) -> "Endpoint":
-        """Read a URL as `Address.parse` does, and check the headers.
-
-        Args:
-            url: URL of the server.
-            api_key: See `request_headers`.
-            headers: See `request_headers`.
+        """Read a URL as `Address.parse` does, and the headers as `request_headers` does.
 
         Raises:
             ServerError: `url` is not the URL of a server, or a header cannot be sent.

@@ -1,8 +1,7 @@
 """The transport of a `Request` to a gateway: HTTP and WebSockets.
 
-A gateway takes a file in each request and has one entry. So each audio of a batch is a request of
-its own, a waveform goes as a WAV file, and a live stream has a WebSocket: see
-`conch.client.gateway_live`.
+Each audio of a batch is a request of its own, and a waveform goes as a WAV file. A live stream has
+a WebSocket: see `conch.client.gateway_live`.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ from conch.client.gateway_live import GatewayStreams
 from conch.client.http_session import connector_to, explained, session_to
 from conch.wire.api_errors import from_answer, from_error
 from conch.wire.errors import DeadlineError, ServerError, UnreachableError
-from conch.wire.parts import transcript_of
+from conch.wire.parts import about_whole
 from conch.wire.result import Transcript
 
 SERVICE = "conch-gateway"
@@ -36,11 +35,7 @@ MAX_PROBE_BYTES = 65_536
 
 
 def is_gateway(endpoint: Endpoint, timeout_s: float = CONNECT_TIMEOUT_S) -> bool:
-    """Ask what answers at an address of HTTP, and return whether it is a gateway.
-
-    Args:
-        endpoint: The server.
-        timeout_s: Seconds to wait, at most CONNECT_TIMEOUT_S.
+    """Ask what answers over HTTP, for CONNECT_TIMEOUT_S at most; return whether it is a gateway.
 
     Raises:
         ServerError: nothing answers there, or only a proxy whose server does not.
@@ -107,16 +102,14 @@ class GatewayTransport:
             slots = asyncio.Semaphore(BATCH_AT_ONCE)
 
             async def answered(row: int) -> Transcript:
-                async with slots:
-                    return await self._answered(request, row)
+                async with (
+                    slots,
+                    self._session.post(**await self._arguments(request, row)) as answer,
+                ):
+                    await self._check(answer)
+                    return await tensors.read_transcript(await answer.read())
 
             return await _all_of(answered(row) for row in range(request.num_rows))
-
-    async def _answered(self, request: tensors.Request, row: int) -> Transcript:
-        """Return the transcript of one audio of a batch."""
-        async with self._session.post(**await self._arguments(request, row)) as answer:
-            await self._check(answer)
-            return await tensors.read_transcript(await answer.read())
 
     async def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
         _check_entry(self._endpoint, request.model, "speech_stream")
@@ -156,7 +149,7 @@ class GatewayTransport:
         _check_entry(self._endpoint, model, "speech", "speech_stream")
         try:
             async with explained(self._endpoint, timeout_s):
-                url = self._url("/health/ready")
+                url = f"{self._endpoint}/health/ready"
                 async with self._session.get(url, allow_redirects=False) as answer:
                     if answer.status == 503:
                         return False
@@ -168,9 +161,6 @@ class GatewayTransport:
     async def close(self) -> None:
         await self._streams.close()
         await self._session.close()
-
-    def _url(self, path: str) -> str:
-        return f"{self._endpoint}{path}"
 
     async def _arguments(self, request: tensors.Request, row: int, **fields: str) -> dict[str, Any]:
         """Return the arguments of `post` for one audio of a request."""
@@ -185,7 +175,7 @@ class GatewayTransport:
         file = await asyncio.to_thread(file_of, request, row)
         form.add_field("file", io.BytesIO(file), filename="audio")
         return {
-            "url": self._url(FILES),
+            "url": f"{self._endpoint}{FILES}",
             "data": form,
             "headers": {"x-request-id": request.request_id} if request.request_id else {},
             # Only this server gets the key.
@@ -193,11 +183,7 @@ class GatewayTransport:
         }
 
     async def _check(self, answer: Any) -> None:
-        """Raise the error of an answer.
-
-        Raises:
-            ConchError: the answer has another status than 200.
-        """
+        """Raise the error of an answer that has another status than 200."""
         if answer.status != 200:
             raise from_answer(answer.status, await answer.read(), str(self._endpoint))
 
@@ -210,7 +196,6 @@ class Events:
     """
 
     def __init__(self) -> None:
-        """Begin before the first byte."""
         self._rest = bytearray()
         """The line that has not ended."""
 
@@ -256,24 +241,12 @@ def as_pcm16(samples: NDArray[np.float32]) -> NDArray[np.int16] | None:
 
 
 def _without_segments(whole: Transcript) -> Transcript:
-    """Return the last part of a stream: what there is about the whole audio, without a text."""
-    return transcript_of(
-        [],
-        1,
-        duration=whole.duration,
-        path=whole.path,
-        stages=whole.stages,
-        channels=[channel.number for channel in whole.channels],
-        warnings=whole.warnings,
-    )
+    """Return the last part of a stream: the figures of the whole audio, without a text."""
+    return about_whole(whole, [], 1)
 
 
 def _check_entry(endpoint: Endpoint, model: str, *entries: str) -> None:
-    """Check that a request is for what a gateway serves.
-
-    Raises:
-        ServerError: it is for another model.
-    """
+    """Raise a `ServerError` if a request is not for one of the entries that a gateway serves."""
     if model not in entries:
         raise ServerError(
             f"{endpoint} is a gateway, which has one entry and not the model {model!r}: send the "

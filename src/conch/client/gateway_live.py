@@ -45,7 +45,6 @@ class GatewayStreams:
     """The live streams of one client that are open, by their ids."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        """Begin without a stream. Call it inside the event loop."""
         self._endpoint = endpoint
         # Streams last for hours: they must not use up the connections of the requests.
         self._connector = connector_to(endpoint, limit=0)
@@ -105,11 +104,7 @@ class _Stream:
         return self.is_over or (self._reading is not None and self._reading.done())
 
     async def start(self, request: tensors.Request) -> None:
-        """Open the WebSocket.
-
-        Raises:
-            ConchError: the gateway refuses it.
-        """
+        """Open the WebSocket, or raise the error by which the gateway refuses it."""
         import aiohttp
 
         trace = aiohttp.TraceConfig()
@@ -169,7 +164,7 @@ class _Stream:
             # It does not say how much of these samples it has heard: only `send` may return it.
             if self._has_last and (ends or not found):
                 self.is_over = True
-                raise self._stopped()
+                raise ServerLostError(f"{self._endpoint} has ended the stream: it is about to stop")
             if ends:
                 self.is_over = True
                 # A gateway that stops has sent the last text already, and closed the connection.
@@ -204,9 +199,6 @@ class _Stream:
                 self._has_last = True
                 return
 
-    def _stopped(self) -> ConchError:
-        return ServerLostError(f"{self._endpoint} has ended the stream: it is about to stop")
-
     async def _last_answers(self) -> AsyncIterator[Transcript]:
         while (message := await self._message()).type != "end":
             if message.type == "transcript":
@@ -219,20 +211,17 @@ class _Stream:
             ConchError: it is an error, or there is none.
         """
         message = await self._messages.get()
-        if message is None:
-            self.is_over = True
-            raise self._end_error()
-        if message.type == "error":
-            raise from_error(message.error, str(self._endpoint))
-        return message
-
-    def _end_error(self) -> ConchError:
+        if message is not None:
+            if message.type == "error":
+                raise from_error(message.error, str(self._endpoint))
+            return message
+        self.is_over = True
         if self._socket.close_code in (None, BROKEN_OFF):
             # A gateway reports a server that is lost: this is the network, or the gateway itself.
-            return ServerLostError(
+            raise ServerLostError(
                 f"lost the connection to {self._endpoint}: it has broken off", had_request=False
             )
-        return SessionError(f"this stream has ended: {self._endpoint} has closed the connection")
+        raise SessionError(f"this stream has ended: {self._endpoint} has closed the connection")
 
     async def _read(self) -> None:
         """Read all messages as they come, and so answer the gateway's pings."""
@@ -260,14 +249,12 @@ class _Stream:
 
 
 async def _closed(connection: Any) -> None:
-    """Wait until a connection is closed; with TLS this takes some turns of the event loop.
+    """Wait until a socket of asyncio is closed; with TLS this takes some turns of the event loop.
 
-    Args:
-        connection: What asyncio shows of its socket; None if it is closed.
+    aiohttp does not wait for it, and the event loop may end with the client.
     """
     with contextlib.suppress(asyncio.TimeoutError):
         async with timeout(CLOSE_S):
-            # aiohttp does not wait for it, and the event loop may end with the client.
             while connection is not None and connection.fileno() >= 0:
                 await asyncio.sleep(CLOSE_S / 400)
 

@@ -14,7 +14,7 @@ from conch.wire.errors import ConchError
 
 
 def connector_to(endpoint: Endpoint, limit: int) -> Any:
-    """Return what opens connections to a server; `limit` is the most at once, 0 for no limit."""
+    """Return what opens connections to a server, at most `limit` at once; 0 is no limit."""
     import aiohttp
 
     # aiohttp's own context has the certificates of when it was imported.
@@ -23,13 +23,7 @@ def connector_to(endpoint: Endpoint, limit: int) -> Any:
 
 
 def session_to(endpoint: Endpoint, connector: Any, **settings: Any) -> Any:
-    """Return an aiohttp session with the headers of an endpoint.
-
-    Args:
-        endpoint: The server.
-        connector: What opens its connections.
-        **settings: Further arguments of `aiohttp.ClientSession`.
-    """
+    """Return an `aiohttp.ClientSession` with the headers of an endpoint, and further settings."""
     import aiohttp
 
     return aiohttp.ClientSession(

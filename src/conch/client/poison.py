@@ -1,13 +1,12 @@
 """The rule for a request that ends servers: after two losses no server gets it again.
 
-Pure: nothing here sends or waits. The gateway, `conch transcribe`, bulk runs and live streams share
-this rule.
+The gateway, `conch transcribe`, bulk runs and live streams share it.
 """
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from conch.wire.errors import ConchError, PoisonError, ServerLostError, UnreachableError
 
@@ -28,11 +27,7 @@ def blames(error: BaseException) -> bool:
 
 
 def refusal(error: ConchError | None = None) -> PoisonError:
-    """Return the error of a request that has lost MAX_LOSSES servers.
-
-    Args:
-        error: The last loss; None if it was before this request.
-    """
+    """Return the error of a request that has lost MAX_LOSSES servers, the last one by `error`."""
     last = f" (the last time: {error})" if error else ""
     return PoisonError(
         f"{MAX_LOSSES} servers were lost while they had this audio, so no other gets it{last}: "
@@ -40,9 +35,8 @@ def refusal(error: ConchError | None = None) -> PoisonError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Loss:
-    count: int
+class _Loss(NamedTuple):
+    number: int
     at: float
 
 
@@ -59,7 +53,8 @@ class Losses:
 
     def is_suspect(self, name: str = "") -> bool:
         """Return whether a request has lost a server; it is sent again alone."""
-        self._forget()
+        oldest = self._now() - REMEMBERED_S
+        self._losses = {name: loss for name, loss in self._losses.items() if loss.at >= oldest}
         return name in self._losses
 
     def check(self, name: str = "") -> None:
@@ -68,7 +63,7 @@ class Losses:
         Raises:
             PoisonError: it has lost MAX_LOSSES servers.
         """
-        if self.is_suspect(name) and self._losses[name].count >= MAX_LOSSES:
+        if self.is_suspect(name) and self._losses[name].number >= MAX_LOSSES:
             raise refusal()
 
     @contextmanager
@@ -89,15 +84,11 @@ class Losses:
                 raise
             loss = self._losses.get(name)
             if loss is None or loss.at <= began:
-                loss = _Loss(loss.count + 1 if loss else 1, self._now())
+                loss = _Loss(loss.number + 1 if loss else 1, self._now())
                 self._losses[name] = loss
-            if loss.count >= MAX_LOSSES:
+            if loss.number >= MAX_LOSSES:
                 raise refusal(error) from error
             raise
         # A loss meanwhile was that of another attempt, or of the end of a streamed answer.
         if name in self._losses and self._losses[name].at <= began:
             del self._losses[name]
-
-    def _forget(self) -> None:
-        oldest = self._now() - REMEMBERED_S
-        self._losses = {name: loss for name, loss in self._losses.items() if loss.at >= oldest}

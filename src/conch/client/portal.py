@@ -18,14 +18,12 @@ class Portal:
     """An event loop in a thread of its own, from the first call to `close`. Threads may share it.
 
     A call after `close` starts another thread.
+
+    Args:
+        at_end: Closes the connections, in the event loop, before it ends.
     """
 
     def __init__(self, at_end: Callable[[], Awaitable[None]]) -> None:
-        """Prepare; nothing is started.
-
-        Args:
-            at_end: Closes the connections, in the event loop, before it ends.
-        """
         self._at_end = at_end
         self._starting = threading.Lock()
         self._running: _Running | None = None
@@ -88,7 +86,6 @@ class _Running(NamedTuple):
 
 
 async def _serve(started: "Future[_Running]", at_end: Callable[[], Awaitable[None]]) -> None:
-    """Run until `stop` is set."""
     running = _Running(asyncio.get_running_loop(), threading.current_thread(), asyncio.Event())
     started.set_result(running)
     await running.stop.wait()

@@ -1,5 +1,6 @@
 """One live stream of a server: the requests of its chunks."""
 
+import math
 import secrets
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
@@ -43,7 +44,7 @@ class ServerStream:
             timeout_s: Seconds of each request.
             model: Name of the entry point.
             request_id: Id of every chunk.
-            is_kept: Whether a stream counts as open whose first chunk was lost on its way.
+            is_kept: Whether a stream whose first chunk was lost on its way counts as open.
         """
         self._infer, self._is_kept = infer, is_kept
         self._sample_rate, self._timeout_s, self._model = sample_rate, timeout_s, model
@@ -70,19 +71,17 @@ class ServerStream:
                 self.has_ended = False
             raise
 
-    async def abandon(self, timeout_s: float | None = None) -> None:
+    async def abandon(self, timeout_s: float = math.inf) -> None:
         """End the stream without reading its last text.
 
         Args:
-            timeout_s: Longest time in seconds; None for that of a chunk.
+            timeout_s: Longest time in seconds, if that of a chunk is longer.
 
         Raises:
             ConchError: the answer is an error.
         """
         request = self._request(NOTHING, starts=False, ends=True, abandon=True)
-        if timeout_s is not None:
-            request = replace(request, timeout_s=min(timeout_s, request.timeout_s))
-        await self._infer(request)
+        await self._infer(replace(request, timeout_s=min(timeout_s, request.timeout_s)))
 
     def _request(
         self, samples: NDArray[np.generic], *, starts: bool, ends: bool, **further: bool

@@ -1,12 +1,11 @@
 """Convert audio and options to tensors, tensors to transcripts, and status codes to errors.
 
-All transports use these functions. They know nothing of HTTP, gRPC or asyncio.
+All transports use these functions, which know nothing of HTTP or gRPC.
 """
 
 import asyncio
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -57,21 +56,21 @@ class StoredFile:
 
 
 Audio: TypeAlias = str | os.PathLike[str] | bytes | StoredFile | NDArray[Any]
-"""A path to an audio file, the bytes of one, or a waveform: mono samples [N], floats in [-1, 1]
-or integers of 16 or 32 bits. Those of 16 bits take half the bytes of the others."""
+"""Path of an audio file, the bytes of one, or a waveform: mono samples [N], floats in [-1, 1] or
+integers of 16 or 32 bits. Those of 16 bits take half the bytes of the others."""
 
 OptionValue: TypeAlias = bool | int | float | str
 """A value of a field of `RecognitionOptions`."""
 
 STREAM_HEADER = "conch-stream"
-"""Header of a live chunk with the id of its stream: HTTP's, and metadata of gRPC. The server reads
-the id in the body; a router in front of several servers reads this."""
+"""Header of a live chunk with the id of its stream, for a router in front of several servers: the
+server reads the id in the body."""
 
 DEFAULT_TIMEOUT_S = 3600.0
 """Seconds to wait for one request. Hours of audio take long, but a lost server must be noticed."""
 
 LARGE_RESULT_BYTES = 1 << 20
-"""Size of a transcript from which on reading it takes milliseconds."""
+"""Size of a transcript that takes milliseconds to read."""
 
 
 class UnavailableError(OverloadedError):
@@ -177,24 +176,15 @@ def tensors(audios: Sequence[Audio], sample_rate: int) -> dict[str, NDArray[Any]
         return {"AUDIO": files}
     if not isinstance(sample_rate, int | np.integer) or not 0 < sample_rate < 2**31:
         raise AudioError(f"sample_rate is a whole number of Hz above 0; sent: {sample_rate!r}")
-    name, rows = _waveforms(audios)
+    rows = _waveforms(audios)
     lens = np.array([[len(row)] for row in rows], dtype=np.int32)
-    return {name: _padded(rows), "WAV_LENS": lens, "SAMPLE_RATE": np.full_like(lens, sample_rate)}
-
-
-def chunk_tensors(chunk: NDArray[Any], sample_rate: int) -> dict[str, NDArray[Any]]:
-    """Return the input tensors of a live chunk, samples [N]; N may be 0.
-
-    Raises:
-        AudioError: the chunk is not a waveform.
-    """
-    # Triton refuses an empty tensor. WAV_LENS says that there are no samples.
-    name, (samples,) = _waveforms([chunk if len(chunk) else np.zeros(1, np.int16)])
-    return {
-        name: samples[np.newaxis],
-        "WAV_LENS": np.array([[len(chunk)]], np.int32),
-        "SAMPLE_RATE": np.array([[sample_rate]], np.int32),
-    }
+    wav = rows[0][np.newaxis]  # of one row without a copy: an hour is 230 MB
+    if len(rows) > 1:
+        wav = np.zeros((len(rows), lens.max()), dtype=rows[0].dtype)
+        for padded, row in zip(wav, rows, strict=True):
+            padded[: len(row)] = row
+    rates = np.full_like(lens, sample_rate)
+    return {_name_of(wav): wav, "WAV_LENS": lens, "SAMPLE_RATE": rates}
 
 
 def live_samples(chunk: NDArray[Any]) -> NDArray[Any]:
@@ -203,9 +193,19 @@ def live_samples(chunk: NDArray[Any]) -> NDArray[Any]:
     Raises:
         AudioError: the chunk is not a waveform.
     """
-    _, (samples,) = _waveforms([chunk if len(chunk) else np.zeros(1, np.int16)])
-    found: NDArray[Any] = samples[: len(chunk)]
-    return found
+    (samples,) = _waveforms([chunk if len(chunk) else np.zeros(1, np.int16)])
+    return samples[: len(chunk)]
+
+
+def chunk_tensors(samples: NDArray[Any], sample_rate: int) -> dict[str, NDArray[Any]]:
+    """Return the input tensors of a live chunk, given as `live_samples` returns it."""
+    # Triton refuses an empty tensor. WAV_LENS says that there are no samples.
+    sent = samples if len(samples) else np.zeros(1, np.int16)
+    return {
+        _name_of(sent): sent[np.newaxis],
+        "WAV_LENS": np.array([[len(samples)]], np.int32),
+        "SAMPLE_RATE": np.array([[sample_rate]], np.int32),
+    }
 
 
 async def transcripts(result: NDArray[Any] | None, rows: int) -> list[Transcript]:
@@ -294,36 +294,21 @@ def _encoded(audio: Audio) -> bytes | StoredFile:
             raise AudioError("the audio is empty: 0 bytes")
         return audio
     path = Path(os.fspath(audio))  # type: ignore[arg-type]
-    with _explained(path):
-        data = path.read_bytes()
-    if not data:
-        raise AudioError(f"{path}: the file is empty")
-    return data
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
     try:
-        yield
+        data = path.read_bytes()
     except FileNotFoundError:
         raise AudioError(f"{path}: no such file") from None
     except IsADirectoryError:
         raise AudioError(f"{path}: a folder, not an audio file") from None
     except OSError as failure:
         raise AudioError(f"{path}: cannot be read: {failure.strerror or failure}") from None
+    if not data:
+        raise AudioError(f"{path}: the file is empty")
+    return data
 
 
-def _padded(rows: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    if len(rows) == 1:
-        return rows[0][np.newaxis]  # without a copy: an hour is 230 MB
-    wav = np.zeros((len(rows), max(map(len, rows))), dtype=rows[0].dtype)
-    for padded, row in zip(wav, rows, strict=True):
-        padded[: len(row)] = row
-    return wav
-
-
-def _waveforms(audios: Sequence[Any]) -> tuple[str, list[NDArray[Any]]]:
-    """Return the name of the tensor for waveforms, PCM16 if all are int16, and its rows.
+def _waveforms(audios: Sequence[Any]) -> list[NDArray[Any]]:
+    """Return the samples of waveforms: int16 if all are, else float32 in [-1, 1].
 
     Raises:
         AudioError: an array is not a waveform.
@@ -336,14 +321,16 @@ def _waveforms(audios: Sequence[Any]) -> tuple[str, list[NDArray[Any]]]:
         if audio.dtype.kind != "f" and audio.dtype not in (np.int16, np.int32):
             raise AudioError(f"a waveform is float, int16 or int32; sent: {audio.dtype}")
     if all(audio.dtype == np.int16 for audio in audios):
-        return "PCM16", list(audios)
-    return "WAV", [_floats(audio) for audio in audios]
+        return list(audios)
+    return [
+        np.asarray(audio, np.float32)
+        if audio.dtype.kind == "f"
+        # Full scale of the integer type is 1.0.
+        else np.divide(audio, np.float32(-float(np.iinfo(audio.dtype).min)), dtype=np.float32)
+        for audio in audios
+    ]
 
 
-def _floats(waveform: NDArray[Any]) -> NDArray[np.float32]:
-    if waveform.dtype.kind == "f":
-        return np.asarray(waveform, dtype=np.float32)
-    # Full scale of the integer type is 1.0.
-    scale = -float(np.iinfo(waveform.dtype).min)
-    scaled: NDArray[np.float32] = np.divide(waveform, np.float32(scale), dtype=np.float32)
-    return scaled
+def _name_of(waveforms: NDArray[Any]) -> str:
+    """Return the name of the tensor for samples."""
+    return "PCM16" if waveforms.dtype == np.int16 else "WAV"

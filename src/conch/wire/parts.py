@@ -26,20 +26,20 @@ def transcript_of(
         segments: Segments in order of time.
         nbest: Largest number of hypotheses of the transcript.
         duration: Seconds of audio.
-        path: Field of `Transcript`.
-        stages: Field of `Transcript`.
+        path: Field of `Transcript`, as `stages` and `warnings`.
+        stages: Calls by component.
         channels: Numbers of the channels that were transcribed by themselves.
-        warnings: Field of `Transcript`.
+        warnings: Problems of the audio.
     """
-    told = spoken(segments)
-    language, probability, translated_from = language_of(told)
+    found = spoken(segments)
+    language, probability, translated_from = language_of(found)
     return Transcript(
-        nbest=joined([segment.nbest for segment in told], nbest),
-        segments=told,
+        nbest=joined([segment.nbest for segment in found], nbest),
+        segments=found,
         duration=duration,
         path=path,
         stages=stages,
-        channels=tuple(_channel(number, told) for number in channels),
+        channels=tuple(_channel(number, found) for number in channels),
         warnings=warnings,
         language=language,
         language_probability=probability,
@@ -56,9 +56,6 @@ def language_of(segments: Sequence[Segment]) -> tuple[str, float | None, str]:
     """Return the language of most of the speech, its probability, and what it is translated from.
 
     The probability is the mean of those of its segments that have one, by their length.
-
-    Args:
-        segments: Segments with a text.
     """
     seconds: dict[tuple[str, str], float] = {}
     for segment in segments:
@@ -68,15 +65,15 @@ def language_of(segments: Sequence[Segment]) -> tuple[str, float | None, str]:
     if not seconds:
         return "", None, ""
     language, translated_from = max(seconds, key=lambda key: seconds[key])
-    told = [
+    known = [
         (segment.end - segment.start, segment.language_probability)
         for segment in segments
         if (segment.language, segment.translated_from) == (language, translated_from)
         and segment.language_probability is not None
     ]
-    total = sum(length for length, _ in told)
-    mean = sum(length * share for length, share in told) / total if total > 0 else None
-    return language, mean if mean is None else round(mean, 4), translated_from
+    total = sum(length for length, _ in known)
+    mean = round(sum(length * share for length, share in known) / total, 4) if total > 0 else None
+    return language, mean, translated_from
 
 
 def _channel(number: int, spoken: Sequence[Segment]) -> Channel:
@@ -91,8 +88,9 @@ def speech_warnings(found: Sequence[Segment]) -> tuple[str, ...]:
         found: All segments of a recording.
     """
     left = [
-        f"speech from {span.start:.1f} to {span.end:.1f} s{_on_channel(segment)} was not recognised"
+        f"speech from {span.start:.1f} to {span.end:.1f} s{channel} was not recognised"
         for segment in found
+        for channel in [f" on channel {segment.channel}" if segment.channel else ""]
         for span in segment.unrecognised
     ]
     if len(left) > MAX_WARNINGS:
@@ -100,10 +98,6 @@ def speech_warnings(found: Sequence[Segment]) -> tuple[str, ...]:
         left[MAX_WARNINGS:] = [f"nor was speech in {others} other places: see the segments"]
     silent = () if left or any(segment.text for segment in found) else ("no speech was found",)
     return (*silent, *left)
-
-
-def _on_channel(segment: Segment) -> str:
-    return f" on channel {segment.channel}" if segment.channel else ""
 
 
 def joined_parts(parts: Sequence[Transcript], nbest: int = 1) -> Transcript:
@@ -117,8 +111,14 @@ def joined_parts(parts: Sequence[Transcript], nbest: int = 1) -> Transcript:
         nbest: The option of the request.
     """
     last = parts[-1]
-    whole = transcript_of(
-        last.revised or [segment for part in parts for segment in part.segments],
+    segments = last.revised or [segment for part in parts for segment in part.segments]
+    return replace(about_whole(last, segments, nbest), extra=last.extra)
+
+
+def about_whole(last: Transcript, segments: Sequence[Segment], nbest: int) -> Transcript:
+    """Return the transcript of segments, with what the last part says about the whole audio."""
+    return transcript_of(
+        segments,
         nbest,
         # The duration of each part is counted from the start of the audio.
         duration=last.duration,
@@ -127,4 +127,3 @@ def joined_parts(parts: Sequence[Transcript], nbest: int = 1) -> Transcript:
         channels=[channel.number for channel in last.channels],
         warnings=last.warnings,
     )
-    return replace(whole, extra=last.extra)
