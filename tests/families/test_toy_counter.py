@@ -25,7 +25,7 @@ from conch.wire.errors import OptionError
 from conch.wire.needs import components_for, components_of, missing
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
-from conch.wire.text_steps import own_models
+from conch.wire.text_steps import no_text_steps
 from tests.families.toy_counter.declaration import FAMILY, CounterOptions
 
 TOY = Path(__file__).parent / "toy_counter"
@@ -107,7 +107,7 @@ def test_its_component_is_needed_where_an_option_asks_for_it() -> None:
     assert components_of(asked)["word_counter"] == "count_most"
     assert set(components_of(RecognitionOptions.parse({}))) == DEFAULT
     assert "and count_most needs it: name it in" in str(missing("word_counter"))
-    assert "word_counter" in own_models()
+    assert "word_counter" in no_text_steps()
     with pytest.raises(OptionError, match=r"^option 'post' .* word_counter is none"):
         RecognitionOptions.parse({"post": "word_counter"})
 

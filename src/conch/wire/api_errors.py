@@ -1,7 +1,7 @@
 """Errors in the answers of a gateway: `{"error": {message, type, param, code}}`.
 
 The gateway writes the code of an error of the server, and Conch's own client makes the same error
-of it. Codes of the gateway's own errors are not here: their HTTP status tells the kind.
+of it. The kind of the gateway's own errors follows from their HTTP status.
 """
 
 import contextlib
@@ -62,14 +62,27 @@ def code_of(error: ConchError) -> str:
     return next((code for kind, code in _CODES.items() if isinstance(error, kind)), "server_error")
 
 
-def from_error(error: Mapping[str, Any], url: str) -> ConchError:
-    """Return the exception for an error in a stream.
+def from_error(
+    error: Mapping[str, Any],
+    url: str,
+    otherwise: type[ConchError] = ServerError,
+    details: str = "",
+) -> ConchError:
+    """Return the exception for the content of `error`.
 
     Args:
-        error: What is under `error`.
+        error: Its fields; empty if there are none.
         url: The gateway's URL, for errors about itself.
+        otherwise: Kind of an error without a known code.
+        details: What follows the message of an error about the gateway.
     """
-    return _exception(error, ServerError, url)
+    message = str(error.get("message") or "no reason is told")
+    kind = _KINDS.get(str(error.get("code")), otherwise)
+    if kind is OptionError and error.get("param") == "sample_rate":
+        kind = AudioError  # Triton takes it with the audio, a WebSocket in its query
+    if issubclass(kind, TranscriptionError) and error:
+        return kind(message)
+    return kind(f"{url}: {message}{details}")
 
 
 def from_answer(status: int, body: bytes, url: str) -> ConchError:
@@ -84,21 +97,7 @@ def from_answer(status: int, body: bytes, url: str) -> ConchError:
     with contextlib.suppress(ValueError, RecursionError, AttributeError):
         error = json.loads(body).get("error")
     hint = "; api_key, --api-key and CONCH_API_KEY give a key" if status == 401 else ""
-    return _exception(
-        error if isinstance(error, dict) else {},
-        _BY_STATUS.get(status, ServerError),
-        url,
-        f" (status {status}{hint})",
+    kind = _BY_STATUS.get(status, ServerError)
+    return from_error(
+        error if isinstance(error, dict) else {}, url, kind, f" (status {status}{hint})"
     )
-
-
-def _exception(
-    error: Mapping[str, Any], otherwise: type[ConchError], url: str, details: str = ""
-) -> ConchError:
-    message = str(error.get("message") or "no reason is told")
-    kind = _KINDS.get(str(error.get("code")), otherwise)
-    if kind is OptionError and error.get("param") == "sample_rate":
-        kind = AudioError  # Triton takes it with the audio, a WebSocket in its query
-    if issubclass(kind, TranscriptionError) and error:
-        return kind(message)
-    return kind(f"{url}: {message}{details}")

@@ -31,6 +31,7 @@ reads it.
 import logging
 import re
 import secrets
+from collections.abc import Iterator
 from typing import ClassVar
 
 from conch.wire.foreign import NO_SHARED_MEMORY
@@ -74,8 +75,7 @@ class BenchError(ConchError):
 
 
 class BulkError(ConchError):
-    """A run over many recordings cannot begin or go on; the message names what is wrong: an input,
-    an option, the output or the server."""
+    """A run over many recordings cannot begin or go on; the message names what is wrong."""
 
 
 class TranscriptionError(ConchError):
@@ -113,7 +113,7 @@ class SessionError(InvalidRequestError):
 
 
 class PoisonError(InvalidRequestError):
-    """Servers were lost with this audio, one after the other: no other one gets it."""
+    """Servers were lost with this audio, one after the other: no other gets it."""
 
     code = "ENDS_SERVER"
 
@@ -148,7 +148,7 @@ class OverloadedError(TranscriptionError):
 
     @property
     def retry_after_s(self) -> int | None:
-        """Seconds after which the server expects to have room; None if it does not tell."""
+        """Seconds after which the server expects to have room; None if it does not say."""
         found = re.search(r"; try again in (\d{1,6}) s", str(self))
         return int(found[1]) if found else None
 
@@ -182,23 +182,13 @@ class InternalError(TranscriptionError):
     """The server has a defect; the message names the entry in its log."""
 
 
-_BY_CODE: dict[str, type[TranscriptionError]] = {
-    kind.code: kind
-    for kind in (
-        InvalidRequestError,
-        OptionError,
-        AudioError,
-        SessionError,
-        PoisonError,
-        DeadlineError,
-        RequestCancelledError,
-        OverloadedError,
-        ProcessLostError,
-        ComponentError,
-        MissingModelError,
-        InternalError,
-    )
-}
+def _kinds(kind: type[TranscriptionError]) -> Iterator[type[TranscriptionError]]:
+    yield kind
+    for special in kind.__subclasses__():
+        yield from _kinds(special)
+
+
+_BY_CODE = {kind.code: kind for kind in _kinds(TranscriptionError)}
 
 
 def to_wire(error: TranscriptionError) -> str:

@@ -1,10 +1,11 @@
 """N-best lists: rank them by all that is known of them, and join them over segments."""
 
 import heapq
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from conch.wire.joining import joined_text
 from conch.wire.result import Hypothesis
@@ -61,43 +62,29 @@ def joined(segments: Sequence[Sequence[Hypothesis]], nbest: int) -> tuple[Hypoth
         segments: N-best list of each segment, best first, in order of time.
         nbest: Largest number of hypotheses to return.
     """
-    best = [_Joined()]
+    # The score and the parts, as a linked list with shared beginnings: (all before, last) or ().
+    best: list[tuple[float, Any]] = [(0.0, ())]
     for segment in segments:
         pairs = product(best, segment[:nbest])
-        chosen = heapq.nsmallest(nbest, pairs, key=lambda pair: -(pair[0].score + pair[1].score))
-        best = [_Joined(prefix, item) for prefix, item in chosen]
-    return tuple(candidate.hypothesis() for candidate in best)
+        chosen = heapq.nsmallest(nbest, pairs, key=lambda pair: -(pair[0][0] + pair[1].score))
+        best = [(score + item.score, (before, item)) for (score, before), item in chosen]
+    return tuple(_hypothesis(*candidate) for candidate in best)
 
 
-class _Joined:
-    """A hypothesis per segment, as a linked list with shared prefixes, and the total score."""
-
-    __slots__ = ("last", "prefix", "score")
-
-    def __init__(self, prefix: "_Joined | None" = None, last: Hypothesis | None = None) -> None:
-        self.prefix = prefix
-        self.last = last
-        self.score: float = prefix.score + last.score if prefix and last else 0.0
-
-    def parts(self) -> list[Hypothesis]:
-        found = []
-        step: _Joined | None = self
-        while step and step.last:
-            found.append(step.last)
-            step = step.prefix
-        return found[::-1]
-
-    def hypothesis(self) -> Hypothesis:
-        parts = self.parts()
-        return Hypothesis(
-            text=joined_text(part.text for part in parts),
-            score=self.score,
-            am_score=sum(part.am_score for part in parts),
-            lm_score=_sum([part.lm_score for part in parts]),
-            num_words=_sum([part.num_words for part in parts]),
-            ctc_score=_sum([part.ctc_score for part in parts]),
-            attention_score=_sum([part.attention_score for part in parts]),
-        )
+def _hypothesis(score: float, linked: Any) -> Hypothesis:
+    parts: deque[Hypothesis] = deque()
+    while linked:
+        linked, item = linked
+        parts.appendleft(item)
+    return Hypothesis(
+        text=joined_text(part.text for part in parts),
+        score=score,
+        am_score=sum(part.am_score for part in parts),
+        lm_score=_sum([part.lm_score for part in parts]),
+        num_words=_sum([part.num_words for part in parts]),
+        ctc_score=_sum([part.ctc_score for part in parts]),
+        attention_score=_sum([part.attention_score for part in parts]),
+    )
 
 
 def _sum(values: Sequence[Number | None]) -> Number | None:

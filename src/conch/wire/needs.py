@@ -62,11 +62,6 @@ def components_of_path(name: str) -> tuple[str, ...]:
     return tuple(components_of(RecognitionOptions.parse(PATHS[name], live="mode" in PATHS[name])))
 
 
-def needed_for(model: str) -> tuple[str, ...]:
-    """Return the options that need a component; empty if no path calls it."""
-    return tuple(dict.fromkeys(_reasons(model)))
-
-
 @dataclass(frozen=True, slots=True)
 class Component:
     """A component of Conch: a model that requests call."""
@@ -85,22 +80,19 @@ class Component:
 
 def components_for(options: RecognitionOptions) -> list[Component]:
     """Return all components, each with the option that needs it; last the models of `post`."""
-    needs = components_of(options)
+    needs = dict(components_of(options))
     found = [
         Component(
             component.name,
             component.title,
             f"{family.name}_streaming" if component.is_stream else family.name,
             component.step,
-            needs.get(component.name),
+            needs.pop(component.name, None),
         )
         for family in all_families()
         for component in family.components
     ]
-    known = {item.name for item in found}
-    of_post = [
-        Component(name, name, name, "write", needs[name]) for name in needs if name not in known
-    ]
+    of_post = (Component(name, name, name, "write", why) for name, why in needs.items())
     return [*sorted(found, key=lambda item: STEPS.index(item.step)), *of_post]
 
 
@@ -118,7 +110,7 @@ def missing_post(model: str) -> MissingModelError:
     """Return the error of a request whose option `post` names a model that the server lacks."""
     return MissingModelError(
         f"option 'post' names the model {model}, which is not loaded on this server: have it in a "
-        "model repository, which conch serve --add-model-repository serves beside Conch's own",
+        "model repository, which conch serve --add-model-repository serves next to Conch's own",
         model,
     )
 
@@ -136,10 +128,11 @@ def _needed(options: RecognitionOptions, purpose: str) -> dict[str, str]:
     }
 
 
-def _reasons(model: str) -> Iterator[str]:
-    for decoder in decoders().values():
-        if model in decoder.components:
-            yield f"decoder={decoder.name}"
-    if any(model in decoder.live for decoder in decoders().values()):
-        yield from (f"mode={mode}" for mode in LIVE_MODES)
-    yield from (need.reason for need in _all_needs() if model in need.components)
+def needed_for(model: str) -> tuple[str, ...]:
+    """Return the options that need a component; empty if no path calls it."""
+    known = decoders().values()
+    reasons = [f"decoder={decoder.name}" for decoder in known if model in decoder.components]
+    if any(model in decoder.live for decoder in known):
+        reasons += [f"mode={mode}" for mode in LIVE_MODES]
+    reasons += [need.reason for need in _all_needs() if model in need.components]
+    return tuple(dict.fromkeys(reasons))

@@ -1,8 +1,7 @@
 """The options of one request: every default, range and meaning, in one frozen dataclass.
 
-A request carries its options as Triton request parameters. An unknown name, a wrong type or a
-value out of range raises an `OptionError`. The error names the option, its range and the value
-that was sent.
+A request carries its options as Triton request parameters. An `OptionError` names the option, its
+range and the value that was sent.
 """
 
 import difflib
@@ -30,6 +29,7 @@ from conch.wire.text_steps import post_models
 from conch.wire.weights import FUSION_WEIGHTS, Opinion, Weights, tuned_weights
 
 _TUNED = "tuned for each decoder and what rescores it"
+_RESCORING = ("rescore", "ctc_rescore", "attention_rescore")
 
 Options = TypeVar("Options")
 
@@ -230,9 +230,8 @@ class RecognitionOptions(
         if live != (sent["mode"] in ("streaming", "two_pass")):
             what = "a stream's chunks" if live else "a request without a sequence id"
             raise OptionError(f"option 'mode' of {what} cannot be {sent['mode']}")
-        if sent["mode"] == "streaming":
-            sent.setdefault("decoder", _live_decoder(sent))
-        sent.setdefault("decoder", cls.decoder)
+        default = _live_decoder(sent) if sent["mode"] == "streaming" else cls.decoder
+        sent.setdefault("decoder", default)
         options = cls._of_families({**_preset(sent), **sent})
         for name, item in known.items():
             wanted = item.metadata["decoders"]
@@ -241,10 +240,12 @@ class RecognitionOptions(
                 raise OptionError(
                     f"option '{name}' goes with decoder {wanted}; decoder is {options.decoder}"
                 )
-        hotwords_of(options.hotwords, options.hotword_weight)  # refused, if it cannot be read
         for rule in all_rules():
             if holds(rule.when, options.value):
-                raise OptionError(rule.message.format_map(_Values(options)))
+                values = {name: options.value(name) for name in known}
+                raise OptionError(rule.message.format(**values))
+        # Each raises an error if the text cannot be read.
+        hotwords_of(options.hotwords, options.hotword_weight)
         read_replacements(options.replace)
         post_models(options.post)
         if options.task == "translate":
@@ -255,32 +256,21 @@ class RecognitionOptions(
     @classmethod
     def _of_families(cls, chosen: Mapping[str, Any]) -> "RecognitionOptions":
         """Return options with the defaults of their decoder, and those of further families."""
-        added = {kind: {item.name for item in fields(kind)} for kind in _further(all_families())}
-        others = set().union(*added.values())
-        options = cls(
-            **{name: value for name, value in chosen.items() if name not in others},
-            added=tuple(
-                kind(**{name: chosen[name] for name in names & set(chosen)})
-                for kind, names in added.items()
-            ),
-        )
-        own = _defaults_of(options).items()
-        return replace(options, **{key: value for key, value in own if key not in chosen})
+        is_rescored = any(map(chosen.get, _RESCORING))
+        own = {**_defaults(chosen["decoder"], is_rescored), **chosen}
+        added = []
+        for kind in _further(all_families()):
+            names = {item.name for item in fields(kind)} & set(own)
+            added.append(kind(**{name: own.pop(name) for name in names}))
+        return cls(**own, added=tuple(added))
 
     def of(self, kind: type[Options]) -> Options:
         """Return the options of one family, by its dataclass."""
         return next((item for item in (self, *self.added) if isinstance(item, kind)), kind())
 
     def value(self, name: str) -> Any:
-        """Return the value of an option, or of a property, by its name.
-
-        Raises:
-            AttributeError: there is none of this name.
-        """
-        for item in self.added:
-            if hasattr(item, name):
-                return getattr(item, name)
-        return getattr(self, name)
+        """Return the value of an option, or of a property, by its name."""
+        return getattr(next((item for item in self.added if hasattr(item, name)), self), name)
 
     def takes(self, name: str) -> bool:
         """Return whether the decoder takes an option: of two passes, that of the last."""
@@ -331,7 +321,7 @@ class RecognitionOptions(
     @property
     def is_rescored(self) -> bool:
         """Whether anything scores the hypotheses again."""
-        return self.rescore or self.ctc_rescore or self.attention_rescore
+        return any(map(self.value, _RESCORING))
 
     @property
     def has_text_steps(self) -> bool:
@@ -361,14 +351,16 @@ class RecognitionOptions(
         """Return the options of the live search: of two passes, those of the first."""
         if self.mode != "two_pass":
             return self
-        first = replace(self, rescore=False, ctc_rescore=False, attention_rescore=False, nbest=1)
-        first = replace(first, lattice=False)
+        none: dict[str, Any] = dict.fromkeys(_RESCORING, False)
+        first = replace(self, **none, nbest=1, lattice=False)
         if self.hears_live:
             return first
         first = replace(first, decoder=_live_decoder({"lm_fusion": self.lm_fusion}))
         # A beam of the default size of the second pass was most likely not sent.
-        is_chosen = self.beam_size != _defaults_of(self).get("beam_size", self.beam_size)
-        return first if is_chosen else replace(first, beam_size=_defaults_of(first)["beam_size"])
+        usual = _defaults(self.decoder, self.is_rescored).get("beam_size", self.beam_size)
+        if self.beam_size != usual:
+            return first
+        return replace(first, beam_size=_defaults(first.decoder, False)["beam_size"])
 
 
 RULES: tuple[Rule, ...] = (
@@ -395,7 +387,7 @@ RULES: tuple[Rule, ...] = (
         "get more hypotheses",
     ),
 )
-"""What of the options above does not go together. Those of families are beside their options."""
+"""What of the options above does not go together. Those of families stand next to their options."""
 
 
 def all_options() -> Mapping[str, "Field[Any]"]:
@@ -421,17 +413,6 @@ def _further(families: tuple[Family, ...]) -> tuple[type, ...]:
     """Return the dataclasses of options that `RecognitionOptions` does not inherit from."""
     kinds = (family.options for family in families if family.options)
     return tuple(kind for kind in kinds if not issubclass(RecognitionOptions, kind))
-
-
-class _Values(dict[str, Any]):
-    """The values of options by name, for format strings."""
-
-    def __init__(self, options: RecognitionOptions) -> None:
-        super().__init__()
-        self._options = options
-
-    def __missing__(self, name: str) -> Any:
-        return self._options.value(name)
 
 
 def _preset(sent: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -460,10 +441,10 @@ def _chosen(tuned: Weights, sent: Mapping[str, float | None]) -> Weights:
     return tuned._replace(**{name: value for name, value in sent.items() if value is not None})
 
 
-def _defaults_of(options: RecognitionOptions) -> Mapping[str, Any]:
+def _defaults(decoder: str, is_rescored: bool) -> Mapping[str, Any]:
     """Return the defaults that depend on other options; `otherwise` of their fields says so."""
-    decoder = decoders()[options.decoder]
-    return {**decoder.defaults, **(decoder.rescored if options.is_rescored else {})}
+    found = decoders()[decoder]
+    return {**found.defaults, **(found.rescored if is_rescored else {})}
 
 
 def describe(item: "Field[Any]") -> str:
@@ -487,7 +468,7 @@ def words_of(item: "Field[Any]") -> tuple[str, ...]:
 
 
 def kind_of(item: "Field[Any]") -> type | None:
-    """Return the type of the values that an option takes beside words, or None."""
+    """Return the type of the values that an option takes next to words, or None."""
     if item.metadata["choices"]:
         return None
     kinds = (item.type, *get_args(item.type))
@@ -529,14 +510,10 @@ def _fits(item: "Field[Any]", value: Any) -> bool:
     kind = kind_of(item)
     if isinstance(value, str) and value in words_of(item):
         return True
-    if kind is None:
-        return False
-    if kind in (bool, str):
-        return isinstance(value, kind)
+    if kind in (None, bool, str):
+        return kind is not None and isinstance(value, kind)
     # In Python bool is an int, but nbest=true is a mistake.
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    if kind is int and not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, int if kind is int else int | float):
         return False
     low, high = item.metadata["low"], item.metadata["high"]
     return math.isfinite(value) and low <= value <= high

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -242,6 +242,11 @@ class Transcript:
     def unrecognised(self) -> tuple[Unrecognised, ...]:
         """Return the speech that has no text, of all segments."""
         return tuple(span for segment in self.segments for span in segment.unrecognised)
+
+    def by_channel(self) -> Iterator[tuple[int, list[Segment]]]:
+        """Yield the number of each channel in order, and its segments."""
+        for number in sorted({segment.channel for segment in self.segments}):
+            yield number, [item for item in self.segments if item.channel == number]
 
     def to_json(self) -> str:
         """Return the JSON of the tensor RESULT: all fields, and the text of each n-best list.

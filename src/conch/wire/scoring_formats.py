@@ -4,12 +4,13 @@ Definition: https://github.com/usnistgov/SCTK/blob/master/doc/infmts.htm. CTM ha
 word and is what is scored. STM has a line for each segment and is what CTM is scored against.
 """
 
-from collections.abc import Iterator, Sequence
+import string
+from collections.abc import Sequence
 
 from conch.wire.result import Segment, Transcript
 from conch.wire.subtitles import milliseconds, pieces_of, tokens_of
 
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LETTERS = string.ascii_uppercase
 _ALTERNATION = str.maketrans({"{": "(", "}": ")"})
 """STM's `{ uh / um }` are alternatives; no text means that. CTM has the same words."""
 
@@ -25,15 +26,13 @@ def to_ctm(transcript: Transcript, name: str) -> str:
         name: Name of the recording; spaces in it become `_`.
     """
     lines = []
-    for channel, segments in _channels(transcript):
-        begins = f"{recording_name(name)} {channel} "
-        confidences = [_confidences(segment) for segment in segments]
-        tokens = tokens_of(segments)
-        told = (item for items in confidences for item in items)
-        for token, confidence in zip(tokens, told, strict=True):
+    for number, segments in transcript.by_channel():
+        begins = f"{recording_name(name)} {_channel(number)}"
+        confidences = (item for segment in segments for item in _confidences(segment))
+        for token, confidence in zip(tokens_of(segments), confidences, strict=True):
             start, length = token.start_ms, max(1, token.end_ms - token.start_ms)
             times = f"{_seconds(start)} {_seconds(length)}"
-            lines.append(f"{begins}{times} {_word(token.text)}{confidence}\n")
+            lines.append(f"{begins} {times} {_word(token.text)}{confidence}\n")
     return "".join(lines)
 
 
@@ -41,8 +40,8 @@ def to_stm(transcript: Transcript, name: str) -> str:
     """Return a line `file channel speaker start end <labels> words` for each segment with a text.
 
     The speaker is the channel, as `talk-A`. The labels are `o` for all segments and the language of
-    the segment, if it is told; lines in front explain them, as the format asks for. Scripts without
-    spaces have one between their words, or their letters if no word is timed, as CTM has.
+    the segment, if it is known; lines in front explain them, as the format asks for. Scripts
+    without spaces have one between their words, or their letters if no word is timed, as CTM has.
 
     Args:
         transcript: The transcript to write.
@@ -54,8 +53,8 @@ def to_stm(transcript: Transcript, name: str) -> str:
     lines += [f'LABEL "{item}" "{item}" "Segments in the language {item}"' for item in languages]
     written = [f";; {line}\n" for line in lines] if spoken else []
     file = recording_name(name)
-    for channel, segments in _channels(transcript):
-        until_ms = 0
+    for number, segments in transcript.by_channel():
+        channel, until_ms = _channel(number), 0
         for segment in segments:
             if not segment.text.strip():
                 continue
@@ -80,12 +79,10 @@ def recording_name(name: str) -> str:
     return "_".join(stem.replace(";", "_").split()) or "audio"
 
 
-def _channels(transcript: Transcript) -> Iterator[tuple[str, list[Segment]]]:
-    """Yield the channels in order, as the formats name them, with their segments."""
-    for number in sorted({segment.channel for segment in transcript.segments}):
-        segments = [item for item in transcript.segments if item.channel == number]
-        place = max(0, number - 1)
-        yield (_LETTERS[place] if place < len(_LETTERS) else str(number)), segments
+def _channel(number: int) -> str:
+    """Return the name of a channel in these formats."""
+    place = max(0, number - 1)
+    return _LETTERS[place] if place < len(_LETTERS) else str(number)
 
 
 def _confidences(segment: Segment) -> list[str]:

@@ -109,18 +109,15 @@ class Token(NamedTuple):
 def cues(transcript: Transcript) -> list[Cue]:
     """Return subtitle cues in order of time. No cue is empty, and cues of a channel do not overlap.
 
-    A cue has at most MAX_LINES lines of MAX_LINE_CHARS and takes MIN_CUE_MS to MAX_CUE_MS, one of
-    several words as long as a reader of MAX_CHARS_PER_S needs: the next words allowing. It does not
-    hold one word if there are more around it. Words of a segment without word times share its time.
-    If the channels are split, each cue begins with its channel number.
+    A cue has at most MAX_LINES lines of MAX_LINE_CHARS. If the next words allow it, a cue takes
+    MIN_CUE_MS to MAX_CUE_MS, and as long as a reader of MAX_CHARS_PER_S needs. It does not hold one
+    word if there are more around it. Words of a segment without word times share its time. If the
+    channels are split, each cue begins with its channel number.
     """
     is_split = len(transcript.channels) > 1
-    channels = sorted({segment.channel for segment in transcript.segments})
     made = []
-    for channel in channels:
-        segments = [item for item in transcript.segments if item.channel == channel]
-        label = f"[{channel}] " if is_split else ""
-        made += channel_cues(tokens_of(segments), label)
+    for channel, segments in transcript.by_channel():
+        made += channel_cues(tokens_of(segments), f"[{channel}] " if is_split else "")
     return sorted(made, key=lambda cue: cue.start_ms)
 
 
@@ -353,13 +350,10 @@ def columns(text: str) -> int:
     >>> columns("Größe"), columns("你好")
     (5, 4)
     """
-    return sum(map(_columns_of, text)) if not text.isascii() else len(text)
-
-
-def _columns_of(char: str) -> int:
-    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if _WIDE.match(char) else 1
+    if text.isascii():
+        return len(text)
+    shown = [char for char in text if unicodedata.category(char) not in ("Mn", "Me", "Cf")]
+    return len(shown) + sum(bool(_WIDE.match(char)) for char in shown)
 
 
 def milliseconds(seconds: float) -> int:

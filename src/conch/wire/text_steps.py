@@ -12,26 +12,17 @@ MAX_POST = 8
 _NAME = re.compile(r"(?!__)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
-def own_models() -> frozenset[str]:
-    """Return the names of Conch's own models: all others are a user's."""
-    return frozenset(ENTRY_POINTS) | set(traits())
-
-
 def no_text_steps() -> frozenset[str]:
     """Return Conch's own models that are no text steps: `post` must not reach them."""
-    steps = {name for name, component in traits().items() if component.step == "write"}
-    return own_models() - steps
+    others = (name for name, component in traits().items() if component.step != "write")
+    return frozenset((*ENTRY_POINTS, *others))
 
 
 def post_models(names: str) -> tuple[str, ...]:
-    """Return the models of the option `post`, in their order.
-
-    Args:
-        names: The option's text: names with commas.
+    """Return the models of the option `post`, in their order; commas separate the names.
 
     Raises:
-        OptionError: a name is none of a model, or of one that is no text step, or there are too
-            many.
+        OptionError: a name is not that of a text step, or there are too many.
     """
     models = tuple(name.strip() for name in names.split(",") if name.strip())
     if len(models) > MAX_POST:
