@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from conch.bench.machine import cores
+from conch.bench.header import cores
 from conch.bench.memory import MB
 from conch.component.waveform import SAMPLE_RATE
 from conch.wire.errors import BenchError

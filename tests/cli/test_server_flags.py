@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from conch.bench.machine import without_secrets
+from conch.bench.header import without_secrets
 from conch.cli import build_parser
 from conch.cli.server_flags import given_server
 from conch.client.endpoint import KEY_VARIABLE

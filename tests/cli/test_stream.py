@@ -1,11 +1,12 @@
 import io
 import signal
+from contextlib import closing
 
 import pytest
 from live_answers import ROLLING, answer, segment, spoken
 from screen import Screen, terminal_of
 
-from conch.cli.stream import _Interrupts, _report, _writer
+from conch.cli.stream import Interrupts, Writer, report
 from conch.client import Resumption
 from conch.wire.errors import ServerError, ServerLostError
 from conch.wire.options import RecognitionOptions
@@ -51,7 +52,7 @@ def test_a_terminal_shows_each_answer() -> None:
     screen, views = Screen(60), []
     with (
         terminal_of(60) as (terminal, read),
-        _writer(terminal, TWO_PASS, is_json=False) as show,
+        closing(Writer(terminal, TWO_PASS, is_json=False)) as show,
     ):
         for item in ANSWERS:
             show(item)
@@ -70,7 +71,7 @@ def test_a_terminal_shows_each_answer() -> None:
 
 def test_elsewhere_only_final_lines_are_written_each_once_after_its_second_pass() -> None:
     out, written = io.StringIO(), []
-    with _writer(out, TWO_PASS, is_json=False) as show:
+    with closing(Writer(out, TWO_PASS, is_json=False)) as show:
         for item in ANSWERS:
             show(item)
             written.append(out.getvalue())
@@ -82,7 +83,7 @@ def test_a_stream_that_breaks_off_leaves_what_was_known_of_it() -> None:
     out = io.StringIO()
     with (
         pytest.raises(ServerError),
-        _writer(out, TWO_PASS, is_json=False) as show,
+        closing(Writer(out, TWO_PASS, is_json=False)) as show,
     ):
         for item in ANSWERS[:-1]:
             show(item)
@@ -92,7 +93,7 @@ def test_a_stream_that_breaks_off_leaves_what_was_known_of_it() -> None:
 
 def test_json_is_every_answer_on_a_line() -> None:
     out = io.StringIO()
-    with _writer(out, TWO_PASS, is_json=True) as show:
+    with closing(Writer(out, TWO_PASS, is_json=True)) as show:
         for item in ANSWERS:
             show(item)
     found = [Transcript.from_json(line) for line in out.getvalue().splitlines()]
@@ -112,12 +113,12 @@ SAID = (
 @pytest.mark.parametrize("is_json", [False, True])
 def test_a_loss_is_told_once_on_one_line(capsys: pytest.CaptureFixture[str], is_json: bool) -> None:
     out = io.StringIO()
-    with _writer(out, TWO_PASS, is_json=is_json) as show:
-        num_reported = _report((), 0, show)
-        num_reported = _report((LOSS,), num_reported, show)
+    with closing(Writer(out, TWO_PASS, is_json=is_json)) as show:
+        num_reported = report((), 0, show)
+        num_reported = report((LOSS,), num_reported, show)
         assert capsys.readouterr().err == f"{SAID}\n"
-        assert _report((LOSS,), num_reported, show) == 1
-        assert _report((LOSS, LOSS), num_reported, show) == 2
+        assert report((LOSS,), num_reported, show) == 1
+        assert report((LOSS, LOSS), num_reported, show) == 2
     assert capsys.readouterr().err == f"{SAID}\n"
     assert out.getvalue() == ""
 
@@ -126,10 +127,10 @@ def test_on_a_terminal_a_loss_is_told_above_what_may_change() -> None:
     screen = Screen(120)
     with (
         terminal_of(120) as (terminal, read),
-        _writer(terminal, TWO_PASS, is_json=False) as show,
+        closing(Writer(terminal, TWO_PASS, is_json=False)) as show,
     ):
         show(ANSWERS[2])
-        _report((LOSS,), 0, show)
+        report((LOSS,), 0, show)
         screen.feed(read())
         assert screen.rows == [SAID, "Good day to yu"]
         show(ANSWERS[3])
@@ -139,7 +140,7 @@ def test_on_a_terminal_a_loss_is_told_above_what_may_change() -> None:
 
 def test_the_first_ctrl_c_is_noted_and_the_second_one_raises() -> None:
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), _Interrupts() as interrupts:
+    with pytest.raises(KeyboardInterrupt), Interrupts() as interrupts:
         signal.raise_signal(signal.SIGINT)
         assert interrupts.pressed
         signal.raise_signal(signal.SIGINT)
@@ -147,7 +148,7 @@ def test_the_first_ctrl_c_is_noted_and_the_second_one_raises() -> None:
 
 
 def test_the_first_ctrl_c_raises_while_a_server_is_looked_for() -> None:
-    with pytest.raises(KeyboardInterrupt), _Interrupts() as interrupts:
+    with pytest.raises(KeyboardInterrupt), Interrupts() as interrupts:
         interrupts.end_at_once = True
         signal.raise_signal(signal.SIGINT)
     assert not interrupts.pressed

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from conch.bench.figures import ErrorMessage, MeanStage, RunFigures
-from conch.bench.header import Header
-from conch.bench.machine import Machine
+from conch.bench.header import Header, Machine
 from conch.bench.offline import OfflineRun
 from conch.bench.speed import Latency
 from conch.scoring.error_rates import Accuracy

@@ -1,18 +1,53 @@
 """The header of a report: what was measured, where, with which versions."""
 
+import os
+import platform
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from conch.bench.machine import Machine, command, machine, versions
 from conch.bench.records import Flat
+
+PACKAGES = (
+    "conch",
+    "nvidia-pytriton",
+    "tritonclient",
+    "ctranslate2",
+    "onnxruntime",
+    "torch",
+    "numpy",
+    "faster-whisper",
+    "jiwer",
+    "whisper-normalizer",
+)
+
+SECRET_FLAGS = ("--api-key", "--header")
+"""Flags of the commands whose values no report may repeat."""
+
 
 Plain = str | int | float | None
 
 PROGRAM = ("conch",)
 """Beginning of the command line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """The machine of a report."""
+
+    cpu: str
+    cores: int
+    """Cores that this process may use."""
+    memory_gb: float
+    """Memory in GB of 10⁹ bytes."""
+    system: str
+    load_average: float
+    """Load average of the last minute: above zero, another program disturbed the figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +82,7 @@ def header(name: str, benchmark: Any, program: Sequence[str] = PROGRAM) -> Heade
     return Header(
         benchmark=name,
         started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        command=command(program),
+        command=shlex.join([*program, *without_secrets(sys.argv[1:])]),
         machine=machine(),
         versions=versions(),
         settings={
@@ -56,3 +91,56 @@ def header(name: str, benchmark: Any, program: Sequence[str] = PROGRAM) -> Heade
             if isinstance(value, Path | Plain)
         },
     )
+
+
+def machine() -> Machine:
+    """Return a description of this machine."""
+    return Machine(
+        cpu=_proc_field("/proc/cpuinfo", "model name") or platform.processor() or "unknown",
+        cores=cores(),
+        memory_gb=round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1),
+        system=platform.platform(),
+        load_average=round(os.getloadavg()[0], 2),
+    )
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the relevant packages that are installed."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def without_secrets(arguments: Sequence[str]) -> list[str]:
+    """Return a command line in which the values of secret flags are replaced by `***`."""
+    shown: list[str] = []
+    for argument in arguments:
+        flag, equals, _ = argument.partition("=")
+        if equals and _is_secret(flag):
+            argument = f"{flag}=***"
+        elif shown and _is_secret(shown[-1]):
+            argument = "***"
+        shown.append(argument)
+    return shown
+
+
+def _is_secret(flag: str) -> bool:
+    # argparse takes the beginning of a flag for the flag.
+    return len(flag) > 2 and any(name.startswith(flag) for name in SECRET_FLAGS)
+
+
+def _proc_field(file: str, key: str) -> str:
+    for line in Path(file).read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == key:
+            return value.strip()
+    return ""

@@ -1,18 +1,17 @@
 """The offered load: a closed loop of clients, or requests at given times (paced).
 
-In a closed loop a fixed number of clients send, each its next request when the last one is
-answered. It shows throughput at a chosen concurrency. Its latencies are those of a server that is
-never offered more than it takes. A paced load sends each request when it is due, whether or not
-earlier ones are answered. Its latencies count from then, so a server that falls behind cannot hide
-the queue (coordinated omission).
+In a closed loop each of some clients sends its next request when the last one is answered. Its
+latencies are those of a server that is never offered more than it takes. A paced load sends each
+request when it is due. Its latencies count from then, so a server that falls behind cannot hide the
+queue (coordinated omission).
 """
 
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from conch.wire.errors import ConchError
 
@@ -101,19 +100,10 @@ async def closed_loop(
         concurrency: number of requests in flight, except at the end.
         on_outcome: called at each answer, for the progress bar.
     """
-    waiting = iter(range(requests))
-    outcomes: list[Outcome[Answer]] = []
-
-    async def client(indices: Iterator[int]) -> None:
-        # The clients share one iterator: a free client takes the next request.
-        for index in indices:
-            outcome = await _timed(send, index, time.perf_counter())
-            outcomes.append(outcome)
-            on_outcome(outcome)
-
-    started = time.perf_counter()
-    await _all_of(client(waiting) for _ in range(min(concurrency, requests)))
-    return _load(outcomes, started)
+    # The clients share one iterator: a free client takes the next request.
+    waiting = ((index, None) for index in range(requests))
+    clients = [waiting] * min(concurrency, requests)
+    return await _load(send, clients, on_outcome)
 
 
 async def paced(
@@ -122,56 +112,56 @@ async def paced(
     on_outcome: Callable[[Outcome[Answer]], None] = lambda outcome: None,
 ) -> Load[Answer]:
     """Send a request at each of the given times, in seconds from the start; see `closed_loop`."""
-    outcomes: list[Outcome[Answer]] = []
-    started = time.perf_counter()
-
-    async def request(index: int, due: float) -> None:
-        await asyncio.sleep(due - time.perf_counter())
-        outcome = await _timed(send, index, due)
-        outcomes.append(outcome)
-        on_outcome(outcome)
-
-    await _all_of(request(index, started + offset) for index, offset in enumerate(due_s))
-    return _load(outcomes, started)
+    return await _load(send, [[item] for item in enumerate(due_s)], on_outcome)
 
 
 def arrivals_s(requests: int, rate: float, seed: int = 0) -> list[float]:
     """Return when requests are due, in seconds: a Poisson process, the same one each time.
 
     The number of its events is fixed, and fixed events are spread evenly over the time. So even a
-    few requests have exactly the given rate.
-
-    Args:
-        requests: number of requests.
-        rate: requests per second.
-        seed: seed of the process.
+    few requests have exactly the given rate, in requests per second.
     """
     rng = random.Random(seed)
     return sorted(rng.uniform(0, requests / rate) for _ in range(requests))
 
 
-async def _all_of(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run coroutines at the same time; the first error cancels the others and is raised."""
-    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
+async def _load(
+    send: Callable[[int], Awaitable[Answer]],
+    clients: Sequence[Iterable[tuple[int, float | None]]],
+    on_outcome: Callable[[Outcome[Answer]], None],
+) -> Load[Answer]:
+    """Let each client send its requests, one after the other.
+
+    Args:
+        send: see `closed_loop`.
+        clients: The index of each request of a client, and the second when it is due, None at once.
+        on_outcome: see `closed_loop`.
+    """
+    outcomes: list[Outcome[Answer]] = []
+    started = time.perf_counter()
+
+    async def client(requests: Iterable[tuple[int, float | None]]) -> None:
+        for index, due_s in requests:
+            begun = time.perf_counter()
+            if due_s is not None:
+                begun = started + due_s
+                await asyncio.sleep(begun - time.perf_counter())
+            answer, error = None, ""
+            try:
+                answer = await send(index)
+            except ConchError as failure:
+                error = str(failure) or type(failure).__name__
+            outcome = Outcome(index, time.perf_counter() - begun, answer, error)
+            outcomes.append(outcome)
+            on_outcome(outcome)
+
+    tasks = [asyncio.create_task(client(requests)) for requests in clients]
     try:
         await asyncio.gather(*tasks)
     finally:
+        # The first error cancels the others.
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _load(outcomes: list[Outcome[Answer]], started: float) -> Load[Answer]:
     wall_s = time.perf_counter() - started
     return Load(tuple(sorted(outcomes, key=lambda outcome: outcome.index)), wall_s)
-
-
-async def _timed(
-    send: Callable[[int], Awaitable[Answer]], index: int, started: float
-) -> Outcome[Answer]:
-    try:
-        answer = await send(index)
-    except ConchError as error:
-        message = str(error) or type(error).__name__
-        return Outcome(index, time.perf_counter() - started, None, message)
-    return Outcome(index, time.perf_counter() - started, answer)

@@ -1,21 +1,17 @@
 """Peak memory and CPU of a server: all processes of its tree, shared pages counted once.
 
-A Triton server is one process per Python model plus the server itself, and they share libraries
-and a shared-memory region. Adding up resident sizes (RSS) counts those pages once per process. The
-kernel's proportional set size (PSS) gives each process its share of a shared page, so that the sum
-over the tree is the memory really in use.
+A Triton server is a process, and one more for each Python model. They share libraries and a region
+of memory, so the sum of resident sizes (RSS) counts pages several times. The kernel's proportional
+set size (PSS) gives each process its share of a page.
 
-A thread takes that sum once a second and keeps the largest. A shorter peak can slip through, but
-allocators usually hold memory longer. Sampling more often would disturb the measurement. The kernel
-walks every page table, and one sample of the default models' seven processes costs about 15 ms of a
-core.
+A thread takes the sum of these once a second. It costs 15 ms of a core: the kernel walks every page
+table.
 """
 
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 
 import psutil
 
@@ -52,12 +48,7 @@ class MemorySampler:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._stopped.set()
         self._thread.join()
 

@@ -4,11 +4,11 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, number, positive
 from conch.cli.captions import Captions, Line
@@ -110,10 +110,10 @@ def run(args: argparse.Namespace) -> int:
         audio = live_audio.of_file(Path(args.file), args.chunk_ms, args.speed)
     models = ["speech", *components_of(parsed)]
     with (
-        _Interrupts() as interrupts,
+        Interrupts() as interrupts,
         server_url(args.url, models, whisper) as url,
         Client(url, headers=headers) as client,
-        _writer(sys.stdout, parsed, is_json=args.json) as show,
+        closing(Writer(sys.stdout, parsed, is_json=args.json)) as show,
     ):
 
         def on_loss(error: ConchError) -> None:
@@ -128,18 +128,18 @@ def run(args: argparse.Namespace) -> int:
             for chunk in audio.chunks:
                 show(stream.send(chunk))
                 interrupts.end_at_once = False
-                num_reported = _report(stream.resumptions, num_reported, show)
+                num_reported = report(stream.resumptions, num_reported, show)
                 if interrupts.pressed:
                     break
             last = stream.finish()
         show(last)
-        _report(stream.resumptions, num_reported, show)
+        report(stream.resumptions, num_reported, show)
     for error in dict.fromkeys(segment.error for segment in last.segments if segment.error):
         print(f"conch: {error}", file=sys.stderr)
     return 130 if interrupts.pressed and args.file not in (None, STDIN) else 0
 
 
-def _report(resumptions: Sequence[Resumption], num_reported: int, writer: "_Writer") -> int:
+def report(resumptions: Sequence[Resumption], num_reported: int, writer: "Writer") -> int:
     """Write a line for each new resumption; return how many are reported."""
     for item in resumptions[num_reported:]:
         writer.say(
@@ -153,7 +153,7 @@ def _reason(error: ConchError) -> str:
     return str(error).partition(";")[0]
 
 
-class _Interrupts:
+class Interrupts:
     """Records Ctrl-C inside a `with` block; a second one raises as usual.
 
     A KeyboardInterrupt in the middle of a request would cancel it, and end the stream.
@@ -164,7 +164,7 @@ class _Interrupts:
         self.end_at_once = False
         """Whether even the first Ctrl-C raises: there is no request to cancel."""
 
-    def __enter__(self) -> "_Interrupts":
+    def __enter__(self) -> "Interrupts":
         self._before = signal.signal(signal.SIGINT, self._on_interrupt)
         return self
 
@@ -177,86 +177,44 @@ class _Interrupts:
         self.pressed = True
 
 
-class _Writer(Protocol):
-    """Writes answers."""
+class Writer:
+    """Writes answers as JSON or as final utterances, on a terminal with the open ones below."""
+
+    def __init__(self, out: TextIO, options: RecognitionOptions, *, is_json: bool) -> None:
+        self._out, self._is_json = out, is_json
+        self._captions = Captions(has_second_pass=options.mode == "two_pass")
+        self._open: tuple[Line, ...] = ()
+        self._terminal = OpenLines(out, os.environ) if out.isatty() and not is_json else None
 
     def __call__(self, transcript: Transcript) -> None:
         """Write an answer."""
+        if self._is_json:
+            self._print([transcript.to_json()])
+            return
+        caption = self._captions.after(transcript)
+        self._open = caption.open
+        if self._terminal:
+            self._terminal.show(caption.final, caption.open)
+        else:
+            self._print(caption.final)
 
     def say(self, line: str) -> None:
         """Write a message that is not part of the text."""
-
-
-class _Json:
-    """Writer of every answer as a line of JSON."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
-
-    def __call__(self, transcript: Transcript) -> None:
-        print(transcript.to_json(), file=self._out, flush=True)
-
-    def say(self, line: str) -> None:
-        print(line, file=sys.stderr)
-
-
-class _Lines:
-    """Writer of a line for each final utterance, and at the end for those that are left."""
-
-    def __init__(self, out: TextIO, captions: Captions) -> None:
-        self._out, self._captions = out, captions
-        self._open: tuple[Line, ...] = ()
-
-    def __call__(self, transcript: Transcript) -> None:
-        caption = self._captions.after(transcript)
-        self._open = caption.open
-        for text in caption.final:
-            print(text, file=self._out, flush=True)
-
-    def say(self, line: str) -> None:
-        print(line, file=sys.stderr)
+        if self._terminal:
+            self._terminal.show([line], self._open)
+        else:
+            print(line, file=sys.stderr)
 
     def close(self) -> None:
-        """Write the open utterances of a stream that broke off, as last known."""
-        for line in self._open:
-            print(line.text, file=self._out, flush=True)
+        """Leave the open utterances of a stream that broke off, as last known."""
+        if self._terminal:
+            self._terminal.close()
+        else:
+            self._print(line.text for line in self._open)
 
-
-class _Shades:
-    """Writer of final utterances, and below them of those that may change, on a terminal."""
-
-    def __init__(self, lines: OpenLines, captions: Captions) -> None:
-        self._lines, self._captions = lines, captions
-        self._open: tuple[Line, ...] = ()
-
-    def __call__(self, transcript: Transcript) -> None:
-        caption = self._captions.after(transcript)
-        self._open = caption.open
-        self._lines.show(caption.final, caption.open)
-
-    def say(self, line: str) -> None:
-        self._lines.show([line], self._open)
-
-
-@contextmanager
-def _writer(out: TextIO, options: RecognitionOptions, *, is_json: bool) -> Iterator[_Writer]:
-    """Yield the writer of answers for this output."""
-    if is_json:
-        yield _Json(out)
-        return
-    captions = Captions(has_second_pass=options.mode == "two_pass")
-    if not out.isatty():
-        writer = _Lines(out, captions)
-        try:
-            yield writer
-        finally:
-            writer.close()
-        return
-    lines = OpenLines(out, os.environ)
-    try:
-        yield _Shades(lines, captions)
-    finally:
-        lines.close()
+    def _print(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            print(line, file=self._out, flush=True)
 
 
 def _options(args: argparse.Namespace) -> tuple[Mapping[str, Any], RecognitionOptions]:
