@@ -11,15 +11,17 @@ from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from conch.bulk import ray_data
-from conch.bulk.inputs import Source
+from conch.bulk.inputs import Source, sources_of
 from conch.bulk.lock import locked, require
+from conch.bulk.plan import shards_of
 from conch.bulk.ray_data import message_of
 from conch.bulk.rows import SCHEMA, row_of, rows_of, shard_bytes
-from conch.bulk.run import Bulk, run
+from conch.bulk.run import run
 from conch.bulk.sending import Answer
 from conch.bulk.storage import LOCK, RUN, Output
 from conch.bulk.work import (
@@ -175,45 +177,45 @@ def test_ctm_next_to_the_shards_has_the_recordings_name() -> None:
 
 
 @pytest.fixture
-def done(tmp_path: Path) -> Bulk:
-    """Return a run whose only shard is there, so that it needs no Ray."""
-    audio = tmp_path / "a.wav"
-    audio.write_bytes(b"x")
-    out = tmp_path / "out"
-    bulk = Bulk((str(audio),), Job(str(out), "", options={"nbest": 2}))
-    output = Output(str(out))
-    from conch.bulk.inputs import sources_of
-    from conch.bulk.plan import shards_of
+def audio(tmp_path: Path) -> str:
+    path = tmp_path / "a.wav"
+    path.write_bytes(b"x")
+    return str(path)
 
-    (shard,) = shards_of(sources_of(bulk.inputs))
+
+@pytest.fixture
+def job(tmp_path: Path, audio: str) -> Job:
+    """Return a run whose only shard is there, so that it needs no Ray."""
+    job = Job(str(tmp_path / "out"), "", options={"nbest": 2})
+    output = Output(job.out)
+    (shard,) = shards_of(sources_of([audio]))
     note = {"schema": SCHEMA, "shards": "jsonl", "format": [], "options": {"nbest": 2}}
     output.write(RUN, json.dumps(note).encode())
-    write_shard(bulk.job, output, shard.name, rows(str(audio)))
-    return bulk
+    write_shard(job, output, shard.name, rows(audio))
+    return job
 
 
-def test_what_is_done_is_not_done_again(done: Bulk) -> None:
-    (outcome,) = run(done)
+def test_what_is_done_is_not_done_again(job: Job, audio: str) -> None:
+    (outcome,) = run([audio], job, Mock())
     assert outcome.files == 1
     assert len(outcome.errors) == 1
 
 
-def test_an_output_of_other_options_is_left_alone(done: Bulk) -> None:
-    other = replace(done, job=replace(done.job, options={"nbest": 3}))
-    before = sorted(Path(done.job.out).rglob("*.jsonl"))
+def test_an_output_of_other_options_is_left_alone(job: Job, audio: str) -> None:
+    before = sorted(Path(job.out).rglob("*.jsonl"))
     with pytest.raises(BulkError, match=r'with options {"nbest": 2}; asked: {"nbest": 3}'):
-        run(other)
+        run([audio], replace(job, options={"nbest": 3}), Mock())
     with pytest.raises(BulkError, match="with shards"):
-        run(replace(done, job=replace(done.job, kind="parquet")))
+        run([audio], replace(job, kind="parquet"), Mock())
     for version in (SCHEMA - 1, SCHEMA + 1):
-        Output(done.job.out).write(RUN, json.dumps({"schema": version}).encode())
+        Output(job.out).write(RUN, json.dumps({"schema": version}).encode())
         told = f"holds shards of version {version}; this Conch writes version {SCHEMA}: use another"
         with pytest.raises(BulkError, match=told):
-            run(done)
-    Output(done.job.out).remove(RUN)
+            run([audio], job, Mock())
+    Output(job.out).remove(RUN)
     with pytest.raises(BulkError, match=r"holds shards, but not _conch/run\.json"):
-        run(done)
-    assert sorted(Path(done.job.out).rglob("*.jsonl")) == before
+        run([audio], job, Mock())
+    assert sorted(Path(job.out).rglob("*.jsonl")) == before
 
 
 @pytest.fixture
@@ -232,28 +234,27 @@ def twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("twice")
-def test_a_shard_that_is_reported_twice_counts_once(done: Bulk, tmp_path: Path) -> None:
-    (tmp_path / "b.wav").write_bytes(b"x")
-    both = replace(done, inputs=(*done.inputs, str(tmp_path / "b.wav")))
-    assert sum(outcome.files for outcome in run(both)) == 2
+def test_a_shard_that_is_reported_twice_counts_once(job: Job, audio: str, tmp_path: Path) -> None:
+    other = tmp_path / "b.wav"
+    other.write_bytes(b"x")
+    assert sum(outcome.files for outcome in run([audio, str(other)], job, Mock())) == 2
 
 
 @pytest.mark.usefixtures("twice")
-def test_overwrite_removes_what_runs_have_written_and_nothing_else(done: Bulk) -> None:
-    out = Path(done.job.out)
+def test_overwrite_removes_what_runs_have_written_and_nothing_else(job: Job, audio: str) -> None:
+    out = Path(job.out)
     (before,) = out.glob("part-*")
     for name in ("_files/txt/a.txt", "_conch/work/x.json", "part-mine.jsonl", "mine/a.txt"):
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_text("x")
-    other = replace(done, job=replace(done.job, options={"nbest": 3}, kind="parquet"))
-    if not find_spec("pyarrow"):
-        other = replace(other, job=replace(other.job, kind="jsonl"))
+    kind = "parquet" if find_spec("pyarrow") else "jsonl"
+    other = replace(job, options={"nbest": 3}, kind=kind)
     before.write_text("old")
-    (outcome,) = run(replace(other, overwrite=True))
+    (outcome,) = run([audio], other, Mock(), overwrite=True)
     assert outcome.files == 1
     (shard,) = [path for path in out.glob("part-*") if path.name != "part-mine.jsonl"]
     assert shard.read_bytes() != b"old"
-    assert shard.suffix == f".{other.job.kind}"
+    assert shard.suffix == f".{kind}"
     assert json.loads((out / RUN).read_text())["options"] == {"nbest": 3}
     assert sorted(path.name for path in out.iterdir()) == sorted(
         ["_conch", "mine", "part-mine.jsonl", shard.name]

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-import pytest
 from waiting import wait_until
 
-from conch.bulk import watch
-from conch.bulk.watch import watched
+from conch.bulk.watch import absence, watched
 
 
 class Ready(BaseHTTPRequestHandler):
@@ -33,44 +31,39 @@ def ready_server(port: int = 0) -> Iterator[int]:
         thread.join()
 
 
-class Heard:
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def server_lost(self, url: str, reason: str) -> None:
-        assert url in reason
-        self.told.append("lost")
-
-    def server_back(self, url: str) -> None:
-        self.told.append("back")
-
-
-def test_a_loss_and_the_return_are_each_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loss_and_the_return_are_each_reported_once() -> None:
     looks: list[str] = []
-    absence = watch.absence
 
     def counted(url: str) -> str | None:
         looks.append(url)
         return absence(url)
 
-    monkeypatch.setattr(watch, "absence", counted)
-    heard = Heard()
+    heard: list[tuple[str, ...]] = []
+
+    def lost(url: str, reason: str) -> None:
+        assert url in reason
+        heard.append(("lost", url))
+
+    def back(url: str) -> None:
+        heard.append(("back", url))
+
     with ready_server() as port:
         pass
-    with watched([f"http://127.0.0.1:{port}"], heard, look_s=0.02):
-        wait_until(lambda: heard.told == ["lost"])
+    url = f"http://127.0.0.1:{port}"
+    with watched([url], lost, back, look_s=0.02, absence=counted):
+        wait_until(lambda: heard == [("lost", url)])
         seen = len(looks)
         wait_until(lambda: len(looks) > seen + 3)
-        assert heard.told == ["lost"]
+        assert heard == [("lost", url)]
         with ready_server(port):
-            wait_until(lambda: heard.told != ["lost"])
-            assert heard.told == ["lost", "back"]
+            wait_until(lambda: len(heard) > 1)
+            assert heard == [("lost", url), ("back", url)]
 
 
 def test_a_server_that_only_connects_is_not_lost() -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
-        assert watch.absence(f"grpc://127.0.0.1:{port}") is None
-        assert watch.absence(f"http://127.0.0.1:{port}/base/path") is None
-    reason = watch.absence(f"grpc://127.0.0.1:{port}")
+        assert absence(f"grpc://127.0.0.1:{port}") is None
+        assert absence(f"http://127.0.0.1:{port}/base/path") is None
+    reason = absence(f"grpc://127.0.0.1:{port}")
     assert reason is not None and f"127.0.0.1:{port}" in reason

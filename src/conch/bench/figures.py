@@ -68,9 +68,6 @@ def run_figures(
     """Return the figures of a run that sent each sample once.
 
     Args:
-        samples: what was sent.
-        load: the answers.
-        metric: unit of errors.
         options: options of the requests; see `language_of_texts`.
     """
     answered = [

@@ -75,9 +75,7 @@ def header(name: str, benchmark: Any, program: Sequence[str] = PROGRAM) -> Heade
     """Return the header of a report that begins now.
 
     Args:
-        name: name of the benchmark.
         benchmark: a dataclass; the header takes its fields that are numbers, texts, paths or None.
-        program: beginning of the command line.
     """
     return Header(
         benchmark=name,

@@ -151,10 +151,6 @@ def observed(
     """Warm up, send all streams once, and return what became of them.
 
     Args:
-        url: address of the server.
-        said: the scripts of the streams.
-        benchmark: the settings.
-        memory: measures the server.
         record: makes the record of a script, as for `all_streams`.
     """
     warm_up(url, said, benchmark)
@@ -196,10 +192,6 @@ def largest(measured: Callable[[int], Run], runs: Sequence[Run]) -> list[Run]:
     """Find the largest number of streams that keeps up, to an eighth; return the new runs.
 
     The number doubles until the server falls behind. Then the gap is halved.
-
-    Args:
-        measured: function that measures a number of streams.
-        runs: the runs so far.
     """
     further: list[Run] = []
     while True:
@@ -267,11 +259,7 @@ async def all_streams(
     """Send all streams in real time, each with another start; return the record of each.
 
     Args:
-        url: address of the server.
-        said: the scripts of the streams.
-        benchmark: the settings.
         record: makes the record of a script, given whether the streams have a second pass.
-        label: title of the progress bar.
     """
     longest = max(len(script.waveform) / script.sample_rate for script in said)
     with progress(f"{label}: {len(said)}, seconds", round(longest)) as bar:

@@ -146,9 +146,6 @@ def figures(
     """Return the figures of a run.
 
     Args:
-        records: of each stream.
-        chunk_ms: length of a chunk.
-        scoring: how texts are compared.
         used_cpu_s: CPU seconds of the server's processes; None if they are not known.
         peak: largest memory of the server; None if it is not known.
     """

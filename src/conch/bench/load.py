@@ -93,12 +93,6 @@ async def closed_loop(
 
     A request that fails with a `ConchError` is an outcome like any other. Any other exception is a
     defect and ends the run.
-
-    Args:
-        send: sends the request of an index and returns its answer.
-        requests: number of requests.
-        concurrency: number of requests in flight, except at the end.
-        on_outcome: called at each answer, for the progress bar.
     """
     # The clients share one iterator: a free client takes the next request.
     waiting = ((index, None) for index in range(requests))
@@ -133,9 +127,7 @@ async def _load(
     """Let each client send its requests, one after the other.
 
     Args:
-        send: see `closed_loop`.
         clients: The index of each request of a client, and the second when it is due, None at once.
-        on_outcome: see `closed_loop`.
     """
     outcomes: list[Outcome[Answer]] = []
     started = time.perf_counter()

@@ -167,12 +167,8 @@ def measure(
     """Send every sample under a load and return the outcomes.
 
     Args:
-        url: address of the server.
         samples: sent once each.
         warmup: sent before, uncounted.
-        offered: the load.
-        benchmark: options and headers of the requests, and the unit of errors.
-        memory: measures the server's memory.
         accuracy: a preset that is compared with others; empty for that of the options.
     """
     options = benchmark.options

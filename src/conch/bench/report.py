@@ -78,9 +78,7 @@ def origin(header: Header, what: str, audio_s: float) -> str:
     """Return a line on the origin of the figures.
 
     Args:
-        header: header of the report.
         what: number and kind of the recordings sent.
-        audio_s: seconds of audio sent.
     """
     return f"{what}, {audio_s:.0f} s of audio; {machine_line(header)}"
 

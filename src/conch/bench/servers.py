@@ -25,15 +25,7 @@ NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 def check_packages(url: str | None, utterances: Sequence[Utterance]) -> None:
-    """Check that the packages of a benchmark are installed.
-
-    Args:
-        url: address of the server; None starts one, which takes more packages.
-        utterances: to send; their texts are compared.
-
-    Raises:
-        BenchError: a package is missing.
-    """
+    """Check that the packages of a benchmark are installed."""
     if any(utterance.text for utterance in utterances):
         require(*COMPARING)
     if url is None:
@@ -42,16 +34,7 @@ def check_packages(url: str | None, utterances: Sequence[Utterance]) -> None:
 
 @contextmanager
 def server_of(url: str | None, whisper: str = "") -> Iterator[tuple[str, "MemorySampler | None"]]:
-    """Yield the address of a running server, or that of a new one with its memory.
-
-    Args:
-        url: address of a running server; None starts one.
-        whisper: name or folder of the Whisper of a new one; empty for the default.
-
-    Raises:
-        ConfigError: that Whisper is missing or incomplete.
-        ServerError: the server cannot be started.
-    """
+    """Yield the address of a running server, or that of a new one with its memory."""
     if url is not None:
         yield url, None
         return
@@ -67,7 +50,6 @@ def own_server(
 
     Args:
         model_repositories: folders of models; without one, those of Conch.
-        whisper: name or folder of a Whisper; empty for the one that the components' configs name.
 
     Raises:
         ConfigError: that Whisper is missing or incomplete.
@@ -95,10 +77,6 @@ def own_server(
 
 def triton_version(url: str, headers: Mapping[str, str] = NO_HEADERS) -> str:
     """Return the server's version, in words where a gateway hides it.
-
-    Args:
-        url: address of the server.
-        headers: headers of the request.
 
     Raises:
         ServerError: no server answers there.

@@ -71,9 +71,7 @@ def cut(data: bytes, options: RecognitionOptions, speech_probs: SpeechProbs, pie
     """Return where to cut a recording. One without a good pause stays whole.
 
     Args:
-        data: The file.
         options: Options of the request, for which `is_cuttable`.
-        speech_probs: The VAD.
         piece_s: Wanted length of a piece, in seconds; pieces are a little longer.
 
     Raises:
@@ -95,8 +93,6 @@ def audio_of(
     """Yield the samples of pieces, in order, as the server's own decoder makes them.
 
     Args:
-        data: The file.
-        options: Options of the request.
         pieces: Of this recording; those of a channel in order of time.
     """
     recording = _opened(data, options)
@@ -120,11 +116,6 @@ def joined(cut: Cut, parts: Sequence[Transcript], nbest: int) -> Transcript:
     """Return the transcript of a recording from those of its pieces, in order.
 
     It equals the answer to one request for the whole, except for the timings.
-
-    Args:
-        cut: The recording.
-        parts: The transcript of each piece.
-        nbest: The option of the request.
     """
     segments = [
         # A piece starts at a multiple of 32 ms, so times keep their milliseconds.

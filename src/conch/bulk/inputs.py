@@ -39,7 +39,6 @@ def sources_of(names: Sequence[str], *, keeps_columns: bool = False) -> list[Sou
     Args:
         names: Folders, globs, manifests (.tsv), tables (.parquet, .jsonl) and files: local paths,
             or addresses that fsspec reads.
-        keeps_columns: Whether to keep the columns of manifests.
 
     Raises:
         BulkError: an input cannot be read, holds nothing, or has a broken row; the message names it
@@ -162,11 +161,7 @@ def _in_json(address: str, system: Any, path: str) -> Iterator[Source]:
 
 
 def json_row(where: str, line: bytes) -> Mapping[str, Any]:
-    """Return the object on a line of JSON.
-
-    Raises:
-        BulkError: there is no object on it.
-    """
+    """Return the object on a line of JSON."""
     try:
         row = json.loads(line)
     except ValueError as error:  # UnicodeDecodeError is one too

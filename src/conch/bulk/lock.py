@@ -50,7 +50,6 @@ def locked(output: Output, *, beat_s: float = BEAT_S, still_s: float = STILL_S) 
     """Hold the right to write to an output inside the block; yield the id of this run.
 
     Args:
-        output: Output to lock.
         beat_s: Seconds between two heartbeats.
         still_s: Seconds without one after which another run's lock is taken over.
 

@@ -72,9 +72,7 @@ def check_asked(where: str, found: Mapping[str, Any], asked: Mapping[str, Any]) 
     """Check that an earlier run had the same settings.
 
     Args:
-        where: Place of its results, for the message.
         found: Its settings; an older version of Conch lacks newer ones.
-        asked: The settings of this run.
 
     Raises:
         BulkError: they differ; the message has the first difference.

@@ -86,11 +86,7 @@ def connected(address: str | None) -> Iterator[list[str]]:
 
 
 def check_answers(host: str, port: int) -> None:
-    """Check that a program listens where a Ray cluster should; Ray would try for minutes.
-
-    Raises:
-        BulkError: none does.
-    """
+    """Check that a program listens where a Ray cluster should; Ray would try for minutes."""
     try:
         socket.create_connection((host.strip("[]"), port), CONNECT_S).close()
     except OSError as error:
@@ -169,11 +165,7 @@ def outcomes(
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Raise a worker's BulkError in place of Ray's wrapper of it.
-
-    Raises:
-        BulkError: the worker's, or one that says how Ray failed.
-    """
+    """Raise a worker's BulkError in place of Ray's wrapper of it."""
     from ray.exceptions import RayError
 
     try:
@@ -208,11 +200,7 @@ class NodeAddress:
     models: tuple[str, ...]
 
     def __call__(self) -> str:
-        """Return the address as soon as the server is ready; it is started if there is none.
-
-        Raises:
-            BulkError: it does not start.
-        """
+        """Return the address as soon as the server is ready; it is started if there is none."""
         import ray
 
         with _explained():

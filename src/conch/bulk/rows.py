@@ -71,9 +71,6 @@ def row_of(source: Source, answer: Answer, options: Mapping[str, Any], pieces: i
     """Return the row of a recording: its transcript, or why there is none.
 
     Args:
-        source: The recording.
-        answer: The answer to its requests.
-        options: Options of the requests.
         pieces: Number of requests that the recording was cut into.
     """
     language = code_of(options.get("language", "auto"))
@@ -161,7 +158,6 @@ def rows_of(name: str, content: bytes, columns: Sequence[str] | None = None) -> 
 
     Args:
         name: Its address, whose suffix is the kind.
-        content: Its bytes.
         columns: Those to read of Parquet; None for all.
 
     Raises:

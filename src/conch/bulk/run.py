@@ -3,8 +3,8 @@
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import replace
 from typing import Protocol
 
 from conch import __version__
@@ -14,38 +14,38 @@ from conch.bulk.lock import locked
 from conch.bulk.plan import SHARD, Shard, check_asked, not_planned, shards_of, without_done
 from conch.bulk.rows import SCHEMA, rows_of
 from conch.bulk.storage import DONE, FILES, RUN, WORK, Output
-from conch.bulk.watch import ServerEvents, watched
+from conch.bulk.watch import watched
 from conch.bulk.work import Job, Outcome, recorded_outcome
 from conch.wire.errors import BulkError
 
 READS_AT_ONCE = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Bulk:
-    """The settings of a bulk run."""
-
-    inputs: tuple[str, ...]
-    job: Job
-    overwrite: bool = False
-    ray_address: str | None = None
-    files_per_shard: int | None = None
-    events: "Events | None" = None
-
-
-class Events(ServerEvents, Protocol):
-    """Receiver of the progress of a run."""
+class Events(Protocol):
+    """Receiver of the progress of a run; of the state of servers on a thread of its own."""
 
     def begun(self, files: int, before: Sequence[Outcome]) -> None:
         """Handle the number of files, and the outcomes of earlier runs."""
-        ...
 
     def done(self, outcome: Outcome) -> None:
         """Handle a shard that was written."""
-        ...
+
+    def server_lost(self, url: str, reason: str) -> None:
+        """Handle that no server answers at an address."""
+
+    def server_back(self, url: str) -> None:
+        """Handle that one answers again."""
 
 
-def run(bulk: Bulk) -> list[Outcome]:
+def run(
+    inputs: Sequence[str],
+    job: Job,
+    events: Events,
+    *,
+    overwrite: bool = False,
+    ray_address: str | None = None,
+    files_per_shard: int | None = None,
+) -> list[Outcome]:
     """Transcribe the missing shards; return the outcomes of all shards.
 
     Raises:
@@ -53,22 +53,19 @@ def run(bulk: Bulk) -> list[Outcome]:
             is kept, and the same call continues.
         BenchError: a manifest has a broken row.
     """
-    sources = sources_of(bulk.inputs)
-    output, events = Output(bulk.job.out), bulk.events
+    sources, output = sources_of(inputs), Output(job.out)
     output.make()
-    with locked(output) as run:
-        job = replace(bulk.job, run=run)
+    with locked(output) as run_id:
+        job = replace(job, run=run_id)
         output.remove_leftovers()
-        _prepare(output, job, bulk.overwrite)
-        shards, before = _left(output, sources, bulk.files_per_shard, job.kind)
-        if events is not None:
-            events.begun(len(sources), before)
+        _prepare(output, job, overwrite)
+        shards, before = _left(output, sources, files_per_shard, job.kind)
+        events.begun(len(sources), before)
         done = {outcome.shard: outcome for outcome in before}
         if shards:
-            watch = watched(job.urls, events) if job.urls and events else nullcontext()
             with (
-                ray_data.connected(bulk.ray_address) as nodes,
-                watch,
+                ray_data.connected(ray_address) as nodes,
+                watched(job.urls, events.server_lost, events.server_back),
                 # Ctrl-C may come here too, and ends the servers before Ray.
                 closing(ray_data.outcomes(shards, job, nodes)) as outcomes,
             ):
@@ -77,8 +74,7 @@ def run(bulk: Bulk) -> list[Outcome]:
                     if not outcome.files or outcome.shard in done:
                         continue
                     done[outcome.shard] = outcome
-                    if events is not None:
-                        events.done(outcome)
+                    events.done(outcome)
         if missing := without_done(shards, output.names()):
             raise BulkError(
                 f"{len(missing)} of {len(shards)} shards are missing, such as {missing[0].name}; "
@@ -89,11 +85,7 @@ def run(bulk: Bulk) -> list[Outcome]:
 
 
 def _prepare(output: Output, job: Job, overwrite: bool) -> None:
-    """Check that the output belongs to this job, and record the job there.
-
-    Raises:
-        BulkError: it belongs to another job, and `overwrite` is false.
-    """
+    """Check that the output belongs to this job, and record the job there."""
     if overwrite:
         shards = [name for name in output.names() if SHARD.fullmatch(name)]
         for name in (*shards, WORK, DONE, RUN, FILES):
@@ -128,11 +120,7 @@ def _prepare(output: Output, job: Job, overwrite: bool) -> None:
 def _left(
     output: Output, sources: Sequence[Source], size: int | None, kind: str
 ) -> tuple[list[Shard], list[Outcome]]:
-    """Return the shards to do, and the outcomes of those that are done.
-
-    Raises:
-        BulkError: a shard is damaged, or of another version.
-    """
+    """Return the shards to do, and the outcomes of those that are done."""
     found = [name for name in output.names() if SHARD.fullmatch(name)]
     shards = shards_of(sources, size)
     if not_planned(shards, found):

@@ -185,11 +185,7 @@ class Sender:
         return AsyncClient(self._url, timeout_s=sending.timeout_s, headers=sending.headers)
 
     async def _lost(self, client: AsyncClient, failure: ServerError) -> None:
-        """Wait until a server answers again, the same or another one.
-
-        Raises:
-            BulkError: none does in time.
-        """
+        """Wait until a server answers again, the same or another one."""
         deadline = time.monotonic() + self._sending.patience_s
         async with self._connecting:
             if self._client is not client:
@@ -227,9 +223,7 @@ def model_versions(url: str, names: list[str], headers: Mapping[str, str]) -> di
     version of Conch.
 
     Args:
-        url: Address of the server.
         names: Names of models; those that the server does not describe are left out.
-        headers: Headers of every request.
     """
     if not url.startswith("grpc"):
         return {}

@@ -2,9 +2,8 @@
 
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
 
 from conch.client.address import Address
 
@@ -12,44 +11,6 @@ LOOK_S = 5.0
 """Seconds between two looks; the second in a row without an answer counts."""
 CONNECT_S = 5.0
 """Seconds for a connection. A busy server takes it at once, however late it answers."""
-
-
-class ServerEvents(Protocol):
-    """Receiver of the state of servers, called on a separate thread."""
-
-    def server_lost(self, url: str, reason: str) -> None:
-        """Handle that no server answers at an address."""
-        ...
-
-    def server_back(self, url: str) -> None:
-        """Handle that one answers again."""
-        ...
-
-
-@contextmanager
-def watched(urls: Sequence[str], events: ServerEvents, look_s: float = LOOK_S) -> Iterator[None]:
-    """Watch servers inside the block, with `look_s` seconds between two looks."""
-    done = threading.Event()
-
-    def look() -> None:
-        misses = dict.fromkeys(urls, 0)
-        while not done.wait(look_s):
-            for url in misses:
-                problem = absence(url)
-                if done.is_set():
-                    return
-                if problem is None and misses[url] > 1:
-                    events.server_back(url)
-                misses[url] = 0 if problem is None else misses[url] + 1
-                if problem is not None and misses[url] == 2:
-                    events.server_lost(url, problem)
-
-    threading.Thread(target=look, name="conch-bulk-watch", daemon=True).start()
-    try:
-        yield
-    finally:
-        # A look may take as long as a connection does, and its result has no use now.
-        done.set()
 
 
 def absence(url: str) -> str | None:
@@ -60,3 +21,44 @@ def absence(url: str) -> str | None:
     except OSError as error:
         return f"no server answers at {url}: {error}"
     return None
+
+
+@contextmanager
+def watched(
+    urls: Sequence[str],
+    on_loss: Callable[[str, str], None],
+    on_return: Callable[[str], None],
+    *,
+    look_s: float = LOOK_S,
+    absence: Callable[[str], str | None] = absence,
+) -> Iterator[None]:
+    """Watch servers inside the block.
+
+    Args:
+        urls: Their addresses.
+        on_loss: Called on a thread with an address and the reason, when no server answers there.
+        on_return: Called on a thread with an address, when one answers again.
+        look_s: Seconds between two looks.
+        absence: Looks at an address.
+    """
+    done = threading.Event()
+
+    def look() -> None:
+        misses = dict.fromkeys(urls, 0)
+        while not done.wait(look_s):
+            for url in misses:
+                problem = absence(url)
+                if done.is_set():
+                    return
+                if problem is None and misses[url] > 1:
+                    on_return(url)
+                misses[url] = 0 if problem is None else misses[url] + 1
+                if problem is not None and misses[url] == 2:
+                    on_loss(url, problem)
+
+    threading.Thread(target=look, name="conch-bulk-watch", daemon=True).start()
+    try:
+        yield
+    finally:
+        # A look may take as long as a connection does, and its result has no use now.
+        done.set()

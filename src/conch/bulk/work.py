@@ -104,11 +104,7 @@ def recorded_outcome(output: Output, shard: str, kind: str) -> Outcome:
 
 
 def write_shard(job: Job, output: Output, shard: str, rows: Sequence[Row]) -> Outcome:
-    """Write a shard whole, and return its outcome.
-
-    Raises:
-        BulkError: it cannot be written.
-    """
+    """Write a shard whole, and return its outcome."""
     outcome = Outcome.of(shard, rows)
     output.write(f"{DONE}/{shard}.json", json.dumps(asdict(outcome)).encode())
     # Last: from here on it is done.
@@ -117,11 +113,7 @@ def write_shard(job: Job, output: Output, shard: str, rows: Sequence[Row]) -> Ou
 
 
 def write_formats(job: Job, output: Output, source: Source, transcript: Transcript) -> None:
-    """Write the files of a recording next to the shards.
-
-    Raises:
-        BulkError: one cannot be written.
-    """
+    """Write the files of a recording next to the shards."""
     for format in job.formats:
         output.write(format_path(source, format), format_bytes(format, transcript, source.id))
 
@@ -170,10 +162,7 @@ def finish(job: Job, output: Output, unit: Unit, nbest: int) -> Outcome:
     """Write the shard of a unit if all of its parts exist, and remove the parts.
 
     Args:
-        job: The run.
-        output: Its output.
         unit: A unit of the shard, whose own part is written.
-        nbest: The option of the requests.
 
     Returns:
         The outcome, with no files if the shard was not written.

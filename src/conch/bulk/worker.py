@@ -50,10 +50,6 @@ Columns = dict[str, Any]
 def cut_units(row: Columns, job: Job) -> Iterator[Columns]:
     """Yield the units of a shard: its short recordings in one, and each piece of a long one.
 
-    Args:
-        row: `unit`, the shard.
-        job: The run.
-
     Raises:
         BulkError: the folder of work cannot be written.
     """

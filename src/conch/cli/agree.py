@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from conch.cli.arguments import (
     output,
     positive,
 )
+from conch.cli.file_bar import FileBar
 from conch.cli.own_server import server_url
 from conch.cli.server_flags import add_server_flags, checked_options, given_server
 from conch.packaged import install
@@ -27,9 +28,9 @@ from conch.wire.options import RecognitionOptions, words_of
 
 if TYPE_CHECKING:
     from conch.bulk.inputs import Source
-    from conch.cli.file_bar import FileBar
-    from conch.pseudo_labels.journal import Entry, Journal
+    from conch.pseudo_labels.journal import Entry
     from conch.pseudo_labels.labels import Rule
+    from conch.pseudo_labels.run import Recogniser
 
 OF_SEGMENTS = ("vad_", "max_segment_s")
 """Prefixes of the options that make the segments, in addition to `vad`."""
@@ -109,17 +110,13 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Label and return the exit code.
-
-    Raises:
-        ConchError: the run cannot start or continue.
-        UsageError: the arguments do not fit together.
-    """
+    """Label and return the exit code."""
     headers, _ = given_server(args)
     _check(args)
-    from conch.cli.file_bar import FileBar
+    from conch.bulk.sending import Sending
     from conch.pseudo_labels.journal import opened
     from conch.pseudo_labels.labels import Rule, sources_to_label
+    from conch.pseudo_labels.run import transcribe
     from conch.scoring import COMPARING, missing
 
     if lacking := missing(*COMPARING, "fsspec"):
@@ -128,65 +125,35 @@ def run(args: argparse.Namespace) -> int:
     sources = sources_to_label(args.files, wanted, args.limit)
     rule = Rule(args.max_cer, args.text, args.cut)
     asked = {"a": args.a, "b": args.b, "by": args.by, "whisper": args.whisper or "default"}
+    bar = _Bar(rule)
     with opened(args.out, asked, overwrite=args.overwrite) as journal:
         todo = [source for source in sources if journal.found(source) is None]
-        with FileBar("agree", "--rejected") as bar:
+        with bar:
             bar.begin(len(sources), len(sources) - len(todo))
-            _transcribe(args, headers, todo, journal, _Shown(rule, bar))
+            if todo:
+                with _recognisers(args) as both:
+                    sending = Sending(headers, args.jobs)
+                    asyncio.run(transcribe(todo, both, args.by, sending, journal, bar.done))
         entries = [(source, journal.entry(source)) for source in sources]
         _write(args, rule, entries)
     return 1 if any(entry.error for _, entry in entries) else 0
 
 
-def _transcribe(
-    args: argparse.Namespace,
-    headers: dict[str, str],
-    sources: "Sequence[Source]",
-    journal: "Journal",
-    shown: "_Shown",
-) -> None:
-    """Journal both texts of each recording, or an error if a manifest cannot hold its name."""
-    from conch.bulk.sending import Sending
-    from conch.pseudo_labels.journal import Entry, stamp_of
-    from conch.pseudo_labels.labels import check_name
-    from conch.pseudo_labels.run import Recogniser, transcribe
-
-    named = []
-    for source in sources:
-        try:
-            check_name(source, args.out)
-            named.append(source)
-        except BulkError as error:
-            entry = Entry(source.path, stamp_of(source), error=str(error))
-            journal.append(entry)
-            shown.done(entry)
-    if not named:
-        return
-    with _servers(args) as urls:
-        a, b = Recogniser("a", args.a, urls[0]), Recogniser("b", args.b, urls[1])
-        sending = Sending(headers, args.jobs)
-        asyncio.run(transcribe(named, (a, b), args.by, sending, journal, shown.done))
-
-
 @contextmanager
-def _servers(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Yield the server addresses of both recognisers; start a server for those without one."""
+def _recognisers(args: argparse.Namespace) -> Iterator[tuple["Recogniser", "Recogniser"]]:
+    """Yield both recognisers; start a server for those without one."""
+    from conch.pseudo_labels.run import Recogniser
+
     url_a, url_b = args.url_a or args.url, args.url_b or args.url
     lacking = [options for options, url in ((args.a, url_a), (args.b, url_b)) if not url]
-    if not lacking:
-        yield url_a, url_b
-        return
     models = {name for sent in lacking for name in components_of(RecognitionOptions.parse(sent))}
-    with server_url(None, ["speech", *sorted(models)], args.whisper) as own:
-        yield url_a or own, url_b or own
+    given = None if lacking else url_a
+    with server_url(given, ["speech", *sorted(models)], args.whisper) as own:
+        yield Recogniser("a", args.a, url_a or own), Recogniser("b", args.b, url_b or own)
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Check that the arguments fit together, and make the folder of `--cut`.
-
-    Raises:
-        UsageError: they do not.
-    """
+    """Check that the arguments fit together, and make the folder of `--cut`."""
     one = checked_options(args.a, (args.url, args.url_a, args.url_b))
     other = checked_options(args.b)
     if args.whisper and args.url_a and args.url_b:
@@ -236,10 +203,6 @@ def recogniser(text: str) -> dict[str, Any]:
 
     A part that is neither a decoder nor an option continues the value before it:
     `hotwords=uncas,poyser`.
-
-    Raises:
-        argparse.ArgumentTypeError: a part is neither a decoder nor an option, or an option is
-            wrong.
     """
     from conch.cli.option_pairs import parse_options
 
@@ -282,18 +245,19 @@ def _write(args: argparse.Namespace, rule: "Rule", entries: "list[tuple[Source, 
         print(markdown(judged(answered, args.references, args.text), args.max_cer), end="")
 
 
-class _Shown:
+class _Bar(FileBar):
     """Shows the entries of a run."""
 
-    def __init__(self, rule: "Rule", bar: "FileBar") -> None:
-        self._rule, self._bar = rule, bar
-        self._audio_s = self._kept_s = 0.0
+    def __init__(self, rule: "Rule") -> None:
+        super().__init__("agree", "--rejected")
+        self._rule = rule
+        self._kept_s = 0.0
 
     def done(self, entry: "Entry") -> None:
-        self._audio_s += sum(item.seconds for item in entry.stretches)
         self._kept_s += sum(item.seconds for item in entry.stretches if self._rule.is_kept(item))
         if entry.error:
-            self._bar.problem("errors", f"{entry.path}: {entry.error}")
-        kept = f"{100 * self._kept_s / self._audio_s:.0f} % kept, " if self._audio_s else ""
-        figures = f"{self._audio_s / 3600:.2f} h, {kept}{self._bar.errors} failed"
-        self._bar.update(1, figures)
+            self.problems("errors", [f"{entry.path}: {entry.error}"])
+        self.update(1, sum(item.seconds for item in entry.stretches))
+
+    def _rate(self) -> str:
+        return f"{100 * self._kept_s / self.audio_s:.0f} % kept, " if self.audio_s else ""

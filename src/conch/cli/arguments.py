@@ -37,12 +37,8 @@ def add_command(
     SIGTERM ends it like Ctrl-C, so that no server, child process or folder is left behind.
 
     Args:
-        subparsers: Commands to extend.
-        name: Name of the command.
         run: Runs it, and returns the exit code.
-        help: Its line in the list of commands.
         description: First lines of its own help.
-        epilog: Last lines of its help, as they are.
         usage: Usage, where argparse's own would be too long.
     """
     raw = argparse.RawDescriptionHelpFormatter if epilog else argparse.HelpFormatter
@@ -116,7 +112,6 @@ def number(takes: str, is_taken: Callable[[float], bool]) -> Callable[[str], flo
 
     Args:
         takes: the range in words, for errors.
-        is_taken: whether a number is in it.
     """
 
     def read(text: str) -> float:
@@ -132,11 +127,7 @@ def number(takes: str, is_taken: Callable[[float], bool]) -> Callable[[str], flo
 
 
 def output(text: str) -> Path:
-    """Return the name of a file that can be written.
-
-    Raises:
-        argparse.ArgumentTypeError: it is a folder, or its folder does not exist.
-    """
+    """Return the name of a file that can be written."""
     # Check this before a long measurement, not after it.
     path = Path(text)
     if not path.parent.is_dir() or path.is_dir():

@@ -118,11 +118,7 @@ def add_streams(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
 
 
 def presets(text: str) -> list[str]:
-    """Return values of the option `accuracy` separated by commas.
-
-    Raises:
-        argparse.ArgumentTypeError: there is no such value.
-    """
+    """Return values of the option `accuracy` separated by commas."""
     from conch.cli.option_pairs import parse_options
 
     names = text.split(",")

@@ -70,11 +70,7 @@ def add_option(what: "argparse._ArgumentGroup") -> None:
 
 
 def options_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any]:
-    """Return the options of `add_option`.
-
-    Raises:
-        UsageError: an option is wrong.
-    """
+    """Return the options of `add_option`."""
     # Imported here, so that `conch --help` does not wait for the client.
     from conch.cli.option_pairs import parse_options
 

@@ -4,10 +4,10 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, number, positive
+from conch.cli.file_bar import FileBar
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.server_flags import HEADERS, WHISPER, checked_options, given_server
 from conch.packaged import install
@@ -15,9 +15,7 @@ from conch.wire import formats
 from conch.wire.errors import BulkError
 
 if TYPE_CHECKING:
-    from conch.bulk.run import Bulk
     from conch.bulk.work import Job, Outcome
-    from conch.cli.file_bar import FileBar
 
 FORMATS = ("txt", *(name for name in formats.FORMATS if name != "text"))
 
@@ -95,33 +93,31 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Transcribe and return the exit code.
-
-    Raises:
-        ConchError: the run cannot start or continue.
-    """
+    """Transcribe and return the exit code."""
     _check_installed()
     from conch.bulk.run import run as run_bulk
-    from conch.cli.file_bar import FileBar
 
-    bulk = _bulk(args)
-    with FileBar("bulk", "the shards") as bar:
-        shown = _Shown(bulk.job, bar)
-        outcomes = run_bulk(replace(bulk, events=shown))
-        this_run = shown.figures()
+    job = _job(args)
+    bar = _Bar(job)
+    with bar:
+        outcomes = run_bulk(
+            args.inputs,
+            job,
+            bar,
+            overwrite=args.overwrite,
+            ray_address=args.ray,
+            files_per_shard=args.files_per_shard,
+        )
+        this_run = f"; this run: {bar.figures()}" if bar.audio_s else ""
     files = sum(outcome.files for outcome in outcomes)
     failed = sum(len(outcome.errors) for outcome in outcomes)
-    text = f"conch: {files} files in {len(outcomes)} shards, {failed} failed, in {bulk.job.out}"
-    print(f"{text}; this run: {this_run}" if shown.audio_s else text, file=sys.stderr)
+    text = f"conch: {files} files in {len(outcomes)} shards, {failed} failed, in {job.out}"
+    print(f"{text}{this_run}", file=sys.stderr)
     return 1 if failed else 0
 
 
 def _check_installed() -> None:
-    """Check, before anything is read, that Ray Data and its dependencies are installed.
-
-    Raises:
-        BulkError: a package of the extra `bulk` is missing or broken.
-    """
+    """Check, before anything is read, that Ray Data and its dependencies are installed."""
     try:
         import av  # noqa: F401
         import fsspec  # noqa: F401
@@ -133,14 +129,9 @@ def _check_installed() -> None:
         raise BulkError(f"needs Ray Data: {reason}; {install('bulk')}") from None
 
 
-def _bulk(args: argparse.Namespace) -> "Bulk":
-    """Return the checked task.
-
-    Raises:
-        UsageError: the arguments do not fit together.
-    """
+def _job(args: argparse.Namespace) -> "Job":
+    """Return the checked task."""
     from conch.bulk.node_server import serve_command
-    from conch.bulk.run import Bulk
     from conch.bulk.sending import Sending
     from conch.bulk.storage import address_of
     from conch.bulk.work import Job
@@ -155,7 +146,7 @@ def _bulk(args: argparse.Namespace) -> "Bulk":
     if os.sep in whisper or whisper.startswith("."):
         # The working folder of `conch serve` may be another.
         whisper = os.path.abspath(os.path.expanduser(whisper))
-    job = Job(
+    return Job(
         out=address_of(args.out),
         run="",
         kind=args.shards,
@@ -167,41 +158,27 @@ def _bulk(args: argparse.Namespace) -> "Bulk":
         sending=Sending(headers, args.jobs, args.timeout, args.patience),
         piece_s=args.piece,
     )
-    return Bulk(
-        inputs=tuple(args.inputs),
-        job=job,
-        overwrite=args.overwrite,
-        ray_address=args.ray,
-        files_per_shard=args.files_per_shard,
-    )
 
 
-class _Shown:
+class _Bar(FileBar):
     """Shows the events of a run."""
 
-    def __init__(self, job: "Job", bar: "FileBar") -> None:
-        self._job, self._bar = job, bar
-        self.audio_s = 0.0
+    def __init__(self, job: "Job") -> None:
+        super().__init__("bulk", "the shards")
+        self._job = job
 
     def begun(self, files: int, before: Sequence["Outcome"]) -> None:
-        self._bar.begin(files, sum(outcome.files for outcome in before))
+        self.begin(files, sum(outcome.files for outcome in before))
 
     def done(self, outcome: "Outcome") -> None:
-        self.audio_s += outcome.audio_s
-        for name, reason in outcome.errors:
-            self._bar.problem("errors", f"{name}: {reason}")
-        for name, warning in outcome.warnings:
-            self._bar.problem("warnings", f"{name}: warning: {warning}")
-        self._bar.update(outcome.files, self.figures())
+        self.problems("errors", (f"{name}: {reason}" for name, reason in outcome.errors))
+        self.problems("warnings", (f"{name}: warning: {text}" for name, text in outcome.warnings))
+        self.update(outcome.files, outcome.audio_s)
 
     def server_lost(self, url: str, reason: str) -> None:
         others = "go to another --url, or " if len(self._job.urls) > 1 else ""
         patience_s = self._job.sending.patience_s
-        self._bar.line(f"{reason}; its recordings {others}wait, at most {patience_s:g} s")
+        self.line(f"{reason}; its recordings {others}wait, at most {patience_s:g} s")
 
     def server_back(self, url: str) -> None:
-        self._bar.line(f"{url} answers again")
-
-    def figures(self) -> str:
-        speed = self.audio_s / max(self._bar.elapsed_s, 1e-9)
-        return f"{self.audio_s / 3600:.2f} h, {speed:.1f}x real time, {self._bar.errors} failed"
+        self.line(f"{url} answers again")

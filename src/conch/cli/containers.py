@@ -25,7 +25,6 @@ def decoded_file(file: BinaryIO, name: str) -> DecodedAudio:
 
     Args:
         file: closed when the audio has been read.
-        name: for errors.
 
     Raises:
         AudioError: it is not audio, or its decoder is not installed.

@@ -38,12 +38,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the demonstration and return the exit code.
-
-    Raises:
-        ConfigError: the Whisper is missing or incomplete.
-        ServerError: the server does not start.
-    """
+    """Run the demonstration and return the exit code."""
     import soundfile
 
     from conch.catalogue.places import find_whisper

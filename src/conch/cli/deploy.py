@@ -132,11 +132,7 @@ def _flag(name: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the configuration and return the exit code.
-
-    Raises:
-        ConfigError: the file exists and is not from this command, or cannot be written.
-    """
+    """Write the configuration and return the exit code."""
     router = haproxy.Router(**{name: getattr(args, name) for name in TYPES})
     _check(args.server, router, args.trust_network)
     command = _command(args.server, router, args.trust_network)
@@ -152,11 +148,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(servers: Sequence[haproxy.Server], router: haproxy.Router, is_trusted: bool) -> None:
-    """Check that the arguments fit together.
-
-    Raises:
-        UsageError: they do not.
-    """
+    """Check that the arguments fit together."""
     from conch.client.address import is_loopback
 
     if not servers:
@@ -197,11 +189,7 @@ def _command(servers: Sequence[haproxy.Server], router: haproxy.Router, is_trust
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all; replace only a file that this command made.
-
-    Raises:
-        ConfigError: the file is not from this command, or cannot be written.
-    """
+    """Write a file whole or not at all; replace only a file that this command made."""
     try:
         if path.exists() and not path.read_text(errors="replace").startswith(haproxy.MARK):
             raise ConfigError(

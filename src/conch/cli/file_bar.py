@@ -3,8 +3,11 @@
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from tqdm import tqdm
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 SHOWN = 20
 """Most problems of one kind that are shown."""
@@ -14,16 +17,13 @@ class FileBar:
     """The bar of a run inside a `with` block; after Ctrl-C it says how to continue."""
 
     def __init__(self, title: str, all_in: str) -> None:
-        """Show nothing yet.
-
-        Args:
-            title: Name of the command.
-            all_in: Where all problems are listed.
-        """
+        """Show nothing yet; `all_in` is where all problems are listed."""
         self._title, self._all_in = title, all_in
         self._bar: tqdm[None] | None = None
         self._problems: Counter[str] = Counter()
         self._started = time.monotonic()
+        self.audio_s = 0.0
+        """Seconds of audio that are done."""
 
     def __enter__(self) -> "FileBar":
         return self
@@ -38,6 +38,9 @@ class FileBar:
         """Show the bar of `files`, of which `before` were done by an earlier run."""
         if before:
             print(f"conch: {before} of {files} files were done before", file=sys.stderr)
+        # Imported here, so that `conch --help` does not wait for it.
+        from tqdm import tqdm
+
         self._started = time.monotonic()
         self._bar = tqdm(
             desc=self._title,
@@ -48,31 +51,33 @@ class FileBar:
             disable=None,
         )
 
-    def update(self, files: int, figures: str) -> None:
-        """Count files that are done, and show figures behind the bar."""
+    def update(self, files: int, audio_s: float) -> None:
+        """Count files that are done, and show the figures behind the bar."""
         assert self._bar is not None
+        self.audio_s += audio_s
         self._bar.update(files)
-        self._bar.set_postfix_str(figures)
+        self._bar.set_postfix_str(self.figures())
 
-    def problem(self, kind: str, text: str) -> None:
-        """Write one of the first problems of a kind, `errors` or `warnings`, above the bar."""
-        self._problems[kind] += 1
-        if self._problems[kind] <= SHOWN:
-            self.line(text)
-        elif self._problems[kind] == SHOWN + 1:
-            self.line(f"further {kind} are only in {self._all_in}")
+    def figures(self) -> str:
+        """Return how much is done, and how many files failed."""
+        return f"{self.audio_s / 3600:.2f} h, {self._rate()}{self._problems['errors']} failed"
+
+    def _rate(self) -> str:
+        speed = self.audio_s / max(time.monotonic() - self._started, 1e-9)
+        return f"{speed:.1f}x real time, "
+
+    def problems(self, kind: str, texts: Iterable[str]) -> None:
+        """Write the first problems of a kind, `errors` or `warnings`, above the bar."""
+        for text in texts:
+            self._problems[kind] += 1
+            if self._problems[kind] <= SHOWN:
+                self.line(text)
+            elif self._problems[kind] == SHOWN + 1:
+                self.line(f"further {kind} are only in {self._all_in}")
 
     def line(self, text: str) -> None:
         """Write a line above the bar."""
+        from tqdm import tqdm
+
         with tqdm.external_write_mode(file=sys.stderr):
             print(f"conch: {text}", file=sys.stderr)
-
-    @property
-    def errors(self) -> int:
-        """Number of errors so far."""
-        return self._problems["errors"]
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds since `begin`."""
-        return time.monotonic() - self._started

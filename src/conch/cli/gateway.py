@@ -94,12 +94,7 @@ def _name(text: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGINT or SIGTERM and return the exit code.
-
-    Raises:
-        ConfigError: keys, certificate or addresses are wrong.
-        ServerError: the address is taken.
-    """
+    """Serve until SIGINT or SIGTERM and return the exit code."""
     # A shell's background job would ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     return with_log(args, lambda: _serve(args))
@@ -126,11 +121,7 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 def add_key(args: argparse.Namespace) -> int:
-    """Make a key and print it.
-
-    Raises:
-        ConfigError: the name is taken, or the file cannot be written.
-    """
+    """Make a key and print it."""
     from conch.gateway import keys
     from conch.gateway.limits import Limits
 
@@ -145,11 +136,7 @@ def add_key(args: argparse.Namespace) -> int:
 
 
 def remove_key(args: argparse.Namespace) -> int:
-    """Remove a key.
-
-    Raises:
-        ConfigError: the name is unknown, or the file cannot be written.
-    """
+    """Remove a key."""
     from conch.gateway import keys
 
     keys.remove_key(args.keys or keys.default_keys_file(), args.name)
@@ -157,11 +144,7 @@ def remove_key(args: argparse.Namespace) -> int:
 
 
 def list_keys(args: argparse.Namespace) -> int:
-    """Print the names and limits of all keys.
-
-    Raises:
-        ConfigError: the file cannot be read.
-    """
+    """Print the names and limits of all keys."""
     from conch.gateway import keys
 
     path = args.keys or keys.default_keys_file()

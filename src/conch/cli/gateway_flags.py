@@ -16,11 +16,7 @@ MAX_PORT = 65_535
 
 
 def address(text: str) -> tuple[str, int]:
-    """Return host and port of `HOST:PORT`, `:PORT` or `PORT`.
-
-    Raises:
-        argparse.ArgumentTypeError: the text is none of these.
-    """
+    """Return host and port of `HOST:PORT`, `:PORT` or `PORT`."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > MAX_PORT:
         raise argparse.ArgumentTypeError(
@@ -90,11 +86,7 @@ def _alias(text: str) -> tuple[str, str]:
 
 
 def gateway_config(args: argparse.Namespace) -> "GatewayConfig":
-    """Return the configuration that the flags give, with the default server.
-
-    Raises:
-        ConfigError: a file of keys was named and does not exist, or a model alias is unknown.
-    """
+    """Return the configuration that the flags give, with the default server."""
     from conch.gateway import GatewayConfig
     from conch.gateway.keys import default_keys_file
     from conch.gateway.models import PATHS

@@ -84,12 +84,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make the graph and return the exit code.
-
-    Raises:
-        ConfigError: the model, the lexicon or the language model is missing or broken, or lexicon
-            and language model share no word.
-    """
+    """Make the graph and return the exit code."""
     # Imported here, so that `conch --help` does not wait for numpy, onnxruntime and kaldifst.
     from conch.decoding.graph.fst_arrays import open_fst
     from conch.decoding.graph.shipped import unpacked_graph

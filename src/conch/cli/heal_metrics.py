@@ -15,7 +15,6 @@ class HealMetrics(Collector):
         """Begin to count.
 
         Args:
-            server: Server that counts its heals.
             models: Counted from 0: Prometheus sees no increase in a counter's first value.
         """
         self._server, self._models = server, tuple(models)

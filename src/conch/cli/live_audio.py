@@ -40,8 +40,6 @@ def of_file(path: Path, chunk_ms: int, speed: float) -> LiveAudio:
     """Return the chunks of a file, each at the time it would have been spoken.
 
     Args:
-        path: a file that libsndfile or PyAV reads.
-        chunk_ms: length of a chunk.
         speed: 1 is real time; 0 does not wait.
 
     Raises:
@@ -61,8 +59,6 @@ def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) ->
 
     Args:
         sample_rate: Hz, of raw 16-bit little-endian samples; a container has its own.
-        channels: channels of raw samples.
-        chunk_ms: length of a chunk.
         is_raw: whether to read any input as raw samples.
 
     Raises:

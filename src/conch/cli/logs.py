@@ -75,10 +75,6 @@ def add_log_flags(parser: argparse.ArgumentParser) -> None:
 def with_log(args: argparse.Namespace, run: Callable[[], int]) -> int:
     """Run a command with its log on stderr, and return its exit code.
 
-    Args:
-        args: Values of the flags of `add_log_flags`.
-        run: The command.
-
     Raises:
         ConchError: the command fails. With JSON the error goes to the log, and 1 is returned.
     """
@@ -102,11 +98,7 @@ def announce(args: argparse.Namespace, text: str) -> None:
 
 @contextlib.contextmanager
 def shown_log(args: argparse.Namespace) -> Iterator[None]:
-    """Show Conch's log, and warnings of its libraries, on stderr inside a `with` block.
-
-    Args:
-        args: Values of the flags of `add_log_flags`.
-    """
+    """Show Conch's log, and warnings of its libraries, on stderr inside a `with` block."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if args.log_format == "json" else TextFormatter())
     if not args.access_log:

@@ -84,11 +84,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def quantization(text: str) -> str:
-    """Return a type of weights.
-
-    Raises:
-        argparse.ArgumentTypeError: there is none of this name.
-    """
+    """Return a type of weights."""
     from conch.catalogue.convert import QUANTIZATIONS
 
     if text not in QUANTIZATIONS:
@@ -105,11 +101,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def run_get(args: argparse.Namespace) -> int:
-    """Download a model and return the exit code.
-
-    Raises:
-        ConfigError: it cannot be downloaded.
-    """
+    """Download a model and return the exit code."""
     from conch.catalogue.fetch import get
     from conch.catalogue.known import KNOWN
     from conch.catalogue.places import find_whisper
@@ -130,11 +122,7 @@ def run_get(args: argparse.Namespace) -> int:
 
 
 def run_convert(args: argparse.Namespace) -> int:
-    """Convert a model and return the exit code.
-
-    Raises:
-        ConfigError: it cannot be converted.
-    """
+    """Convert a model and return the exit code."""
     from conch.catalogue.convert import convert
 
     folder = convert(args.model, args.name, args.quantization, _say)

@@ -12,11 +12,7 @@ _FOR_PROGRAMS = ("vad_state",)
 
 
 def add_option_flags(parser: argparse.ArgumentParser, *, without: Collection[str] = ()) -> None:
-    """Add a flag for every option; one that is not given is missing in the namespace.
-
-    Args:
-        without: options that do not apply to the command.
-    """
+    """Add a flag for every option; one that is not given is missing in the namespace."""
     group = parser.add_argument_group(
         "recognition options", "An option that is not given has the server's default."
     )

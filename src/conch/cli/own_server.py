@@ -11,8 +11,6 @@ def server_url(url: str | None, models: Iterable[str], whisper: str = "") -> Ite
     """Yield `url`; without one start a server, yield its gRPC URL, and end it.
 
     Args:
-        url: address of the user's server.
-        models: models that a new server loads.
         whisper: name or folder of the Whisper of a new server; empty for the default.
 
     Raises:

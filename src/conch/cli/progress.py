@@ -38,9 +38,6 @@ class Progress:
         """Find the lengths of the files if they are shown.
 
         Args:
-            names: names of the files; `-` is `stdin`.
-            stdin: content of standard input.
-            can_stream: whether the protocol carries streams.
             is_text_shown: whether the text goes to a terminal, each segment as soon as it is final.
         """
         self._line = _Line(sys.stderr)
@@ -172,9 +169,7 @@ def figures_of(done_s: float, total_s: float, elapsed_s: float) -> list[str]:
     """Return how much audio is done, how fast, and how long the rest takes at that speed.
 
     Args:
-        done_s: seconds of audio that are done.
         total_s: seconds of audio in all; 0 if they are not known.
-        elapsed_s: seconds since the start.
     """
     figures = (
         [f"{done_s / total_s:.0%}", f"{_clock(done_s)} of {_clock(total_s)}"]

@@ -106,12 +106,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGINT or SIGTERM and return the exit code.
-
-    Raises:
-        ConfigError: the Whisper is missing or incomplete.
-        ServerError: the server does not start.
-    """
+    """Serve until SIGINT or SIGTERM and return the exit code."""
     if args.tritonserver_args and not args.tritonserver_args[0].startswith("-"):
         raise UsageError(f"unexpected argument: {args.tritonserver_args[0]}")
     if args.no_gateway and (flag := given_gateway_flag(args, args.parser)):
@@ -160,11 +155,7 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
 
 
 def models_named(names: str) -> tuple[str, ...]:
-    """Return the models that `--models` asks for, and the entry points.
-
-    Raises:
-        ServerError: a name differs from that of a path by a typo.
-    """
+    """Return the models that `--models` asks for, and the entry points."""
     from conch.wire.entry_points import ENTRY_POINTS
     from conch.wire.needs import PATHS, components_of_path
 
@@ -202,12 +193,7 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 def _checked_gateway(args: argparse.Namespace) -> "GatewayConfig":
-    """Return the gateway's configuration, checked before the server starts.
-
-    Raises:
-        ConfigError: keys, certificate or address are wrong.
-        ServerError: the port is taken.
-    """
+    """Return the gateway's configuration, checked before the server starts."""
     from conch.gateway import GatewayService
     from conch.launcher.ports import require_free, resolve_host
 

@@ -91,12 +91,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Stream and return the exit code.
-
-    Raises:
-        AudioError: the file or microphone cannot be read.
-        ServerError: no server can be started.
-    """
+    """Stream and return the exit code."""
     options, parsed = _options(args)
     headers, whisper = given_server(args)
     from conch.cli import live_audio
@@ -218,11 +213,7 @@ class Writer:
 
 
 def _options(args: argparse.Namespace) -> tuple[Mapping[str, Any], RecognitionOptions]:
-    """Return the options that were given, and all of them.
-
-    Raises:
-        UsageError: the arguments do not fit together.
-    """
+    """Return the options that were given, and all of them."""
     if (args.file is None) != args.mic:
         raise UsageError("name a file, or - for stdin, or --mic")
     if args.raw and args.file != STDIN:

@@ -40,7 +40,6 @@ class OpenLines:
         """Draw nothing yet.
 
         Args:
-            terminal: Where to write.
             environment: Variables. `NO_COLOR`, if not empty, turns the shades off
                 (https://no-color.org). So does `TERM=dumb`, where the lines become one.
         """

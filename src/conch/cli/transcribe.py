@@ -144,12 +144,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Transcribe and return the exit code.
-
-    Raises:
-        ConfigError: the Whisper is missing or incomplete.
-        ServerError: no server can be started.
-    """
+    """Transcribe and return the exit code."""
     job = _job(args)
     headers, whisper = given_server(args)
     names = [name for name in args.files if not _is_refused(job, name)]
@@ -182,11 +177,7 @@ def _event_loop() -> AbstractContextManager[Any]:
 
 
 def _job(args: argparse.Namespace) -> Job:
-    """Return the checked task.
-
-    Raises:
-        UsageError: the arguments do not fit together.
-    """
+    """Return the checked task."""
     options = given_options(args)
     if args.format in TIMED_FORMATS:
         options.setdefault("word_timestamps", True)
@@ -202,11 +193,7 @@ def _job(args: argparse.Namespace) -> Job:
 
 
 def _check_outputs(job: Job, names: Sequence[str]) -> None:
-    """Check that each input has an output of its own.
-
-    Raises:
-        UsageError: it has not.
-    """
+    """Check that each input has an output of its own."""
     if names.count(STDIN) > 1:
         raise UsageError("- (stdin) can be read only once")
     if len(names) > 1 and job.output is not None:

@@ -55,8 +55,6 @@ def whole(a: Transcript, b: Transcript, language: str = "") -> Stretch:
     """Return the texts of two recognisers for a whole recording.
 
     Args:
-        a: Transcript of the first one.
-        b: Transcript of the second one.
         language: Code of the language; empty takes that of the transcripts, else English.
     """
     spoken = language_of(language, a.language, b.language)
@@ -70,8 +68,6 @@ def by_segment(a: Transcript, b: Transcript, language: str = "") -> list[Stretch
     only one of them has gets an empty text from the other.
 
     Args:
-        a: Transcript of the first one.
-        b: Transcript of the second one.
         language: Code of the language; empty takes that of the segment, else of the transcripts,
             else English.
     """

@@ -118,7 +118,6 @@ def opened(out: Path, asked: Mapping[str, Any], *, overwrite: bool = False) -> I
     """Open and lock the journal of an output inside the block.
 
     Args:
-        out: File of the labels; the journal lies next to it.
         asked: Settings that all entries must share, in the form that JSON gives back.
         overwrite: Whether to forget the texts of an earlier run, and remove its labels.
 

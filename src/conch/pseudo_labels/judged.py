@@ -30,8 +30,6 @@ def judged(
 
     Args:
         entries: Recordings without an error, each as a whole.
-        references: Manifest with their texts.
-        text: Whose text is the label.
 
     Raises:
         BulkError: no recording has a reference.

@@ -51,7 +51,6 @@ def sources_to_label(
     Args:
         names: Folders, globs, manifests (.tsv with a column path) and files on this machine.
         wanted: Values of columns; only lines of manifests with these. None is any.
-        limit: Largest number of recordings; see `spread`.
 
     Raises:
         BulkError: an input cannot be read, holds nothing, or is not on this machine; or no
@@ -70,20 +69,16 @@ def sources_to_label(
     return spread(kept, limit)
 
 
-def check_name(source: Source, out: Path) -> None:
-    """Check that a manifest can hold the path of a recording.
-
-    Raises:
-        BulkError: its name has a tab or the end of a line, begins or ends with a space, or is not
-            UTF-8.
-    """
-    name = _path_in(Path(source.path), out)
+def problem_of_name(source: Source, manifest: Path) -> str:
+    """Return why a manifest cannot hold the path of a recording; empty if it can."""
+    name = _path_in(Path(source.path), manifest)
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise BulkError("the file's name is not UTF-8, and a manifest cannot hold it") from None
+        return "the file's name is not UTF-8, and a manifest cannot hold it"
     if "\t" in name or name.splitlines() != [name] or name.strip() != name:
-        raise BulkError("the file's name has a tab, an end of line or a space at an end")
+        return "the file's name has a tab, an end of line or a space at an end"
+    return ""
 
 
 def write_labels(out: Path, rule: Rule, entries: Iterable[tuple[Source, Entry]]) -> None:
@@ -92,7 +87,6 @@ def write_labels(out: Path, rule: Rule, entries: Iterable[tuple[Source, Entry]])
     The columns of an input manifest stay, except those that are written here.
 
     Args:
-        out: The manifest.
         rule: What is kept. With `cut`, the audio of each kept segment is written there.
         entries: The recordings without an error.
 

@@ -1,8 +1,7 @@
 """Have recordings transcribed twice, several at once, and keep the texts."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Literal
@@ -11,6 +10,7 @@ from conch.bulk.inputs import Source, read_audio
 from conch.bulk.sending import Sender, Sending
 from conch.pseudo_labels.compare import Side, by_segment, whole
 from conch.pseudo_labels.journal import Entry, Journal, stamp_of
+from conch.pseudo_labels.labels import problem_of_name
 from conch.wire.errors import BulkError, OptionError
 from conch.wire.result import Transcript
 
@@ -38,47 +38,46 @@ async def transcribe(
 
     Args:
         sources: Files on this machine.
-        recognisers: a and b.
-        by: Whether whole files are compared, or their segments.
         sending: How requests are sent; its `jobs` are recordings in flight.
-        journal: Where the texts go.
         done: Called with each entry after it was written.
 
     Raises:
         BulkError: a server refuses a recogniser's options, lacks a model, or is gone and does not
             come back; or the journal cannot be written.
     """
+    urls = {item.url for item in recognisers}
+    senders = {url: Sender(repeat(url).__next__, sending) for url in urls}
+    # The jobs share one iterator: a free one takes the next recording.
+    waiting = iter(sources)
 
-    async def work(waiting: Iterator[Source]) -> None:
-        # The jobs share one iterator: a free one takes the next recording.
+    async def work() -> None:
         for source in waiting:
-            entry = await _entry(source, recognisers, senders, by)
+            entry = await _entry(source, recognisers, senders, journal, by)
             journal.append(entry)
             done(entry)
 
-    async with AsyncExitStack() as stack:
-        urls = {item.url for item in recognisers}
-        senders = {url: Sender(repeat(url).__next__, sending) for url in urls}
+    jobs = [asyncio.create_task(work()) for _ in range(min(sending.jobs, len(sources)))]
+    try:
+        await asyncio.gather(*jobs)
+    finally:
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
         for sender in senders.values():
-            stack.push_async_callback(sender.close)
-        waiting = iter(sources)
-        jobs = [asyncio.create_task(work(waiting)) for _ in range(min(sending.jobs, len(sources)))]
-        try:
-            await asyncio.gather(*jobs)
-        finally:
-            for job in jobs:
-                job.cancel()
-            await asyncio.gather(*jobs, return_exceptions=True)
+            await sender.close()
 
 
 async def _entry(
     source: Source,
     recognisers: tuple[Recogniser, Recogniser],
     senders: Mapping[str, Sender],
+    journal: Journal,
     by: Literal["file", "segment"],
 ) -> Entry:
     """Return the texts of both, or why one of them has none."""
     stamp = await asyncio.to_thread(stamp_of, source)
+    if problem := problem_of_name(source, journal.path):
+        return Entry(source.path, stamp, error=problem)
     read: list[bytes] = []
 
     async def audio() -> bytes:
