@@ -10,7 +10,6 @@ class Calls:
     """The sum of the calls of all answers of one or more streams."""
 
     def __init__(self) -> None:
-        """Begin without calls."""
         self._path: dict[str, None] = {}
         self.stages: dict[str, Stage] = {}
         """Calls by component."""

@@ -9,8 +9,7 @@ from conch.wire.result import OpenUtterance, Segment, Transcript, Unrecognised, 
 def has_last_text(segment: Segment, answer: Transcript) -> bool:
     """Return whether the text of a segment no longer changes.
 
-    With two passes it changes once more. An answer without `rolling` has one pass: a server without
-    Whisper makes only one, unless the request names two.
+    With two passes it changes once more. An answer without `rolling` is of a stream with one pass.
     """
     is_passed = segment.passes > 1 or bool(segment.error)
     return is_passed or answer.is_final or answer.rolling is None

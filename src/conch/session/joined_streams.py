@@ -22,12 +22,6 @@ class JoinedStreams:
     """One transcript of all streams of a session: times, indices and firm text continue."""
 
     def __init__(self, options: RecognitionOptions, sample_rate: int) -> None:
-        """Begin the first stream.
-
-        Args:
-            options: Options of all streams.
-            sample_rate: Hz of the audio.
-        """
         self._options, self._rate = options, sample_rate
         self._state = ResumeState(shows_open=options.partials)
         self.start = 0
@@ -51,8 +45,7 @@ class JoinedStreams:
     @property
     def kept_from(self) -> int:
         """First sample that the next stream would need."""
-        at = int(self._state.cut(self._stable).at_s * self._rate)
-        return max(self.start, at)
+        return max(self.start, int(self._state.cut(self._stable).at_s * self._rate))
 
     def take(self, answer: Transcript, *, ends: bool) -> None:
         """Add an answer of the current stream.
@@ -85,9 +78,8 @@ class JoinedStreams:
         self._latest = answer
         # The steps of a later stream are at other times.
         self._duration = max(self._duration, round(seconds + answer.duration, 3))
-        if self._overlap is None:
-            self._stable = answer.stable
-        else:
+        self._stable = answer.stable
+        if self._overlap is not None:
             self._latest = replace(answer, utterance=utterance, duration=self._duration)
             self._stable = self._stable_text(answer, utterance)
 
@@ -103,7 +95,15 @@ class JoinedStreams:
         if self._overlap is not None:
             latest = self._joined(latest)
         self._changed, self._calls = {}, Calls()
-        self._forget()
+        # Drop the texts that the next answer need not repeat.
+        history_s = self._options.history_s if self._options.repeat_text else -1
+        oldest_s = self._state.audio_s - history_s if history_s else float("-inf")
+        first = self._state.first_pending
+        self._texts = {
+            index: item
+            for index, item in self._texts.items()
+            if index >= first or (history_s >= 0 and item[1] >= oldest_s)
+        }
         return latest
 
     def _joined(self, latest: Transcript) -> Transcript:
@@ -127,17 +127,6 @@ class JoinedStreams:
             rolling=self._rolling,
         )
 
-    def _forget(self) -> None:
-        """Drop the texts that the next answer need not repeat."""
-        history_s = self._options.history_s if self._options.repeat_text else -1
-        oldest_s = self._state.audio_s - history_s if history_s else float("-inf")
-        first = self._state.first_pending
-        self._texts = {
-            index: item
-            for index, item in self._texts.items()
-            if index >= first or (history_s >= 0 and item[1] >= oldest_s)
-        }
-
     def _stable_text(self, answer: Transcript, utterance: OpenUtterance | None) -> str:
         """Return the beginning of the text that no longer changes."""
         first = self._state.first_pending
@@ -155,16 +144,11 @@ class JoinedStreams:
             kept_from: First sample of the audio that is kept; earlier audio is not heard again.
         """
         cut = self._state.cut(self._stable)
-        start = max(self.kept_from, kept_from)
+        self.start = max(self.kept_from, kept_from)
         has_second_pass = self._latest is not None and self._latest.rolling is not None
-        settled = self._state.settle(
-            self._stable,
-            has_second_pass=has_second_pass,
-            has_words=self._options.word_timestamps,
+        has_words = self._options.word_timestamps
+        self._keep(
+            self._state.settle(self._stable, has_second_pass=has_second_pass, has_words=has_words)
         )
-        self._keep(settled)
-        self.start, self._first_index = start, self._state.next_index
-        self._rolling_before = self._rolling
-        self._overlap = OverlapRemoval(
-            cut, self._first_index, has_words=self._options.word_timestamps
-        )
+        self._first_index, self._rolling_before = self._state.next_index, self._rolling
+        self._overlap = OverlapRemoval(cut, self._first_index, has_words=has_words)

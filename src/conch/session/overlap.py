@@ -13,16 +13,15 @@ NEAR_S = 0.3
 
 
 class OverlapRemoval:
-    """Removes from the first utterance of a stream the words of the stream before."""
+    """Removes from the first utterance of a stream the words of the stream before.
+
+    Args:
+        cut: Where the stream begins.
+        first_index: Index of its first utterance.
+        has_words: Whether segments keep their words.
+    """
 
     def __init__(self, cut: Cut, first_index: int, *, has_words: bool) -> None:
-        """Begin before the first answer.
-
-        Args:
-            cut: Where the stream begins.
-            first_index: Index of its first utterance.
-            has_words: Whether segments keep their words.
-        """
         self._cut, self._first_index, self._has_words = cut, first_index, has_words
         self._dropped: tuple[str, ...] = ()
         """Words that were last removed from the open utterance."""

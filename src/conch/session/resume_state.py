@@ -42,15 +42,14 @@ class _Pending:
 
 
 class ResumeState:
-    """What the next stream of a live session needs of the answers so far."""
+    """What the next stream of a live session needs of the answers so far.
+
+    Args:
+        shows_open: Whether answers have the utterance that is being spoken.
+        base: Where the current stream began.
+    """
 
     def __init__(self, *, shows_open: bool = True, base: Cut = Cut(0.0)) -> None:
-        """Begin without text.
-
-        Args:
-            shows_open: Whether answers have the utterance that is being spoken.
-            base: Where the current stream began.
-        """
         self._shows_open = shows_open
         self._pending: dict[int, _Pending] = {}
         self._open: OpenUtterance | None = None
@@ -84,11 +83,7 @@ class ResumeState:
         self.audio_s = max(self.audio_s, audio_s)
 
     def end(self, segments: Iterable[tuple[Segment, bool]]) -> None:
-        """Add only the utterances that an answer has ended.
-
-        Args:
-            segments: See `add`.
-        """
+        """Add only the utterances that an answer has ended; see `add`."""
         for segment, is_final in segments:
             if is_final:
                 self._pending.pop(segment.index, None)
@@ -96,15 +91,14 @@ class ResumeState:
                 before = self._pending[segment.index]
                 self._pending[segment.index] = replace(before, segment=segment)
             elif segment.index >= self.next_index:
-                self._pending[segment.index] = self._ended(segment)
+                begins_s = max(self._ended_until_s, segment.start - LEAD_S)
+                known = (
+                    ((), begins_s) if self._open is None else (self._open.firm, self._open.start)
+                )
+                self._pending[segment.index] = _Pending(segment, *known)
             if segment.index >= self.next_index:
                 self.next_index, self._open = segment.index + 1, None
                 self._ended_until_s = max(self._ended_until_s, segment.end)
-
-    def _ended(self, segment: Segment) -> _Pending:
-        if self._open is not None:
-            return _Pending(segment, self._open.firm, self._open.start)
-        return _Pending(segment, (), max(self._ended_until_s, segment.start - LEAD_S))
 
     def cut(self, stable: str = "") -> Cut:
         """Return where the next stream has to begin.
@@ -129,13 +123,10 @@ class ResumeState:
         return Cut(at_s, cut.overlap or base.overlap, until_s)
 
     def firm_pending(self, stable: str) -> str:
-        """Return the firm text of the first utterance that awaits its second pass.
+        """Return the firm text of the first utterance that awaits its second pass; see `cut`.
 
         Words that become firm with the answer that ends the utterance have no times. The stable
         text of that answer ends with them.
-
-        Args:
-            stable: See `cut`.
         """
         pending = self._pending.get(self.first_pending)
         if pending is None:
@@ -202,11 +193,8 @@ def cut_behind(firm: Sequence[Word], begins_s: float) -> Cut:
     """Return where to begin to hear everything after the firm words of an utterance.
 
     The cut lies between two firm words, at least OVERLAP_S before the end of the last one, or else
-    at the beginning of the utterance. OVERLAP_S is larger than the error of a word's times.
-
-    Args:
-        firm: Firm words with their times.
-        begins_s: Start of the utterance, in seconds.
+    at `begins_s`, the beginning of the utterance. OVERLAP_S is larger than the error of a word's
+    times.
     """
     if not firm:
         return Cut(begins_s)
