@@ -77,14 +77,14 @@ def check_folder(folder: Path) -> Whisper:
         _check_files(folder)
         vocabulary = _vocabulary_size(folder / "model.bin")
         tokens = _special_tokens(folder / "tokenizer.json")
-        _json_object(folder / "config.json")
+        _json(folder / "config.json", dict, "JSON object")
         _check_tokenizer(folder, tokens, vocabulary)
         size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
     except OSError as error:
         raise UnfitModelError(f"it cannot be read: {error}") from None
-    if vocabulary < _MULTILINGUAL_VOCABULARY:
-        return Whisper(1, size)
-    return Whisper(sum(bool(_LANGUAGE.fullmatch(token)) for token in tokens), size)
+    is_multilingual = vocabulary >= _MULTILINGUAL_VOCABULARY
+    languages = sum(bool(_LANGUAGE.fullmatch(token)) for token in tokens)
+    return Whisper(languages if is_multilingual else 1, size)
 
 
 def _check_files(folder: Path) -> None:
@@ -97,10 +97,10 @@ def _check_files(folder: Path) -> None:
     if not any((folder / name).is_file() for name in _VOCABULARIES):
         lacking.append(" or ".join(_VOCABULARIES))
     if lacking:
-        hint = ""
-        if lacking == ["tokenizer.json"]:
-            hint = "; copy it from the folder of Hugging Face that the model was made of"
-        raise UnfitModelError(f"it lacks {_and(lacking)}{hint}")
+        hint = "; copy it from the folder of Hugging Face that the model was made of"
+        raise UnfitModelError(
+            f"it lacks {_and(lacking)}{hint if lacking == ['tokenizer.json'] else ''}"
+        )
 
 
 def _vocabulary_size(path: Path) -> int:
@@ -156,7 +156,7 @@ def _string(file: BinaryIO) -> str:
 def _special_tokens(path: Path) -> dict[str, int]:
     """Return the ids of a tokenizer's special tokens."""
     try:
-        added = _json_object(path)["added_tokens"]
+        added = _json(path, dict, "JSON object")["added_tokens"]
         return {str(item["content"]): int(item["id"]) for item in added}
     except (KeyError, TypeError, ValueError):
         raise UnfitModelError("its tokenizer.json is no tokenizer of Whisper") from None
@@ -184,22 +184,16 @@ def _vocabulary(folder: Path) -> list[str]:
     path = folder / _VOCABULARIES[0]
     if not path.is_file():
         return (folder / _VOCABULARIES[1]).read_text("utf-8", "replace").rstrip("\n").split("\n")
+    return list(map(str, _json(path, list, "list of tokens")))
+
+
+def _json(path: Path, kind: type, what: str) -> Any:
     try:
         found = json.loads(path.read_text("utf-8"))
     except ValueError as error:
         raise UnfitModelError(f"its {path.name} is broken: {error}") from None
-    if not isinstance(found, list):
-        raise UnfitModelError(f"its {path.name} is no list of tokens")
-    return list(map(str, found))
-
-
-def _json_object(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise UnfitModelError(f"its {path.name} is broken: {error}") from None
-    if not isinstance(found, dict):
-        raise UnfitModelError(f"its {path.name} is no JSON object")
+    if not isinstance(found, kind):
+        raise UnfitModelError(f"its {path.name} is no {what}")
     return found
 
 

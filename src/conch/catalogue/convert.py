@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from conch.catalogue.checks import UnfitModelError, check_folder
 from conch.catalogue.known import KNOWN
@@ -51,16 +50,13 @@ def convert(source: str, name: str, quantization: str, say: Callable[[str], None
         )
     name = name or Path(source).name
     target = home() / _checked_name(name)
-    try:
-        with alone_with(target, say):
-            if target.exists():
-                raise ConfigError(
-                    f"{target} exists already: give another --name, or remove that folder"
-                )
-            with made_whole(target) as staging:
-                _convert(source, staging / "made", quantization, is_local=is_local)
-    except OSError as error:
-        raise ConfigError(f"{target} cannot be written: {error}") from None
+    with alone_with(target, say):
+        if target.exists():
+            raise ConfigError(
+                f"{target} exists already: give another --name, or remove that folder"
+            )
+        with made_whole(target) as staging:
+            _convert(source, staging / "made", quantization, is_local=is_local)
     return target
 
 
@@ -128,7 +124,9 @@ def _convert(source: str, folder: Path, quantization: str, *, is_local: bool) ->
         )
         converter.convert(str(folder), quantization=quantization, force=True)
         if not has_file:
-            _write_tokenizer(transformers, source, folder / "tokenizer.json")
+            # From the older vocab.json and merges.txt.
+            tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+            tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
         check_folder(folder)
     except UnfitModelError as error:
         raise ConfigError(f"{source} was converted, but not to a Whisper: {error}") from None
@@ -138,9 +136,3 @@ def _convert(source: str, folder: Path, quantization: str, *, is_local: bool) ->
     except Exception as error:
         reason = str(error).strip().partition("\n")[0]
         raise ConfigError(f"{source} cannot be converted: {reason or repr(error)}") from None
-
-
-def _write_tokenizer(transformers: Any, source: str, path: Path) -> None:
-    """Write tokenizer.json from the older vocab.json and merges.txt."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(source)
-    tokenizer.backend_tokenizer.save(str(path))

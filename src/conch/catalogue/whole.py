@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from conch.wire.errors import ConfigError
+
 
 @contextmanager
 def alone_with(target: Path, say: Callable[[str], None]) -> Iterator[None]:
@@ -18,19 +20,22 @@ def alone_with(target: Path, say: Callable[[str], None]) -> Iterator[None]:
         say: called with a text while another program makes it.
 
     Raises:
-        OSError: the place cannot be written to.
+        ConfigError: the place cannot be written to, here or in the block.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # The lock ends with the process that holds it. Its file stays: another may wait for it.
-    with (target.parent / f".{target.name}.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"another program makes {target}: waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        for path in target.parent.glob(f"{_prefix(target)}*"):
-            shutil.rmtree(path, ignore_errors=True)
-        yield
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # The lock ends with the process that holds it. Its file stays: another may wait for it.
+        with (target.parent / f".{target.name}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say(f"another program makes {target}: waiting for it")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            for path in target.parent.glob(f"{_prefix(target)}*"):
+                shutil.rmtree(path, ignore_errors=True)
+            yield
+    except OSError as error:
+        raise ConfigError(f"{target} cannot be written: {error}") from None
 
 
 @contextmanager
@@ -39,9 +44,6 @@ def made_whole(target: Path) -> Iterator[Path]:
 
     After an exception nothing of it is left, and `target` is as it was. Call it inside
     `alone_with`.
-
-    Raises:
-        OSError: the place cannot be written to.
     """
     staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=_prefix(target)))
     try:

@@ -1,6 +1,6 @@
 """Error rates in words or characters, by language."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
@@ -61,10 +61,8 @@ class Scoring:
 
     def tokens(self, text: str) -> list[str]:
         """Return the words or characters of a text that count."""
-        if self.normaliser == "English":
-            words = normalized(text).split()
-        else:
-            words = _basic(_simplified(text) if self.normaliser == "Chinese" else text).split()
+        text = _simplified(text) if self.normaliser == "Chinese" else text
+        words = _whispers(self.normaliser == "English")(text).split() if text.strip() else []
         return words if self.metric == "wer" else list("".join(words))
 
 
@@ -234,20 +232,6 @@ def word_error_rate(
     return pooled(word_errors(*pair, scoring) for pair in pairs).wer
 
 
-def normalized(text: str) -> str:
-    """Return the text after Whisper's English normaliser (case, punctuation, numbers, spelling)."""
-    if not text.strip():
-        return ""
-    result: str = _normalizer()(text).strip()
-    return result
-
-
-def _basic(text: str) -> str:
-    """Return the text after Whisper's normaliser of other languages (case, punctuation)."""
-    result: str = _basic_normalizer()(text).strip()
-    return result
-
-
 def _simplified(text: str) -> str:
     """Return the text with simplified Chinese characters in place of traditional ones.
 
@@ -260,16 +244,17 @@ def _simplified(text: str) -> str:
     return result.translate(_LEFT)
 
 
+def normalized(text: str) -> str:
+    """Return the text after Whisper's English normaliser (case, punctuation, numbers, spelling)."""
+    return " ".join(ENGLISH_WORDS.tokens(text))
+
+
 @cache
-def _normalizer() -> Any:
+def _whispers(is_english: bool) -> Callable[[str], str]:
+    """Return Whisper's normaliser of English, or that of other languages (case, punctuation)."""
     # An optional package whose tables take a moment to build: import it only for a WER.
+    from whisper_normalizer.basic import BasicTextNormalizer
     from whisper_normalizer.english import EnglishTextNormalizer
 
-    return EnglishTextNormalizer()
-
-
-@cache
-def _basic_normalizer() -> Any:
-    from whisper_normalizer.basic import BasicTextNormalizer
-
-    return BasicTextNormalizer()
+    found: Callable[[str], str] = EnglishTextNormalizer() if is_english else BasicTextNormalizer()
+    return found
