@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from conch.scoring.error_rates import normalized
+from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import Utterance
 
 SEED = 22
@@ -72,7 +72,7 @@ def chosen_names(
 
 def words_of(utterances: Iterable[Utterance]) -> set[str]:
     """Return the words of references after the normaliser."""
-    return {word for item in utterances for word in normalized(item.text).split()}
+    return {word for item in utterances for word in ENGLISH_WORDS.tokens(item.text)}
 
 
 def is_name(word: str, is_word: Callable[[str], bool]) -> bool:
@@ -85,7 +85,7 @@ def is_name(word: str, is_word: Callable[[str], bool]) -> bool:
     if len(word) < LEAST_LETTERS or not _NAME.fullmatch(word) or _DERIVED.fullmatch(word):
         return False
     # The normaliser spells as Americans do, and would tear some words apart.
-    spelled = normalized(word)
+    spelled = ENGLISH_WORDS.normalized(word)
     return spelled == word and not any(map(is_word, (word, word.removesuffix("s"))))
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from conch.scoring.error_rates import normalized
+from conch.scoring.error_rates import ENGLISH_WORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,10 @@ def counts(reference: str, text: str, listed: Collection[str]) -> NameCounts:
     """
     import jiwer
 
-    said, heard = normalized(reference).split(), normalized(text).split()
+    said, heard = (
+        ENGLISH_WORDS.normalized(reference).split(),
+        ENGLISH_WORDS.normalized(text).split(),
+    )
     if not said:
         return NameCounts(invented=_invented(said, heard, listed))
     output = jiwer.process_words(" ".join(said), " ".join(heard))

@@ -26,7 +26,7 @@ from tqdm import tqdm
 from conch.cli.own_server import server_url
 from conch.client import AsyncClient
 from conch.families import decoders
-from conch.scoring.error_rates import normalized
+from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import Utterance, read_manifest, select
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
@@ -153,7 +153,7 @@ async def _decoded(
                         }
         progress.update()
         lists = [[*texts.values()] for texts in segments.values()]
-        return Listed(utterance.source, normalized(utterance.text), lists)
+        return Listed(utterance.source, ENGLISH_WORDS.normalized(utterance.text), lists)
 
     async with AsyncClient(url) as client:
         with progress:
@@ -205,8 +205,10 @@ class Choices:
     def _errors_of(self, chosen: tuple[int, ...]) -> int:
         if chosen not in self._errors:
             pairs = zip(chosen, self._listed.segments, strict=True)
-            text = normalized(" ".join(segment[index].text for index, segment in pairs))
-            found = jiwer.process_words(self._listed.reference, text)
+            text = ENGLISH_WORDS.normalized(
+                " ".join(segment[index].text for index, segment in pairs)
+            )
+            found = jiwer.process_words(self._listed.reference, ENGLISH_WORDS.normalized(text))
             self._errors[chosen] = found.substitutions + found.deletions + found.insertions
         return self._errors[chosen]
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from conch.cli.own_server import server_url
 from conch.client import AsyncClient
 from conch.families.attention.confidence import AGREEMENT, BIAS, TOKENS, agreements, log_odds
-from conch.scoring.error_rates import normalized
+from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import Utterance, read_manifest, select
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
@@ -119,12 +119,12 @@ def _agreement(segment: Segment) -> list[float]:
 
 def right_words(words: Sequence[str], reference: str) -> list[bool | None]:
     """Return whether each word is in the reference; None for one without letters or digits."""
-    parts = [normalized(word).split() for word in words]
+    parts = [ENGLISH_WORDS.tokens(word) for word in words]
     hypothesis = [part for item in parts for part in item]
     owners = [index for index, item in enumerate(parts) for _ in item]
     found: list[bool | None] = [bool(item) or None for item in parts]
     if hypothesis:
-        output = jiwer.process_words(normalized(reference), " ".join(hypothesis))
+        output = jiwer.process_words(ENGLISH_WORDS.normalized(reference), " ".join(hypothesis))
         for chunk in output.alignments[0]:
             if chunk.type != "equal":
                 for position in range(chunk.hyp_start_idx, chunk.hyp_end_idx):

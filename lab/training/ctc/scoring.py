@@ -13,7 +13,7 @@ from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.ctc.onnx_model import CtcGraph, CtcGraphConfig
 from conch.families.ctc.units import Units, units_from_dict
-from conch.scoring.error_rates import normalized
+from conch.scoring.error_rates import ENGLISH_WORDS
 from lab.training.ctc.data import collated, features_of
 from lab.training.ctc.model import CtcModel, CtcModelConfig
 from lab.training.ctc.units import greedy_text
@@ -99,7 +99,7 @@ def greedy_texts(log_probs: Sequence[FloatArray], units: Units) -> list[str]:
 def word_errors(references: Sequence[str], texts: Sequence[str]) -> tuple[int, int]:
     """Return the word errors and the words of the references, after the Whisper normaliser."""
     pairs = [
-        (normalized(reference), normalized(text))
+        (ENGLISH_WORDS.normalized(reference), ENGLISH_WORDS.normalized(text))
         for reference, text in zip(references, texts, strict=True)
     ]
     counts = jiwer.process_words([pair[0] for pair in pairs], [pair[1] for pair in pairs])

@@ -61,9 +61,15 @@ class Scoring:
 
     def tokens(self, text: str) -> list[str]:
         """Return the words or characters of a text that count."""
-        text = _simplified(text) if self.normaliser == "Chinese" else text
-        words = _whispers(self.normaliser == "English")(text).split() if text.strip() else []
+        words = self.normalized(text).split()
         return words if self.metric == "wer" else list("".join(words))
+
+    def normalized(self, text: str) -> str:
+        """Return a text as it is compared, with its spaces."""
+        if not text.strip():
+            return ""
+        text = _simplified(text) if self.normaliser == "Chinese" else text
+        return _whispers(self.normaliser == "English")(text).strip()
 
 
 ENGLISH_WORDS = Scoring()
@@ -244,14 +250,9 @@ def _simplified(text: str) -> str:
     return result.translate(_LEFT)
 
 
-def normalized(text: str) -> str:
-    """Return the text after Whisper's English normaliser (case, punctuation, numbers, spelling)."""
-    return " ".join(ENGLISH_WORDS.tokens(text))
-
-
 @cache
 def _whispers(is_english: bool) -> Callable[[str], str]:
-    """Return Whisper's normaliser of English, or that of other languages (case, punctuation)."""
+    """Return Whisper's normaliser of English (case, punctuation, numbers, spelling), or others."""
     # An optional package whose tables take a moment to build: import it only for a WER.
     from whisper_normalizer.basic import BasicTextNormalizer
     from whisper_normalizer.english import EnglishTextNormalizer
