@@ -1,4 +1,4 @@
-"""Writes the tables of docs/guide/configuration.md: every parameter of every model that ships.
+"""Writes the table of docs/guide/configuration.md: every parameter of every model that ships.
 
     python scripts/configuration_table.py
 
@@ -11,12 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from google.protobuf import text_format
-from tritonclient.grpc import model_config_pb2
-
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "guide" / "configuration.md"
-MARKED = re.compile(r"(<!-- (parameters|instances) -->\n).*?(<!-- /\2 -->)", flags=re.S)
+MARKED = re.compile(r"(<!-- parameters -->\n).*?(<!-- /parameters -->)", flags=re.S)
 PARAMETER = re.compile(r'parameters \{ key: "(\w+)" value \{ string_value: "(.*)" \} \}')
 
 
@@ -64,23 +61,10 @@ def parameters_table() -> str:
     return "".join(rows)
 
 
-def instances_table() -> str:
-    """Return a row per model: its processes and its largest batch."""
-    rows = ["| model | instances | `max_batch_size` |\n", "| --- | ---: | ---: |\n"]
-    for path in configs():
-        config = text_format.Parse(path.read_text("utf-8"), model_config_pb2.ModelConfig())
-        count = sum(group.count for group in config.instance_group)
-        rows.append(f"| `{path.parent.name}` | {count} | {config.max_batch_size} |\n")
-    return "".join(rows)
-
-
-TABLES = {"parameters": parameters_table, "instances": instances_table}
-
-
-def with_tables(text: str) -> str:
-    """Return the document with its tables as they are now."""
-    return MARKED.sub(lambda marks: marks[1] + TABLES[marks[2]]() + marks[3], text)
+def with_table(text: str) -> str:
+    """Return the document with its table as it is now."""
+    return MARKED.sub(lambda marks: marks[1] + parameters_table() + marks[2], text)
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(with_tables(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
+    DOCUMENT.write_text(with_table(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
