@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conch.gateway import keys
-from conch.gateway.keys import ClientSecrets, KeyRing
+from conch.gateway.keys import ClientSecret, ClientSecrets, KeyRing
 from conch.gateway.limits import Limits
 from conch.wire.errors import ConfigError
 
@@ -80,17 +80,15 @@ def test_keys_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_client_secret_stands_for_its_key_until_it_expires() -> None:
     secrets, key = ClientSecrets(), keys.Key("anna", keys.digest("abc"))
     secret = secrets.make(key, lifetime_s=60, now=1_000.0)
-    assert secrets.find(secret, now=1_059.0) == (key, True)
-    assert secrets.find(secret, now=1_060.0)[1] is False
-    assert secrets.find("ek_other", now=1_000.0)[1] is False
+    assert secrets.find(secret) == ClientSecret(key, until=1_060.0)
+    assert secrets.find("ek_other") is None
 
 
-def test_many_secrets_of_a_key_push_out_its_own_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "MAX_SECRETS", 3)
-    secrets, anna, ben = ClientSecrets(), *(keys.Key(name, name) for name in ("anna", "ben"))
+def test_many_secrets_of_a_key_push_out_its_own_alone() -> None:
+    secrets, anna, ben = ClientSecrets(3), *(keys.Key(name, name) for name in ("anna", "ben"))
     of_ben = secrets.make(ben, lifetime_s=60, now=0.0)
     of_anna = [secrets.make(anna, lifetime_s=60, now=0.0) for _ in range(5)]
-    valid = [secrets.find(secret, now=1.0)[1] for secret in (of_ben, *of_anna)]
+    valid = [secrets.find(secret) is not None for secret in (of_ben, *of_anna)]
     assert valid == [True, False, False, True, True, True]
 
 

@@ -17,7 +17,6 @@ from conch.gateway.live_session import (
     QUIET_S,
     LiveSession,
     LiveUpdate,
-    _Mark,
     joined,
     wait_for_more_s,
 )
@@ -411,7 +410,7 @@ def test_frames_of_any_length_and_pace_give_the_same_texts(seed: int) -> None:
 
 def test_what_waits_is_joined_up_to_a_mark_and_a_length() -> None:
     pieces = [np.arange(3), np.arange(3, 5), np.arange(5, 9)]
-    waiting: deque = deque([*pieces, _Mark("finalize", 9, {}), np.arange(2)])
+    waiting: deque = deque([*pieces, lambda: asyncio.sleep(0), np.arange(2)])
     assert joined(waiting, 4).tolist() == [0, 1, 2, 3]
     assert joined(waiting, 100).tolist() == [4, 5, 6, 7, 8]
     assert len(waiting) == 2

@@ -44,10 +44,9 @@ def caller_of(request: web.Request) -> Caller:
         )
     key = gateway.keys.find(secret)
     if key is None and request.method == hdrs.METH_GET and request.path in SECRET_PATHS:
-        key, is_valid = gateway.secrets.find(secret, time.time())
-        if is_valid and gateway.keys.has(key):
-            return gateway.caller(key)
-        key = None
+        found = gateway.secrets.find(secret)
+        if found is not None and found.until > time.time() and gateway.keys.has(found.key):
+            return gateway.caller(found.key)
     if key is None:
         raise ApiError(
             401,
@@ -77,10 +76,16 @@ def secret_in(headers: Mapping[str, str]) -> str:
         return secret.strip()
     if secret := headers.get("X-API-Key", "") or headers.get("api-key", ""):
         return secret.strip()
-    for protocol in headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "").split(","):
-        if protocol.strip().startswith(KEY_PROTOCOL):
-            return protocol.strip().removeprefix(KEY_PROTOCOL)
+    for protocol in protocols_in(headers):
+        if protocol.startswith(KEY_PROTOCOL):
+            return protocol.removeprefix(KEY_PROTOCOL)
     return ""
+
+
+def protocols_in(headers: Mapping[str, str]) -> list[str]:
+    """Return the WebSocket subprotocols that the headers of a request offer."""
+    offered = headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "")
+    return [item.strip() for item in offered.split(",") if item.strip()]
 
 
 def check_origin(request: web.Request) -> None:

@@ -7,10 +7,9 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from conch.gateway.limits import Limits
 from conch.wire.errors import ConfigError
@@ -32,10 +31,9 @@ class Key:
     """An API key, without the key itself."""
 
     name: str
-    """What logs and metrics call it."""
+    """Its name in logs and metrics."""
     sha256: str
-    """Digest of the key in hexadecimal digits. A key has 256 random bits, so that a plain digest
-    is enough."""
+    """Digest of the key in hexadecimal digits. A plain digest is enough for 256 random bits."""
     limits: Limits = field(default_factory=Limits)
     created: int = 0
     """Seconds since 1970."""
@@ -48,8 +46,8 @@ def default_keys_file() -> Path:
 
 
 def digest(secret: str) -> str:
-    """Return what is kept of a key."""
-    # What is no UTF-8 reaches the headers of a request in this form.
+    """Return the digest of a key or a client secret."""
+    # aiohttp gives bytes of a header that are no UTF-8 as surrogates.
     return hashlib.sha256(secret.encode(errors="surrogateescape")).hexdigest()
 
 
@@ -60,8 +58,10 @@ def read_keys(path: Path) -> list[Key]:
         ConfigError: the file cannot be read, or is not one of keys.
     """
     try:
-        data = json.loads(path.read_text())
-        return [_key(item) for item in data["keys"]]
+        return [
+            Key(item["name"], item["sha256"], Limits(**item["limits"]), item["created"])
+            for item in json.loads(path.read_text())["keys"]
+        ]
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -70,12 +70,8 @@ def read_keys(path: Path) -> list[Key]:
         raise ConfigError(f"keys file {path} is damaged: {error}") from None
 
 
-def _key(item: Mapping[str, Any]) -> Key:
-    return Key(item["name"], item["sha256"], Limits(**item["limits"]), item["created"])
-
-
 def write_keys(path: Path, keys: Iterable[Key]) -> None:
-    """Write a file of keys that only its owner reads; a gateway sees it whole or not at all.
+    """Write a file of keys that only its owner can read, in one step.
 
     Raises:
         ConfigError: it cannot be written.
@@ -93,7 +89,7 @@ def write_keys(path: Path, keys: Iterable[Key]) -> None:
 
 
 def add_key(path: Path, name: str, limits: Limits) -> str:
-    """Add a key to a file and return it. It is nowhere else, and cannot be shown again.
+    """Add a new key to a file and return it. The file has only its digest.
 
     Raises:
         ConfigError: there is a key of this name, or the file cannot be read or written.
@@ -107,7 +103,7 @@ def add_key(path: Path, name: str, limits: Limits) -> str:
 
 
 def remove_key(path: Path, name: str) -> None:
-    """Remove a key from a file; a running gateway refuses it from the next request on.
+    """Remove a key from a file; a running gateway refuses it from the next request.
 
     Raises:
         ConfigError: there is no key of this name, or the file cannot be read or written.
@@ -143,7 +139,7 @@ class KeyRing:
 
         Args:
             path: The file of keys; None for none. It need not exist yet.
-            others: Keys beside those of the file.
+            others: Further keys.
 
         Raises:
             ConfigError: the file cannot be read, or two keys have one name.
@@ -151,7 +147,7 @@ class KeyRing:
         self._path, self._others = path, list(others)
         self._version: tuple[int, int] | None = None
         self._problem = ""
-        """What the log has been told of the file."""
+        """Problem of the file that was logged last."""
         self._keys = self._others
         self._refresh()
 
@@ -162,10 +158,7 @@ class KeyRing:
         return bool(self._others) or self._version is not None
 
     def find(self, secret: str) -> Key | None:
-        """Return the key that a client has sent, None if it is not one.
-
-        The time tells nothing of how much of a key is right.
-        """
+        """Return the key that a client has sent, None if it is not one. Takes constant time."""
         self._try_refresh()
         sent = digest(secret)
         found = None
@@ -175,18 +168,18 @@ class KeyRing:
         return found
 
     def has(self, key: Key | None) -> bool:
-        """Return whether a key is still one of these; None is where none is needed."""
+        """Return whether a key is still one of these, or for None whether none is needed."""
         return not self.is_needed if key is None else key in self._keys
 
     def _try_refresh(self) -> None:
-        """Read the file again if it has changed; while it is damaged, the former keys stay."""
+        """Read the file again if it has changed; keep the former keys while it is damaged."""
         try:
             self._refresh()
             self._problem = ""
         except ConfigError as error:
             if str(error) != self._problem:
                 self._problem = str(error)
-                logger.warning("%s; the keys of before stay in force", error)
+                logger.warning("%s; the former keys stay valid", error)
 
     def _refresh(self) -> None:
         if self._path is None:
@@ -211,50 +204,45 @@ class KeyRing:
 
 
 @dataclass(frozen=True, slots=True)
-class _ClientSecret:
+class ClientSecret:
+    """A short-lived secret that stands for a key, without the secret itself."""
+
     key: Key | None
     """None where none is needed."""
     until: float
     """End of validity, in seconds since 1970."""
-    settings: object
-    """What the sessions that it opens begin with."""
+    settings: object = None
+    """Settings of the sessions that it opens."""
 
 
 class ClientSecrets:
-    """Short-lived secrets that stand for a key, for browsers, which must not know the key."""
+    """The client secrets of a gateway. They are for browsers, which must not know the key."""
 
-    def __init__(self) -> None:
-        self._secrets: dict[str, _ClientSecret] = {}
-        """By digest. That of a random secret tells nothing about how much of it is right."""
+    def __init__(self, most: int = MAX_SECRETS) -> None:
+        """Begin without secrets; a key may have `most` valid ones."""
+        self._most = most
+        self._secrets: dict[str, ClientSecret] = {}
+        """By digest. The time of a look-up by digest does not help to guess a secret."""
 
     def make(self, key: Key | None, lifetime_s: float, now: float, settings: object = None) -> str:
         """Return a new secret.
 
         Args:
-            key: Whose limits count.
-            lifetime_s: Seconds in which a session may be opened with it.
+            key: Key whose limits count.
+            lifetime_s: Seconds in which the secret may open sessions.
             now: Seconds since 1970.
-            settings: What the sessions that it opens begin with.
+            settings: Settings of these sessions.
         """
         self._secrets = {name: item for name, item in self._secrets.items() if item.until > now}
-        owner = _name_of(key)
-        own = [name for name, item in self._secrets.items() if _name_of(item.key) == owner]
-        for name in own[: max(0, len(own) + 1 - MAX_SECRETS)]:
+        owner = key and key.name
+        keys = ((name, item.key) for name, item in self._secrets.items())
+        own = [name for name, other in keys if (other and other.name) == owner]
+        for name in own[: max(0, len(own) + 1 - self._most)]:
             del self._secrets[name]
         secret = SECRET_PREFIX + secrets.token_urlsafe(32)
-        self._secrets[digest(secret)] = _ClientSecret(key, now + lifetime_s, settings)
+        self._secrets[digest(secret)] = ClientSecret(key, now + lifetime_s, settings)
         return secret
 
-    def find(self, secret: str, now: float) -> tuple[Key | None, bool]:
-        """Return the key that a secret stands for, and whether the secret is valid."""
-        found = self._secrets.get(digest(secret))
-        return (found.key, found.until > now) if found else (None, False)
-
-    def settings(self, secret: str) -> object:
-        """Return what sessions begin with that a secret opens; None for another secret."""
-        found = self._secrets.get(digest(secret))
-        return found.settings if found else None
-
-
-def _name_of(key: Key | None) -> str | None:
-    return key.name if key else None
+    def find(self, secret: str) -> ClientSecret | None:
+        """Return a secret that was made here, which may have expired; None for another one."""
+        return self._secrets.get(digest(secret))

@@ -1,6 +1,7 @@
 """How much a key may use, and how much uploads may take of this machine."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 from conch.gateway.errors import overloaded
 
 CGROUP = Path("/sys/fs/cgroup")
-"""Where a process sees the control group of its container."""
+"""Folder of the control group of the container that this process runs in."""
 UPLOAD_SHARE = 0.25
 """Share of the memory that uploads may take, in memory and on the disk: /tmp may be memory too."""
 
@@ -29,70 +30,50 @@ class Limits:
 
 
 class Bucket:
-    """A token bucket: as much as a minute's share at once, and refilled steadily.
+    """A token bucket: it holds a minute's share, and is refilled steadily.
 
     It may be overdrawn, since the length of a file is known only after its recognition.
     """
 
-    def __init__(self, per_minute: float, now: float) -> None:
-        """Begin full.
-
-        Args:
-            per_minute: The share; 0 is no limit.
-            now: Seconds of a clock that never goes back.
-        """
+    def __init__(self, per_minute: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin full; a share of 0 is no limit. The clock counts seconds."""
         self._per_minute = self._level = per_minute
-        self._at = now
+        self._clock, self._at = clock, clock()
 
-    def wait_s(self, amount: float, now: float) -> float:
+    def wait_s(self, amount: float) -> float:
         """Return the seconds until `amount` is there; 0 if it is."""
         if not self._per_minute:
             return 0.0
-        self._refill(now)
+        self._refill()
         missing = min(amount, self._per_minute) - self._level
         return max(0.0, missing * MINUTE_S / self._per_minute)
 
-    def take(self, amount: float, now: float) -> None:
+    def take(self, amount: float) -> None:
         """Take `amount`, whether it is there or not."""
-        self._refill(now)
+        self._refill()
         self._level -= amount
 
-    def _refill(self, now: float) -> None:
+    def _refill(self) -> None:
+        now = self._clock()
         gained = (now - self._at) * self._per_minute / MINUTE_S
         self._level = min(self._per_minute, self._level + gained)
         self._at = now
-
-
-class Allowance:
-    """What a key has left of its limits."""
-
-    def __init__(self, limits: Limits, now: float) -> None:
-        """Begin with nothing used."""
-        self.limits = limits
-        self.requests = Bucket(limits.requests_per_minute, now)
-        self.audio_s = Bucket(limits.audio_s_per_minute, now)
-        self.streams = 0
-        """Live sessions that are open."""
 
 
 class Room:
     """Bytes that all uploads may take together."""
 
     def __init__(self, most: int) -> None:
-        """Begin empty.
-
-        Args:
-            most: Bytes at most.
-        """
+        """Begin empty, with room for `most` bytes."""
         self.most = most
         self._taken = 0
 
     @contextmanager
     def taken(self, size: int) -> Iterator[Callable[[int], None]]:
-        """Take so many bytes for the block; yield what gives back all but its argument.
+        """Take bytes for the block; yield a function that gives back all but its argument.
 
         Raises:
-            ApiError: so many are not there.
+            ApiError: there is no room for them.
         """
         if self._taken + size > self.most:
             raise overloaded(

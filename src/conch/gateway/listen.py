@@ -1,7 +1,6 @@
 """`GET /v1/listen`: live audio over a WebSocket, the plain way."""
 
 import secrets
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,29 +13,18 @@ from conch.gateway.json_text import read_json
 from conch.gateway.listen_messages import Answers, ListenMessages, without_overlap
 from conch.gateway.listen_query import ListenQuery, query_of
 from conch.gateway.live_audio import RAW, LiveFrames
-from conch.gateway.live_session import LiveSession, LiveUpdate
-from conch.gateway.session_meter import SessionMeter
-from conch.gateway.sockets import (
-    LiveSocket,
-    error_for_client,
-    expired,
-    hold,
-    last_moment,
-    until_one_ends,
-)
-from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Caller, Gateway
+from conch.gateway.socket_session import SocketSession, error_for_client, hold
+from conch.gateway.sockets import LiveSocket
+from conch.gateway.state import GATEWAY
 from conch.session.overlap import OverlapRemoval
 from conch.session.resume_state import Cut
-from conch.wire.errors import (
-    AudioError,
-    OverloadedError,
-)
+from conch.wire.errors import AudioError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import strict_json
 
 ROUTE = "/v1/listen"
 PROTOCOL = "conch"
-"""Subprotocol for browsers, which may only send a key as a second one."""
+"""Subprotocol for browsers, which can only send a key as a second one."""
 MAX_FRAME_BYTES = 4 * 2**20
 
 
@@ -46,33 +34,24 @@ async def listen(request: web.Request) -> web.StreamResponse:
     Raises:
         ApiError: before the WebSocket is accepted: the query is wrong, or nothing is free.
     """
-    gateway, caller = request.app[GATEWAY], request[CALLER]
     # First, as a browser learns from a plain GET alone why its WebSocket was refused.
-    query = query_of(list(request.query.items()), gateway.config.model_aliases)
+    query = query_of(list(request.query.items()), request.app[GATEWAY].config.model_aliases)
     socket = LiveSocket(request, PROTOCOL, MAX_FRAME_BYTES)
-
-    def listener(client: AsyncClient) -> _Listener:
-        return _Listener(gateway, caller, query, client, socket, request[REQUEST_ID])
-
-    return await hold(request, ROUTE, socket, listener)
+    return await hold(
+        request, socket, ROUTE, lambda client: _Listener(request, socket, client, query)
+    )
 
 
-class _Listener:
-    """One session: reads the frames of a socket, and sends what the server hears in them."""
+class _Listener(SocketSession):
+    route = ROUTE
 
     def __init__(
-        self,
-        gateway: Gateway,
-        caller: Caller,
-        query: ListenQuery,
-        client: AsyncClient,
-        socket: LiveSocket,
-        request_id: str,
+        self, request: web.Request, socket: LiveSocket, client: AsyncClient, query: ListenQuery
     ) -> None:
-        self._gateway, self._query = gateway, query
-        self._socket = socket
+        super().__init__(request, socket, client)
+        self._query = query
         options = dict(query.options)
-        if query.answers_all:  # whose answers are those of a stream without a gateway
+        if query.answers_all:  # its answers are those of a stream without a gateway
             options.setdefault("history_s", RecognitionOptions().history_s)
         self._overlap: OverlapRemoval | None = None
         if query.told_s and not query.answers_all:
@@ -80,87 +59,45 @@ class _Listener:
             self._overlap = OverlapRemoval(cut, 0, has_words=has_words)
             # Their times show which words are heard again.
             options["word_timestamps"] = True
-        self._session = LiveSession(
-            client,
-            options,
-            sample_rate=query.sample_rate,
-            max_backlog_s=gateway.config.max_backlog_s,
-            request_id=request_id,
-            joins=not query.answers_all,
-            freeing=gateway.freeing,
-        )
+        self._live = self._new_live_session(options, query.sample_rate, joins=not query.answers_all)
         self._frames = LiveFrames(query.encoding, query.sample_rate)
-        self._messages = ListenMessages(
-            has_stats=query.has_stats, has_resume=query.has_resume, told_s=query.told_s
-        )
-        self._answers = Answers()
-        self._code = int(aiohttp.WSCloseCode.OK)
-        """Code of the close frame after the last text."""
-        self._is_closing = False
-        """Whether no more audio is taken."""
-        self._meter = SessionMeter(gateway, caller, ROUTE)
 
     async def run(self) -> int:
-        """Hold the session and return the code of its close frame.
-
-        Raises:
-            ApiError: more audio waits than may, or the caller has used up a limit.
-            ConchError: the server has failed, or the audio cannot be decoded.
-            ConnectionResetError: the client is gone.
-        """
-        longest_s = self._gateway.config.max_session_s
         await self._send(
             {
                 "type": "ready",
                 "session": f"sess_{secrets.token_hex(12)}",
                 "encoding": self._query.encoding,
                 "sample_rate": self._query.sample_rate,
-                "expires_at": round(time.time() + longest_s),
+                "expires_at": self._expires_at,
             }
         )
-        async with self._frames, self._session:
-            await until_one_ends(self._send_texts(), self._read(), self._end_in_time(longest_s))
-        return self._code
+        async with self._frames, self._live:
+            return await super().run()
 
     async def fail(self, error: ApiError) -> None:
-        """Send the client the error that has ended the session."""
         await self._send({"type": "error", "error": error.as_dict()})
 
-    async def _end_in_time(self, longest_s: float) -> None:
-        """End the session with its last text when the gateway stops, or it lasts too long."""
-        self._code = await last_moment(self._gateway.draining, longest_s)
-        self._close()
-        if self._code == aiohttp.WSCloseCode.POLICY_VIOLATION:
-            await self.fail(expired(longest_s))
+    _report = fail
 
-    async def _read(self) -> None:
-        """Read the socket until it is closed.
-
-        Raises:
-            ApiError: more audio waits than may.
-            ConchError: the audio ends the session.
-        """
-        try:
-            async for frame in self._socket.frames():
-                if frame.type == aiohttp.WSMsgType.BINARY:
-                    await self._hear(frame.data)
-                else:
-                    await self._obey(frame.data)
-        except OverloadedError as error:
-            raise ApiError(429, str(error), code="backlog_exceeded") from None
+    async def _take(self, frame: aiohttp.WSMessage) -> None:
+        if frame.type == aiohttp.WSMsgType.BINARY:
+            await self._hear(frame.data)
+        else:
+            await self._obey(frame.data)
 
     async def _hear(self, data: bytes, *, ends: bool = False) -> None:
         if self._is_closing:
             return
-        self._meter.audio_came()
+        self._note_audio()
         try:
             async for samples in self._frames.decoded(data, ends=ends):
                 if not self._is_closing:
-                    self._session.feed(samples)
+                    self._live.feed(samples)
         except AudioError as error:
             if self._query.encoding not in RAW:
                 raise
-            await self.fail(error_for_client(error))
+            await self._report(error_for_client(error))
 
     async def _obey(self, text: str) -> None:
         known = ("close", "keepalive", "finalize")[: 2 if self._query.answers_all else 3]
@@ -168,44 +105,34 @@ class _Listener:
         if kind not in known:
             names = ", ".join(known)
             message = f"a text frame is JSON with a type of {names}; sent: {text!r:.80}"
-            await self.fail(ApiError(400, message, code="unknown_message"))
+            await self._report(ApiError(400, message, code="unknown_message"))
         elif kind == "close":
             await self._hear(b"", ends=True)
             self._close()
         elif kind == "finalize" and not self._is_closing:
-            self._session.finalize()
+            self._live.finalize()
 
     def _close(self) -> None:
         self._is_closing = True
-        self._session.close()
+        self._live.close()
 
     async def _send_texts(self) -> None:
-        """Send what the server hears, to the last text.
-
-        Raises:
-            ApiError: the caller has used up a limit.
-            ConchError: the server has failed.
-            ConnectionResetError: the client is gone.
-        """
-        async for update in self._session.updates():
+        query = self._query
+        messages = ListenMessages(
+            has_stats=query.has_stats, has_resume=query.has_resume, told_s=query.told_s
+        )
+        answers = Answers()
+        async for update in self._updates(self._live):
             if self._overlap is not None:
                 update = without_overlap(update, self._overlap)
-            if self._query.answers_all:
-                await self._answer(update)
-            else:
-                for message in self._messages.after(update):
-                    if message.get("text"):
-                        self._meter.text_came()
+            new = list(messages.after(update))
+            if not query.answers_all:
+                for message in new:
                     await self._send(message)
-            self._meter.charge(update.audio_s, is_closing=self._is_closing)
-        await self._send(self._messages.end())
-
-    async def _answer(self, update: LiveUpdate) -> None:
-        for _ in self._messages.after(update):
-            pass
-        if (answer := self._answers.after(update)) is not None:
-            text = f'{{"type":"transcript","transcript":{answer.to_json()}}}'
-            await self._socket.send(text)
+            elif (answer := answers.after(update)) is not None:
+                text = f'{{"type":"transcript","transcript":{answer.to_json()}}}'
+                await self._socket.send(text)
+        await self._send(messages.end())
 
     async def _send(self, message: Mapping[str, Any]) -> None:
         await self._socket.send(strict_json(message))

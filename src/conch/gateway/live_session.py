@@ -1,17 +1,18 @@
 """A live session: audio in at any pace, the text so far out, over one Triton stream or several.
 
 A client sends frames of any length, pauses for as long as it likes, and may ask for the end of an
-utterance at any time. Triton takes chunks of one stream, and drops a stream that gets none. What
-lies between the two is here, on one clock of the session.
+utterance at any time. Triton takes chunks of one stream, and drops a stream that gets none. This
+module lies between the two and keeps one clock for the whole session.
 """
 
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, cast
+from functools import partial
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +32,9 @@ QUIET_S = 0.25
 MOST_S = 5.0
 """Longest chunk in seconds: a client that catches up still sees its text grow."""
 PENDING_S = 0.5
-"""Seconds between two questions for a pass that is to come."""
+"""Seconds between two empty chunks that ask for a pass."""
 PATIENCE_S = 30.0
-"""Seconds without audio after which such a pass is hardly to come."""
+"""Seconds without audio after which no further pass is expected."""
 KEEP_ALIVE_S = 20.0
 """Seconds between two empty chunks that keep a stream: a third of the server's `stream_ttl_s`."""
 MAX_STREAM_S = 86_400.0
@@ -47,15 +48,16 @@ FREE_TIMEOUT_S = 2.0
 HISTORY_S = 1
 """Seconds of ended utterances that the server keeps: a session keeps what it needs."""
 MAX_WAITING = 10_000
-"""Frames and requests that may wait: half a minute of the shortest frames that anybody sends, of
-3 ms. Shorter ones would take more memory than their audio."""
+"""Frames and requests that may wait: half a minute of the shortest usual frames, of 3 ms. Shorter
+ones would take more memory than their audio."""
 MAX_UPDATES = 32
 """Updates that may wait to be taken. With more, the server is not asked."""
 
 Samples = NDArray[Any]
 """Mono int16 or float32 [N]."""
 
-_Kind: TypeAlias = Literal["finalize", "clear", "reconfigure", "close"]
+_Mark: TypeAlias = Callable[[], Awaitable[None]]
+"""What to do once the audio before it is recognised."""
 
 _EMPTY = np.zeros(0, np.float32)
 _NOTHING = Transcript((Hypothesis("", 0.0, 0.0),), (), 0.0, (), {})
@@ -74,12 +76,12 @@ class LiveSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveUpdate:
-    """What a session knows after an answer of the server."""
+    """The state of a session after an answer of the server."""
 
     audio_s: float
     """Seconds of audio that the server has heard, on the session's clock."""
     utterance: OpenUtterance | None
-    """The utterance that is being spoken; its times are on the session's clock."""
+    """The utterance that is being spoken, on the session's clock."""
     index: int
     """Number in the session that the segment of this utterance will have."""
     segments: tuple[LiveSegment, ...]
@@ -93,23 +95,19 @@ class LiveUpdate:
     is_keep_alive: bool = False
     """Whether no audio was sent for this answer."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """What is to be done once the audio before it is recognised."""
-
-    kind: _Kind
-    num_samples: int
-    """Samples that were fed before, thrown away or not."""
-    options: Mapping[str, OptionValue]
-    """Options of the audio after it."""
+    @property
+    def has_text(self) -> bool:
+        """Whether it has words."""
+        return bool(self.utterance and self.utterance.words) or any(
+            item.segment.text for item in self.segments
+        )
 
 
 class LiveSession:
-    """One live session on a server: a Triton live stream after the other, on one clock.
+    """One live session on a server: one Triton live stream after another, on one clock.
 
     One task feeds it and another one takes the updates. If they are not taken, the audio waits, and
-    `feed` refuses more before long. So a client that does not read costs no memory.
+    `feed` soon refuses more. So a client that does not read costs no memory.
     """
 
     def __init__(
@@ -124,18 +122,18 @@ class LiveSession:
         max_stream_s: float = MAX_STREAM_S,
         freeing: "set[asyncio.Task[None]] | None" = None,
     ) -> None:
-        """Prepare a session; the server hears of it with the first audio.
+        """Prepare a session; the server gets its first request with the first audio.
 
         Args:
             client: Connection to the server.
-            options: Options of the live streams. Without `history_s`, little is repeated.
+            options: Options of the live streams.
             sample_rate: Hz of the samples.
             max_backlog_s: Seconds of audio that may wait for the server.
             request_id: Id of the session's requests in the server's log.
             joins: Whether frames that wait are sent as one chunk. Otherwise each is one chunk, and
                 has one update that is no keep-alive.
             max_stream_s: Longest stream that the server takes, in seconds.
-            freeing: Holds what ends the server's stream after the session, while it is at work.
+            freeing: Holds the task that ends the server's stream after the session.
 
         Raises:
             OptionError: an option is wrong.
@@ -201,8 +199,8 @@ class LiveSession:
         """Add audio.
 
         Args:
-            samples: Mono samples [N] at the session's rate, int16 or float32 in [-1, 1], of one
-                type in all of a session.
+            samples: Mono samples [N] at the session's rate, int16 or float32 in [-1, 1]; the type
+                is the same in the whole session.
 
         Raises:
             AudioError: the samples are of another type or shape.
@@ -236,7 +234,7 @@ class LiveSession:
         Raises:
             OverloadedError: more than MAX_WAITING requests wait.
         """
-        self._mark("finalize")
+        self._add(partial(self._end, "finalize", finalized=True))
 
     def clear(self) -> None:
         """Throw away the utterance that is being spoken; the last update is marked as `cleared`.
@@ -247,10 +245,10 @@ class LiveSession:
         Raises:
             OverloadedError: more than MAX_WAITING requests wait.
         """
-        while self._waiting and not isinstance(samples := self._waiting[-1], _Mark):
+        while self._waiting and isinstance(samples := self._waiting[-1], np.ndarray):
             self._num_waiting -= len(samples)
             self._waiting.pop()
-        self._mark("clear")
+        self._add(partial(self._end, cleared_until=self._num_fed))
 
     def reconfigure(self, options: Mapping[str, OptionValue]) -> None:
         """End the utterance now, and use other options for the audio from here on.
@@ -264,13 +262,13 @@ class LiveSession:
         checked = _checked(options)
         if checked != self._latest_options:
             self._latest_options = checked
-            self._mark("reconfigure")
+            self._add(partial(self._change_to, checked))
 
     def close(self) -> None:
         """Take no more audio; `updates` ends after the last one."""
         if not self._is_closed:
             self._is_closed = True
-            self._mark("close")
+            self._add(self._end, is_last=True)
 
     async def updates(self) -> AsyncIterator[LiveUpdate]:
         """Yield an update for each answer of the server.
@@ -283,11 +281,7 @@ class LiveSession:
         if self._error is not None:
             raise self._error
 
-    def _mark(self, kind: _Kind) -> None:
-        self._add(_Mark(kind, self._num_fed, self._latest_options))
-
-    def _add(self, item: "Samples | _Mark") -> None:
-        is_last = isinstance(item, _Mark) and item.kind == "close"
+    def _add(self, item: "Samples | _Mark", *, is_last: bool = False) -> None:
         if len(self._waiting) >= MAX_WAITING and not is_last:
             raise OverloadedError(
                 f"{len(self._waiting)} frames and requests wait; send longer frames, and no faster "
@@ -298,15 +292,15 @@ class LiveSession:
 
     async def _send_all(self) -> None:
         try:
-            while await self._send_next():
-                pass
+            while self._waiting or not self._is_closed:
+                await self._send_next()
         except Exception as error:
             self._error = error
             self._waiting.clear()
         await self._updates.put(None)
 
-    async def _send_next(self) -> bool:
-        """Wait until something is due and do it; return whether the session goes on."""
+    async def _send_next(self) -> None:
+        """Wait until something is due and do it."""
         while (wait_s := self._wait_s()) > 0:
             self._changed.clear()
             with suppress(asyncio.TimeoutError):
@@ -315,13 +309,11 @@ class LiveSession:
         if not self._waiting:
             assert self._stream is not None
             await self._ask(self._stream, _EMPTY, is_keep_alive=True)
-        elif isinstance(mark := self._waiting[0], _Mark):
-            self._waiting.popleft()
-            await self._reach(mark)
-            return mark.kind != "close"
+        elif isinstance(item := self._waiting[0], np.ndarray):
+            await self._send_chunk()
         else:
-            await self._send(self._take())
-        return True
+            self._waiting.popleft()
+            await item()
 
     def _wait_s(self) -> float:
         """Return the seconds until the next chunk or mark is due, infinity if only audio is."""
@@ -332,19 +324,17 @@ class LiveSession:
             is_pending = self._stream.is_pending or self._stream.unheard_s > LEAST_S
             is_pending &= now < self._fed_at + PATIENCE_S
             return self._sent_at + (PENDING_S if is_pending else KEEP_ALIVE_S) - now
-        is_complete = not self._joins or any(isinstance(item, _Mark) for item in self._waiting)
+        is_complete = not self._joins or not all(
+            isinstance(item, np.ndarray) for item in self._waiting
+        )
         return 0.0 if is_complete else wait_for_more_s(self.backlog_s, now - self._fed_at)
 
-    def _take(self) -> Samples:
-        """Take the next chunk out of what waits."""
+    async def _send_chunk(self) -> None:
+        """Send the audio in front, in a new stream if none is open or this one is too old."""
         most = round(MOST_S * self._sample_rate)
         chunk = joined(self._waiting, most) if self._joins else self._waiting.popleft()
-        assert not isinstance(chunk, _Mark)
+        assert isinstance(chunk, np.ndarray)
         self._num_waiting -= len(chunk)
-        return chunk
-
-    async def _send(self, chunk: Samples) -> None:
-        """Send a chunk, in a new stream if none is open or this one is too old."""
         seconds = len(chunk) / self._sample_rate
         if self._stream is not None and self._stream.sent_s + seconds > self._max_stream_s:
             await self._end("length")
@@ -372,7 +362,7 @@ class LiveSession:
             timeout_s=ANSWER_TIMEOUT_S,
             request_id=self._request_id,
             keep_segments=False,
-            # Its client goes on by itself, on another server if there is one.
+            # The session's own client opens another session, on another server if there is one.
             resume_s=0.0,
             **cast(dict[str, Any], self._options),
         )
@@ -380,68 +370,52 @@ class LiveSession:
         start_s = self._num_taken / self._sample_rate
         return _Stream(live, start_s, self._num_segments, has_second_pass=mode == "two_pass")
 
-    async def _reach(self, mark: _Mark) -> None:
-        match mark.kind:
-            case "finalize":
-                await self._end("finalize", finalized=True)
-            case "clear":
-                await self._clear(mark.num_samples)
-            case "reconfigure":
-                await self._end("finalize")
-                self._options = mark.options
-            case "close":
-                await self._end("end")
+    async def _change_to(self, options: Mapping[str, OptionValue]) -> None:
+        await self._end("finalize")
+        self._options = options
 
-    async def _end(self, endpoint: str, *, finalized: bool = False) -> None:
-        """End the stream; its last answer is an update."""
-        stream = self._stream
-        if stream is not None:
-            answer = await stream.finish()
-            self._stream = None
-            await self._put(stream, answer, endpoint, finalized=finalized)
-            self._num_segments += stream.num_segments
-        elif finalized:
-            await self._updates.put(self._nothing(finalized=True))
-
-    async def _clear(self, num_samples: int) -> None:
-        """End the stream; the update has only those utterances that have ended before.
+    async def _end(
+        self, endpoint: str = "end", *, finalized: bool = False, cleared_until: int | None = None
+    ) -> None:
+        """End the stream and put its last answer into an update.
 
         Args:
-            num_samples: Samples of the session that lie behind.
+            endpoint: What ends an utterance that is still open.
+            finalized: See `LiveUpdate`.
+            cleared_until: Sample of the session up to which audio is thrown away, with the
+                utterances that had not ended before; None to keep them.
         """
-        stream = self._stream
-        done: tuple[LiveSegment, ...] = ()
+        stream, answer, cleared = self._stream, _NOTHING, cleared_until is not None
         if stream is not None:
             answer = await stream.finish()
             self._stream = None
-            before = tuple(item for item in answer.segments if item.index < stream.num_segments)
-            done = stream.changed(replace(answer, segments=before))
+        elif not (finalized or cleared):
+            return
+        if cleared_until is not None:
+            self._num_taken = cleared_until
+            self._audio_s = max(self._audio_s, cleared_until / self._sample_rate)
+            known = stream.num_segments if stream is not None else 0
+            before = tuple(item for item in answer.segments if item.index < known)
+            answer = replace(answer, segments=before, utterance=None)
+        await self._put(stream, answer, endpoint, finalized=finalized, cleared=cleared)
+        if stream is not None:
             self._num_segments += stream.num_segments
-        self._num_taken = num_samples
-        self._audio_s = max(self._audio_s, self._num_taken / self._sample_rate)
-        await self._updates.put(self._nothing(segments=done, cleared=True))
-
-    def _nothing(self, **fields: Any) -> LiveUpdate:
-        """Return an update without an utterance."""
-        update = LiveUpdate(
-            audio_s=self._audio_s,
-            utterance=None,
-            index=self._num_segments,
-            segments=(),
-            transcript=_NOTHING,
-        )
-        return replace(update, **fields)
 
     async def _put(
-        self, stream: "_Stream", answer: Transcript, endpoint: str = "", **flags: bool
+        self, stream: "_Stream | None", answer: Transcript, endpoint: str = "end", **flags: bool
     ) -> None:
-        segments = stream.changed(answer, endpoint)
-        self._audio_s = max(self._audio_s, stream.start_s + answer.duration)
-        utterance = answer.utterance
+        index, utterance = self._num_segments, answer.utterance
+        segments: tuple[LiveSegment, ...] = ()
+        if stream is not None:
+            self._audio_s = max(self._audio_s, stream.start_s + answer.duration)
+            segments = stream.changed(answer, endpoint)
+            index += stream.num_segments
+            if utterance is not None:
+                utterance = shifted_utterance(utterance, stream.start_s)
         update = LiveUpdate(
             audio_s=round(self._audio_s, 3),
-            utterance=None if utterance is None else shifted_utterance(utterance, stream.start_s),
-            index=self._num_segments + stream.num_segments,
+            utterance=utterance,
+            index=index,
             segments=segments,
             transcript=answer,
             **flags,
@@ -473,7 +447,6 @@ class _Stream:
         return bool(self._awaited) or self._is_speaking
 
     async def send(self, chunk: Samples, seconds: float) -> Transcript:
-        """Send a chunk and return the answer."""
         self.sent_s += seconds
         answer = await self._answered(self._live.send(chunk))
         self._is_speaking = answer.utterance is not None
@@ -492,12 +465,12 @@ class _Stream:
         async with self._live:  # leaving it ends the stream
             pass
 
-    async def _answered(self, request: Any) -> Transcript:
+    async def _answered(self, request: Awaitable[Transcript]) -> Transcript:
         # A request is not cancelled: Triton 2.51 may keep one for ever whose end meets that.
         self._request = asyncio.ensure_future(request)
         return await asyncio.shield(self._request)
 
-    def changed(self, answer: Transcript, endpoint: str = "") -> tuple[LiveSegment, ...]:
+    def changed(self, answer: Transcript, endpoint: str) -> tuple[LiveSegment, ...]:
         """Return the segments of an answer that are new or got their second pass.
 
         Args:
@@ -512,7 +485,7 @@ class _Stream:
             is_final = not self._has_second_pass or has_last_text(segment, answer)
             (self._awaited.discard if is_final else self._awaited.add)(segment.index)
             segment = shifted_segment(segment, self.start_s, self._first_index)
-            if segment.endpoint == "end" and endpoint:
+            if segment.endpoint == "end":
                 segment = replace(segment, endpoint=endpoint)
             found.append(LiveSegment(segment, is_final))
         return tuple(found)
@@ -529,15 +502,10 @@ def wait_for_more_s(waiting_s: float, quiet_s: float) -> float:
 
 
 def joined(waiting: "deque[Samples | _Mark]", most: int) -> Samples:
-    """Take the audio in front of the first mark out of what waits, at most this many samples.
-
-    Args:
-        waiting: At least one sample, of one type in all; what is left stays.
-        most: Largest number of samples.
-    """
+    """Take the audio in front of the first mark, at most this many samples; the rest stays."""
     pieces: list[Samples] = []
     size = 0
-    while size < most and waiting and not isinstance(piece := waiting[0], _Mark):
+    while size < most and waiting and isinstance(piece := waiting[0], np.ndarray):
         waiting.popleft()
         left = piece[most - size :]
         pieces.append(piece[: most - size])

@@ -1,26 +1,15 @@
-"""What the WebSockets of a gateway have in common: how they open, and how and why they end."""
+"""The WebSocket of a live session, whose client may stop reading or go away at any time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from typing import Protocol
+from collections.abc import AsyncIterator, Awaitable
 
 import aiohttp
 from aiohttp import hdrs, web
 
-from conch.client import AsyncClient
 from conch.client.timeouts import timeout
-from conch.gateway.access import is_websocket
-from conch.gateway.errors import ApiError, api_error
-from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
-from conch.wire.errors import (
-    AudioError,
-    ConchError,
-    InvalidRequestError,
-    OverloadedError,
-    ServerError,
-    SessionError,
-    public_error,
-)
+from conch.gateway.access import is_websocket, protocols_in
+from conch.gateway.errors import ApiError
+from conch.gateway.state import REQUEST_ID
 
 PING_S = 20.0
 """Seconds between two pings; a client has half as long to answer."""
@@ -36,23 +25,23 @@ ABNORMAL = int(aiohttp.WSCloseCode.ABNORMAL_CLOSURE)
 
 
 class LiveSocket:
-    """The WebSocket of a session, whose client may stop to read or go away at any time."""
+    """The WebSocket of one session."""
 
     def __init__(self, request: web.Request, protocol: str, max_message_bytes: int) -> None:
-        """Prepare the WebSocket that a request asks for; it is still to be accepted.
+        """Prepare the WebSocket that a request asks for; `accept` opens it.
 
         Args:
             request: The request.
-            protocol: Subprotocol of the route, for browsers: they may only send a key as another
+            protocol: Subprotocol of the route, for browsers: they can only send a key as another
                 one.
             max_message_bytes: Largest message that a client may send.
 
         Raises:
-            ApiError: it asks for none, or for other subprotocols only.
+            ApiError: the request asks for no WebSocket, or for other subprotocols only.
         """
         _check_upgrade(request, protocol)
         self._request = request
-        # Pings and close frames are answered here, as aiohttp has no time limit for it.
+        # Pings and close frames are answered here, because aiohttp has no time limit for it.
         self.response = web.WebSocketResponse(
             heartbeat=PING_S,
             autoping=False,
@@ -80,11 +69,11 @@ class LiveSocket:
         return ABNORMAL if code is None else int(code) or NO_CODE
 
     async def accept(self) -> None:
-        """Accept it."""
+        """Open the WebSocket."""
         await self.response.prepare(self._request)
 
     async def frames(self) -> AsyncIterator[aiohttp.WSMessage]:
-        """Yield the frames of text and of bytes until it is closed.
+        """Yield the frames of text and of bytes until the WebSocket is closed.
 
         Raises:
             ConnectionResetError: the client does not read.
@@ -117,7 +106,7 @@ class LiveSocket:
             raise ConnectionResetError("the client has sent no close frame")
 
     def abort(self) -> None:
-        """Break the connection off; what the client has not read is lost."""
+        """Break the connection off, and drop what the client has not read."""
         self._sent_code = None
         # Merely closed, it would stay until the client has read what was sent.
         if self._request.transport is not None:
@@ -132,65 +121,6 @@ class LiveSocket:
             raise ConnectionResetError("the client does not read") from None
 
 
-class SocketSession(Protocol):
-    """What a route does with its socket."""
-
-    async def run(self) -> int:
-        """Hold the session and return the code of its close frame; raise what ends it sooner."""
-
-    async def fail(self, error: ApiError) -> None:
-        """Send the client the error that has ended the session."""
-
-
-async def hold(
-    request: web.Request,
-    route: str,
-    socket: LiveSocket,
-    session_on: Callable[[AsyncClient], SocketSession],
-) -> web.StreamResponse:
-    """Hold a session from its WebSocket to its close frame.
-
-    Args:
-        request: The request.
-        route: Its route, for metrics.
-        socket: Its socket.
-        session_on: Returns the session on a server.
-
-    Raises:
-        ApiError: before the WebSocket is accepted: nothing is free.
-        ConnectionResetError: the client has gone without a close frame.
-    """
-    gateway = request.app[GATEWAY]
-    with gateway.session_of(request[CALLER], route) as counted:
-        try:
-            ended: Exception | None = None
-            try:
-                async with gateway.servers.reserved() as client:
-                    session = session_on(client)
-                    await socket.accept()
-                    code = await gateway.unless_broken_off(session.run())
-            except Exception as error:
-                if not socket.response.prepared or isinstance(error, ConnectionResetError):
-                    raise
-                ended, code = error, close_code(error)
-            # Only now, so that a client that does not read keeps nothing of the server.
-            async with timeout(2 * CLOSE_TIMEOUT_S):
-                if ended is not None and socket.is_open:
-                    await session.fail(error_for_client(ended))
-                await socket.close(code)
-        except asyncio.TimeoutError:
-            socket.abort()
-            raise ConnectionResetError("the client does not read") from None
-        except (ConnectionResetError, asyncio.CancelledError):
-            # aiohttp cancels a handler without a connection, after a close frame as well.
-            if socket.code == ABNORMAL:
-                raise
-        finally:
-            if socket.response.prepared:
-                counted.code = socket.code
-    return socket.response
-
-
 def _check_upgrade(request: web.Request, protocol: str) -> None:
     if not is_websocket(request):
         raise ApiError(
@@ -199,7 +129,7 @@ def _check_upgrade(request: web.Request, protocol: str) -> None:
             code="upgrade_required",
             headers={hdrs.UPGRADE: "websocket"},
         )
-    offered = protocols_in(request)
+    offered = protocols_in(request.headers)
     if offered and protocol not in offered:
         # aiohttp would log them, and one may be a key.
         raise ApiError(
@@ -207,81 +137,3 @@ def _check_upgrade(request: web.Request, protocol: str) -> None:
             f"offer the subprotocol '{protocol}' before the one with the key, or none",
             code="unknown_subprotocol",
         )
-
-
-def protocols_in(request: web.Request) -> list[str]:
-    """Return the subprotocols that a client offers."""
-    offered = request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "")
-    return [item.strip() for item in offered.split(",") if item.strip()]
-
-
-async def until_one_ends(
-    sending: Coroutine[None, None, None],
-    reading: Coroutine[None, None, None],
-    ending: Coroutine[None, None, None],
-) -> None:
-    """Run what a session does until its client or its text has ended.
-
-    Args:
-        sending: Sends what the server hears, to the last text.
-        reading: Reads the socket until it is closed.
-        ending: Sees to it that `sending` ends in time.
-
-    Raises:
-        Exception: the error of `sending`, or that of `reading`.
-    """
-    tasks = [asyncio.create_task(item) for item in (sending, reading, ending)]
-    try:
-        await asyncio.wait(tasks[:2], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in tasks[:2]:
-        if not task.cancelled():
-            task.result()
-
-
-async def last_moment(draining: asyncio.Event, longest_s: float) -> int:
-    """Wait until a session has to end, and return the code of its close frame.
-
-    Args:
-        draining: Set once the gateway stops.
-        longest_s: Longest session in seconds.
-    """
-    try:
-        async with timeout(longest_s):
-            await draining.wait()
-        return int(aiohttp.WSCloseCode.GOING_AWAY)
-    except asyncio.TimeoutError:
-        return int(aiohttp.WSCloseCode.POLICY_VIOLATION)
-
-
-def expired(longest_s: float) -> ApiError:
-    """Return the error of a session that has lasted too long."""
-    message = f"the session has lasted {longest_s:g} s, as long as one may: open another"
-    return api_error(SessionError(message))
-
-
-def error_for_client(error: Exception) -> ApiError:
-    """Return the error that a client gets for what has ended its session."""
-    if isinstance(error, ApiError):
-        return error
-    found = api_error(error if isinstance(error, ConchError) else public_error(error))
-    if isinstance(error, AudioError):
-        found.param = None  # there is no file
-    return found
-
-
-def close_code(error: Exception) -> int:
-    """Return the code of the close frame after an error (RFC 6455, section 7.4)."""
-    match error:
-        case ServerError() | OverloadedError():
-            return int(aiohttp.WSCloseCode.TRY_AGAIN_LATER)
-        case SessionError():
-            return int(aiohttp.WSCloseCode.SERVICE_RESTART)
-        case ApiError() if error.status == 503:
-            return int(aiohttp.WSCloseCode.TRY_AGAIN_LATER)
-        case ApiError() | InvalidRequestError():
-            return int(aiohttp.WSCloseCode.POLICY_VIOLATION)
-    return int(aiohttp.WSCloseCode.INTERNAL_ERROR)

@@ -1,8 +1,7 @@
-"""What the handlers of one gateway share: its keys, its servers, and what is running."""
+"""The state that the handlers of one gateway share: keys, servers, and running work."""
 
 import asyncio
 import os
-import time
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from conch.gateway.keys import KEYS_VARIABLE, ClientSecrets, Key, KeyRing, keys_
 from conch.gateway.limits import (
     CGROUP,
     UPLOAD_SHARE,
-    Allowance,
+    Bucket,
     Limits,
     Room,
     memory_of_container,
@@ -27,25 +26,49 @@ from conch.gateway.servers import Servers
 Result = TypeVar("Result")
 
 BREAK_OFF_S = 3.0
-"""Seconds to tell clients that a stop has broken off what they wait for."""
+"""Seconds to answer clients whose work a stop has broken off."""
 MAX_WRITING = 2
 """Transcripts that are written in another format at once."""
 ANYBODY = "anybody"
 """Name of a caller where no key is needed."""
 
 
-@dataclass(slots=True, eq=False)
 class Caller:
-    """Who sends a request."""
+    """The client that sends a request, and what is left of the limits of its key."""
 
-    key: Key | None
-    """None where no key is needed."""
-    allowance: Allowance
+    def __init__(self, key: Key | None) -> None:
+        """Begin with nothing used; the key is None where none is needed."""
+        self.key = key
+        self.limits = limits = key.limits if key else Limits()
+        self.requests = Bucket(limits.requests_per_minute)
+        self.audio_s = Bucket(limits.audio_s_per_minute)
+        self.streams = 0
+        """Live sessions that are open."""
 
     @property
     def name(self) -> str:
         """Return the name for logs and metrics."""
         return self.key.name if self.key else ANYBODY
+
+    def check(self) -> None:
+        """Check whether it may send a request now.
+
+        Raises:
+            ApiError: a limit is used up.
+        """
+        if wait_s := self.requests.wait_s(1):
+            raise _used_up(f"{self.limits.requests_per_minute} requests a minute", wait_s)
+        self.check_audio()
+
+    def check_audio(self) -> None:
+        """Check whether it has seconds of audio left.
+
+        Raises:
+            ApiError: they are used up.
+        """
+        if wait_s := self.audio_s.wait_s(1.0):
+            limit = f"{self.limits.audio_s_per_minute:g} seconds of audio a minute"
+            raise _used_up(limit, wait_s)
 
 
 @dataclass(slots=True, eq=False)
@@ -74,15 +97,15 @@ class Gateway:
         self.metrics = GatewayMetrics()
         most = 1e6 * config.max_upload_mb or UPLOAD_SHARE * memory_of_container(CGROUP)
         self.uploads = Room(int(most))
-        """What the files of all requests take."""
+        """Bytes of the files of all requests."""
         self.writing = asyncio.Semaphore(MAX_WRITING)
         """Held while a transcript is written in another format."""
         self.draining = asyncio.Event()
-        """Set once the gateway is asked to stop: live sessions then end with their last text."""
+        """Set once the gateway has to stop: live sessions then end with their last text."""
         self._broken_off = asyncio.Event()
-        """Set once there is no more time for what is still running."""
+        """Set once there is no more time for running work."""
         self.freeing: set[asyncio.Task[None]] = set()
-        """Each ends the stream of a live session that is over."""
+        """Tasks that end the streams of live sessions that are over."""
         self._num_files = 0
         self._num_sessions = 0
         self._changed = asyncio.Event()
@@ -93,10 +116,8 @@ class Gateway:
         """Return the caller with a key; all without one are the same caller."""
         name = key.name if key else ""
         caller = self._callers.get(name)
-        limits = key.limits if key else Limits()
-        if caller is None or caller.allowance.limits != limits:
-            caller = Caller(key, Allowance(limits, time.monotonic()))
-            self._callers[name] = caller
+        if caller is None or caller.limits != (key.limits if key else Limits()):
+            caller = self._callers[name] = Caller(key)
         return caller
 
     @contextmanager
@@ -109,7 +130,7 @@ class Gateway:
         self._check(caller)
         if self._num_files >= self.config.max_files:
             raise overloaded(f"{self.config.max_files} files are in work; try again later")
-        caller.allowance.requests.take(1, time.monotonic())
+        caller.requests.take(1)
         self._num_files += 1
         self.metrics.files.inc()
         try:
@@ -126,7 +147,7 @@ class Gateway:
             ApiError: the gateway stops, or the caller has used up a limit.
         """
         self._check(caller)
-        caller.allowance.requests.take(1, time.monotonic())
+        caller.requests.take(1)
 
     @contextmanager
     def session_of(self, caller: Caller, route: str) -> Iterator[Session]:
@@ -136,20 +157,19 @@ class Gateway:
             ApiError: the gateway stops or is full, or the caller has used up a limit.
         """
         self._check(caller)
-        allowance = caller.allowance
         if self._num_sessions >= self.config.max_sessions:
             raise overloaded(f"{self.config.max_sessions} live sessions are open; try again later")
-        if allowance.limits.streams and allowance.streams >= allowance.limits.streams:
-            raise _used_up(f"{allowance.limits.streams} live sessions at once", 1.0)
-        allowance.requests.take(1, time.monotonic())
+        if caller.limits.streams and caller.streams >= caller.limits.streams:
+            raise _used_up(f"{caller.limits.streams} live sessions at once", 1.0)
+        caller.requests.take(1)
         session = Session()
-        allowance.streams += 1
+        caller.streams += 1
         self._num_sessions += 1
         self.metrics.sessions.labels(route).inc()
         try:
             yield session
         finally:
-            allowance.streams -= 1
+            caller.streams -= 1
             self._num_sessions -= 1
             self.metrics.sessions.labels(route).dec()
             self.metrics.sessions_ended.labels(route, caller.name, str(session.code)).inc()
@@ -158,21 +178,10 @@ class Gateway:
     def heard(self, caller: Caller, route: str, seconds: float) -> None:
         """Count audio that was recognised for a caller."""
         self.metrics.audio_seconds.labels(route, caller.name).inc(seconds)
-        caller.allowance.audio_s.take(seconds, time.monotonic())
-
-    def check_audio(self, caller: Caller) -> None:
-        """Check whether a caller has seconds of audio left.
-
-        Raises:
-            ApiError: they are used up.
-        """
-        allowance = caller.allowance
-        if wait_s := allowance.audio_s.wait_s(1.0, time.monotonic()):
-            limit = f"{allowance.limits.audio_s_per_minute:g} seconds of audio a minute"
-            raise _used_up(limit, wait_s)
+        caller.audio_s.take(seconds)
 
     async def drain(self, timeout_s: float) -> bool:
-        """Take no new work and wait for what is running; return whether all of it has ended."""
+        """Take no new work and wait for running work; return whether all of it has ended."""
         self.draining.set()
         self.servers.give_up()
         try:
@@ -185,10 +194,10 @@ class Gateway:
         return True
 
     async def unless_broken_off(self, work: Awaitable[Result]) -> Result:
-        """Return the result of work that is cancelled when a stop has no more time for it.
+        """Return the result of work; cancel it once a stop has no more time for it.
 
         Raises:
-            ApiError: it was cancelled so.
+            ApiError: it was cancelled.
         """
         running = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._broken_off.wait())
@@ -214,10 +223,7 @@ class Gateway:
     def _check(self, caller: Caller) -> None:
         if self.draining.is_set():
             raise overloaded("this gateway is about to stop; try again")
-        allowance, now = caller.allowance, time.monotonic()
-        if wait_s := allowance.requests.wait_s(1, now):
-            raise _used_up(f"{allowance.limits.requests_per_minute} requests a minute", wait_s)
-        self.check_audio(caller)
+        caller.check()
 
 
 async def cancelled(task: "asyncio.Future[Any]", grace_s: float = 0.0) -> None:
@@ -236,7 +242,7 @@ async def cancelled(task: "asyncio.Future[Any]", grace_s: float = 0.0) -> None:
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([task])
     if not task.cancelled():
-        task.exception()  # whoever cares has asked for it
+        task.exception()  # marks it as seen: its caller has asked for it
 
 
 def _used_up(limit: str, wait_s: float) -> ApiError:

@@ -18,7 +18,7 @@ UPDATE = "session.update"
 BETA_UPDATE = "transcription_session.update"
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-"""An escape that is one character only together with the next one."""
+"""Escape of a half of a character."""
 _KNOWN = (UPDATE, BETA_UPDATE, APPEND, COMMIT, CLEAR)
 
 
@@ -30,13 +30,13 @@ class ClientEvent:
 
     @property
     def id(self) -> str | None:
-        """Return the id that the client has given it, None for none."""
+        """Return the client's own id of it."""
         event_id = self.fields.get("event_id")
         return event_id if isinstance(event_id, str) else None
 
     @property
     def type(self) -> str:
-        """Return which event it is: one of those that a transcription session knows.
+        """Return its type, which is one that a transcription session takes.
 
         Raises:
             ApiError: it is another one.
@@ -51,7 +51,7 @@ class ClientEvent:
 
     @property
     def num_audio_bytes(self) -> int:
-        """Return the bytes of the audio of an append, which need not be decoded for it.
+        """Return the size of the audio of an append without decoding it.
 
         Raises:
             ApiError: there is none, or too much.
@@ -83,18 +83,21 @@ class ClientEvent:
         return sent
 
 
-def read_event(text: str) -> ClientEvent:
-    """Return the event of a text frame.
+def read_event(data: str | bytes) -> ClientEvent:
+    """Return the event of a frame.
 
     Raises:
         ApiError: it is no event.
     """
+    if isinstance(data, bytes):
+        message = f"an event is a text frame; audio goes as base64 in {APPEND}"
+        raise ApiError(400, message, code="invalid_frame")
     try:
-        event = parse_json(text)
+        event = parse_json(data)
     except ValueError as error:
         raise ApiError(400, f"an event is JSON: {error}", code="invalid_json") from None
     if not isinstance(event, dict):
-        raise _wrong("type", f"an event is an object with a type; sent: {text!r:.80}")
+        raise _wrong("type", f"an event is an object with a type; sent: {data!r:.80}")
     return ClientEvent(event)
 
 
@@ -102,8 +105,7 @@ def parse_json(text: str) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        ValueError: see `read_json`; or it has half of a surrogate pair, which no answer could
-            repeat.
+        ValueError: see `read_json`; or it has half of a surrogate pair, which no answer can repeat.
     """
     value = read_json(text)
     if _SURROGATE.search(text):

@@ -1,13 +1,12 @@
 """The configuration of a realtime session: OpenAI's fields, and Conch's options made of them.
 
-The fields are those of the GA API and of its beta, which named them otherwise. An update changes
-what it names and leaves the rest.
+The fields are those of the GA API and of its beta, which has other names for them. An update
+changes the fields that it names and leaves the rest.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from conch.client import OptionValue
@@ -19,9 +18,9 @@ from conch.wire.languages import code_of, codes_of
 from conch.wire.options import RecognitionOptions
 
 LOGPROBS = "item.input_audio_transcription.logprobs"
-"""What `include` calls the log probabilities of the words."""
+"""Name in `include` of the log probabilities of the words."""
 PARTIALS = "conch.partial"
-"""What `include` calls Conch's events with the words that may still change."""
+"""Name in `include` of Conch's events with the words that may still change."""
 PCM_RATES = (8_000, 48_000)
 """Lowest and highest sample rate of 16-bit samples."""
 TELEPHONE_RATE = 8_000
@@ -29,54 +28,43 @@ TELEPHONE_RATE = 8_000
 
 
 class Delay(NamedTuple):
-    """What OpenAI's `delay` stands for here."""
+    """The options that OpenAI's `delay` sets."""
 
     rolling_pass_ms: int
-    """Audio between two passes over what is being spoken: a later pass makes surer words firm."""
+    """Audio between two passes over the open utterance: a later pass makes surer words firm."""
     silence_ms: int
-    """Silence that ends a turn, unless the turn detection says it."""
+    """Silence that ends a turn, unless the turn detection sets it."""
 
 
-DELAYS: Mapping[str, Delay] = MappingProxyType(
-    {
-        "minimal": Delay(640, 300),
-        "low": Delay(960, 400),
-        "medium": Delay(1280, 500),
-        "high": Delay(2560, 800),
-        "xhigh": Delay(5120, 1200),
-    }
-)
-EAGERNESS_MS: Mapping[str, int] = MappingProxyType(
-    {"low": 2000, "medium": 1000, "auto": 1000, "high": 500}
-)
+DELAYS: Mapping[str, Delay] = {
+    "minimal": Delay(640, 300),
+    "low": Delay(960, 400),
+    "medium": Delay(1280, 500),
+    "high": Delay(2560, 800),
+    "xhigh": Delay(5120, 1200),
+}
+EAGERNESS_MS: Mapping[str, int] = {"low": 2000, "medium": 1000, "auto": 1000, "high": 500}
 """Silence that ends a turn by `eagerness` of `semantic_vad`: nothing here reads the meaning."""
 
 _THRESHOLDS = (0.01, 0.99)
-_BETA_FORMATS: Mapping[str, str] = MappingProxyType(
-    {"pcm16": "audio/pcm", "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
-)
-_BETA_NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "format": "input_audio_format",
-        "noise_reduction": "input_audio_noise_reduction",
-        "transcription": "input_audio_transcription",
-        "turn_detection": "turn_detection",
-    }
-)
-_DEFAULT_TURN_DETECTION: Mapping[str, Any] = MappingProxyType({"type": "server_vad"})
-_FIELDS: Mapping[str, str] = MappingProxyType(
-    {
-        "decoder": "transcription.model",
-        "language": "transcription.language",
-        "languages": "transcription.languages",
-        "prompt": "transcription.prompt",
-        "hotwords": "transcription.keywords",
-        "rolling_pass_ms": "transcription.delay",
-        "vad_threshold": "turn_detection.threshold",
-        "vad_pad_ms": "turn_detection.prefix_padding_ms",
-        "endpoint_silence_ms": "turn_detection.silence_duration_ms",
-    }
-)
+_BETA_FORMATS = {"pcm16": "audio/pcm", "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
+_BETA_NAMES = {
+    "format": "input_audio_format",
+    "noise_reduction": "input_audio_noise_reduction",
+    "transcription": "input_audio_transcription",
+    "turn_detection": "turn_detection",
+}
+_FIELDS = {
+    "decoder": "transcription.model",
+    "language": "transcription.language",
+    "languages": "transcription.languages",
+    "prompt": "transcription.prompt",
+    "hotwords": "transcription.keywords",
+    "rolling_pass_ms": "transcription.delay",
+    "vad_threshold": "turn_detection.threshold",
+    "vad_pad_ms": "turn_detection.prefix_padding_ms",
+    "endpoint_silence_ms": "turn_detection.silence_duration_ms",
+}
 """Field of OpenAI's API that sets an option, below `session.audio.input`."""
 
 
@@ -94,32 +82,33 @@ class AudioFormat:
         """Return the bytes of a sample."""
         return 2 if self.type == "audio/pcm" else 1
 
+    @property
+    def encoding(self) -> str:
+        """Return the encoding of `RawDecoder`."""
+        return {"audio/pcm": "pcm16", "audio/pcmu": "mulaw", "audio/pcma": "alaw"}[self.type]
 
-_FORMATS: Mapping[str, AudioFormat] = MappingProxyType(
-    {
-        "audio/pcm": AudioFormat(),
-        "audio/pcmu": AudioFormat("audio/pcmu", TELEPHONE_RATE),
-        "audio/pcma": AudioFormat("audio/pcma", TELEPHONE_RATE),
-    }
-)
+
+_FORMATS = {
+    "audio/pcm": AudioFormat(),
+    "audio/pcmu": AudioFormat("audio/pcmu", TELEPHONE_RATE),
+    "audio/pcma": AudioFormat("audio/pcma", TELEPHONE_RATE),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class SessionConfig:
-    """The configuration of a session; frozen: an update gives a new one."""
+    """The configuration of a session; an update gives a new one."""
 
     format: AudioFormat = field(default_factory=AudioFormat)
     noise_reduction: Mapping[str, Any] | None = None
-    """As sent. Conch's models are trained with noise: nothing is done."""
+    """As sent. It changes nothing: Conch's models are trained with noise."""
     transcription: Mapping[str, Any] = field(default_factory=dict)
-    """What was sent of model, language, languages, prompt, keywords and delay."""
-    turn_detection: Mapping[str, Any] | None = field(
-        default_factory=lambda: _DEFAULT_TURN_DETECTION
-    )
-    """What was sent; None if the client commits its turns."""
+    """As sent: model, language, languages, prompt, keywords and delay."""
+    turn_detection: Mapping[str, Any] | None = field(default_factory=lambda: {"type": "server_vad"})
+    """As sent; None if the client commits its turns."""
     include: tuple[str, ...] = ()
     own: Mapping[str, OptionValue] = field(default_factory=dict)
-    """Options of Conch under `session.conch`. They go before those that OpenAI's fields set."""
+    """Options of Conch under `session.conch`. They override those that OpenAI's fields set."""
 
     @property
     def is_manual(self) -> bool:
@@ -136,18 +125,46 @@ class SessionConfig:
         Raises:
             ApiError: a field is wrong; `param` names it.
         """
-        _check_object(session, "session")
+        _check_object("session", session)
         if (kind := session.get("type", "transcription")) != "transcription":
             raise _wrong("session.type", "transcription: there are no other sessions here", kind)
+        audio = _object("session.audio", session.get("audio"))
+        inputs = _object("session.audio.input", audio.get("input"))
         config = self
-        for name, path, value in _inputs_in(session):
-            config = replace(config, **{name: _READERS[name](config, path, value)})
+        for name, beta_name in _BETA_NAMES.items():
+            for key, sent, place in ((beta_name, session, ""), (name, inputs, "audio.input.")):
+                if key in sent:
+                    value = config._read(name, f"session.{place}{key}", sent[key])
+                    config = replace(config, **{name: value})
         if "include" in session:
-            config = replace(config, include=_include(session["include"]))
+            sent = session["include"]
+            found = [] if sent is None else _texts("session.include", sent)
+            known = tuple(name for name in (LOGPROBS, PARTIALS) if name in found)
+            config = replace(config, include=known)
         if "conch" in session:
-            config = replace(config, own=config._with_own(session["conch"]))
+            sent = session["conch"]
+            own = {} if sent is None else {**self.own, **_object("session.conch", sent)}
+            own = {name: value for name, value in own.items() if value is not None}
+            config = replace(config, own=own)
         config.options(aliases)
         return config
+
+    def _read(self, name: str, path: str, value: Any) -> Any:
+        """Return the new value of a part of `audio.input`."""
+        if value is None:
+            return {"format": AudioFormat(), "transcription": {}}.get(name)
+        if name == "format":
+            return _read_format(self.format, path, value)
+        if name == "noise_reduction":
+            return _merged(self.noise_reduction or {}, path, value, _NOISE_REDUCTION)
+        if name == "transcription":
+            return _merged(self.transcription, path, value, _TRANSCRIPTION)
+        _check_object(path, value)
+        before = self.turn_detection or {"type": "server_vad"}
+        kind = _choice(f"{path}.type", value.get("type", before["type"]), tuple(_TURN_DETECTION))
+        if kind != before["type"]:
+            before = {"type": kind}
+        return _merged(before, path, value, _TURN_DETECTION[kind])
 
     def options(self, aliases: Mapping[str, str]) -> dict[str, OptionValue]:
         """Return the options of the session's live streams.
@@ -162,9 +179,11 @@ class SessionConfig:
         try:
             chosen = dict(options_of(said.get("model") or "", aliases))
         except ApiError as error:
-            param = "session.audio.input.transcription.model"
-            raise ApiError(error.status, str(error), param=param, code=error.code) from None
-        if (language := self._language) != "auto":
+            error.param = "session.audio.input.transcription.model"
+            raise
+        languages = codes_of(",".join(said.get("languages") or []))
+        only = languages[0] if len(languages) == 1 else ""
+        if (language := code_of(said.get("language") or only)) != "auto":
             chosen["language"] = language
         if "delay" in said:
             chosen["rolling_pass_ms"] = DELAYS[said["delay"]].rolling_pass_ms
@@ -175,8 +194,8 @@ class SessionConfig:
         chosen |= self.own
         parsed = self._parsed(chosen)
         is_auto = chosen.get("language", "auto") == "auto"
-        if is_auto and len(self._languages) > 1 and parsed.takes("languages"):
-            chosen.setdefault("languages", ",".join(self._languages))
+        if is_auto and len(languages) > 1 and parsed.takes("languages"):
+            chosen.setdefault("languages", ",".join(languages))
         if said.get("prompt") and parsed.reads_prompt:
             # As of Whisper: the end of a prompt is nearest to the audio.
             chosen.setdefault("prompt", said["prompt"][-MAX_PROMPT:])
@@ -190,102 +209,51 @@ class SessionConfig:
         audio_format: dict[str, Any] = {"type": self.format.type}
         if self.format.type == "audio/pcm":
             audio_format["rate"] = self.format.rate
-        return {
-            "audio": {"input": {"format": audio_format, **self._rest()}},
-            "include": list(self.include),
-            "conch": dict(self.own),
-        }
+        return {"audio": {"input": {"format": audio_format, **self._rest()}}, **self._own()}
 
     def as_beta_session(self) -> dict[str, Any]:
         """Return the effective configuration in the fields of the beta."""
         names = {path: name for name, path in _BETA_FORMATS.items()}
         rest = {_BETA_NAMES[name]: value for name, value in self._rest().items()}
-        return {
-            "input_audio_format": names[self.format.type],
-            **rest,
-            "include": list(self.include),
-            "conch": dict(self.own),
-        }
+        return {"input_audio_format": names[self.format.type], **rest, **self._own()}
 
     def _rest(self) -> dict[str, Any]:
-        transcription = {**self.transcription}
-        transcription["model"] = transcription.get("model") or DEFAULT_MODEL
+        model = self.transcription.get("model") or DEFAULT_MODEL
         return {
-            "noise_reduction": self.noise_reduction and dict(self.noise_reduction),
-            "transcription": transcription,
+            "noise_reduction": self.noise_reduction,
+            "transcription": {**self.transcription, "model": model},
             "turn_detection": self._turns,
         }
 
-    @property
-    def _language(self) -> str:
-        only = self._languages[0] if len(self._languages) == 1 else ""
-        return code_of(self.transcription.get("language") or only)
-
-    @property
-    def _languages(self) -> Sequence[str]:
-        return codes_of(",".join(self.transcription.get("languages") or []))
+    def _own(self) -> dict[str, Any]:
+        return {"include": list(self.include), "conch": self.own}
 
     @property
     def _turns(self) -> dict[str, Any] | None:
-        """Turn detection with the defaults of what was not sent; None for none."""
+        """Turn detection with all defaults; None for none."""
         sent = self.turn_detection
         if sent is None:
             return None
         if sent["type"] == "semantic_vad":
             return {"eagerness": "auto", **sent}
         delay = DELAYS[self.transcription.get("delay", "medium")]
-        defaults = {
-            "threshold": 0.5,
-            "prefix_padding_ms": 300,
-            "silence_duration_ms": delay.silence_ms,
-        }
-        return {**defaults, **sent}
+        defaults = {"threshold": 0.5, "prefix_padding_ms": 300}
+        return {**defaults, "silence_duration_ms": delay.silence_ms, **sent}
 
     def _parsed(self, options: Mapping[str, OptionValue]) -> RecognitionOptions:
         try:
             return RecognitionOptions.parse(options, live=True)
         except OptionError as error:
-            found = api_error(error)
-            name = found.param or ""
+            name = api_error(error).param or ""
             path = f"audio.input.{_FIELDS[name]}" if name in _FIELDS else f"conch.{name}"
             param = f"session.conch.{name}" if name in self.own else f"session.{path}"
             raise ApiError(400, str(error), param=param, code="invalid_value") from None
 
-    def _with_own(self, value: Any) -> Mapping[str, OptionValue]:
-        if value is None:
-            return {}
-        _check_object(value, "session.conch")
-        changed = {**self.own, **value}
-        return {name: sent for name, sent in changed.items() if sent is not None}
 
-
-def _inputs_in(session: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
-    """Return name, path and value of each part about the audio, of either API."""
-    audio = session.get("audio")
-    if audio is None:
-        audio = {}
-    _check_object(audio, "session.audio")
-    inputs = audio.get("input")
-    if inputs is None:
-        inputs = {}
-    _check_object(inputs, "session.audio.input")
-    found = []
-    for name, beta_name in _BETA_NAMES.items():
-        if beta_name in session:
-            found.append((name, f"session.{beta_name}", session[beta_name]))
-        if name in inputs:
-            found.append((name, f"session.audio.input.{name}", inputs[name]))
-    return found
-
-
-def _read_format(config: SessionConfig, path: str, value: Any) -> AudioFormat:
-    if value is None:
-        return AudioFormat()
+def _read_format(before: AudioFormat, path: str, value: Any) -> AudioFormat:
     if isinstance(value, str):  # beta
-        kind = _BETA_FORMATS[_choice(path, value, tuple(_BETA_FORMATS))]
-        return _FORMATS[kind]
-    _check_object(value, path)
-    before = config.format
+        return _FORMATS[_BETA_FORMATS[_choice(path, value, tuple(_BETA_FORMATS))]]
+    _check_object(path, value)
     kind = _choice(f"{path}.type", value.get("type", before.type), tuple(_FORMATS))
     rate = value.get("rate")
     if kind != "audio/pcm" and rate not in (None, TELEPHONE_RATE):
@@ -293,44 +261,6 @@ def _read_format(config: SessionConfig, path: str, value: Any) -> AudioFormat:
     if kind != "audio/pcm" or rate is None:
         return before if kind == before.type else _FORMATS[kind]
     return AudioFormat(kind, _whole(f"{path}.rate", rate, *PCM_RATES))
-
-
-def _read_noise_reduction(config: SessionConfig, path: str, value: Any) -> Mapping[str, Any] | None:
-    if value is None:
-        return None
-    return _merged(config.noise_reduction or {}, path, value, _NOISE_REDUCTION)
-
-
-def _read_transcription(config: SessionConfig, path: str, value: Any) -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    return _merged(config.transcription, path, value, _TRANSCRIPTION)
-
-
-def _read_turn_detection(config: SessionConfig, path: str, value: Any) -> Mapping[str, Any] | None:
-    if value is None:
-        return None
-    _check_object(value, path)
-    before = config.turn_detection or _DEFAULT_TURN_DETECTION
-    kinds = ("server_vad", "semantic_vad")
-    kind = _choice(f"{path}.type", value.get("type", before["type"]), kinds)
-    checks = _SERVER_VAD if kind == "server_vad" else _SEMANTIC_VAD
-    return _merged(before if kind == before["type"] else {"type": kind}, path, value, checks)
-
-
-_Checks: TypeAlias = Mapping[str, Callable[[str, Any], Any]]
-"""By field, what returns its value or raises an error that names its path."""
-
-
-def _merged(before: Mapping[str, Any], path: str, value: Any, checks: _Checks) -> dict[str, Any]:
-    """Return fields with those of an update; null takes one away, unknown ones are left out."""
-    _check_object(value, path)
-    changed = dict(before)
-    for name in checks.keys() & value.keys():
-        changed.pop(name, None)
-        if value[name] is not None:
-            changed[name] = checks[name](f"{path}.{name}", value[name])
-    return changed
 
 
 def _turn_options(turns: Mapping[str, Any]) -> dict[str, OptionValue]:
@@ -344,21 +274,35 @@ def _turn_options(turns: Mapping[str, Any]) -> dict[str, OptionValue]:
     }
 
 
-def _include(value: Any) -> tuple[str, ...]:
-    """Return the known ones of what a client wants included."""
-    if value is None:
-        return ()
-    sent = _texts("session.include", value)
-    return tuple(name for name in (LOGPROBS, PARTIALS) if name in sent)
-
-
 def _phrase(keyword: str) -> str:
     """Return a keyword without the signs that separate hotwords and their weights."""
     return " ".join(keyword.replace(",", " ").replace(":", " ").split())
 
 
-def _check_object(value: Any, path: str) -> None:
-    if not isinstance(value, Mapping):
+_Checks: TypeAlias = Mapping[str, Callable[[str, Any], Any]]
+"""By field, what returns its value or raises an error that names its path."""
+
+
+def _merged(before: Mapping[str, Any], path: str, value: Any, checks: _Checks) -> dict[str, Any]:
+    """Return fields with those of an update; null removes one, and unknown ones are left out."""
+    _check_object(path, value)
+    changed = dict(before)
+    for name in checks.keys() & value.keys():
+        changed.pop(name, None)
+        if value[name] is not None:
+            changed[name] = checks[name](f"{path}.{name}", value[name])
+    return changed
+
+
+def _object(path: str, value: Any) -> Mapping[str, Any]:
+    """Return an object, an empty one for null."""
+    if value is not None:
+        _check_object(path, value)
+    return value or {}
+
+
+def _check_object(path: str, value: Any) -> None:
+    if not isinstance(value, dict):
         raise _wrong(path, "an object", value)
 
 
@@ -369,7 +313,7 @@ def _text(path: str, value: Any) -> str:
 
 
 def _texts(path: str, value: Any) -> list[str]:
-    if not isinstance(value, Sequence) or isinstance(value, str):
+    if not isinstance(value, list):
         raise _wrong(path, "a list of texts", value)
     return [_text(f"{path}[{number}]", item) for number, item in enumerate(value)]
 
@@ -398,34 +342,20 @@ def _wrong(path: str, wanted: str, sent: Any) -> ApiError:
     return ApiError(400, message, param=path, code="invalid_value")
 
 
-_TRANSCRIPTION: _Checks = MappingProxyType(
-    {
-        "model": _text,
-        "language": _text,
-        "languages": _texts,
-        "prompt": _text,
-        "keywords": _texts,
-        "delay": partial(_choice, choices=tuple(DELAYS)),
-    }
-)
-_SERVER_VAD: _Checks = MappingProxyType(
-    {
+_TRANSCRIPTION: _Checks = {
+    "model": _text,
+    "language": _text,
+    "languages": _texts,
+    "prompt": _text,
+    "keywords": _texts,
+    "delay": partial(_choice, choices=tuple(DELAYS)),
+}
+_TURN_DETECTION: Mapping[str, _Checks] = {
+    "server_vad": {
         "threshold": _threshold,
         "prefix_padding_ms": partial(_whole, low=0, high=2_000),
         "silence_duration_ms": partial(_whole, low=100, high=10_000),
-    }
-)
-_SEMANTIC_VAD: _Checks = MappingProxyType(
-    {"eagerness": partial(_choice, choices=tuple(EAGERNESS_MS))}
-)
-_NOISE_REDUCTION: _Checks = MappingProxyType(
-    {"type": partial(_choice, choices=("near_field", "far_field"))}
-)
-_READERS: Mapping[str, Callable[[SessionConfig, str, Any], Any]] = MappingProxyType(
-    {
-        "format": _read_format,
-        "noise_reduction": _read_noise_reduction,
-        "transcription": _read_transcription,
-        "turn_detection": _read_turn_detection,
-    }
-)
+    },
+    "semantic_vad": {"eagerness": partial(_choice, choices=tuple(EAGERNESS_MS))},
+}
+_NOISE_REDUCTION: _Checks = {"type": partial(_choice, choices=("near_field", "far_field"))}

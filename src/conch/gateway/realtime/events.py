@@ -14,34 +14,29 @@ TRANSCRIPTION = "conversation.item.input_audio_transcription"
 """Beginning of the types of events with text."""
 _BUFFER = "input_audio_buffer"
 _LEAST_LOGPROB = -100.0
-"""What stands for a probability of 0."""
+"""Stands for a probability of 0."""
 
 
 def new_id(prefix: str) -> str:
-    """Return an id that nobody guesses: `item_…`, `sess_…`."""
+    """Return an id that nobody can guess: `item_…`, `sess_…`."""
     return f"{prefix}_{secrets.token_hex(12)}"
 
 
 def session_event(kind: str, session: Mapping[str, Any]) -> Event:
-    """Return `session.created`, `session.updated`, or what the beta calls them.
-
-    Args:
-        kind: Type of the event.
-        session: The effective configuration, whole.
-    """
-    return _event(kind, session=dict(session))
+    """Return an event of this type with the whole effective configuration."""
+    return _event(kind, session=session)
 
 
 def speech_started(item_id: str, start_s: float) -> Event:
     """Return the event of speech that has begun, on the session's clock."""
     return _event(
-        f"{_BUFFER}.speech_started", audio_start_ms=_milliseconds(start_s), item_id=item_id
+        f"{_BUFFER}.speech_started", audio_start_ms=round(start_s * 1000), item_id=item_id
     )
 
 
 def speech_stopped(item_id: str, end_s: float) -> Event:
     """Return the event of speech that has ended, on the session's clock."""
-    return _event(f"{_BUFFER}.speech_stopped", audio_end_ms=_milliseconds(end_s), item_id=item_id)
+    return _event(f"{_BUFFER}.speech_stopped", audio_end_ms=round(end_s * 1000), item_id=item_id)
 
 
 def committed(item_id: str, previous_id: str | None, *, is_beta: bool) -> list[Event]:
@@ -50,7 +45,7 @@ def committed(item_id: str, previous_id: str | None, *, is_beta: bool) -> list[E
     Args:
         item_id: The item.
         previous_id: The item committed before it; None for the first one.
-        is_beta: Whether the client speaks the beta, with one event for an item in place of two.
+        is_beta: Whether the client speaks the beta, which has one event for an item, not two.
     """
     item = {
         "id": item_id,
@@ -89,7 +84,7 @@ def completed(
         item_id: The item.
         text: Its text.
         seconds: Seconds of its audio.
-        words: Its words, if their log probabilities are wanted.
+        words: Its words, to add their log probabilities.
     """
     usage = {"type": "duration", "seconds": round(seconds, 3)}
     more = {} if words is None else {"logprobs": logprobs(words)}
@@ -103,28 +98,23 @@ def failed(item_id: str, error: ApiError) -> Event:
     return _event(kind, item_id=item_id, content_index=0, error=error.as_dict())
 
 
-def error_event(error: ApiError, client_event_id: Any = None) -> Event:
-    """Return the event of an error.
-
-    Args:
-        error: The error.
-        client_event_id: Id of the client's event that caused it; None if it sent none.
-    """
+def error_event(error: ApiError, client_event_id: str | None = None) -> Event:
+    """Return the event of an error, with the id of the client's event that caused it."""
     return _event("error", error={**error.as_dict(), "event_id": client_event_id})
 
 
 def partial(item_id: str, final: str, firm: str, tentative: str, newest: str) -> Event:
-    """Return Conch's own event of what is being spoken.
+    """Return Conch's own event of the text that is being spoken.
 
-    The final texts of all these events of an item and the other three of the latest one, joined
-    as they are, are the text of the item so far.
+    The text of an item so far is `final` of all its events, and the other three of the latest one,
+    joined without spaces.
     """
     parts = {"final": final, "firm": firm, "tentative": tentative, "newest": newest}
     return _event("conch.partial", item_id=item_id, **parts)
 
 
 def logprobs(words: Sequence[Word]) -> list[dict[str, Any]]:
-    """Return the log probabilities of words; Conch knows those of words, not of tokens."""
+    """Return the log probabilities of words; Conch has none of tokens."""
     found = []
     for number, word in enumerate(words):
         token = f" {word.text}" if number else word.text
@@ -136,7 +126,3 @@ def logprobs(words: Sequence[Word]) -> list[dict[str, Any]]:
 
 def _event(kind: str, **fields: Any) -> Event:
     return {"type": kind, "event_id": new_id("event"), **fields}
-
-
-def _milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)

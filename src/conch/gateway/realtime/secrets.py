@@ -31,15 +31,9 @@ async def make_client_secret(request: web.Request) -> web.Response:
     """
     body = await _body_of(request)
     lifetime_s = _lifetime_s(body.get("expires_after"), "expires_after")
-    session = body.get("session") or {}
-    config, secret = _secret(request, session, lifetime_s)
-    shown = {
-        "id": new_id("sess"),
-        "object": OBJECT,
-        "type": "transcription",
-        **config.as_session(),
-    }
-    return web.json_response({**secret, "session": shown})
+    config, secret = _secret(request, body.get("session") or {}, lifetime_s)
+    known = {"id": new_id("sess"), "object": OBJECT, "type": "transcription"}
+    return web.json_response({**secret, "session": {**known, **config.as_session()}})
 
 
 async def make_transcription_session(request: web.Request) -> web.Response:
@@ -73,14 +67,14 @@ async def _body_of(request: web.Request) -> Mapping[str, Any]:
     try:
         body = parse_json(data.decode() or "{}")
     except ValueError as error:
-        raise _wrong_body(f"takes JSON: {error}") from None
+        raise _wrong("body", f"the body takes JSON: {error}") from None
     if not isinstance(body, dict):
-        raise _wrong_body("takes a JSON object")
+        raise _wrong("body", "the body takes a JSON object")
     return body
 
 
-def _wrong_body(problem: str) -> ApiError:
-    return ApiError(400, f"the body {problem}", param="body", code="invalid_value")
+def _wrong(param: str, message: str) -> ApiError:
+    return ApiError(400, message, param=param, code="invalid_value")
 
 
 def _lifetime_s(sent: Any, path: str) -> int:
@@ -91,9 +85,9 @@ def _lifetime_s(sent: Any, path: str) -> int:
     anchor = sent.get("anchor", "created_at") if isinstance(sent, dict) else None
     if anchor != "created_at":
         message = f"{path} takes an object with the anchor created_at; sent: {sent!r:.80}"
-        raise ApiError(400, message, param=path, code="invalid_value")
+        raise _wrong(path, message)
     seconds = sent.get("seconds", DEFAULT_LIFETIME_S)
     if isinstance(seconds, bool) or not isinstance(seconds, int) or not low <= seconds <= high:
         message = f"{path}.seconds takes an integer from {low} to {high}; sent: {seconds!r:.80}"
-        raise ApiError(400, message, param=f"{path}.seconds", code="invalid_value")
+        raise _wrong(f"{path}.seconds", message)
     return seconds

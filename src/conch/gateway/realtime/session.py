@@ -1,8 +1,7 @@
 """`GET /v1/realtime`: one transcription session, from its WebSocket to its last event."""
 
 import asyncio
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -10,27 +9,19 @@ import aiohttp
 from aiohttp import web
 
 from conch.client import AsyncClient
-from conch.gateway.access import secret_in
+from conch.gateway.access import protocols_in, secret_in
 from conch.gateway.errors import ApiError
 from conch.gateway.live_audio import RawDecoder
-from conch.gateway.live_session import LiveSession, LiveUpdate
+from conch.gateway.live_session import LiveSession
 from conch.gateway.realtime import client_events, events
 from conch.gateway.realtime.client_events import ClientEvent, read_event
-from conch.gateway.realtime.config import LOGPROBS, PARTIALS, AudioFormat, SessionConfig
+from conch.gateway.realtime.config import LOGPROBS, PARTIALS, SessionConfig
 from conch.gateway.realtime.events import Event
 from conch.gateway.realtime.secrets import OBJECT
 from conch.gateway.realtime.turns import Style, Turns
-from conch.gateway.session_meter import SessionMeter
-from conch.gateway.sockets import (
-    LiveSocket,
-    expired,
-    hold,
-    last_moment,
-    protocols_in,
-    until_one_ends,
-)
-from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Caller, Gateway
-from conch.wire.errors import OverloadedError
+from conch.gateway.socket_session import SocketSession, hold
+from conch.gateway.sockets import LiveSocket
+from conch.gateway.state import GATEWAY
 from conch.wire.result import strict_json
 
 ROUTE = "/v1/realtime"
@@ -38,13 +29,7 @@ PROTOCOL = "realtime"
 """Subprotocol that browsers offer, with another one that holds their key."""
 BETA_PROTOCOL = "openai-beta.realtime-v1"
 MAX_MESSAGE_BYTES = client_events.MAX_AUDIO_BYTES * 4 // 3 + 2**20
-"""Largest message: the longest audio in base64, and what is around it."""
-
-_ENCODINGS: Mapping[str, str] = {
-    "audio/pcm": "pcm16",
-    "audio/pcmu": "mulaw",
-    "audio/pcma": "alaw",
-}
+"""Largest message: the longest audio in base64, and the rest of its event."""
 
 
 async def realtime(request: web.Request) -> web.StreamResponse:
@@ -53,36 +38,23 @@ async def realtime(request: web.Request) -> web.StreamResponse:
     Raises:
         ApiError: before the WebSocket is accepted: nothing is free, or it is no WebSocket.
     """
-    gateway, caller = request.app[GATEWAY], request[CALLER]
     socket = LiveSocket(request, PROTOCOL, MAX_MESSAGE_BYTES)
-
-    def session(client: AsyncClient) -> _Session:
-        return _Session(
-            gateway,
-            caller,
-            client,
-            socket,
-            _first_config(request),
-            is_beta=_is_beta(request),
-            request_id=request[REQUEST_ID],
-        )
-
-    return await hold(request, ROUTE, socket, session)
+    return await hold(request, socket, ROUTE, lambda client: _Session(request, socket, client))
 
 
 def _is_beta(request: web.Request) -> bool:
     """Return whether a client speaks the API before it was general."""
     header = request.headers.get("OpenAI-Beta", "")
-    return "realtime=v1" in header or BETA_PROTOCOL in protocols_in(request)
+    return "realtime=v1" in header or BETA_PROTOCOL in protocols_in(request.headers)
 
 
 def _first_config(request: web.Request) -> SessionConfig:
     """Return the configuration of a session that begins: that of its client secret, if any."""
     gateway = request.app[GATEWAY]
-    found = gateway.secrets.settings(secret_in(request.headers))
-    config = found if isinstance(found, SessionConfig) else SessionConfig()
-    model = request.query.get("model")
-    if model:
+    secret = gateway.secrets.find(secret_in(request.headers))
+    settings = secret.settings if secret else None
+    config = settings if isinstance(settings, SessionConfig) else SessionConfig()
+    if model := request.query.get("model"):
         named = {"input_audio_transcription": {"model": model}}
         # OpenAI's clients name a model for conversations here, which is none of ours.
         with suppress(ApiError):
@@ -90,56 +62,33 @@ def _first_config(request: web.Request) -> SessionConfig:
     return config
 
 
-class _Session:
-    """One session: reads the events of a client, and sends what follows from them."""
+class _Session(SocketSession):
+    route = ROUTE
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        caller: Caller,
-        client: AsyncClient,
-        socket: LiveSocket,
-        config: SessionConfig,
-        *,
-        is_beta: bool,
-        request_id: str,
-    ) -> None:
-        self._gateway, self._client = gateway, client
-        self._socket, self._request_id = socket, request_id
-        self._config, self._is_beta = config, is_beta
+    def __init__(self, request: web.Request, socket: LiveSocket, client: AsyncClient) -> None:
+        super().__init__(request, socket, client)
+        self._config, self._is_beta = _first_config(request), _is_beta(request)
         self._id = events.new_id("sess")
-        self._longest_s = gateway.config.max_session_s
-        self._expires_at = round(time.time() + self._longest_s)
-        self._turns = Turns(is_manual=config.is_manual, style=self._style)
-        self._decoder = _decoder_of(config.format)
+        self._turns = Turns(is_manual=self._config.is_manual, style=self._style)
+        self._decoder = RawDecoder(self._config.format.encoding)
         self._live: LiveSession | None = None
         """None before the first audio, as the client may choose its format until then."""
         self._has_begun = asyncio.Event()
         """Set once there is a live session, or never will be one."""
         self._sending = asyncio.Lock()
         """Held from a change of the turns until its events are sent: they keep their order."""
-        self._code = int(aiohttp.WSCloseCode.OK)
-        """Code of the close frame after the last text."""
-        self._is_closing = False
-        """Whether no more events of the client are heeded."""
-        self._meter = SessionMeter(gateway, caller, ROUTE)
 
     async def run(self) -> int:
-        """Hold the session and return the code of its close frame.
-
-        Raises:
-            ApiError: too much audio waits, or the caller has used up a limit.
-            ConchError: the server has failed.
-            ConnectionResetError: the client is gone.
-        """
         kind = "transcription_session.created" if self._is_beta else "session.created"
-        await self._send([events.session_event(kind, self._described(is_beta=self._is_beta))])
-        await until_one_ends(self._send_texts(), self._read(), self._end_in_time())
-        return self._code
+        await self._send([self._described(kind, is_beta=self._is_beta)])
+        return await super().run()
 
     async def fail(self, error: ApiError) -> None:
-        """Send the client the error that has ended the session."""
         await self._send([*self._turns.fail(error), events.error_event(error)])
+
+    async def _report(self, error: ApiError, event_id: str | None = None) -> None:
+        async with self._sending:
+            await self._send([events.error_event(error, event_id)])
 
     @property
     def _style(self) -> Style:
@@ -153,41 +102,35 @@ class _Session:
     def _audio_s(self) -> float:
         return self._live.audio_s if self._live is not None else 0.0
 
-    def _described(self, *, is_beta: bool) -> dict[str, Any]:
-        """Return the effective configuration with the id of the session."""
-        known = {"id": self._id, "object": OBJECT, "expires_at": self._expires_at}
+    def _described(self, kind: str, *, is_beta: bool) -> Event:
+        """Return an event of this type with the effective configuration."""
+        session: dict[str, Any] = {
+            "id": self._id,
+            "object": OBJECT,
+            "expires_at": self._expires_at,
+        }
         if is_beta:
-            return {**known, **self._config.as_beta_session(), "client_secret": None}
-        return {**known, "type": "transcription", **self._config.as_session()}
+            session |= {**self._config.as_beta_session(), "client_secret": None}
+        else:
+            session |= {"type": "transcription", **self._config.as_session()}
+        return events.session_event(kind, session)
 
-    async def _end_in_time(self) -> None:
-        """End the session with its last text when the gateway stops, or it lasts too long."""
-        self._code = await last_moment(self._gateway.draining, self._longest_s)
-        if self._code == aiohttp.WSCloseCode.POLICY_VIOLATION:
-            await self._send_in_turn([events.error_event(expired(self._longest_s))])
+    def _close(self) -> None:
         self._is_closing = True
         self._has_begun.set()
         if self._live is not None:
             self._live.close()
 
-    async def _read(self) -> None:
-        """Read the socket until it is closed.
-
-        Raises:
-            ApiError: too much audio waits.
-        """
-        async for frame in self._socket.frames():
-            if self._is_closing:
-                continue
-            event_id = None
-            try:
-                event = _event_in(frame.data)
-                event_id = event.id
-                await self._obey(event)
-            except ApiError as error:
-                await self._send_in_turn([events.error_event(error, event_id)])
-            except OverloadedError as error:
-                raise ApiError(429, str(error), code="backlog_exceeded") from None
+    async def _take(self, frame: aiohttp.WSMessage) -> None:
+        if self._is_closing:
+            return
+        event_id = None
+        try:
+            event = read_event(frame.data)
+            event_id = event.id
+            await self._obey(event)
+        except ApiError as error:
+            await self._report(error, event_id)
 
     async def _obey(self, event: ClientEvent) -> None:
         """Do what a client asks for.
@@ -222,15 +165,9 @@ class _Session:
         if not len(samples):
             return
         if self._live is None:
-            self._meter.audio_came()
-            self._live = LiveSession(
-                self._client,
-                self._config.options(self._gateway.config.model_aliases),
-                sample_rate=kind.rate,
-                max_backlog_s=most_s,
-                request_id=self._request_id,
-                freeing=self._gateway.freeing,
-            )
+            self._note_audio()
+            options = self._config.options(self._gateway.config.model_aliases)
+            self._live = self._new_live_session(options, kind.rate)
             self._has_begun.set()
         self._live.feed(samples)
 
@@ -267,7 +204,7 @@ class _Session:
             self._config = config
             self._is_beta |= is_beta
             if config.format != before.format:
-                self._decoder = _decoder_of(config.format)
+                self._decoder = RawDecoder(config.format.encoding)
             options = config.options(aliases)
             if self._live is None:
                 self._turns = Turns(is_manual=config.is_manual)
@@ -277,56 +214,19 @@ class _Session:
                 self._live.reconfigure(options)
             self._turns.style = self._style
             kind = "transcription_session.updated" if is_beta else "session.updated"
-            await self._send([events.session_event(kind, self._described(is_beta=is_beta))])
+            await self._send([self._described(kind, is_beta=is_beta)])
 
     async def _send_texts(self) -> None:
-        """Send what the server hears, to the last text.
-
-        Raises:
-            ApiError: the caller has used up a limit.
-            ConchError: the server has failed.
-            ConnectionResetError: the client is gone.
-        """
         await self._has_begun.wait()
         if self._live is None:
             return
-        async with self._live as live:
-            async for update in live.updates():
-                if _has_text(update):
-                    self._meter.text_came()
+        async with self._live:
+            async for update in self._updates(self._live):
                 async with self._sending:
                     await self._send(self._turns.after(update))
-                self._meter.charge(update.audio_s, is_closing=self._is_closing)
         async with self._sending:
             await self._send(self._turns.finish(self._audio_s))
-
-    async def _send_in_turn(self, found: Iterable[Event]) -> None:
-        async with self._sending:
-            await self._send(found)
 
     async def _send(self, found: Iterable[Event]) -> None:
         for event in found:
             await self._socket.send(strict_json(event))
-
-
-def _event_in(data: str | bytes) -> ClientEvent:
-    """Return the event of a frame.
-
-    Raises:
-        ApiError: it is none.
-    """
-    if isinstance(data, bytes):
-        message = f"an event is a text frame; audio goes as base64 in {client_events.APPEND}"
-        raise ApiError(400, message, code="invalid_frame")
-    return read_event(data)
-
-
-def _decoder_of(kind: AudioFormat) -> RawDecoder:
-    return RawDecoder(_ENCODINGS[kind.type])
-
-
-def _has_text(update: LiveUpdate) -> bool:
-    """Return whether an update has words."""
-    return bool(update.utterance and update.utterance.words) or any(
-        found.segment.text for found in update.segments
-    )

@@ -5,9 +5,8 @@ utterances between two commits are.
 
 During speech, firm words go out as deltas under the id that the later commit names. The
 design is LocalAI's (https://github.com/mudler/LocalAI, docs/content/features/openai-realtime.md).
-What was sent stays: deltas can only be appended. So the deltas of an item, one after the other, are
-its text, unless a second pass has corrected words that were firm. `completed` has the whole text
-and replaces them.
+Deltas can only be appended. So the deltas of an item, joined, are its text, unless a second pass
+has corrected words that were firm. `completed` has the whole text and replaces them.
 
 Nothing here waits or sends.
 """
@@ -25,7 +24,7 @@ from conch.gateway.realtime import events
 from conch.gateway.realtime.events import Event
 from conch.wire.errors import OptionError
 from conch.wire.joining import joined_text, separator
-from conch.wire.result import OpenUtterance, Word, text_of_words
+from conch.wire.result import OpenUtterance, Segment, Word, text_of_words
 
 LEAST_COMMIT_S = 0.1
 """Shortest audio that may be committed, as at OpenAI."""
@@ -47,7 +46,7 @@ class Style:
 
 @dataclass(slots=True, eq=False)
 class _Utterance:
-    """One utterance of an item: what is known of it, and what was sent."""
+    """One utterance of an item: its text so far, and what of it was sent."""
 
     text: str = ""
     """All of it, sure or not."""
@@ -56,16 +55,15 @@ class _Utterance:
     solid: str = ""
     """Beginning of the text that Whisper has heard."""
     sent: str = ""
-    """What went out in deltas."""
+    """Text of its deltas."""
     words: tuple[Word, ...] = ()
     """Words of the final text, where the session asks for them."""
-    error: str = ""
+    failure: ApiError | None = None
     """Why there is no second pass."""
-    error_code: str = ""
     is_final: bool = False
 
     def hear(self, spoken: OpenUtterance) -> None:
-        """Take what is known while it is spoken."""
+        """Take its text while it is spoken."""
         self.text = spoken.text
         self.sure = text_of_words(spoken.firm)
         self.solid = text_of_words((*spoken.firm, *spoken.tentative))
@@ -74,7 +72,7 @@ class _Utterance:
         """Take the text of its end, or of its second pass."""
         self.text = self.solid = found.segment.text
         self.words = found.segment.words
-        self.error, self.error_code = found.segment.error, found.segment.error_code
+        self.failure = _failure_of(found.segment)
         if found.is_final:
             self.settle()
 
@@ -84,7 +82,7 @@ class _Utterance:
 
     @property
     def unsent(self) -> str:
-        """Return the sure text after what was sent; nothing if that was corrected."""
+        """Return the sure text after the deltas; nothing if they were corrected."""
         return self.sure[len(self.sent) :] if self.sure.startswith(self.sent) else ""
 
 
@@ -99,9 +97,8 @@ class _Item:
     """Texts of its first utterances, which no longer change: a long turn has many."""
     words: list[Word] = field(default_factory=list)
     """Their words."""
-    error: str = ""
+    failure: ApiError | None = None
     """Why one of them has no second pass."""
-    error_code: str = ""
     utterances: dict[int, _Utterance] = field(default_factory=dict)
     """The others, by index in the session, in order."""
     has_begun: bool = False
@@ -122,7 +119,7 @@ class _Item:
 
     @property
     def text(self) -> str:
-        """Return the text of all utterances."""
+        """Return the text of all its utterances."""
         others = (utterance.text for utterance in self.utterances.values())
         return joined_text([*self.final, *others])
 
@@ -146,30 +143,29 @@ class _Item:
         return text[:first], text[first:second], text[second:]
 
     def take_final(self) -> str:
-        """Return the final text that no partial event had; it counts as sent from now on."""
+        """Return the final text that no partial event had, and mark it as sent."""
         before = joined_text(self.final[: self.num_shown])
         text = joined_text(self.final[self.num_shown :])
         self.num_shown = len(self.final)
         return separator(before, text) + text
 
     def fold(self) -> list[int]:
-        """Put the first utterances that are final together, and return their indices.
+        """Join the first utterances that are final, and return their indices.
 
-        Otherwise all of a long turn would be looked at with each update.
+        Otherwise each update would look at all of a long turn.
         """
         folded = list(takewhile(lambda index: self.utterances[index].is_final, self.utterances))
         for index in folded:
             utterance = self.utterances.pop(index)
             self.final += [utterance.text] * bool(utterance.text)
             self.words += utterance.words
-            if not self.error:
-                self.error, self.error_code = utterance.error, utterance.error_code
+            self.failure = self.failure or utterance.failure
         return folded
 
     def take_delta(self) -> str:
-        """Return the sure text that was not sent; it counts as sent from now on.
+        """Return the sure text that was not sent, and mark it as sent.
 
-        An utterance waits for the ones before it, as deltas have one order only.
+        An utterance waits for the ones before it, because deltas can only be appended.
         """
         text = ""
         for utterance in self.utterances.values():
@@ -200,7 +196,8 @@ class Turns:
     """The events that follow from an update of the audio, or from what the client asks for.
 
     Each of `commit`, `clear` and `cut` goes with one mark of the live session: `finalize`, `clear`
-    and `finalize`. The updates up to that mark belong to the audio before it.
+    and `finalize`. The updates up to that mark belong to the audio before it. `audio_s` is always
+    the audio that the session got so far, in seconds.
     """
 
     def __init__(self, *, is_manual: bool, style: Style | None = None) -> None:
@@ -244,9 +241,6 @@ class Turns:
 
         With turn detection, an utterance that is being spoken is committed as far as it goes.
 
-        Args:
-            audio_s: Seconds of audio that the session got so far.
-
         Raises:
             ApiError: there is no audio to commit.
         """
@@ -262,23 +256,22 @@ class Turns:
         era.item = era.item or era.speaking or _Item(is_single=False)
         era.item.is_single, era.speaking = False, None
         result = self._commit(era, era.item, seconds)
-        self._begin(self._new_era(), audio_s)
+        self._eras.append(self._new_era())
+        self._buffer_start_s = audio_s
         return result
 
     def clear(self, audio_s: float) -> list[Event]:
         """Return the events of the client's clear; clear the live session as well.
 
         Items that are committed get their text.
-
-        Args:
-            audio_s: Seconds of audio that the session got so far.
         """
         # A turn may have begun under other settings.
         open_eras = [era for era in self._eras if era.item is None or not era.item.is_committed]
         items = _different([era.item or era.speaking for era in open_eras])
         for era in open_eras:
             era.item, era.speaking, era.is_dropped = None, None, True
-        self._begin(self._new_era(), audio_s)
+        self._eras.append(self._new_era())
+        self._buffer_start_s = audio_s
         result = [events.cleared()]
         for item in items:
             self._forget(item)
@@ -292,22 +285,15 @@ class Turns:
     def cut(self, *, is_manual: bool) -> None:
         """Begin other settings; finalize the live session as well.
 
-        A turn of the client goes on, or is committed once its text is there if turn detection is
+        A turn of the client continues, or is committed once its text is there if turn detection is
         on from now on.
-
-        Args:
-            is_manual: Whether the client commits its turns from now on.
         """
         before = self._eras[-1].item
         self._is_manual = is_manual
         self._eras.append(self._new_era(before if is_manual else None))
 
     def finish(self, audio_s: float) -> list[Event]:
-        """Return the last events, after the last update.
-
-        Args:
-            audio_s: Seconds of audio that the session got.
-        """
+        """Return the last events, after the last update."""
         eras, self._eras = self._eras, deque([self._new_era()])
         return [event for era in eras for event in self._finish(era, audio_s)]
 
@@ -324,12 +310,8 @@ class Turns:
         return _Era(next(self._numbers), item)
 
     def _new_place(self, era: _Era) -> tuple[int, int]:
-        """Return a place in time after all others of an era so far."""
+        """Return a place in time after all earlier ones of an era."""
         return era.number, next(self._numbers)
-
-    def _begin(self, era: _Era, start_s: float) -> None:
-        self._eras.append(era)
-        self._buffer_start_s = start_s
 
     def _hear(self, era: _Era, index: int, spoken: OpenUtterance) -> list[Event]:
         item = self._owner(era, index, has_text=bool(spoken.words))
@@ -401,8 +383,7 @@ class Turns:
         return result
 
     def _delta(self, item: _Item) -> list[Event]:
-        text = item.take_delta()
-        return [events.delta(item.id, text)] if text else []
+        return [events.delta(item.id, text)] if (text := item.take_delta()) else []
 
     def _complete(self, item: _Item) -> list[Event]:
         self._forget(item)
@@ -410,19 +391,13 @@ class Turns:
             utterance.settle()
         result = self._delta(item)
         item.fold()
-        if item.error and not item.text:
-            return [events.failed(item.id, _error_of(item.error, item.error_code))]
+        if item.failure is not None and not item.text:
+            return [events.failed(item.id, item.failure)]
         wanted = item.words if self.style.has_logprobs else None
         return [*result, events.completed(item.id, item.text, item.seconds, wanted)]
 
     def _finish(self, era: _Era, audio_s: float, keep: _Item | None = None) -> list[Event]:
-        """Complete all items up to a mark, which no further update changes.
-
-        Args:
-            era: The audio before the mark.
-            audio_s: Seconds of audio before it.
-            keep: An item that goes on.
-        """
+        """Complete all items of the audio before a mark, except the one to keep."""
         result: list[Event] = []
         for item in _different([*self._owners.values(), era.item]):
             if item is keep:
@@ -446,11 +421,11 @@ class Turns:
             self._first_heard.pop(index, None)
 
 
-def _error_of(problem: str, code: str) -> ApiError:
-    """Return the error of an utterance without a text."""
-    if code == OptionError.code:
-        return api_error(OptionError(problem))
-    return ApiError(500, problem, code="no_text")
+def _failure_of(segment: Segment) -> ApiError | None:
+    """Return why an utterance has no second pass; None if it has one."""
+    if segment.error_code == OptionError.code:
+        return api_error(OptionError(segment.error))
+    return ApiError(500, segment.error, code="no_text") if segment.error else None
 
 
 def _different(items: Sequence[_Item | None]) -> list[_Item]:

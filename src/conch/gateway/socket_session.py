@@ -1,0 +1,227 @@
+"""A live session over a WebSocket: what all dialects share, from the first frame to the close."""
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import ClassVar
+
+import aiohttp
+from aiohttp import web
+
+from conch.client import AsyncClient, OptionValue
+from conch.client.timeouts import timeout
+from conch.gateway.errors import ApiError, api_error
+from conch.gateway.live_session import LiveSession, LiveUpdate
+from conch.gateway.sockets import ABNORMAL, CLOSE_TIMEOUT_S, LiveSocket
+from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
+from conch.wire.errors import (
+    AudioError,
+    ConchError,
+    InvalidRequestError,
+    OverloadedError,
+    ServerError,
+    SessionError,
+    public_error,
+)
+
+
+class SocketSession(ABC):
+    """Reads the frames of a client, and sends what follows from its audio."""
+
+    route: ClassVar[str]
+    """Its route, for metrics."""
+
+    def __init__(self, request: web.Request, socket: LiveSocket, client: AsyncClient) -> None:
+        """Begin before the WebSocket is accepted.
+
+        Args:
+            request: The request.
+            socket: Its WebSocket.
+            client: Connection to the server.
+        """
+        self._gateway, self._caller = request.app[GATEWAY], request[CALLER]
+        self._request_id = request[REQUEST_ID]
+        self._socket, self._client = socket, client
+        self._longest_s = self._gateway.config.max_session_s
+        self._expires_at = round(time.time() + self._longest_s)
+        self._code = int(aiohttp.WSCloseCode.OK)
+        """Code of the close frame after the last text."""
+        self._is_closing = False
+        """Whether no more audio is taken."""
+        self._first_audio_at: float | None = None
+        self._has_text = False
+        self._charged_s = 0.0
+
+    async def run(self) -> int:
+        """Hold the session and return the code of its close frame.
+
+        Raises:
+            ApiError: more audio waits than may, or the caller has used up a limit.
+            ConchError: the server has failed, or the audio cannot be decoded.
+            ConnectionResetError: the client is gone.
+        """
+        tasks = [
+            asyncio.create_task(work)
+            for work in (self._send_texts(), self._read(), self._end_in_time())
+        ]
+        try:
+            await asyncio.wait(tasks[:2], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in tasks[:2]:
+            if not task.cancelled():
+                task.result()
+        return self._code
+
+    @abstractmethod
+    async def fail(self, error: ApiError) -> None:
+        """Send the client the error that has ended the session."""
+
+    @abstractmethod
+    async def _report(self, error: ApiError) -> None:
+        """Send the client an error after which the session continues."""
+
+    @abstractmethod
+    async def _take(self, frame: aiohttp.WSMessage) -> None:
+        """Do what a frame asks for."""
+
+    @abstractmethod
+    async def _send_texts(self) -> None:
+        """Send what the server hears, to the last text."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Take no more audio; the session ends after its last text."""
+
+    async def _read(self) -> None:
+        """Read the WebSocket until it is closed."""
+        try:
+            async for frame in self._socket.frames():
+                await self._take(frame)
+        except OverloadedError as error:
+            raise ApiError(429, str(error), code="backlog_exceeded") from None
+
+    async def _end_in_time(self) -> None:
+        """End the session with its last text when the gateway stops, or it lasts too long."""
+        try:
+            async with timeout(self._longest_s):
+                await self._gateway.draining.wait()
+            self._code = int(aiohttp.WSCloseCode.GOING_AWAY)
+        except asyncio.TimeoutError:
+            self._code = int(aiohttp.WSCloseCode.POLICY_VIOLATION)
+            lasted = f"the session has lasted {self._longest_s:g} s, as long as one may"
+            await self._report(api_error(SessionError(f"{lasted}: open another")))
+        self._close()
+
+    def _new_live_session(
+        self, options: Mapping[str, OptionValue], sample_rate: int, *, joins: bool = True
+    ) -> LiveSession:
+        return LiveSession(
+            self._client,
+            options,
+            sample_rate=sample_rate,
+            max_backlog_s=self._gateway.config.max_backlog_s,
+            request_id=self._request_id,
+            joins=joins,
+            freeing=self._gateway.freeing,
+        )
+
+    def _note_audio(self) -> None:
+        if self._first_audio_at is None:
+            self._first_audio_at = time.monotonic()
+
+    async def _updates(self, live: LiveSession) -> AsyncIterator[LiveUpdate]:
+        """Yield the updates of the live session; measure its first text and charge its audio.
+
+        Raises:
+            ApiError: the caller has used up a limit.
+            ConchError: the server has failed.
+        """
+        async for update in live.updates():
+            if not self._has_text and self._first_audio_at is not None and update.has_text:
+                self._has_text = True
+                seconds = time.monotonic() - self._first_audio_at
+                self._gateway.metrics.first_text_seconds.labels(self.route).observe(seconds)
+            yield update
+            if update.audio_s > self._charged_s:
+                self._gateway.heard(self._caller, self.route, update.audio_s - self._charged_s)
+                self._charged_s = update.audio_s
+                # What is left of a session that closes is heard in any case.
+                if not self._is_closing:
+                    self._caller.check_audio()
+
+
+async def hold(
+    request: web.Request,
+    socket: LiveSocket,
+    route: str,
+    session_on: Callable[[AsyncClient], SocketSession],
+) -> web.StreamResponse:
+    """Hold a session from its WebSocket to its close frame.
+
+    Args:
+        request: The request.
+        socket: Its WebSocket.
+        route: Its route, for metrics.
+        session_on: Returns the session on a server.
+
+    Raises:
+        ApiError: before the WebSocket is accepted: nothing is free.
+        ConnectionResetError: the client has gone without a close frame.
+    """
+    gateway = request.app[GATEWAY]
+    with gateway.session_of(request[CALLER], route) as counted:
+        try:
+            ended: Exception | None = None
+            try:
+                async with gateway.servers.reserved() as client:
+                    session = session_on(client)
+                    await socket.accept()
+                    code = await gateway.unless_broken_off(session.run())
+            except Exception as error:
+                if not socket.response.prepared or isinstance(error, ConnectionResetError):
+                    raise
+                ended, code = error, close_code(error)
+            # Only now, so that a client that does not read keeps nothing of the server.
+            async with timeout(2 * CLOSE_TIMEOUT_S):
+                if ended is not None and socket.is_open:
+                    await session.fail(error_for_client(ended))
+                await socket.close(code)
+        except asyncio.TimeoutError:
+            socket.abort()
+            raise ConnectionResetError("the client does not read") from None
+        except (ConnectionResetError, asyncio.CancelledError):
+            # aiohttp cancels a handler without a connection, after a close frame as well.
+            if socket.code == ABNORMAL:
+                raise
+        finally:
+            if socket.response.prepared:
+                counted.code = socket.code
+    return socket.response
+
+
+def error_for_client(error: Exception) -> ApiError:
+    """Return the error that a client gets for what has ended its session."""
+    if isinstance(error, ApiError):
+        return error
+    found = api_error(error if isinstance(error, ConchError) else public_error(error))
+    if isinstance(error, AudioError):
+        found.param = None  # there is no file
+    return found
+
+
+def close_code(error: Exception) -> int:
+    """Return the code of the close frame after an error (RFC 6455, section 7.4)."""
+    match error:
+        case ServerError() | OverloadedError():
+            return int(aiohttp.WSCloseCode.TRY_AGAIN_LATER)
+        case SessionError():
+            return int(aiohttp.WSCloseCode.SERVICE_RESTART)
+        case ApiError() if error.status == 503:
+            return int(aiohttp.WSCloseCode.TRY_AGAIN_LATER)
+        case ApiError() | InvalidRequestError():
+            return int(aiohttp.WSCloseCode.POLICY_VIOLATION)
+    return int(aiohttp.WSCloseCode.INTERNAL_ERROR)
