@@ -133,15 +133,15 @@ def test_the_last_event_has_the_warnings(format: str) -> None:
 
 
 def test_the_header_of_warnings_is_one_short_line_of_ascii() -> None:
-    assert file_answer.warning_headers(()) == {}
+    assert file_answer.headers(asked()) == {}
     sent = (CUT_OFF, "a\r\nset-cookie: b", "\udcff")
-    text = file_answer.warning_headers(sent)["x-conch-warnings"]
+    text = file_answer.headers(asked(), sent)["x-conch-warnings"]
     assert text.isascii() and text.isprintable()
     assert json.loads(text) == list(sent)
-    many = file_answer.warning_headers([CUT_OFF * 3] * 100)["x-conch-warnings"]
+    many = file_answer.headers(asked(), [CUT_OFF * 3] * 100)["x-conch-warnings"]
     assert 1300 < len(many) <= file_answer.MAX_HEADER
     assert set(json.loads(many)) == {CUT_OFF * 3}
-    assert file_answer.warning_headers([CUT_OFF * 300]) == {}
+    assert file_answer.headers(asked(), [CUT_OFF * 300]) == {}
 
 
 def test_what_is_for_scoring_names_the_recording_audio() -> None:

@@ -1,14 +1,12 @@
 """Frames of raw samples, of G.711 and of containers, as samples."""
 
 import asyncio
-import io
 import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
 from containers import muxed
 from waiting import wait_until
 
@@ -73,20 +71,6 @@ def test_every_byte_of_g711_is_the_sample_of_the_standard(encoding: str, formula
     found = RawDecoder(encoding).samples(bytes(range(256)))
     assert found.dtype == np.int16
     assert found.tolist() == [formula(code) for code in range(256)]
-
-
-@pytest.mark.parametrize(("encoding", "subtype"), [("mulaw", "ULAW"), ("alaw", "ALAW")])
-def test_every_byte_of_g711_is_the_sample_of_libsndfile(encoding: str, subtype: str) -> None:
-    codes = bytes(range(256))
-    expected, _ = soundfile.read(
-        io.BytesIO(codes),
-        dtype="int16",
-        format="RAW",
-        subtype=subtype,
-        channels=1,
-        samplerate=8000,
-    )
-    assert RawDecoder(encoding).samples(codes).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("seed", range(4))

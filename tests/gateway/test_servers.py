@@ -7,8 +7,7 @@ from typing import ClassVar
 import pytest
 
 from conch.client import AsyncClient
-from conch.gateway import servers as module
-from conch.gateway.servers import Servers
+from conch.gateway.servers import HEAL_S, Servers
 from conch.wire.errors import (
     AudioError,
     ConchError,
@@ -45,16 +44,18 @@ class PlainClient:
 
 
 @pytest.fixture(autouse=True)
-def plain_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(module, "AsyncClient", PlainClient)
-    monkeypatch.setattr(PlainClient, "gone", set())
-    monkeypatch.setattr(PlainClient, "asked", [])
+def plain_clients() -> Iterator[None]:
     yield
+    PlainClient.gone.clear()
+    PlainClient.asked.clear()
+    PlainClient.away.clear()
 
 
-def run(scenario: Callable[[Servers], Awaitable[None]], urls: Sequence[str] = URLS) -> None:
+def run(
+    scenario: Callable[[Servers], Awaitable[None]], urls: Sequence[str] = URLS, **times: float
+) -> None:
     async def main() -> None:
-        servers = Servers(urls)
+        servers = Servers(urls, connect=PlainClient, **times)  # type: ignore[arg-type]
         await servers.start()
         try:
             await scenario(servers)
@@ -93,9 +94,7 @@ def test_the_least_busy_one_gets_the_next_session() -> None:
     run(scenario)
 
 
-def test_a_file_goes_to_the_next_one_if_a_server_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "HEAL_S", 0.0)
-
+def test_a_file_goes_to_the_next_one_if_a_server_is_lost() -> None:
     async def scenario(servers: Servers) -> None:
         ask = failing(ServerError("lost"), "grpc://a:1", "grpc://b:1")
         assert await servers.answer(ask) == "grpc://c:1"
@@ -106,14 +105,10 @@ def test_a_file_goes_to_the_next_one_if_a_server_is_lost(monkeypatch: pytest.Mon
             await servers.answer(failing(ServerError("lost"), *URLS))
         assert not servers.is_ready
 
-    run(scenario)
+    run(scenario, heal_s=0.0)
 
 
-def test_a_file_whose_servers_are_all_lost_is_sent_once_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "HEAL_POLL_S", 0.01)
-
+def test_a_file_whose_servers_are_all_lost_is_sent_once_more() -> None:
     async def scenario(servers: Servers) -> None:
         asked: list[str] = []
 
@@ -133,14 +128,10 @@ def test_a_file_whose_servers_are_all_lost_is_sent_once_more(
         assert text == "a text"
         assert asked == [*URLS, "grpc://b:1"]
 
-    run(scenario)
+    run(scenario, heal_poll_s=0.01)
 
 
-def test_a_file_that_comes_while_a_server_is_replaced_waits_for_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "HEAL_POLL_S", 0.01)
-
+def test_a_file_that_comes_while_a_server_is_replaced_waits_for_it() -> None:
     async def scenario(servers: Servers) -> None:
         PlainClient.gone.update(URLS)
         while servers.is_ready:
@@ -151,8 +142,7 @@ def test_a_file_that_comes_while_a_server_is_replaced_waits_for_it(
         PlainClient.gone.discard("grpc://b:1")
         assert await waiting == "grpc://b:1"
 
-    monkeypatch.setattr(module, "POLL_S", 0.01)
-    run(scenario)
+    run(scenario, heal_poll_s=0.01, poll_s=0.01)
 
 
 def test_a_file_is_refused_at_once_where_no_server_was_ready_for_long() -> None:
@@ -160,7 +150,7 @@ def test_a_file_is_refused_at_once_where_no_server_was_ready_for_long() -> None:
 
     async def scenario(servers: Servers) -> None:
         with pytest.raises(ServerError, match="no speech server is ready"):
-            await asyncio.wait_for(servers.answer(url_of), module.HEAL_S / 10)
+            await asyncio.wait_for(servers.answer(url_of), HEAL_S / 10)
 
     run(scenario)
 
@@ -260,11 +250,7 @@ def test_a_session_that_loses_its_server_keeps_others_from_it() -> None:
     run(scenario)
 
 
-def test_a_gateway_that_stops_does_not_wait_for_lost_servers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "HEAL_POLL_S", 0.01)
-
+def test_a_gateway_that_stops_does_not_wait_for_lost_servers() -> None:
     async def scenario(servers: Servers) -> None:
         PlainClient.gone.update(URLS)
         waiting = asyncio.create_task(servers.answer(failing(ServerError("lost"), *URLS)))
@@ -272,13 +258,12 @@ def test_a_gateway_that_stops_does_not_wait_for_lost_servers(
             await asyncio.sleep(0.01)
         servers.give_up()
         with pytest.raises(ServerError, match="no speech server is ready"):
-            await asyncio.wait_for(waiting, module.HEAL_S / 3)
+            await asyncio.wait_for(waiting, HEAL_S / 3)
 
-    run(scenario)
+    run(scenario, heal_poll_s=0.01)
 
 
-def test_a_server_that_comes_back_gets_work_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "HEAL_POLL_S", 0.01)
+def test_a_server_that_comes_back_gets_work_again() -> None:
     PlainClient.gone.update(URLS)
 
     async def scenario(servers: Servers) -> None:
@@ -291,24 +276,24 @@ def test_a_server_that_comes_back_gets_work_again(monkeypatch: pytest.MonkeyPatc
         assert await servers.answer(url_of) == "grpc://b:1"
         assert await servers.ready_models(["vad", "rescorer"]) == {"vad"}
 
-    run(scenario)
+    run(scenario, heal_poll_s=0.01)
 
 
-def test_a_server_whose_components_answer_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_whose_components_answer_goes_first() -> None:
     async def scenario(servers: Servers) -> None:
         assert servers.away == ()
         async with servers.reserved() as client:
             assert await url_of(client) == URLS[1]
         await servers.close()
 
-    monkeypatch.setattr(PlainClient, "away", {URLS[0]: ("vad",), URLS[2]: ("vad",)})
+    PlainClient.away.update({URLS[0]: ("vad",), URLS[2]: ("vad",)})
     run(scenario)
 
 
-def test_components_that_are_away_everywhere_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_components_that_are_away_everywhere_are_known() -> None:
     async def scenario(servers: Servers) -> None:
         assert servers.is_ready
         assert servers.away == ("vad",)
 
-    monkeypatch.setattr(PlainClient, "away", dict.fromkeys(URLS, ("vad",)))
+    PlainClient.away.update(dict.fromkeys(URLS, ("vad",)))
     run(scenario)

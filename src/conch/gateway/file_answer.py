@@ -11,19 +11,19 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from conch.gateway.file_request import FileRequest
+from conch.gateway.file_request import MAX_IGNORED, FileRequest
 from conch.wire.formats import FORMATS
 from conch.wire.joining import joined_text, num_words, separator
 from conch.wire.languages import LANGUAGES
 from conch.wire.result import Segment, Transcript, Word, strict_json
 
 SEEKS_PER_S = 100
-"""Whisper counts positions in frames of 10 ms."""
+"""Frames of Whisper a second."""
 CONTENT_TYPES = {
     "json": "application/json",
     "verbose_json": "application/json",
     "conch": "application/json",
-    # OpenAI's JavaScript client parses by the type, and takes all but JSON for text.
+    # OpenAI's JavaScript client parses by the type, and reads all but JSON as text.
     "text": "text/plain",
     "srt": "text/plain",
     "vtt": "text/vtt",
@@ -50,16 +50,20 @@ def body(transcript: Transcript, asked: FileRequest) -> str:
 
 
 def _with_warnings(transcript: Transcript, asked: FileRequest) -> Transcript:
-    """Return a transcript whose warnings begin with those about the request."""
+    """Return a transcript with the warnings about the request first."""
     return replace(transcript, warnings=(*asked.warnings, *transcript.warnings))
 
 
-def warning_headers(warnings: Sequence[str]) -> dict[str, str]:
-    """Return the header with the warnings that it has room for: a JSON list, in ASCII."""
-    shown = list(warnings)
-    while len(text := json.dumps(shown)) > MAX_HEADER:
-        shown.pop()
-    return {"x-conch-warnings": text} if shown else {}
+def headers(asked: FileRequest, of_audio: Sequence[str] = ()) -> dict[str, str]:
+    """Return headers with the ignored fields, and as many warnings as they have room for."""
+    names = [name for name in asked.ignored if name.isascii() and name.isprintable()]
+    # A client chooses the names.
+    shown = names[:MAX_IGNORED]
+    found = {"x-conch-ignored": ", ".join(shown)} if shown else {}
+    warnings = [*asked.warnings, *of_audio]
+    while len(text := json.dumps(warnings)) > MAX_HEADER:  # in ASCII
+        warnings.pop()
+    return {**found, "x-conch-warnings": text} if warnings else found
 
 
 def _warnings(transcript: Transcript) -> dict[str, Any]:
@@ -71,7 +75,7 @@ def plain(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:
     """Return the body of format json."""
     answer: dict[str, Any] = {"text": transcript.text, "usage": usage(transcript.duration)}
     if asked.has_logprobs:
-        answer["logprobs"] = logprobs(transcript)
+        answer["logprobs"] = logprobs(transcript.words)
     return answer | _warnings(transcript)
 
 
@@ -88,7 +92,7 @@ def verbose(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:
     }
     if "segment" in asked.granularities:
         spoken = [segment for segment in transcript.segments if segment.text]
-        # As Whisper's: clients join them as they are, and the first one begins with a space too.
+        # As Whisper's: clients join them directly, and the first one begins with a space too.
         before = [*(item.text for item in spoken[:1]), *(item.text for item in spoken)]
         answer["segments"] = [
             _segment(number, item, separator(before[number], item.text))
@@ -109,10 +113,10 @@ def _segment(number: int, segment: Segment, space: str) -> dict[str, Any]:
         "start": segment.start,
         "end": segment.end,
         "text": f"{space}{text}",
-        # The decoder does not tell its tokens.
+        # The decoder returns no tokens.
         "tokens": [],
         "temperature": 0.0,
-        # For each word: there is no number of tokens. Whisper's own is for each token.
+        # Per word: there is no number of tokens. Whisper's own is per token.
         "avg_logprob": segment.nbest[0].am_score / max(1, num_words(text)),
         "compression_ratio": _compression_ratio(text),
         # A segment is where the VAD has found speech.
@@ -121,35 +125,24 @@ def _segment(number: int, segment: Segment, space: str) -> dict[str, Any]:
 
 
 def _compression_ratio(text: str) -> float:
-    """Return how repetitive a text is, as Whisper measures it: above 2.4 it loops."""
+    """Return how repetitive a text is, by Whisper's measure: above 2.4 it loops."""
     data = text.encode()
     return len(data) / len(zlib.compress(data))
 
 
-def logprobs(transcript: Transcript) -> list[dict[str, Any]]:
-    """Return each word with its log probability, as OpenAI's answers tell tokens."""
-    return _logprobs("", transcript.words)
-
-
-def _logprobs(before: str, words: Sequence[Word]) -> list[dict[str, Any]]:
-    """Return those of words after a text."""
+def logprobs(words: Sequence[Word], before: str = "") -> list[dict[str, Any]]:
+    """Return words after a text with their log probabilities, in OpenAI's form of tokens."""
     texts = [before, *(word.text for word in words)]
-    return [
-        _logprob(separator(*pair), word) for pair, word in zip(pairwise(texts), words, strict=True)
-    ]
-
-
-def _logprob(space: str, word: Word) -> dict[str, Any]:
-    token = space + word.text
-    return {
-        "token": token,
-        "bytes": list(token.encode()),
-        "logprob": math.log(max(word.confidence, 1e-9)),
-    }
+    found = []
+    for pair, word in zip(pairwise(texts), words, strict=True):
+        token = separator(*pair) + word.text
+        logprob = math.log(max(word.confidence, 1e-9))
+        found.append({"token": token, "bytes": list(token.encode()), "logprob": logprob})
+    return found
 
 
 def usage(seconds: float) -> dict[str, Any]:
-    """Return what an answer cost: whole seconds of audio."""
+    """Return the usage of an answer: whole seconds of audio."""
     return {"type": "duration", "seconds": math.ceil(seconds)}
 
 
@@ -174,7 +167,7 @@ class Deltas:
             delta = self._text[len(before) :]
             event: dict[str, Any] = {"type": "transcript.text.delta", "delta": delta}
             if self._asked.has_logprobs:
-                event["logprobs"] = _logprobs(before, segment.words)
+                event["logprobs"] = logprobs(segment.words, before)
             yield event
 
     def of_whole(self, whole: Transcript) -> dict[str, Any]:
@@ -182,8 +175,8 @@ class Deltas:
         whole = _with_warnings(whole, self._asked)
         if self._asked.format == "conch":
             return {"type": "transcript.done", "transcript": whole}
-        # No usage: that of this event counts tokens, and nothing here is paid by them.
+        # No usage: in this event it counts tokens.
         event: dict[str, Any] = {"type": "transcript.text.done", "text": self._text}
         if self._asked.has_logprobs:
-            event["logprobs"] = logprobs(whole)
+            event["logprobs"] = logprobs(whole.words)
         return event | _warnings(whole)

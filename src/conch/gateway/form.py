@@ -2,13 +2,12 @@
 
 import asyncio
 import hashlib
-import io
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from aiohttp import BodyPartReader, hdrs, web
 from aiohttp.http import HttpProcessingError
@@ -24,37 +23,20 @@ MAX_FIELDS = 256
 MAX_NAME = 128
 """Characters of a field's name."""
 MAX_FORM_BYTES = 512 * 1024
-"""All fields that are no file: they are in memory."""
+"""All fields without the file: they are in memory."""
 MEMORY_BYTES = 1 << 20
 PIECE_BYTES = 256 * 1024
 """Bytes of a file to read at a time."""
 IDLE_S = 60.0
-"""Seconds without a byte after which an upload is given up."""
+"""Seconds without a byte after which an upload is refused."""
 LEAST_BYTES_PER_S = 4000
-"""Slowest upload, after IDLE_S seconds: each takes a place from the others."""
+"""Slowest upload, after IDLE_S seconds: each takes room from the others."""
 MB = 1_000_000
 
 HEADER_BYTES = 16 * 1024
 """Generous share of a part's headers in the length of a body."""
 
 T = TypeVar("T")
-
-
-class _Pace:
-    """How fast a body comes, over all of its parts."""
-
-    def __init__(self) -> None:
-        self._bytes, self._began = 0, time.monotonic()
-
-    def came(self, size: int) -> None:
-        """Take note of so many bytes.
-
-        Raises:
-            ApiError: less comes than LEAST_BYTES_PER_S.
-        """
-        self._bytes += size
-        if self._bytes < (time.monotonic() - self._began - IDLE_S) * LEAST_BYTES_PER_S:
-            raise _stalled(f"less than {LEAST_BYTES_PER_S} bytes a second come")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +55,13 @@ class Form:
 async def uploaded(request: web.Request, max_mb: float, room: Room) -> AsyncIterator[Form]:
     """Yield the form that a request sends as multipart/form-data (RFC 7578).
 
-    Uploads take as long as their clients like, and many come at once: so what is larger than
-    MEMORY_BYTES waits on the disk.
+    Uploads take as long as their clients like, and many come at once: so files larger than
+    MEMORY_BYTES wait on the disk.
 
     Args:
         request: The request; its body is read.
         max_mb: Largest file, in megabytes.
-        room: For its bytes, up to the end of the block.
+        room: For its bytes, until the end of the block.
 
     Raises:
         ApiError: there is no room, which is said before the body is read; the body is not a form,
@@ -94,7 +76,7 @@ async def uploaded(request: web.Request, max_mb: float, room: Room) -> AsyncIter
             code="unsupported_media_type",
         )
     most = min(int(max_mb * MB), room.most)
-    # A compressed body has any length, and one in chunks does not tell its own.
+    # A compressed body has any length, and a chunked one does not give its own.
     length = None if hdrs.CONTENT_ENCODING in request.headers else request.content_length
     if (request.content_length or 0) > most + MAX_FORM_BYTES + HEADER_BYTES * MAX_FIELDS:
         raise _too_large(most / MB)
@@ -102,109 +84,108 @@ async def uploaded(request: web.Request, max_mb: float, room: Room) -> AsyncIter
         room.taken(min(most, most if length is None else length)) as keep,
         tempfile.SpooledTemporaryFile(MEMORY_BYTES, prefix="conch-upload-") as file,
     ):
-        upload = _Upload(file)
-        fields = await _read(request, upload, most, _too_large(most / MB))
+        reader = _Reader(file, most)
+        await reader.read(request)
         if not file.tell():
             raise ApiError(400, "the file is empty: 0 bytes", param="file", code="invalid_audio")
         keep(file.tell())
-        yield Form(fields, file, upload.digest.hexdigest())
+        yield Form(reader.fields, file, reader.digest.hexdigest())
 
 
-class _Upload:
-    """A file that comes in pieces, and its SHA-256."""
+class _Reader:
+    """Reads a form in pieces: its file to the disk, and its other fields to memory."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self.digest = file, hashlib.sha256()
+    def __init__(self, file: IO[bytes], max_bytes: int) -> None:
+        self._file, self._max_bytes = file, max_bytes
+        self.digest = hashlib.sha256()
+        self.fields: dict[str, tuple[str, ...]] = {}
+        self._has_file = False
+        self._room = MAX_FORM_BYTES
+        """Bytes that further fields may take."""
+        self._num_bytes, self._began = 0, time.monotonic()
 
-    def write(self, piece: bytes) -> None:
+    async def read(self, request: web.Request) -> None:
+        try:
+            parts = await request.multipart()
+            for _ in range(MAX_FIELDS + 1):
+                part = await self._soon(parts.next())
+                if part is None:
+                    break
+                self._keep_pace(0)
+                await self._read_part(part)
+            else:
+                raise _wrong(f"more than {MAX_FIELDS} fields")
+        except UnicodeDecodeError:
+            raise _wrong("a field is not UTF-8") from None
+        except (ValueError, HttpProcessingError, web.HTTPException) as error:
+            said = getattr(error, "message", None) or error
+            raise _wrong(f"the form is damaged: {said}") from None
+        if not self._has_file:
+            raise _wrong("the form has no field 'file'", "file", "missing_file")
+
+    async def _read_part(self, part: Any) -> None:
+        if not isinstance(part, BodyPartReader):
+            raise _wrong("a form inside a form is not taken")
+        name = part.name or ""
+        if len(name) > MAX_NAME:
+            most = f"the name of a field takes at most {MAX_NAME} characters"
+            raise _wrong(f"{most}; sent: {len(name)}")
+        if name == "file":
+            if self._has_file:
+                raise _wrong("send one file in each request", "file")
+            self._has_file = True
+            problem = _too_large(self._max_bytes / MB)
+            async for piece in self._pieces(part, self._max_bytes, problem):
+                # In a thread: most files go to the disk.
+                await asyncio.to_thread(self._write, piece)
+            return
+        if part.filename is not None:
+            message = f"the file is in the field {name!r:.80}; it goes into the field 'file'"
+            raise _wrong(message, "file", "missing_file")
+        most = min(MAX_FIELD_BYTES, self._room)
+        problem = _wrong(f"field {name!r} has more than {MAX_FIELD_BYTES} bytes", name)
+        if most < MAX_FIELD_BYTES:
+            problem = _wrong(f"the other fields have more than {MAX_FORM_BYTES} bytes")
+        data = b"".join([piece async for piece in self._pieces(part, most, problem)])
+        self._room -= len(data)
+        self.fields[name] = (*self.fields.get(name, ()), data.decode())
+
+    def _write(self, piece: bytes) -> None:
         self.digest.update(piece)
         self._file.write(piece)
 
+    async def _pieces(
+        self, part: BodyPartReader, max_bytes: int, error: ApiError
+    ) -> AsyncIterator[bytes]:
+        """Yield a part as it comes; raise `error` if it is larger than `max_bytes`."""
+        size = 0
+        while piece := await self._soon(part.read_chunk(PIECE_BYTES)):
+            size += len(piece)
+            if size > max_bytes:
+                raise error
+            self._keep_pace(len(piece))
+            yield piece
 
-async def _read(
-    request: web.Request, upload: _Upload, max_bytes: int, too_large: ApiError
-) -> dict[str, tuple[str, ...]]:
-    """Write the file of a form to `upload` and return the other fields."""
-    fields: dict[str, tuple[str, ...]] = {}
-    has_file = False
-    pace, room = _Pace(), MAX_FORM_BYTES
-    try:
-        reader = await request.multipart()
-        for _ in range(MAX_FIELDS + 1):
-            part = await _soon(reader.next())
-            if part is None:
-                break
-            pace.came(0)
-            if not isinstance(part, BodyPartReader):
-                raise ApiError(400, "a form inside a form is not taken", code="invalid_form")
-            if len(part.name or "") > MAX_NAME:
-                raise ApiError(
-                    400,
-                    f"the name of a field takes at most {MAX_NAME} characters; "
-                    f"sent: {len(part.name or '')}",
-                    code="invalid_form",
-                )
-            if part.name == "file":
-                if has_file:
-                    raise ApiError(
-                        400, "send one file in each request", param="file", code="invalid_form"
-                    )
-                has_file = True
-                async for piece in _pieces(part, max_bytes, too_large, pace):
-                    # In a thread: most files go to the disk.
-                    await asyncio.to_thread(upload.write, piece)
-                continue
-            if part.filename is not None:
-                raise ApiError(
-                    400,
-                    f"the file is in the field {part.name!r:.80}; it goes into the field 'file'",
-                    param="file",
-                    code="missing_file",
-                )
-            text = io.BytesIO()
-            most, problem = MAX_FIELD_BYTES, _long_field(part.name)
-            if room < most:
-                most, problem = room, _long_form()
-            async for piece in _pieces(part, most, problem, pace):
-                text.write(piece)
-            room -= text.tell()
-            name = part.name or ""
-            fields[name] = (*fields.get(name, ()), text.getvalue().decode())
-        else:
-            raise ApiError(400, f"more than {MAX_FIELDS} fields", code="invalid_form")
-    except UnicodeDecodeError:
-        raise ApiError(400, "a field is not UTF-8", code="invalid_form") from None
-    except (ValueError, HttpProcessingError, web.HTTPException) as error:
-        said = getattr(error, "message", None) or error
-        raise ApiError(400, f"the form is damaged: {said}", code="invalid_form") from None
-    if not has_file:
-        raise ApiError(400, "the form has no field 'file'", param="file", code="missing_file")
-    return fields
+    def _keep_pace(self, size: int) -> None:
+        """Count bytes, and refuse a body that comes too slowly."""
+        self._num_bytes += size
+        if self._num_bytes < (time.monotonic() - self._began - IDLE_S) * LEAST_BYTES_PER_S:
+            raise _stalled(f"less than {LEAST_BYTES_PER_S} bytes a second come")
+
+    async def _soon(self, coming: Awaitable[T]) -> T:
+        try:
+            async with timeout(IDLE_S):
+                return await coming
+        except asyncio.TimeoutError:
+            raise _stalled(f"nothing came for {IDLE_S:g} s") from None
 
 
-async def _pieces(
-    part: BodyPartReader, max_bytes: int, error: ApiError, pace: _Pace
-) -> AsyncIterator[bytes]:
-    """Yield a part as it comes; raise `error` if it is larger than `max_bytes`."""
-    size = 0
-    while piece := await _soon(part.read_chunk(PIECE_BYTES)):
-        size += len(piece)
-        if size > max_bytes:
-            raise error
-        pace.came(len(piece))
-        yield piece
+def _wrong(message: str, param: str | None = None, code: str = "invalid_form") -> ApiError:
+    return ApiError(400, message, param=param, code=code)
 
 
-async def _soon(coming: Awaitable[T]) -> T:
-    try:
-        async with timeout(IDLE_S):
-            return await coming
-    except asyncio.TimeoutError:
-        raise _stalled(f"nothing came for {IDLE_S:g} s") from None
-
-
-def _stalled(what: str) -> ApiError:
-    return ApiError(408, f"{what} in the middle of the upload", code="upload_stalled")
+def _stalled(problem: str) -> ApiError:
+    return ApiError(408, f"{problem} in the middle of the upload", code="upload_stalled")
 
 
 def _too_large(max_mb: float) -> ApiError:
@@ -213,21 +194,4 @@ def _too_large(max_mb: float) -> ApiError:
         f"the file has more than {max_mb:g} MB; send it compressed (mp3, Opus), or in parts",
         param="file",
         code="file_too_large",
-    )
-
-
-def _long_form() -> ApiError:
-    return ApiError(
-        400,
-        f"the fields beside the file have more than {MAX_FORM_BYTES} bytes",
-        code="invalid_form",
-    )
-
-
-def _long_field(name: str | None) -> ApiError:
-    return ApiError(
-        400,
-        f"field {name!r} has more than {MAX_FIELD_BYTES} bytes",
-        param=name,
-        code="invalid_form",
     )

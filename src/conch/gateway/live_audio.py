@@ -1,11 +1,13 @@
 """The audio of the frames of a live session: raw samples, G.711, or a container cut anywhere."""
 
 import asyncio
+import io
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
+import soundfile
 from numpy.typing import NDArray
 
 from conch.audio.limits import peak
@@ -22,8 +24,6 @@ ENCODINGS = ("auto", *RAW, "container")
 
 MAX_DECODED_S = 5.0
 """Seconds of decoded audio after which a decoder waits for them to be taken."""
-
-
 MAX_TRAILER_BYTES = 2**20
 """Bytes that may follow the audio of a container: tags, and the pictures in them."""
 
@@ -33,46 +33,25 @@ def default_rate(encoding: str) -> int:
     return 8_000 if encoding in ("mulaw", "alaw") else 16_000
 
 
-def _mulaw_table() -> NDArray[np.int16]:
-    """Return the sample of each byte: ITU-T G.711 (11/88), table 2, on 16 bits.
-
-    The code words are inverted: sign, exponent (3 bits), mantissa (4 bits), with a bias of 33 on
-    14 bits, which is 132 here.
-    """
-    codes = ~np.arange(256, dtype=np.uint8)
-    exponent, mantissa = (codes >> 4 & 7).astype(np.int32), (codes & 15).astype(np.int32)
-    magnitude = ((mantissa << 3) + 132 << exponent) - 132
-    return np.where(codes & 0x80, -magnitude, magnitude).astype(np.int16)
+def _table(subtype: str) -> Samples:
+    """Return the sample of each byte of G.711, int16 [256]."""
+    codes = io.BytesIO(bytes(range(256)))
+    form: dict[str, Any] = {"format": "RAW", "subtype": subtype, "channels": 1, "samplerate": 8000}
+    samples: Samples = soundfile.read(codes, dtype="int16", **form)[0]
+    return samples
 
 
-def _alaw_table() -> NDArray[np.int16]:
-    """Return the sample of each byte: ITU-T G.711 (11/88), table 1, on 16 bits.
-
-    Every second bit of the code words is inverted: sign, exponent (3 bits), mantissa (4 bits). The
-    lowest two segments have steps of the same size.
-    """
-    codes = np.arange(256, dtype=np.uint8) ^ 0x55
-    exponent, mantissa = (codes >> 4 & 7).astype(np.int32), (codes & 15).astype(np.int32)
-    linear = (mantissa << 4) + 8
-    magnitude = np.where(exponent == 0, linear, linear + 256 << np.maximum(exponent - 1, 0))
-    return np.where(codes & 0x80, magnitude, -magnitude).astype(np.int16)
-
-
-_TABLES = {"mulaw": _mulaw_table(), "alaw": _alaw_table()}
+_TABLES = {"mulaw": _table("ULAW"), "alaw": _table("ALAW")}
 
 
 class RawDecoder:
     """Makes samples of bytes of one raw encoding; a sample may be cut anywhere."""
 
     def __init__(self, encoding: str) -> None:
-        """Begin.
-
-        Args:
-            encoding: One of RAW.
-        """
+        """Begin; the encoding is one of RAW."""
         self._encoding = encoding
         self._rest = b""
-        """Bytes of a sample that is not whole."""
+        """Bytes of an incomplete sample."""
 
     def samples(self, data: bytes) -> Samples:
         """Return the next samples: float32 of `float32`, int16 of the others.
@@ -95,8 +74,8 @@ class RawDecoder:
 class ContainerDecoder:
     """Decodes a container as its bytes come, in a thread of its own.
 
-    FFmpeg asks for bytes and waits for them, so that it needs a thread. This one waits whenever it
-    has no bytes, or much of what it has decoded is not taken yet.
+    The thread waits whenever it has no bytes, or too many samples that are not taken yet. FFmpeg
+    reads from it as from a pipe, by `read` and `close`.
     """
 
     def __init__(self, container: str, sample_rate: int) -> None:
@@ -108,7 +87,7 @@ class ContainerDecoder:
         """
         self._container, self._sample_rate = container, sample_rate
         self._loop = asyncio.get_running_loop()
-        self._told = asyncio.Event()
+        self._changed = asyncio.Event()
         """Set whenever the thread has samples, or waits for bytes, or has ended."""
         self._lock = threading.Condition()
         """Held for each of the fields below."""
@@ -156,23 +135,23 @@ class ContainerDecoder:
                 yield np.concatenate(samples)
             if is_done:
                 break
-            await self._told.wait()
-            self._told.clear()
+            await self._changed.wait()
+            self._changed.clear()
         if self._error is not None:
             raise self._error
-        # FFmpeg reads on behind the samples of a WAV, and leaves all of it out.
+        # FFmpeg reads further than the samples of a WAV, and drops the rest.
         has_ended = self._has_ended or self._container == "wav"
         if has_ended and self._num_unheard > MAX_TRAILER_BYTES:
             raise AudioError("the container has ended; open another session for further audio")
 
-    async def close(self) -> None:
+    async def stop(self) -> None:
         """End the thread."""
         with self._lock:
             self._is_left = True
             self._lock.notify()
         while not self._has_ended:
-            await self._told.wait()
-            self._told.clear()
+            await self._changed.wait()
+            self._changed.clear()
         self._thread.join()
 
     def read(self, size: int) -> bytes:
@@ -189,16 +168,19 @@ class ContainerDecoder:
             self._num_unheard += len(data) * self._has_samples
             return data
 
+    def close(self) -> None:
+        """Do nothing: FFmpeg needs it of a pipe."""
+
     def _decode(self) -> None:
         try:
-            decoded = decoded_by_pyav(_Bytes(self), self._container, "the audio", self._sample_rate)
+            decoded = decoded_by_pyav(self, self._container, "the audio", self._sample_rate)
             for piece in decoded.pieces:
                 if not self._keep(piece.astype(np.float32, copy=False)):
                     break
         except AudioError as error:
             self._error = error
         except Exception as error:  # FFmpeg has more errors than PyAV names
-            # Those of FFmpeg are both of these; anything else is a defect, for the log alone.
+            # FFmpeg's are of these types; anything else is a defect, for the log alone.
             said = error if isinstance(error, OSError | ValueError) else public_error(error)
             self._error = AudioError(f"the audio cannot be decoded: {said!s:.200}")
         with self._lock:
@@ -208,7 +190,7 @@ class ContainerDecoder:
             self._tell()
 
     def _keep(self, piece: Samples) -> bool:
-        """Keep samples until they are taken; return whether anybody wants more."""
+        """Keep samples until they are taken; return whether more are wanted."""
         with self._lock:
             self._samples.append(piece)
             self._num_samples += len(piece)
@@ -219,20 +201,7 @@ class ContainerDecoder:
             return not self._is_left
 
     def _tell(self) -> None:
-        self._loop.call_soon_threadsafe(self._told.set)
-
-
-class _Bytes:
-    """What FFmpeg sees of a `ContainerDecoder`: a pipe."""
-
-    def __init__(self, decoder: ContainerDecoder) -> None:
-        self._decoder = decoder
-
-    def read(self, size: int) -> bytes:
-        return self._decoder.read(size)
-
-    def close(self) -> None:
-        pass
+        self._loop.call_soon_threadsafe(self._changed.set)
 
 
 class LiveFrames:
@@ -256,7 +225,7 @@ class LiveFrames:
 
     async def __aexit__(self, *exc_info: object) -> None:
         if self._container is not None:
-            await self._container.close()
+            await self._container.stop()
 
     async def decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[Samples]:
         """Yield the samples that a frame completes; take all of them before the next frame.

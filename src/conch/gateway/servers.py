@@ -1,4 +1,4 @@
-"""The Conch servers behind a gateway: the least busy one that is ready gets the next work."""
+"""The Conch servers behind a gateway: the least busy ready one gets the next work."""
 
 import asyncio
 import logging
@@ -19,39 +19,42 @@ logger = logging.getLogger(__name__)
 POLL_S = 2.0
 """Seconds between two looks while all servers are ready."""
 HEAL_S = 30.0
-"""Seconds from when the last server was lost for which files wait: `conch serve` heals them."""
+"""Seconds after the loss of the last server for which files wait: `conch serve` heals it."""
 HEAL_POLL_S = 0.2
 """Seconds between two looks while a server is not ready."""
 LONGEST_S = 86_400.0
-"""Seconds to wait for an answer: as many as the option `deadline_ms` takes."""
+"""Seconds to wait for an answer: the maximum of the option `deadline_ms`."""
 SILENT_S = 10.0
-"""Seconds after which a ready server whose `speech` does not answer counts as one that hangs."""
+"""Seconds after which a ready server whose `speech` does not answer counts as hung."""
 READY_TIMEOUT_S = 2.0
-"""Seconds for a server to say that it is ready."""
-
+"""Seconds for a server to answer that it is ready."""
 ALONE_S = 30.0
-"""Longest time for which files that have lost a server wait for another one of them, in seconds: a
-file that ends servers does so soon."""
+"""Most seconds that files which have lost a server wait for one another: a file that ends servers
+does so soon."""
+
 _OF_PATHS = {name for path in PATHS for name in components_of_path(path)}
-"""Components without which a path cannot be taken. Others are for options of a request."""
+"""Components that a path cannot do without. Others are for options of a request."""
 
 Answer = TypeVar("Answer")
+
+
+def connected(url: str) -> AsyncClient:
+    """Return a client of a server.
+
+    Raises:
+        ServerError: the URL is not one of gRPC, which alone can cancel a request.
+    """
+    if not url.startswith(("grpc://", "grpcs://")):
+        raise ServerError(f"a gateway speaks gRPC with its servers; {url!r} is no grpc:// URL")
+    # A key in the environment is for gateways, and this server is behind one.
+    return AsyncClient(url, api_key="", timeout_s=LONGEST_S, uploads=1)
 
 
 class Server:
     """One Conch server."""
 
-    def __init__(self, url: str) -> None:
-        """Prepare a connection.
-
-        Raises:
-            ServerError: the URL is not one of gRPC, which alone can cancel a request.
-        """
-        if not url.startswith(("grpc://", "grpcs://")):
-            raise ServerError(f"a gateway speaks gRPC with its servers; {url!r} is no grpc:// URL")
-        self.url = url
-        # A key of the environment is for gateways, and this talks to what is behind one.
-        self.client = AsyncClient(url, api_key="", timeout_s=LONGEST_S, uploads=1)
+    def __init__(self, url: str, client: AsyncClient) -> None:
+        self.url, self.client = url, client
         self.is_ready = False
         self.away: tuple[str, ...] = ()
         """Its components that have died, hang or are being replaced, without those of options."""
@@ -60,8 +63,8 @@ class Server:
         self.num_running = 0
         """Files and live sessions that it works on."""
         self.alone = asyncio.Lock()
-        """Held by a file that has lost a server, as it may be what servers die of: others that were
-        lost with it are not to be lost with it again."""
+        """Held by a file that has lost a server, and may end this one too: other files that were
+        lost with it must not be lost again."""
 
     async def look(self) -> None:
         """Find out whether it is ready."""
@@ -84,7 +87,7 @@ class Server:
             found = await self.client.components_away(timeout_s=READY_TIMEOUT_S)
             away = tuple(name for name in found if name in _OF_PATHS)
         except DeadlineError:
-            # Triton calls a model ready that hangs. One that is busy may be late.
+            # Triton reports a hung model as ready. A busy one may be late.
             is_late = time.monotonic() - self._heard_at > SILENT_S
             return ENTRY_POINTS[:1] if is_late else self.away
         except ConchError:
@@ -96,27 +99,36 @@ class Server:
 class Servers:
     """All servers behind a gateway."""
 
-    def __init__(self, urls: Sequence[str]) -> None:
-        """Prepare connections.
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        connect: Callable[[str], AsyncClient] = connected,
+        poll_s: float = POLL_S,
+        heal_poll_s: float = HEAL_POLL_S,
+        heal_s: float = HEAL_S,
+    ) -> None:
+        """Prepare connections; see POLL_S, HEAL_POLL_S and HEAL_S.
 
         Raises:
             ServerError: a URL is not one of gRPC.
         """
-        self._servers = [Server(url) for url in urls]
+        self._servers = [Server(url, connect(url)) for url in urls]
+        self._poll_s, self._heal_poll_s, self._heal_s = poll_s, heal_poll_s, heal_s
         self._looking: asyncio.Task[None] | None = None
         self._ready_at = -math.inf
         """When any of them was ready last."""
         self._may_come_back = True
         self.losses = Losses()
-        """What each file has cost, by its digest."""
+        """Servers that each file has lost, by its digest."""
 
     async def start(self) -> None:
-        """Look once at all of them, and then again and again."""
+        """Look at all of them, and continue to do so."""
         await self._look()
         self._looking = asyncio.create_task(self._keep_looking())
 
     def give_up(self) -> None:
-        """Wait no more for lost servers: whoever stops the gateway may have stopped them."""
+        """Wait no more for lost servers: they may have been stopped with the gateway."""
         self._may_come_back = False
 
     async def close(self) -> None:
@@ -135,7 +147,7 @@ class Servers:
 
     @property
     def away(self) -> tuple[str, ...]:
-        """Components that are away of the ready server that lacks fewest."""
+        """Components that are away from the ready server that lacks fewest."""
         return min((item.away for item in self._servers if item.is_ready), key=len, default=())
 
     @property
@@ -156,14 +168,14 @@ class Servers:
     async def answer(
         self, ask: Callable[[AsyncClient], Awaitable[Answer]], name: str = ""
     ) -> Answer:
-        """Return what a server answers; if it cannot be reached, ask the next one.
+        """Return the answer of a server; if it cannot be reached, ask the next one.
 
-        While all are lost, the request waits for the first one that is back, and may get it a
-        second time. A request that has lost one goes to another by itself, one after the other.
+        While all are lost, the request waits for the first one that is back, which may be one that
+        it has tried. Requests that have lost a server go to another one alone, one at a time.
 
         Args:
             ask: Sends the request and returns the answer.
-            name: Digest of what is sent; see `Losses`.
+            name: Digest of the file; see `Losses`.
 
         Raises:
             PoisonError: the request has lost two servers.
@@ -176,7 +188,7 @@ class Servers:
             is_suspect = self.losses.is_suspect(name)
             server = self._least_busy(tried, is_suspect=is_suspect) or await self._first_back()
             if server is None:
-                raise ServerError("no speech server is ready; try again later")
+                raise _none_ready()
             server.num_running += 1
             try:
                 async with _held(server.alone) if is_suspect else nullcontext():
@@ -212,12 +224,12 @@ class Servers:
         """
         server = self._least_busy(())
         if server is None:
-            raise ServerError("no speech server is ready; try again later")
+            raise _none_ready()
         server.num_running += 1
         try:
             yield server.client
         except ServerError:
-            await server.look()  # or it would get the next ones too
+            await server.look()  # otherwise it gets the next sessions too
             raise
         finally:
             server.num_running -= 1
@@ -230,11 +242,11 @@ class Servers:
         return min(ready, key=load, default=None)
 
     async def _first_back(self) -> Server | None:
-        """Return a server that is ready HEAL_S seconds after all were lost, None without one."""
+        """Return the first server that is ready again, None if none is within HEAL_S."""
         while (server := self._least_busy(())) is None:
-            if not self._may_come_back or time.monotonic() >= self._ready_at + HEAL_S:
+            if not self._may_come_back or time.monotonic() >= self._ready_at + self._heal_s:
                 return None
-            await asyncio.sleep(HEAL_POLL_S)
+            await asyncio.sleep(self._heal_poll_s)
             await self._look()
         return server
 
@@ -246,18 +258,22 @@ class Servers:
     async def _keep_looking(self) -> None:
         while True:
             all_ready = self.num_ready == len(self._servers)
-            await asyncio.sleep(POLL_S if all_ready else HEAL_POLL_S)
+            await asyncio.sleep(self._poll_s if all_ready else self._heal_poll_s)
             await self._look()
+
+
+def _none_ready() -> ServerError:
+    return ServerError("no speech server is ready; try again later")
 
 
 @asynccontextmanager
 async def _held(lock: asyncio.Lock) -> AsyncIterator[None]:
-    """Hold a lock within the block, ALONE_S at most."""
+    """Hold a lock within the block, but at most ALONE_S."""
     await lock.acquire()
     release = asyncio.get_running_loop().call_later(ALONE_S, lock.release)
     try:
         yield
     finally:
-        if not release.when() <= asyncio.get_running_loop().time():
+        if release.when() > asyncio.get_running_loop().time():
             release.cancel()
             lock.release()

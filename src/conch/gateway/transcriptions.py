@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import Any
 
 from aiohttp import web
 
@@ -17,7 +17,7 @@ from conch.gateway.access import cors_headers
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_request import FileRequest
 from conch.gateway.form import Form, uploaded
-from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway, cancelled
+from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, cancelled
 from conch.wire.errors import ConchError, OptionError, PoisonError
 from conch.wire.result import Transcript, strict_json
 
@@ -28,9 +28,7 @@ HEADERS_S = 2.0
 """Seconds after which the headers of a streamed answer leave without an event: most errors of the
 request are known before, and get their status."""
 KEEP_ALIVE_S = 15.0
-"""Seconds of silence after which a streamed answer says that it is still there."""
-
-Item = TypeVar("Item")
+"""Seconds of silence after which a streamed answer sends a comment."""
 
 
 async def transcribe(request: web.Request) -> web.StreamResponse:
@@ -68,22 +66,16 @@ async def _answered(request: web.Request, forced: Mapping[str, str]) -> web.Stre
         async with uploaded(request, gateway.config.max_body_mb, gateway.uploads) as form:
             asked = file_request.parse(form.fields, gateway.config.model_aliases, forced)
             await _check_length(form, gateway.config.max_audio_s)
+            work = _Transcription(request, form, asked)
             try:
-                return await (_stream if asked.is_streamed else _answer)(
-                    request, gateway, form, asked
-                )
+                return await (work.stream() if asked.is_streamed else work.answer())
             except PoisonError:
-                _log_poison(request, form.digest)
+                work.log_poison()
                 raise
 
 
-def _log_poison(request: web.Request, digest: str) -> None:
-    names = request[REQUEST_ID], request[CALLER].name, digest
-    logger.error("request %s of key %s ends servers: the file has the SHA-256 %s", *names)
-
-
 async def _check_length(form: Form, max_audio_s: float) -> None:
-    """Check what the file tells of its length; the server checks what it decodes."""
+    """Check the length in the file's header; the server checks the audio that it decodes."""
     if not max_audio_s:
         return
     seconds = await asyncio.to_thread(length_of, form.file)
@@ -96,126 +88,125 @@ async def _check_length(form: Form, max_audio_s: float) -> None:
         )
 
 
-async def _answer(
-    request: web.Request, gateway: Gateway, form: Form, asked: FileRequest
-) -> web.Response:
-    """Answer with the whole transcript."""
+class _Transcription:
+    """One file, and the answer to its request."""
 
-    async def ask(client: AsyncClient) -> Transcript:
-        file = StoredFile(form.file)
-        return await client.transcribe(file, request_id=request[REQUEST_ID], **asked.options)
+    def __init__(self, request: web.Request, form: Form, asked: FileRequest) -> None:
+        self._request, self._form, self._asked = request, form, asked
+        self._gateway, self._id = request.app[GATEWAY], request[REQUEST_ID]
+        self._stream = web.StreamResponse()
+        """The answer in events."""
 
-    transcript = await gateway.unless_broken_off(gateway.servers.answer(ask, form.digest))
-    gateway.heard(request[CALLER], ROUTE, transcript.duration)
-    # In a thread: an hour of words takes a while to write.
-    text = await asyncio.to_thread(file_answer.body, transcript, asked)
-    return web.Response(
-        text=text,
-        content_type=file_answer.CONTENT_TYPES[asked.format],
-        headers=_headers(asked, transcript.warnings),
-    )
+    def log_poison(self) -> None:
+        names = self._id, self._request[CALLER].name, self._form.digest
+        logger.error("request %s of key %s ends servers: the file has the SHA-256 %s", *names)
 
+    async def answer(self) -> web.Response:
+        """Answer with the whole transcript."""
 
-def _headers(asked: FileRequest, of_audio: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return headers that tell what was of no use, and the warnings."""
-    names = [name for name in asked.ignored if name.isascii() and name.isprintable()]
-    # Proxies take 4 to 8 kB of headers, and a client chooses the names.
-    shown = names[: file_request.MAX_IGNORED]
-    ignored = {"x-conch-ignored": ", ".join(shown)} if shown else {}
-    return ignored | file_answer.warning_headers((*asked.warnings, *of_audio))
+        async def ask(client: AsyncClient) -> Transcript:
+            file = StoredFile(self._form.file)
+            return await client.transcribe(file, request_id=self._id, **self._asked.options)
 
+        asking = self._gateway.servers.answer(ask, self._form.digest)
+        transcript = await self._gateway.unless_broken_off(asking)
+        self._gateway.heard(self._request[CALLER], ROUTE, transcript.duration)
+        # In a thread: an hour of words takes a while to write.
+        text = await asyncio.to_thread(file_answer.body, transcript, self._asked)
+        return web.Response(
+            text=text,
+            content_type=file_answer.CONTENT_TYPES[self._asked.format],
+            headers=file_answer.headers(self._asked, transcript.warnings),
+        )
 
-async def _stream(
-    request: web.Request, gateway: Gateway, form: Form, asked: FileRequest
-) -> web.StreamResponse:
-    """Answer with server-sent events: the segments as they become final, then the whole.
+    async def stream(self) -> web.StreamResponse:
+        """Answer with server-sent events: the segments as they become final, then the whole.
 
-    The headers leave with the first event, or after HEADERS_S without one. An error has a status
-    before them, and is an event after them.
-    """
-    answer = web.StreamResponse(
-        headers={
-            "Content-Type": "text/event-stream",
-            "Cache-Control": "no-cache",
-            "X-Accel-Buffering": "no",
-            "x-request-id": request[REQUEST_ID],
-            **_headers(asked),
-            **cors_headers(request),
-        }
-    )
+        The headers leave with the first event, or after HEADERS_S without one. An error has a
+        status before them, and is an event after them.
+        """
+        self._stream.headers.update(
+            {
+                "Content-Type": "text/event-stream",
+                "Cache-Control": "no-cache",
+                "X-Accel-Buffering": "no",
+                "x-request-id": self._id,
+                **file_answer.headers(self._asked),
+                **cors_headers(self._request),
+            }
+        )
+        try:
+            # Before its first part an answer may still come from another server.
+            await self._gateway.servers.answer(self._send_events, self._form.digest)
+        except (ApiError, ConchError) as error:
+            if not self._stream.prepared:
+                raise
+            if isinstance(error, PoisonError):
+                self.log_poison()
+            found = api_error(error) if isinstance(error, ConchError) else error
+            await self._send({"error": found.as_dict()})
+        await self._stream.write_eof()
+        return self._stream
 
-    async def ask(client: AsyncClient) -> None:
-        await _send_events(answer, client, request, gateway, form, asked)
+    async def _send_events(self, client: AsyncClient) -> None:
+        """Send the events of one server.
 
-    try:
-        # Before its first part an answer may still come from another server.
-        await gateway.servers.answer(ask, form.digest)
-    except (ApiError, ConchError) as error:
-        if not answer.prepared:
-            raise
-        if isinstance(error, PoisonError):
-            _log_poison(request, form.digest)
-        found = api_error(error) if isinstance(error, ConchError) else error
-        await _send(answer, {"error": found.as_dict()})
-    await answer.write_eof()
-    return answer
+        Raises:
+            ApiError: the server has answered with an error, or was lost, after the first part.
+            ConchError: the same before the first part.
+        """
+        deltas, heard = file_answer.Deltas(self._asked), list[Transcript]()
+        try:
+            # A server that is lost after the first part counts, too, though nothing is sent again.
+            with self._gateway.servers.losses.attempt(self._form.digest):
+                async with aclosing(self._parts(client)) as parts:
+                    async for part in parts:
+                        heard.append(part)
+                        await self._stream.prepare(self._request)  # it has an effect once
+                        for event in deltas.of_part(part):
+                            await self._send(event)
 
+            def last() -> bytes:
+                return _written(deltas.of_whole(joined_parts(heard, self._asked.nbest)))
 
-async def _send_events(
-    answer: web.StreamResponse,
-    client: AsyncClient,
-    request: web.Request,
-    gateway: Gateway,
-    form: Form,
-    asked: FileRequest,
-) -> None:
-    """Send the events of one server.
+            # In a thread: an hour of words takes a while to join and to write.
+            await self._stream.write(await asyncio.to_thread(last))
+        except ConchError as error:
+            if not heard:
+                raise
+            if isinstance(error, PoisonError):
+                self.log_poison()
+            raise api_error(error) from error
+        finally:
+            if heard:
+                self._gateway.heard(self._request[CALLER], ROUTE, heard[-1].duration)
 
-    Raises:
-        ApiError: the server has answered with an error, or was lost, after the first part.
-        ConchError: the same before the first part.
-    """
-    deltas, heard = file_answer.Deltas(asked), list[Transcript]()
+    async def _parts(self, client: AsyncClient) -> AsyncGenerator[Transcript, None]:
+        """Yield the parts of an answer, and send comments while none comes."""
+        file = StoredFile(self._form.file)
+        parts = client.stream(file, request_id=self._id, **self._asked.options)
+        async with aclosing(parts):
+            while True:
+                coming = asyncio.ensure_future(self._gateway.unless_broken_off(anext(parts)))
+                try:
+                    while not (await asyncio.wait([coming], timeout=self._patience_s))[0]:
+                        await self._stream.prepare(self._request)
+                        await self._stream.write(b": still at work\n\n")
+                    part = coming.result()
+                except StopAsyncIteration:
+                    return
+                finally:
+                    # A part, or the end, may be about to come: see `conch.client.triton_grpc`.
+                    await cancelled(coming, GRACE_S)
+                yield part
 
-    async def keep_open() -> None:
-        await answer.prepare(request)  # it has an effect once
-        await answer.write(b": still at work\n\n")
+    @property
+    def _patience_s(self) -> float:
+        """Seconds to wait for the next part before a comment is sent."""
+        return KEEP_ALIVE_S if self._stream.prepared else HEADERS_S
 
-    file = StoredFile(form.file)
-    parts = client.stream(file, request_id=request[REQUEST_ID], **asked.options)
-    try:
-        # A server that is lost after the first part counts, too, though nothing is sent again.
-        with gateway.servers.losses.attempt(form.digest):
-            async with aclosing(parts):
-                coming = _with_keep_alive(
-                    _unless_broken_off(gateway, parts),
-                    lambda: KEEP_ALIVE_S if answer.prepared else HEADERS_S,
-                    keep_open,
-                )
-                async for part in coming:
-                    heard.append(part)
-                    await answer.prepare(request)
-                    for event in deltas.of_part(part):
-                        await _send(answer, event)
-        # In a thread: an hour of words takes a while to join and to write.
-        await answer.write(await asyncio.to_thread(_last_event, deltas, heard, asked.nbest))
-    except ConchError as error:
-        if not heard:
-            raise
-        if isinstance(error, PoisonError):
-            _log_poison(request, form.digest)
-        raise api_error(error) from error
-    finally:
-        if heard:
-            gateway.heard(request[CALLER], ROUTE, heard[-1].duration)
-
-
-def _last_event(deltas: file_answer.Deltas, heard: list[Transcript], nbest: int) -> bytes:
-    return _written(deltas.of_whole(joined_parts(heard, nbest)))
-
-
-async def _send(answer: web.StreamResponse, event: dict[str, Any]) -> None:
-    await answer.write(_written(event))
+    async def _send(self, event: dict[str, Any]) -> None:
+        await self._stream.write(_written(event))
 
 
 def _written(event: dict[str, Any]) -> bytes:
@@ -226,34 +217,3 @@ def _written(event: dict[str, Any]) -> bytes:
     else:
         data = strict_json(event)
     return f"data: {data}\n\n".encode()
-
-
-async def _unless_broken_off(
-    gateway: Gateway, items: AsyncGenerator[Item, None]
-) -> AsyncGenerator[Item, None]:
-    """Yield items; raise an ApiError once a stop has no more time for them."""
-    while True:
-        try:
-            yield await gateway.unless_broken_off(anext(items))
-        except StopAsyncIteration:
-            return
-
-
-async def _with_keep_alive(
-    items: AsyncGenerator[Item, None],
-    patience_s: Callable[[], float],
-    keep_alive: Callable[[], Awaitable[None]],
-) -> AsyncIterator[Item]:
-    """Yield items, and call `keep_alive` whenever none came for `patience_s` seconds."""
-    while True:
-        coming = asyncio.ensure_future(anext(items))
-        try:
-            while not (await asyncio.wait([coming], timeout=patience_s()))[0]:
-                await keep_alive()
-            item = coming.result()
-        except StopAsyncIteration:
-            return
-        finally:
-            # A part, or the end, may be about to come: see `conch.client.triton_grpc`.
-            await cancelled(coming, GRACE_S)
-        yield item
