@@ -11,10 +11,10 @@ from conch.gateway.errors import ApiError
 from conch.gateway.state import GATEWAY, Caller, Gateway
 
 OPEN_PATHS = ("/", "/docs", "/openapi.json", "/health/live", "/health/ready", "/favicon.ico")
-"""What needs no key, beside the page's files: it tells nothing of anybody's requests."""
+"""Paths that need no key, with the page's files: they show nothing of requests."""
 PAGE_FILES = "/page/"
 SECRET_PATHS = ("/v1/realtime", "/v1/listen")
-"""What a client secret opens."""
+"""Paths that a client secret opens."""
 KEY_PROTOCOL = "openai-insecure-api-key."
 """Beginning of a WebSocket subprotocol with a key: browsers cannot send headers."""
 
@@ -26,7 +26,7 @@ _EXPOSED_HEADERS = "x-request-id, retry-after, x-should-retry, x-conch-ignored, 
 
 
 def caller_of(request: web.Request) -> Caller:
-    """Return who sends a request.
+    """Return the caller of a request.
 
     Raises:
         ApiError: a key is needed, and the request has none or another one.
@@ -36,25 +36,19 @@ def caller_of(request: web.Request) -> Caller:
         return gateway.caller(None)
     secret = secret_in(request.headers)
     if not secret:
-        raise ApiError(
-            401,
-            "this server needs an API key: send the header 'Authorization: Bearer KEY'",
-            code="missing_api_key",
-            headers={"WWW-Authenticate": "Bearer"},
-        )
-    key = gateway.keys.find(secret)
-    if key is None and request.method == hdrs.METH_GET and request.path in SECRET_PATHS:
+        message = "this server needs an API key: send the header 'Authorization: Bearer KEY'"
+        raise _unauthorised(message, "missing_api_key")
+    if (key := gateway.keys.find(secret)) is not None:
+        return gateway.caller(key)
+    if request.method == hdrs.METH_GET and request.path in SECRET_PATHS:
         found = gateway.secrets.find(secret)
         if found is not None and found.until > time.time() and gateway.keys.has(found.key):
             return gateway.caller(found.key)
-    if key is None:
-        raise ApiError(
-            401,
-            "the API key is not one of this server's",
-            code="invalid_api_key",
-            headers={"WWW-Authenticate": "Bearer"},
-        )
-    return gateway.caller(key)
+    raise _unauthorised("the API key is not one of this server's", "invalid_api_key")
+
+
+def _unauthorised(message: str, code: str) -> ApiError:
+    return ApiError(401, message, code=code, headers={"WWW-Authenticate": "Bearer"})
 
 
 def is_free(request: web.Request) -> bool:
@@ -100,7 +94,10 @@ def check_origin(request: web.Request) -> None:
     gateway = request.app[GATEWAY]
     if not gateway.keys.is_needed and is_loopback(gateway.config.host):
         host = _host_in(f"//{request.host}")
-        if not is_loopback(host) and not _is_named(gateway, request.host):
+        names = [urlsplit(origin).netloc for origin in gateway.config.allowed_origins]
+        # The name without a scheme: a proxy may have taken off the TLS.
+        is_named = "*" in gateway.config.allowed_origins or request.host in names
+        if not (is_loopback(host) or is_named):
             raise ApiError(
                 403,
                 f"this gateway has no keys and serves this machine alone, not {host!r}: add a key "
@@ -108,9 +105,10 @@ def check_origin(request: web.Request) -> None:
                 code="host_not_allowed",
             )
     origin = request.headers.get(hdrs.ORIGIN)
-    if origin is None or is_free(request) or (_host_in(origin) and _is_own(request, origin)):
+    if origin is None or is_free(request):
         return
-    if not _is_allowed(gateway, origin):
+    is_own = bool(_host_in(origin)) and urlsplit(origin).netloc == request.host
+    if not (is_own or _is_allowed(gateway, origin)):
         raise ApiError(
             403,
             f"pages of {origin} may not use this gateway: --allow-origin {origin} allows it",
@@ -130,29 +128,19 @@ def cors_headers(request: web.Request) -> dict[str, str]:
     }
     if request.method == hdrs.METH_OPTIONS:
         headers[hdrs.ACCESS_CONTROL_ALLOW_METHODS] = "GET, POST, OPTIONS"
-        # OpenAI's client adds some headers x-stainless-*, more with each version.
+        # OpenAI's client adds headers x-stainless-*, more with each version.
         asked = request.headers.get(hdrs.ACCESS_CONTROL_REQUEST_HEADERS, _ALLOWED_HEADERS)
         headers[hdrs.ACCESS_CONTROL_ALLOW_HEADERS] = asked
         headers[hdrs.ACCESS_CONTROL_MAX_AGE] = "3600"
     return headers
 
 
-def _is_own(request: web.Request, origin: str) -> bool:
-    return urlsplit(origin).netloc == request.host
-
-
 def _host_in(address: str) -> str:
-    """Return the host of an address; empty for what is none."""
+    """Return the host of an address; empty if it has none."""
     try:
         return urlsplit(address).hostname or ""
     except ValueError:
         return ""
-
-
-def _is_named(gateway: Gateway, host: str) -> bool:
-    """Return whether an allowed origin has this host; a proxy may have taken off its TLS."""
-    allowed = gateway.config.allowed_origins
-    return "*" in allowed or host in [urlsplit(origin).netloc for origin in allowed]
 
 
 def _is_allowed(gateway: Gateway, origin: str) -> bool:

@@ -5,7 +5,7 @@ import asyncio
 from aiohttp import web
 
 from conch.client.timeouts import timeout
-from conch.gateway.errors import ApiError
+from conch.gateway.errors import ApiError, invalid
 
 
 async def body_of(request: web.Request, max_bytes: int, within_s: float) -> bytes:
@@ -28,7 +28,5 @@ async def body_of(request: web.Request, max_bytes: int, within_s: float) -> byte
         message = f"the body did not come within {within_s:g} s"
         raise ApiError(408, message, param="body", code="upload_stalled") from None
     if len(data) > max_bytes:
-        raise ApiError(
-            400, f"the body takes at most {max_bytes} bytes", param="body", code="invalid_value"
-        )
+        raise invalid("body", f"the body takes at most {max_bytes} bytes")
     return bytes(data)

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +19,6 @@ from conch.wire.errors import (
     PoisonError,
     RequestCancelledError,
     ServerError,
-    SessionError,
     TranscriptionError,
 )
 
@@ -28,14 +27,17 @@ logger = logging.getLogger(__name__)
 RETRY_AFTER_S = 2
 """Seconds after which a client may try again at a server that is full."""
 UNREACHABLE_RETRY_AFTER_S = 5
-"""Seconds after which a client may try again where no server answers."""
+"""Seconds after which a client may try again if no server answers."""
 
 _SEGMENT = re.compile(r"\S*[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\S*")
-"""Names of Triton's shared memory end with a UUID. Who knows one can ask for its content."""
+"""Names of Triton's shared memory, which end with a UUID. With a name, anybody can read it."""
 _ADDRESS = re.compile(r"grpcs?://\S+?(?=[:,;]?(\s|$))")
 
 _NEVER_AGAIN = {"x-should-retry": "false"}
-"""Header that keeps OpenAI's clients from sending again what would fail again."""
+"""Header that keeps OpenAI's clients from repeating a request that would fail again."""
+
+
+_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
 class ApiError(Exception):
@@ -43,7 +45,7 @@ class ApiError(Exception):
 
     Args:
         status: HTTP status.
-        message: What is wrong, and what would be right.
+        message: What is wrong, and what is right.
         param: Field of the request that is wrong.
         code: Name of the error for programs.
         headers: Headers of the answer.
@@ -64,46 +66,45 @@ class ApiError(Exception):
     @property
     def type(self) -> str:
         """Return OpenAI's name of this kind of error."""
-        if self.status == 401:
-            return "authentication_error"
-        if self.status == 403:
-            return "permission_error"
-        if self.status == 429:
-            return "rate_limit_error"
-        return "server_error" if self.status >= 500 else "invalid_request_error"
+        otherwise = "server_error" if self.status >= 500 else "invalid_request_error"
+        return _TYPES.get(self.status, otherwise)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the object under `error` in an answer or an event."""
-        return {
-            "message": str(self),
-            "type": self.type,
-            "param": self.param,
-            "code": self.code,
-        }
+        return {"message": str(self), "type": self.type, "param": self.param, "code": self.code}
+
+
+def invalid(param: str | None, message: str) -> ApiError:
+    """Return the error of a field with a wrong value."""
+    return ApiError(400, message, param=param, code="invalid_value")
+
+
+def one_of(name: str, value: str, known: Sequence[str], hint: str = "") -> str:
+    """Return the value of a field, which is one of the known ones.
+
+    Raises:
+        ApiError: it is another one.
+    """
+    if value not in known:
+        raise invalid(name, f"{name} takes {', '.join(known)}; sent: {value!r:.80}{hint}")
+    return value
 
 
 def overloaded(message: str, retry_after_s: int = RETRY_AFTER_S) -> ApiError:
-    """Return the error of a gateway or a server that is full.
-
-    Args:
-        message: Which limit is reached.
-        retry_after_s: Seconds after which the client may try again.
-    """
+    """Return the error of a gateway or a server that is full, and says when to try again."""
     return ApiError(503, message, code="overloaded", headers={"Retry-After": str(retry_after_s)})
 
 
 def api_error(error: ConchError) -> ApiError:
     """Return the error of the API for an error of a Conch server or of its client."""
     code = code_of(error)
-    # The servers' addresses and memory are nobody's business.
+    # Clients must not see the servers' addresses and memory.
     message = _SEGMENT.sub("…", _ADDRESS.sub("the speech server", str(error)))
     match error:
         case OptionError():
             return ApiError(400, message, param=_option_in(message), code=code)
         case AudioError():
             return ApiError(400, message, param="file", code=code)
-        case SessionError():
-            return ApiError(400, message, code=code)
         case PoisonError():
             return ApiError(422, message, param="file", code=code, headers=_NEVER_AGAIN)
         case DeadlineError():
@@ -127,6 +128,6 @@ def api_error(error: ConchError) -> ApiError:
 
 
 def _option_in(message: str) -> str | None:
-    """Return the option that the message of an error is about, None if it names none."""
+    """Return the option that a message names, None if it names none."""
     found = re.search(r"option '(\w+)'", message)
     return found[1] if found else None

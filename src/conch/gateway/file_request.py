@@ -12,7 +12,7 @@ from typing import Any
 
 from conch.client import OptionValue
 from conch.families.whisper.declaration import MAX_PROMPT
-from conch.gateway.errors import ApiError
+from conch.gateway.errors import invalid, one_of
 from conch.gateway.json_text import read_json
 from conch.gateway.models import known_name, options_of
 from conch.gateway.option_fields import options_of_text
@@ -78,13 +78,15 @@ def parse(
         OptionError: an option of Conch has one.
     """
     sent = _lists(fields)
-    format = _one_of("response_format", _last(sent, "response_format") or "json", FORMATS)
+    format = _last(sent, "response_format") or "json"
+    hint = "; speakers are not told apart here" if format == "diarized_json" else ""
+    one_of("response_format", format, FORMATS, hint)
     granularities = frozenset(
-        _one_of("timestamp_granularities", item, GRANULARITIES)
+        one_of("timestamp_granularities", item, GRANULARITIES)
         for item in sent.get("timestamp_granularities", ())
     )
     has_logprobs = "logprobs" in [
-        _one_of("include", item, ("logprobs",)) for item in sent.get("include", ())
+        one_of("include", item, ("logprobs",)) for item in sent.get("include", ())
     ]
     is_streamed = _truth("stream", _last(sent, "stream"))
     _check_temperature(_last(sent, "temperature"))
@@ -195,20 +197,8 @@ def _last(sent: Mapping[str, tuple[str, ...]], name: str) -> str:
     return sent[name][-1].strip() if sent.get(name) else ""
 
 
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
-    if value not in known:
-        hint = "; speakers are not told apart here" if value == "diarized_json" else ""
-        raise ApiError(
-            400,
-            f"{name} takes {', '.join(known)}; sent: {value!r:.80}{hint}",
-            param=name,
-            code="invalid_value",
-        )
-    return value
-
-
 def _truth(name: str, value: str) -> bool:
-    return _one_of(name, value.lower() or "false", ("true", "false", "1", "0")) in ("true", "1")
+    return one_of(name, value.lower() or "false", ("true", "false", "1", "0")) in ("true", "1")
 
 
 def _check_temperature(value: str) -> None:
@@ -217,12 +207,8 @@ def _check_temperature(value: str) -> None:
     except ValueError:
         is_taken = False
     if not is_taken:
-        raise ApiError(
-            400,
-            f"temperature takes a number from 0 to 1; sent: {value!r:.80}",
-            param="temperature",
-            code="invalid_value",
-        )
+        message = f"temperature takes a number from 0 to 1; sent: {value!r:.80}"
+        raise invalid("temperature", message)
 
 
 def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
@@ -236,12 +222,8 @@ def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
     except ValueError:
         is_object = False
     if not is_object:
-        raise ApiError(
-            400,
-            f"chunking_strategy takes auto or an object of type server_vad; sent: {text!r:.80}",
-            param="chunking_strategy",
-            code="invalid_value",
-        )
+        message = "chunking_strategy takes auto or an object of type server_vad"
+        raise invalid("chunking_strategy", f"{message}; sent: {text!r:.80}")
     chosen = {
         option: str(asked[name])
         for name, option in _VAD_FIELDS.items()

@@ -128,8 +128,8 @@ class _Reader:
             raise _wrong("a form inside a form is not taken")
         name = part.name or ""
         if len(name) > MAX_NAME:
-            most = f"the name of a field takes at most {MAX_NAME} characters"
-            raise _wrong(f"{most}; sent: {len(name)}")
+            limit = f"the name of a field takes at most {MAX_NAME} characters"
+            raise _wrong(f"{limit}; sent: {len(name)}")
         if name == "file":
             if self._has_file:
                 raise _wrong("send one file in each request", "file")

@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from conch.gateway.body import body_of
-from conch.gateway.errors import ApiError
+from conch.gateway.errors import invalid
 from conch.gateway.file_answer import CONTENT_TYPES, RECORDING
 from conch.gateway.state import CALLER, GATEWAY
 from conch.wire.formats import FORMATS
@@ -118,7 +118,7 @@ def read(body: bytes) -> FormatRequest:
         message = f"{param}: {problem}"
     except (msgspec.DecodeError, RecursionError) as error:
         param, message = "body", f"the body takes JSON: {error}"
-    raise ApiError(400, message, param=param, code="invalid_value")
+    raise invalid(param, message)
 
 
 def transcript_of(written: WrittenTranscript) -> Transcript:

@@ -6,7 +6,7 @@ from itertools import chain
 
 from conch.audio.limits import check_rate
 from conch.client import OptionValue
-from conch.gateway.errors import ApiError, api_error
+from conch.gateway.errors import api_error, invalid, one_of
 from conch.gateway.live_audio import ENCODINGS, RAW, default_rate
 from conch.gateway.models import options_of
 from conch.gateway.option_fields import options_of_text
@@ -56,18 +56,19 @@ def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> L
     for name, value in fields:
         if name in values and name != "include":
             both = f"{values[name]!r:.80} and {value!r:.80}"
-            raise _wrong(name, f"'{clipped(name)}' comes once; sent: {both}")
+            shown = clipped(name)
+            raise invalid(shown, f"'{shown}' comes once; sent: {both}")
         values[name] = value
-    encoding = _one_of("encoding", values.get("encoding", "auto"), ENCODINGS)
-    answers = _one_of("answers", values.get("answers", "text"), ("text", "all"))
+    encoding = one_of("encoding", values.get("encoding", "auto"), ENCODINGS)
+    answers = one_of("answers", values.get("answers", "text"), ("text", "all"))
     if answers == "all" and encoding not in RAW:
         names = ", ".join(RAW)
-        message = f"'answers=all' answers each frame of raw samples: send encoding as {names}"
-        raise _wrong("encoding", f"{message}; sent: {encoding}")
+        message = f"answers=all answers each frame of raw samples: send encoding as {names}"
+        raise invalid("encoding", f"{message}; sent: {encoding}")
     included = chain.from_iterable(
         value.split(",") for name, value in fields if name == "include" and value
     )
-    parts = {_one_of("include", item, ("stats", "resume")) for item in included}
+    parts = {one_of("include", item, ("stats", "resume")) for item in included}
     sent = {name: value for name, value in values.items() if name not in OWN}
     try:
         sample_rate = _rate(values.get("sample_rate"), encoding)
@@ -96,8 +97,8 @@ def _told_s(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= MAX_TOLD_S:
-        message = f"'told_s' takes 0 to {MAX_TOLD_S:g} seconds; sent: {text!r:.80}"
-        raise _wrong("told_s", message)
+        message = f"told_s takes 0 to {MAX_TOLD_S:g} seconds; sent: {text!r:.80}"
+        raise invalid("told_s", message)
     return seconds
 
 
@@ -107,16 +108,6 @@ def _rate(text: str | None, encoding: str) -> int:
     try:
         check_rate(rate := int(text[:9]) if text.isdecimal() else 0, "sample_rate")
     except AudioError:
-        message = f"'sample_rate' takes 4000 to 192000 Hz; sent: {text!r:.80}"
-        raise _wrong("sample_rate", message) from None
+        message = f"sample_rate takes 4000 to 192000 Hz; sent: {text!r:.80}"
+        raise invalid("sample_rate", message) from None
     return rate
-
-
-def _one_of(name: str, value: str, known: Sequence[str]) -> str:
-    if value not in known:
-        raise _wrong(name, f"'{name}' takes {', '.join(known)}; sent: {value!r:.80}")
-    return value
-
-
-def _wrong(name: str, message: str) -> ApiError:
-    return ApiError(400, message, param=clipped(name), code="invalid_value")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from conch.client import OptionValue
 from conch.families.whisper.declaration import MAX_PROMPT
-from conch.gateway.errors import ApiError, api_error
+from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.models import DEFAULT_MODEL, options_of
 from conch.wire.errors import OptionError
 from conch.wire.languages import code_of, codes_of
@@ -247,7 +247,7 @@ class SessionConfig:
             name = api_error(error).param or ""
             path = f"audio.input.{_FIELDS[name]}" if name in _FIELDS else f"conch.{name}"
             param = f"session.conch.{name}" if name in self.own else f"session.{path}"
-            raise ApiError(400, str(error), param=param, code="invalid_value") from None
+            raise invalid(param, str(error)) from None
 
 
 def _read_format(before: AudioFormat, path: str, value: Any) -> AudioFormat:
@@ -338,8 +338,7 @@ def _whole(path: str, value: Any, low: int, high: int) -> int:
 
 
 def _wrong(path: str, wanted: str, sent: Any) -> ApiError:
-    message = f"{path} takes {wanted}; sent: {sent!r:.80}"
-    return ApiError(400, message, param=path, code="invalid_value")
+    return invalid(path, f"{path} takes {wanted}; sent: {sent!r:.80}")
 
 
 _TRANSCRIPTION: _Checks = {

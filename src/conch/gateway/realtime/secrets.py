@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from conch.gateway.body import body_of
-from conch.gateway.errors import ApiError
+from conch.gateway.errors import invalid
 from conch.gateway.realtime.client_events import parse_json
 from conch.gateway.realtime.config import SessionConfig
 from conch.gateway.realtime.events import new_id
@@ -67,14 +67,10 @@ async def _body_of(request: web.Request) -> Mapping[str, Any]:
     try:
         body = parse_json(data.decode() or "{}")
     except ValueError as error:
-        raise _wrong("body", f"the body takes JSON: {error}") from None
+        raise invalid("body", f"the body takes JSON: {error}") from None
     if not isinstance(body, dict):
-        raise _wrong("body", "the body takes a JSON object")
+        raise invalid("body", "the body takes a JSON object")
     return body
-
-
-def _wrong(param: str, message: str) -> ApiError:
-    return ApiError(400, message, param=param, code="invalid_value")
 
 
 def _lifetime_s(sent: Any, path: str) -> int:
@@ -85,9 +81,9 @@ def _lifetime_s(sent: Any, path: str) -> int:
     anchor = sent.get("anchor", "created_at") if isinstance(sent, dict) else None
     if anchor != "created_at":
         message = f"{path} takes an object with the anchor created_at; sent: {sent!r:.80}"
-        raise _wrong(path, message)
+        raise invalid(path, message)
     seconds = sent.get("seconds", DEFAULT_LIFETIME_S)
     if isinstance(seconds, bool) or not isinstance(seconds, int) or not low <= seconds <= high:
         message = f"{path}.seconds takes an integer from {low} to {high}; sent: {seconds!r:.80}"
-        raise _wrong(f"{path}.seconds", message)
+        raise invalid(f"{path}.seconds", message)
     return seconds

@@ -152,7 +152,8 @@ class _Session(SocketSession):
     def _append(self, event: ClientEvent) -> None:
         kind = self._config.format
         most_s = self._gateway.config.max_backlog_s
-        seconds = event.num_audio_bytes / kind.sample_bytes / kind.rate
+        data = event.audio
+        seconds = len(data) / kind.sample_bytes / kind.rate
         if seconds > most_s:
             raise ApiError(
                 400,
@@ -161,7 +162,7 @@ class _Session(SocketSession):
                 param="audio",
                 code="audio_too_long",
             )
-        samples = self._decoder.samples(event.audio)
+        samples = self._decoder.samples(data)
         if not len(samples):
             return
         if self._live is None:
