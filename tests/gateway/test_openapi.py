@@ -242,21 +242,33 @@ KINDS = (
 )
 
 
+MADE_BY = {
+    "invalid": (400, "invalid_value"),
+    "overloaded": (503, "overloaded"),
+    "_wrong": (400, "invalid_form"),
+    "_unauthorised": (401, ""),
+}
+"""Status and usual code of the errors that functions make."""
+
+
 def errors_of_the_code() -> Iterator[tuple[int, str]]:
     """Yield status and code of every error that the gateway answers with.
 
     Those of an open WebSocket are events, which the document leaves to the guide.
     """
     for path in SOURCES.glob("*.py"):
-        if path.stem.startswith(("listen", "live")):
+        if path.stem.startswith(("listen", "live", "socket_session")):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
                 continue
-            if node.func.id == "ApiError" and isinstance(node.args[0], ast.Constant):
-                (code,) = [item.value for item in node.keywords if item.arg == "code"]
-                if isinstance(code, ast.Constant):
-                    yield ast.literal_eval(node.args[0]), ast.literal_eval(code)
+            codes = [item.value for item in node.keywords if item.arg == "code"]
+            code = codes[0].value if codes and isinstance(codes[0], ast.Constant) else None
+            if node.func.id == "ApiError" and isinstance(node.args[0], ast.Constant) and code:
+                yield ast.literal_eval(node.args[0]), str(code)
+            elif node.func.id in MADE_BY:
+                status, usual = MADE_BY[node.func.id]
+                yield status, str(code or usual)
     for kind in KINDS:
         error = api_error(kind("message"))
         assert error.code is not None

@@ -37,17 +37,17 @@ def caller_of(request: web.Request) -> Caller:
     secret = secret_in(request.headers)
     if not secret:
         message = "this server needs an API key: send the header 'Authorization: Bearer KEY'"
-        raise _unauthorised(message, "missing_api_key")
+        raise _unauthorised(message, code="missing_api_key")
     if (key := gateway.keys.find(secret)) is not None:
         return gateway.caller(key)
     if request.method == hdrs.METH_GET and request.path in SECRET_PATHS:
         found = gateway.secrets.find(secret)
         if found is not None and found.until > time.time() and gateway.keys.has(found.key):
             return gateway.caller(found.key)
-    raise _unauthorised("the API key is not one of this server's", "invalid_api_key")
+    raise _unauthorised("the API key is not one of this server's", code="invalid_api_key")
 
 
-def _unauthorised(message: str, code: str) -> ApiError:
+def _unauthorised(message: str, *, code: str) -> ApiError:
     return ApiError(401, message, code=code, headers={"WWW-Authenticate": "Bearer"})
 
 

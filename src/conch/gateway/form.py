@@ -121,7 +121,7 @@ class _Reader:
             said = getattr(error, "message", None) or error
             raise _wrong(f"the form is damaged: {said}") from None
         if not self._has_file:
-            raise _wrong("the form has no field 'file'", "file", "missing_file")
+            raise _wrong("the form has no field 'file'", "file", code="missing_file")
 
     async def _read_part(self, part: Any) -> None:
         if not isinstance(part, BodyPartReader):
@@ -141,7 +141,7 @@ class _Reader:
             return
         if part.filename is not None:
             message = f"the file is in the field {name!r:.80}; it goes into the field 'file'"
-            raise _wrong(message, "file", "missing_file")
+            raise _wrong(message, "file", code="missing_file")
         most = min(MAX_FIELD_BYTES, self._room)
         problem = _wrong(f"field {name!r} has more than {MAX_FIELD_BYTES} bytes", name)
         if most < MAX_FIELD_BYTES:
