@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -133,12 +133,12 @@ class _Stream:
         self.has_started = True
         self._reading = asyncio.create_task(self._read())
 
-    async def _keep_refusal(self, session: Any, context: Any, end: Any) -> None:
+    async def _keep_refusal(self, _session: Any, _context: Any, end: Any) -> None:
         """Read the body of an answer that refuses the WebSocket; aiohttp drops it."""
         if end.response.status != 101:
             self._refusal = await end.response.read()
 
-    async def _refuse_redirect(self, session: Any, context: Any, answer: Any) -> None:
+    async def _refuse_redirect(self, _session: Any, _context: Any, answer: Any) -> None:
         """Keep the key from other servers; aiohttp would follow."""
         raise from_answer(answer.response.status, b"", str(self._endpoint))
 
@@ -154,23 +154,21 @@ class _Stream:
             raise SessionError("this stream has ended; open another")
         try:
             found: list[Transcript] = []
-            if self.has_ended and not self._has_last and (len(samples) or not ends):
-                found = [answer async for answer in self._last_answers()]
-                self._has_last = True
-            else:
-                for frame in _frames(samples, ends=ends):
-                    if not self._has_last:
-                        found += [answer async for answer in self._answers_to(frame)]
+            for frame in _frames(samples, ends=ends):
+                if not self._has_last:
+                    # What the gateway sent before it closed the connection is read all the same.
+                    with contextlib.suppress(ConnectionError):
+                        await self._socket.send_bytes(frame.tobytes())
+                    found += await self._answers(until_end=False)
             # It does not say how much of these samples it has heard: only `send` may return it.
             if self._has_last and (ends or not found):
                 self.is_over = True
                 raise ServerLostError(f"{self._endpoint} has ended the stream: it is about to stop")
             if ends:
                 self.is_over = True
-                # A gateway that stops has sent the last text already, and closed the connection.
                 with contextlib.suppress(ConnectionError):
                     await self._socket.send_json({"type": "close"})
-                found += [answer async for answer in self._last_answers()]
+                found += await self._answers(until_end=True)
             if not found:
                 raise ServerLostError(
                     f"{self._endpoint} has ended the stream without an answer", had_request=False
@@ -183,26 +181,19 @@ class _Stream:
             raise
         return joined_answers(found)
 
-    async def _answers_to(self, frame: NDArray[np.float32]) -> AsyncIterator[Transcript]:
-        """Yield the answer to a frame, after the last one of a Triton stream that it replaces."""
-        # What the gateway sent before it closed the connection is read all the same.
-        with contextlib.suppress(ConnectionError):
-            await self._socket.send_bytes(frame.tobytes())
-        while True:
-            message = await self._message()
-            if message.type == "transcript":
-                answer = Transcript.from_json(bytes(message.transcript))
-                yield answer
-                if not answer.is_final:
-                    return
-            elif message.type == "end":
-                self._has_last = True
-                return
+    async def _answers(self, *, until_end: bool) -> list[Transcript]:
+        """Return the answers up to that of a frame, or to the end.
 
-    async def _last_answers(self) -> AsyncIterator[Transcript]:
+        The last one of a Triton stream that the gateway replaces comes before that of the frame.
+        """
+        found: list[Transcript] = []
         while (message := await self._message()).type != "end":
             if message.type == "transcript":
-                yield Transcript.from_json(bytes(message.transcript))
+                found.append(Transcript.from_json(bytes(message.transcript)))
+                if not until_end and not found[-1].is_final:
+                    return found
+        self._has_last = True
+        return found
 
     async def _message(self) -> Message:
         """Return the next message.
