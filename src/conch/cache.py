@@ -47,9 +47,9 @@ def cached(name: str, what: str, make: Callable[[Path], None]) -> Path:
     in a private folder next to the temporary files.
 
     Args:
-        name: of the file or folder. It must change with what it is made from.
-        what: names it in errors.
-        make: writes it to the path that it gets; an `OSError` means that the place is unusable.
+        name: Name of the file or folder. It must change with what it is made from.
+        what: Names it in errors.
+        make: Writes it to the path that it gets; an `OSError` means that the place is unusable.
 
     Raises:
         NoCacheError: there is no place for it.
@@ -80,12 +80,7 @@ def cached_arrays(name: str, what: str, make: Callable[[], Arrays]) -> Arrays:
     """Return arrays by name, read-only: mapped from the user's cache, so that processes share them.
 
     They are made at first use, and again if they are broken. If nothing can be kept, they are in
-    the memory of this process.
-
-    Args:
-        name: of their folder. It must change with what they are made from.
-        what: names them in the log.
-        make: returns them.
+    the memory of this process. `name` and `what` are those of `cached`.
     """
     made: Arrays | None = None
 
@@ -134,11 +129,7 @@ def _remove(folder: Path) -> None:
 
 
 def _check_private(folder: Path) -> None:
-    """Refuse a folder in which another user could replace our files.
-
-    Raises:
-        PermissionError: it belongs to another user, or others may enter it.
-    """
+    """Raise a PermissionError for a folder in which another user could replace our files."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise PermissionError(f"{folder} is no folder")

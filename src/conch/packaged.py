@@ -47,9 +47,9 @@ def packaged(package: WeightsPackage, folder: str, sha256: Mapping[str, str]) ->
     """Return a folder inside a package, which is not imported for it.
 
     Args:
-        package: to look in.
-        folder: path inside the package.
-        sha256: of each file that is used, in hexadecimal digits, by its path in the folder.
+        package: Package to look in.
+        folder: Path inside the package.
+        sha256: Hexadecimal digest of each file that is used, by its path in the folder.
 
     Raises:
         ConfigError: the package is not installed, or a file is missing or not the expected one.

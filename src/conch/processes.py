@@ -8,10 +8,7 @@ STUB = "triton_python_backend_stub"
 
 
 def model_processes(server: int) -> dict[int, str]:
-    """Return the model name of each stub, by process id, of the server with id `server`.
-
-    A process that has ended has no name any more, and is left out.
-    """
+    """Return the model name of each living stub, by process id, of the server with id `server`."""
     found = {}
     for process in _children(server):
         try:
@@ -25,10 +22,9 @@ def model_processes(server: int) -> dict[int, str]:
 
 
 def stat_fields(path: str) -> list[str]:
-    """Return the fields of a file /proc/PID/stat after the name, which may hold anything.
+    """Return the fields of /proc/PATH/stat after the name, which may hold anything.
 
-    Args:
-        path: The process, as `PID`, or one of its threads, as `PID/task/TID`.
+    `path` is a process, as `PID`, or one of its threads, as `PID/task/TID`.
 
     Raises:
         OSError: the process has gone.

@@ -29,10 +29,10 @@ def convert(source: str, name: str, quantization: str, say: Callable[[str], None
     """Return the folder of a converted model, which appears whole or not at all.
 
     Args:
-        source: folder in Hugging Face's format, or a name on its hub such as openai/whisper-small.
-        name: of the new folder in `home`; empty for the last part of `source`.
-        quantization: one of `QUANTIZATIONS`.
-        say: called with a text for each step that a user may wonder about.
+        source: Folder in Hugging Face's format, or a name on its hub such as openai/whisper-small.
+        name: Name of the new folder in `home`; empty for the last part of `source`.
+        quantization: One of `QUANTIZATIONS`.
+        say: Called with a text if the program has to wait.
 
     Raises:
         ConfigError: the source is not a complete Whisper, the name is taken or unfit, or the folder
@@ -74,11 +74,7 @@ def _checked_name(name: str) -> str:
 
 
 def _check_source(folder: Path) -> None:
-    """Check a folder before minutes are spent on it.
-
-    Raises:
-        ConfigError: it has no config.json, or one of another model; or it is converted already.
-    """
+    """Check a folder before minutes are spent on it."""
     with suppress(UnfitModelError):
         check_folder(folder)
         raise ConfigError(
@@ -100,11 +96,7 @@ def _check_kind(source: str, kind: object) -> None:
 
 
 def _convert(source: str, folder: Path, quantization: str, *, is_local: bool) -> None:
-    """Convert into an empty folder.
-
-    Raises:
-        ConfigError: CTranslate2 or transformers refuses the model, or a package is not installed.
-    """
+    """Convert into an empty folder."""
     try:
         # Imported here: they take seconds.
         import torch  # noqa: F401  without it the next two fail late, with a NameError

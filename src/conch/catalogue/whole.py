@@ -15,9 +15,7 @@ from conch.wire.errors import ConfigError
 def alone_with(target: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Let one program at a time make a folder, and remove what a killed one has left.
 
-    Args:
-        target: the folder.
-        say: called with a text while another program makes it.
+    `say` is called with a text while another program makes it.
 
     Raises:
         ConfigError: the place cannot be written to, here or in the block.

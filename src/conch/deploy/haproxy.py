@@ -121,12 +121,9 @@ class _At(Template):
 
 
 def haproxy_config(servers: Sequence[Server], router: Router, command: str) -> str:
-    """Return the text of a configuration.
+    """Return the text of a configuration for at least one server, without `duplicates`.
 
-    Args:
-        servers: At least one, without `duplicates`.
-        router: Where it listens.
-        command: The command line that made it, for its first lines.
+    `command` is the command line that made it, for its first lines.
     """
     # Imported here, so that `conch --help` does not wait for numpy.
     from conch.client.address import is_loopback
@@ -187,11 +184,7 @@ def duplicates(servers: Sequence[Server]) -> list[str]:
 
 
 def checked_host(text: str) -> str:
-    """Return a host that cannot change the meaning of a configuration.
-
-    Raises:
-        ValueError: it is empty, or has characters that no name or address has.
-    """
+    """Return a host if it cannot change the meaning of a configuration, else raise a ValueError."""
     if not text:
         raise ValueError("no host in it")
     if not re.fullmatch(r"[-A-Za-z0-9._:]+", text):

@@ -10,11 +10,7 @@ COMPARING = ("jiwer", "wetext", "whisper_normalizer")
 
 
 def require(*modules: str, extra: str = "bench") -> None:
-    """Check, before a measurement, that optional packages are installed.
-
-    Args:
-        modules: names to import them by.
-        extra: the extra of Conch that brings them.
+    """Check, before a measurement, that the optional packages of an extra of Conch are installed.
 
     Raises:
         BenchError: a package is missing; the message says how to install it.

@@ -40,9 +40,8 @@ class Scoring:
     def of(cls, metric: Metric, language: str) -> "Scoring":
         """Return how texts of a language are compared.
 
-        Args:
-            metric: `auto` is `cer` for the languages of `UNSPACED`, else `wer`.
-            language: its code, as `language_of` returns it.
+        `auto` is `cer` for the languages of `UNSPACED`, else `wer`. `language` is a code of
+        `language_of`.
         """
         usual: Literal["wer", "cer"] = "cer" if language in UNSPACED else "wer"
         normaliser: Normaliser = "Chinese" if language in CHINESE else "basic"
@@ -78,11 +77,8 @@ ENGLISH_WORDS = Scoring()
 def language_of(*known: str) -> str:
     """Return the language that texts are compared in: the first one known, else English.
 
-    Args:
-        known: codes or names such as `de`, `zh-TW`; empty, or `auto`, if unknown.
-
-    Returns:
-        The code without its region, in lower case.
+    `known` are codes or names such as `de`, `zh-TW`; empty, or `auto`, if unknown. The code has no
+    region, and is in lower case.
     """
     return next((code for code in map(code_of, known) if code != "auto"), ENGLISH)
 
@@ -91,12 +87,7 @@ def language_of_texts(options: Mapping[str, Any], of_manifest: str, of_answer: s
     """Return the language that a reference and an answer are compared in.
 
     A translation is English, and so is its reference, whatever was spoken. Otherwise it is that of
-    the manifest, else of the requests, else of the answer, else English.
-
-    Args:
-        options: options of the requests.
-        of_manifest: code in the column `language`.
-        of_answer: code in the answer.
+    the manifest, else of the requests' options, else of the answer, else English.
     """
     if options.get("task") == "translate":
         return ENGLISH
@@ -229,10 +220,7 @@ def word_error_rate(
 ) -> float | None:
     """Return the error rate as a fraction, all utterances pooled; None without a reference.
 
-    Args:
-        references: the words spoken; an empty text is an unknown reference.
-        hypotheses: the recognised texts, in the same order.
-        scoring: how they are compared.
+    References and hypotheses are in the same order. An empty text is an unknown reference.
     """
     pairs = zip(references, hypotheses, strict=True)
     return pooled(word_errors(*pair, scoring) for pair in pairs).wer

@@ -31,21 +31,12 @@ def made_id() -> str:
 
 
 def request_id_of(sent: str) -> str:
-    """Return the id of a request for logs: as it was sent, as far as it is safe there.
-
-    Args:
-        sent: What the client chose; empty for none, which makes an id.
-    """
+    """Return the id that a client chose as far as it is safe in logs; a new one if it is empty."""
     return _UNSAFE.sub("_", sent[:128]) or made_id()
 
 
 def log_access(fields: Fields, level: int = logging.INFO) -> None:
-    """Write a line of the access log.
-
-    Args:
-        fields: Its fields, without those that say nothing.
-        level: A level of the logging module.
-    """
+    """Write a line of the access log, at a level of the logging module."""
     if LOGGER.isEnabledFor(level):
         LOGGER.log(level, "%s", short(fields), extra={"access": fields})
 

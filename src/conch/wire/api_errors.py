@@ -68,10 +68,10 @@ def from_error(
     otherwise: type[ConchError] = ServerError,
     details: str = "",
 ) -> ConchError:
-    """Return the exception for the content of `error`.
+    """Return the exception for the content of `error`; it may be empty.
 
     Args:
-        error: Its fields; empty if there are none.
+        error: Its fields.
         url: The gateway's URL, for errors about itself.
         otherwise: Kind of an error without a known code.
         details: What follows the message of an error about the gateway.
@@ -88,10 +88,7 @@ def from_error(
 def from_answer(status: int, body: bytes, url: str) -> ConchError:
     """Return the exception for an answer of a gateway, or of a proxy in front of it.
 
-    Args:
-        status: HTTP status.
-        body: JSON with an `error`, or anything.
-        url: The gateway's URL, for errors about itself.
+    The body is JSON with an `error`, or anything. `url` is for errors about the gateway itself.
     """
     error: Any = None
     with contextlib.suppress(ValueError, RecursionError, AttributeError):

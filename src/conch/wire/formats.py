@@ -28,15 +28,11 @@ def to_text(transcript: Transcript) -> str:
 
 
 def to_json(transcript: Transcript, *, indent: int | None = None, **extra: str) -> str:
-    """Return a transcript as a JSON object that people can read.
+    """Return a transcript as a JSON object that people can read, with `extra` as its first keys.
 
     The fields of the best hypothesis are part of the object, or of the segment. The other
-    hypotheses are in `alternatives`. Fields with their default value are left out.
-
-    Args:
-        transcript: The transcript to write.
-        indent: Number of spaces; None for one line.
-        **extra: Further keys, written first.
+    hypotheses are in `alternatives`. Fields with their default value are left out. Without
+    `indent`, it is one line.
     """
     data = {**extra, **_plain(transcript, len(transcript.nbest))}
     return strict_json(data, indent=indent) + "\n"

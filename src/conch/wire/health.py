@@ -16,11 +16,7 @@ def to_json(away: Sequence[str]) -> str:
 
 
 def from_json(text: str | bytes) -> tuple[str, ...]:
-    """Return what `to_json` wrote.
-
-    Raises:
-        ValueError: it is another text.
-    """
+    """Return what `to_json` wrote; raise a ValueError for another text."""
     found = json.loads(text)
     if not isinstance(found, dict) or not isinstance(found.get("away"), list):
         raise ValueError("no answer about components")

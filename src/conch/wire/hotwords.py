@@ -27,9 +27,7 @@ class Hotword:
 def hotwords_of(text: str, weight: float) -> tuple[Hotword, ...]:
     """Return phrases separated by commas or line ends; a colon and a weight may follow a phrase.
 
-    Args:
-        text: For example `Conch:8, Triton Inference Server`.
-        weight: Weight of a phrase without its own.
+    `weight` is that of a phrase without its own.
 
     Raises:
         OptionError: the text or a phrase is too long, there are too many, one is empty, or its

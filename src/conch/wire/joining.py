@@ -45,7 +45,7 @@ def separator(before: str, after: str) -> str:
     """Return what stands between two texts: a space, or nothing.
 
     Nothing stands between two letters of scripts without spaces, whatever punctuation is there, nor
-    beside wide punctuation.
+    next to wide punctuation.
     """
     if not before or not after or _OWN_SPACE.match(before[-1]) or _OWN_SPACE.match(after[0]):
         return ""

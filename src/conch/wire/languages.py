@@ -82,9 +82,7 @@ def codes_of(languages: str) -> tuple[str, ...]:
 def known_to(codes: Sequence[str], sent: str) -> str:
     """Return the languages of a model in words, for an error: all, or those close to what was sent.
 
-    Args:
-        codes: Codes of the model's languages, most spoken first.
-        sent: What was sent in place of one of them.
+    `codes` are those of the model, most spoken first.
     """
     if len(codes) <= _SHORT:
         return ", ".join(codes)

@@ -17,21 +17,16 @@ Number = TypeVar("Number", int, float)
 def ranked(
     nbest: Sequence[Hypothesis], weights: Weights, *, replaces_lm: bool = False
 ) -> list[Hypothesis]:
-    """Return the hypotheses with their scores and sorted by them.
+    """Return the hypotheses of one segment with their scores, sorted by them.
 
     The score is `base + lm · lm_score + ctc · ctc_score + attention · attention_score + word_bonus
     · num_words` with the factors of `weights`. A part that is None does not count. The base is the
-    decoder's own score.
+    decoder's own score; with `replaces_lm`, which replaces a language model of the decoder's own,
+    it is `am_score`.
 
     Scoring the texts of one model by others is the second pass of U2
     (https://arxiv.org/abs/2012.05481) and n-best rescoring as of Ostendorf et al. (1991,
     https://aclanthology.org/H91-1013).
-
-    Args:
-        nbest: The hypotheses of one segment, with the decoder's score and the other parts.
-        weights: What each part counts.
-        replaces_lm: Whether a language model of the decoder's own is replaced, so that the base is
-            `am_score`.
     """
     scored = [
         replace(
@@ -53,10 +48,10 @@ def _weighted(weight: float, part: float | None) -> float:
 
 
 def joined(segments: Sequence[Sequence[Hypothesis]], nbest: int) -> tuple[Hypothesis, ...]:
-    """Return the best hypotheses of the whole audio from those of its segments.
+    """Return the `nbest` best hypotheses of the whole audio from those of its segments.
 
-    The scores of segments add up, so it is enough to keep the best `nbest` combinations after each
-    segment. The result is exact, and the time is linear in the number of segments.
+    The scores of segments add up, so it is enough to keep the best combinations after each segment.
+    The result is exact, and the time is linear in the number of segments.
 
     Args:
         segments: N-best list of each segment, best first, in order of time.

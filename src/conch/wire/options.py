@@ -204,11 +204,7 @@ class RecognitionOptions(
 
     @classmethod
     def parse(cls, parameters: Mapping[str, Any], *, live: bool = False) -> "RecognitionOptions":
-        """Build options from request parameters.
-
-        Args:
-            parameters: The options that were sent, by name.
-            live: Whether they belong to the first chunk of a live stream, not to a recording.
+        """Build options from request parameters, those of a `live` stream from its first chunk.
 
         Raises:
             OptionError: an unknown name, a wrong type, a value out of range, or two options

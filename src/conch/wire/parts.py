@@ -25,8 +25,8 @@ def transcript_of(
     Args:
         segments: Segments in order of time.
         nbest: Largest number of hypotheses of the transcript.
-        duration: Seconds of audio.
-        path: Field of `Transcript`, as `stages` and `warnings`.
+        duration: Field of `Transcript`, as `path`, `stages` and `warnings`.
+        path: Components that were called.
         stages: Calls by component.
         channels: Numbers of the channels that were transcribed by themselves.
         warnings: Problems of the audio.
@@ -82,11 +82,7 @@ def _channel(number: int, spoken: Sequence[Segment]) -> Channel:
 
 
 def speech_warnings(found: Sequence[Segment]) -> tuple[str, ...]:
-    """Return a warning for each stretch of speech without a text, or that there is no speech.
-
-    Args:
-        found: All segments of a recording.
-    """
+    """Return a warning for each stretch of speech without a text, or that there is no speech."""
     left = [
         f"speech from {span.start:.1f} to {span.end:.1f} s{channel} was not recognised"
         for segment in found

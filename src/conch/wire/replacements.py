@@ -39,10 +39,7 @@ class Replacements:
 
 @lru_cache(maxsize=32)
 def read_replacements(rules: str) -> Replacements | None:
-    """Return the rules of an option's text; None if there is none.
-
-    Args:
-        rules: The option's text.
+    """Return the rules of the option's text; None if there is none.
 
     Raises:
         OptionError: a rule does not parse, or there are too many.
@@ -70,13 +67,10 @@ def replacements_of(forms: Iterable[tuple[str, str]]) -> Replacements:
 
 
 def findable(text: str) -> str:
-    r"""Return a text of the same length in which `\w` and `\W` tell where words end.
+    r"""Return a text of the same length in which `\w` and `\W` show where words end.
 
     Vowel signs and accents that stand alone are parts of words, which `\w` does not know. A word
     may end at any character of a script without spaces. Others stand for both.
-
-    Args:
-        text: A text, or a heard form.
     """
     return text.translate(_STAND_INS)
 
@@ -111,11 +105,7 @@ def _split(rules: str) -> list[str]:
 
 
 def _forms(rule: str, number: int) -> tuple[str, str]:
-    """Return the heard and the written form of a rule.
-
-    Raises:
-        OptionError: it has no `=>` or two, no heard form, too long a form, or a stray backslash.
-    """
+    """Return the heard and the written form of a rule."""
     found = _FORMS.fullmatch(rule)
     if found is None:
         raise _wrong(number, rule, "it has no '=>' between the heard and the written form")

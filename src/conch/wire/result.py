@@ -251,7 +251,7 @@ class Transcript:
     def to_json(self) -> str:
         """Return the JSON of the tensor RESULT: all fields, and the text of each n-best list.
 
-        A live text that is not final has one candidate. Its fields are there without `nbest`, which
+        A live text that is not final has one candidate. Its fields stand in place of `nbest`, which
         would repeat the text.
         """
         fields = _fields(self)
@@ -299,14 +299,10 @@ def text_of_words(words: Sequence[Word]) -> str:
 
 
 def strict_json(data: Any, **settings: Any) -> str:
-    """Return data as strict JSON, without infinity and NaN.
+    """Return data as strict JSON, without infinity and NaN; `settings` are those of `json.dumps`.
 
     Infinity becomes the largest FP32, so that the score of an impossible text is still the lowest.
     NaN becomes null.
-
-    Args:
-        data: The data to write.
-        **settings: Arguments of `json.dumps`.
     """
     settings |= {"ensure_ascii": False}
     try:

@@ -19,11 +19,7 @@ def to_ctm(transcript: Transcript, name: str) -> str:
     """Return a line `file channel start duration word confidence` for each word.
 
     Times are seconds with milliseconds. Words without times share those of their segment, and have
-    no confidence.
-
-    Args:
-        transcript: The transcript to write.
-        name: Name of the recording; spaces in it become `_`.
+    no confidence. `name` is that of the recording; spaces in it become `_`.
     """
     lines = []
     for number, segments in transcript.by_channel():
@@ -42,10 +38,7 @@ def to_stm(transcript: Transcript, name: str) -> str:
     The speaker is the channel, as `talk-A`. The labels are `o` for all segments and the language of
     the segment, if it is known; lines in front explain them, as the format asks for. Scripts
     without spaces have one between their words, or their letters if no word is timed, as CTM has.
-
-    Args:
-        transcript: The transcript to write.
-        name: Name of the recording; spaces in it become `_`.
+    `name` is that of the recording, as for CTM.
     """
     spoken = [segment for segment in transcript.segments if segment.text.strip()]
     languages = sorted({segment.language for segment in spoken} - {""})

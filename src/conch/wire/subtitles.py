@@ -138,13 +138,7 @@ class Block:
     """Words without a long pause between them, and what each cue of them would cost."""
 
     def __init__(self, tokens: Sequence[Token], next_ms: float, label: str) -> None:
-        """Measure the words.
-
-        Args:
-            tokens: The words.
-            next_ms: Start of the word after them, infinity without one.
-            label: What each cue begins with.
-        """
+        """Measure the words; the next one starts at `next_ms`, which is infinity without one."""
         self._tokens, self._label = tokens, label
         self._starts = [*(token.start_ms for token in tokens), next_ms]
         self._spaces = [columns(token.space) for token in tokens]
