@@ -12,10 +12,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from conch.decoding.beam.language import load_ctc_language_model
-from conch.decoding.beam.search import CtcSearch
+from conch.decoding.beam import BeamSearch, CtcSearchOptions
 from conch.decoding.decoder import CtcDecoderConfig
-from conch.decoding.options import CtcSearchOptions
+from conch.decoding.fusion import load_ctc_language_model
 from conch.decoding.vocab import CtcVocab
 from conch.families.ngram.model import LanguageModelConfig
 from conch.scoring.manifest import read_manifest, select
@@ -38,7 +37,7 @@ def main() -> None:
     log_probs, vocabulary = encoded(utterances)
     vocab = CtcVocab(vocabulary.texts)
     ngram = LanguageModelConfig(oov_log_prob=CtcDecoderConfig().oov_log_prob)
-    search = CtcSearch(vocab, load_ctc_language_model(ngram, vocab, None))
+    model = load_ctc_language_model(ngram, vocab)
     options = CtcSearchOptions(
         beam_size=args.beam_size,
         language_model=True,
@@ -55,8 +54,9 @@ def main() -> None:
     )
     same = 0
     for item in tqdm(log_probs, desc="searching", disable=None):
-        (state,) = search.advance([search.start(options)], [item])
-        ours = search.nbest(state, 1, True)[0]
+        search = BeamSearch(vocab, options, model)
+        search.advance(item)
+        ours = search.nbest(1, is_final=True)[0]
         text, score = theirs.unpruned(item)[0]
         same += ours.text == text
         if ours.text != text:

@@ -16,12 +16,11 @@ from pathlib import Path
 from tqdm import tqdm
 
 from conch.component.arrays import FloatArray
-from conch.decoding.beam.language import load_ctc_language_model
-from conch.decoding.beam.search import CtcSearch
+from conch.decoding.beam import CtcSearchOptions
 from conch.decoding.decoder import CtcDecoderConfig
+from conch.decoding.fusion import load_ctc_language_model
 from conch.decoding.graph.search import DecodingGraph, WfstConfig
 from conch.decoding.graph.shipped import unpacked_graph
-from conch.decoding.options import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
 from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
 from conch.families.ngram.model import LanguageModelConfig, load_language_model
@@ -31,8 +30,6 @@ from conch.wire.weights import Weights
 from lab.training.ctc.graph_rescoring import Scored, best_texts, scored_lists
 from lab.training.ctc.texts import beam_texts, graph_texts
 from lab.waveforms import waveform_of
-
-BATCH = 32
 
 
 def main() -> None:
@@ -79,15 +76,14 @@ def main() -> None:
             print(f"| {row:g} | {' | '.join(rates)} |", flush=True)
 
     language_model = LanguageModelConfig(oov_log_prob=args.oov_log_prob)
-    model = load_ctc_language_model(language_model, vocab, None)
-    search = CtcSearch(vocab, model)
+    model = load_ctc_language_model(language_model, vocab)
     plain = CtcSearchOptions(beam_size=args.beam_size)
-    alone = wer(beam_texts(search, log_probs, plain, BATCH))
+    alone = wer(beam_texts(log_probs, vocab, plain))
     print(f"beam {args.beam_size} without the language model: {alone}")
 
     def fused(weight: float, bonus: float) -> Sequence[str]:
         options = replace(plain, language_model=True, lm_weight=weight, word_bonus=bonus)
-        return beam_texts(search, log_probs, options, BATCH)
+        return beam_texts(log_probs, vocab, options, model)
 
     print_grid("lm_weight, word_bonus", args.lm_weights, args.word_bonuses, fused)
     rescorer = load_language_model(LanguageModelConfig())

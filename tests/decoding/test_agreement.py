@@ -1,14 +1,17 @@
 import numpy as np
 
 from conch.decoding.agreement import LocalAgreement
-from conch.wire.result import Word
+from conch.decoding.hypothesis import AlignedWord
 
 
-def said(text: str, starts=None) -> list[Word]:
-    """Return words of a second each."""
+def said(text: str, starts=None) -> list[AlignedWord]:
+    """Return words of ten frames each."""
     words = text.split()
     starts = range(len(words)) if starts is None else starts
-    return [Word(word, start, start + 0.9, 0.5) for word, start in zip(words, starts, strict=True)]
+    return [
+        AlignedWord(word, 10 * start, 10 * start + 9, 0.5)
+        for word, start in zip(words, starts, strict=True)
+    ]
 
 
 def shown(words) -> str:
@@ -38,9 +41,9 @@ def test_the_last_word_may_still_grow():
 def test_words_that_the_search_may_still_change_are_not_kept():
     agreement = LocalAgreement()
     agreement.update(said("the cap it all"))
-    assert shown(agreement.update(said("the cap it all"), most_s=0.9)) == "the cap it all"
+    assert shown(agreement.update(said("the cap it all"), most_frame=9)) == "the cap it all"
     assert shown(agreement.kept) == "the"
-    assert shown(agreement.update(said("the capital", [0, 1]), most_s=0.9)) == "the capital"
+    assert shown(agreement.update(said("the capital", [0, 1]), most_frame=9)) == "the capital"
 
 
 def test_what_is_kept_stays_whatever_the_search_says_later():

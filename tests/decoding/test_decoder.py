@@ -14,7 +14,6 @@ from without_torch import run
 from conch.component import Row, bytes_array
 from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
 from conch.decoding.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
-from conch.decoding.utterance_search import advance
 from conch.families.ctc.units import units_from_dict
 from conch.families.ctc.vocabulary import read_vocabulary
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError, SessionError
@@ -381,26 +380,3 @@ def test_a_defect_ends_its_stream_and_no_other_of_the_batch(streaming, options):
         assert texts(found) == texts(wanted)
         np.testing.assert_allclose(found["scores"], wanted["scores"], rtol=1e-6)
     assert len(streaming) == 0
-
-
-@pytest.mark.parametrize("hotwords", ["", "abba:30"])
-def test_a_search_that_cannot_advance_leaves_the_others_where_they_would_be(decoder, hotwords):
-    frames = log_probs_of("--a-bb-b-a--", 0.3)
-    noise = np.random.default_rng(0).normal(0, 0.01, frames.shape)
-    frames += noise.astype(np.float32)  # no ties
-    kinds = [{"decoder": "ctc"}, {"decoder": "wfst"}, {"decoder": "ctc", "beam_size": 4}]
-    kinds = [{**kind, "hotwords": hotwords} for kind in kinds]
-
-    def advanced(odd: np.ndarray) -> tuple[list[bool], list]:
-        searches = [decoder.new_search(kind) for kind in kinds for _ in range(2)]
-        errors = advance(searches, [odd if index % 2 else frames for index in range(len(searches))])
-        found = [item for search in searches[::2] for item in search.nbest(3, is_final=True)]
-        return [error is None for error in errors], found
-
-    moved, expected = advanced(frames)
-    assert moved == [True] * 6
-    # Frames with more units than the model has.
-    moved, found = advanced(np.zeros((4, 30), np.float32))
-    assert moved == [True, False] * 3
-    assert [item.text for item in found] == [item.text for item in expected]
-    np.testing.assert_allclose([item.score for item in found], [item.score for item in expected])

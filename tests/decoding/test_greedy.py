@@ -5,7 +5,6 @@ import pytest
 from ctc_paths import log_probs_of
 
 from conch.decoding.greedy import best_path
-from conch.decoding.hypothesis import words_of
 from conch.decoding.vocab import CtcVocab
 from conch.families.ctc.units import Characters
 from lab.training.ctc.units import greedy_text
@@ -14,15 +13,14 @@ VOCAB = CtcVocab(Characters.vocab)
 
 
 def words(path: str):
-    return words_of(best_path(log_probs_of(path), VOCAB), 0.02)
+    return best_path(log_probs_of(path), VOCAB).words
 
 
 def test_words_have_times():
     first, second = words("--hh-i-  -a-lll-l--")
     assert (first.text, second.text) == ("hi", "all")
-    assert [first.start, first.end, second.start, second.end] == pytest.approx(
-        [0.04, 0.12, 0.2, 0.34]
-    )
+    assert [first.start_frame, first.end_frame] == [2, 6]
+    assert [second.start_frame, second.end_frame] == [10, 17]
     assert first.confidence == pytest.approx(0.9, abs=1e-4)
 
 
@@ -35,7 +33,7 @@ def test_confidence_is_the_mean_over_letters_of_the_best_of_their_frames():
     log_probs = log_probs_of("aab")
     log_probs[0, Characters.vocab.index("a")] = np.log(0.5)
     log_probs[2, Characters.vocab.index("b")] = np.log(0.4)
-    (word,) = words_of(best_path(log_probs, VOCAB), 0.02)
+    (word,) = best_path(log_probs, VOCAB).words
     assert word.confidence == pytest.approx((0.9 * 0.4) ** 0.5, abs=1e-4)
 
 
@@ -47,4 +45,4 @@ def test_score_is_the_paths_and_the_text_that_of_a_plain_loop():
         found = best_path(log_probs, VOCAB)
         assert found.score == found.am_score == pytest.approx(log_probs.max(1).sum(), rel=1e-5)
         assert found.text == greedy_text(log_probs.argmax(1).tolist(), Characters.vocab)
-        assert found.text == " ".join(word.text for word in words_of(found, 0.02))
+        assert found.text == " ".join(word.text for word in found.words)

@@ -10,11 +10,10 @@ from ctc_reference import VOCAB, random_log_probs
 
 from conch.component import Row
 from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
-from conch.decoding.graph.alignment import AlignedWord
-from conch.decoding.hotwords.finder import HotwordFinder
-from conch.decoding.hotwords.placing import Reading, best_alignment
+from conch.decoding.hotwords.placing import HotwordFinder, Reading, best_alignment
 from conch.decoding.hotwords.spotting import Spotter
 from conch.decoding.hotwords.trie import HotwordTrie, hotword_trie
+from conch.decoding.hypothesis import AlignedWord
 from conch.families.ctc.units import Characters
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import Hotword
@@ -131,7 +130,7 @@ def peaked(path: str, peak: float = 0.6) -> np.ndarray:
 def placed(reading: Reading, log_probs: np.ndarray, phrases: dict[str, float], kept: int = 0):
     finder = HotwordFinder(trie_of(phrases), 0.0)
     finder.advance(log_probs)
-    finder.keep_before(kept)
+    finder.kept_frames = kept
     return finder.placed(reading)
 
 

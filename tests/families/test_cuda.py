@@ -3,10 +3,8 @@
 import ctranslate2
 import onnxruntime
 import pytest
-import torch
 
 from conch.component.ctranslate import CTranslate2Config
-from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
 from conch.families.ctc.onnx_model import CtcGraph, CtcGraphConfig
 from conch.families.whisper.config import load_whisper
 from conch.wire.errors import ConfigError
@@ -58,10 +56,3 @@ def test_whisper_is_used_once_when_it_is_loaded_on_a_gpu(monkeypatch):
     monkeypatch.setattr(ctranslate2.models, "Whisper", WithoutCublas)
     with pytest.raises(ConfigError, match=r"libcublas\.so\.12 is not found .* it needs NVIDIA's"):
         load_whisper(CTranslate2Config(device="cuda", device_index=1))
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_torch_without_cuda_is_named():
-    config = CtcDecoderConfig(device="cuda", language_model="none", graph="none")
-    with pytest.raises(ConfigError, match=f"torch {torch.__version__.replace('+', '.')} .*no CUDA"):
-        CtcDecoder(config)

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from tqdm import tqdm
 
 from conch.component.arrays import FloatArray
-from conch.decoding.beam.search import CtcSearch
+from conch.decoding.beam import BeamSearch, CtcSearchOptions
+from conch.decoding.fusion import CtcLanguageModel
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
-from conch.decoding.options import CtcSearchOptions
+from conch.decoding.vocab import CtcVocab
 from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
 from conch.families.ctc.vocabulary import Vocabulary
 from conch.scoring.manifest import Utterance
@@ -24,19 +25,17 @@ def encoded(utterances: Sequence[Utterance]) -> tuple[list[FloatArray], Vocabula
 
 
 def beam_texts(
-    search: CtcSearch, log_probs: Sequence[FloatArray], options: CtcSearchOptions, batch_size: int
+    log_probs: Sequence[FloatArray],
+    vocab: CtcVocab,
+    options: CtcSearchOptions,
+    model: CtcLanguageModel | None = None,
 ) -> list[str]:
-    """Return the best text of each utterance by the beam, those of about one length together."""
-    order = sorted(range(len(log_probs)), key=lambda index: len(log_probs[index]))
-    texts = [""] * len(log_probs)
-    for start in range(0, len(order), batch_size):
-        batch = order[start : start + batch_size]
-        states = search.advance(
-            [search.start(options) for _ in batch],
-            [log_probs[index] for index in batch],
-        )
-        for index, state in zip(batch, states, strict=True):
-            texts[index] = search.nbest(state, 1, True)[0].text
+    """Return the best text of each utterance by the beam."""
+    texts = []
+    for item in log_probs:
+        search = BeamSearch(vocab, options, model)
+        search.advance(item)
+        texts.append(search.nbest(1, is_final=True)[0].text)
     return texts
 
 

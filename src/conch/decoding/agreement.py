@@ -1,4 +1,4 @@
-"""Stable words of a search that does not tell which of its words are stable.
+"""Stable words of a search that does not say which of its words are stable.
 
 Local agreement (Liu et al., 2020, https://arxiv.org/abs/2005.11185; Macháček et al., 2023,
 https://arxiv.org/abs/2307.14743) keeps the words with which two best texts in a row begin,
@@ -8,7 +8,7 @@ whatever the search finds later.
 import math
 from collections.abc import Sequence
 
-from conch.wire.result import Word
+from conch.decoding.hypothesis import AlignedWord
 
 
 class LocalAgreement:
@@ -16,9 +16,9 @@ class LocalAgreement:
 
     def __init__(self) -> None:
         """Begin an utterance without words."""
-        self.kept: tuple[Word, ...] = ()
+        self.kept: tuple[AlignedWord, ...] = ()
         """The stable words."""
-        self._last: tuple[Word, ...] = ()
+        self._last: tuple[AlignedWord, ...] = ()
 
     @property
     def text(self) -> str:
@@ -26,23 +26,25 @@ class LocalAgreement:
         return " ".join(word.text for word in self.kept)
 
     @property
-    def end_s(self) -> float:
-        """End of the stable words in seconds from the utterance's start."""
-        return self.kept[-1].end if self.kept else 0.0
+    def end_frame(self) -> int:
+        """The frame after the stable words."""
+        return self.kept[-1].end_frame if self.kept else 0
 
-    def update(self, words: Sequence[Word], most_s: float = math.inf) -> tuple[Word, ...]:
+    def update(
+        self, words: Sequence[AlignedWord], most_frame: float = math.inf
+    ) -> tuple[AlignedWord, ...]:
         """Take the words of the next best text; return the words to show.
 
         The last word of a text may still grow and is not kept yet.
 
         Args:
             words: of the text.
-            most_s: words that end later may change in the search itself, and are not kept yet.
+            most_frame: words that end later may change in the search itself, and are not kept yet.
         """
         shown = self.spliced(words)
         agreed = 0
         for one, other in zip(shown[:-1], self._last, strict=False):
-            if one.text != other.text or one.end > most_s:
+            if one.text != other.text or one.end_frame > most_frame:
                 break
             agreed += 1
         if agreed > len(self.kept):
@@ -50,11 +52,8 @@ class LocalAgreement:
         self._last = shown
         return shown
 
-    def spliced(self, words: Sequence[Word]) -> tuple[Word, ...]:
+    def spliced(self, words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
         """Return the kept words, followed by those of `words` that come after them."""
-        if not self.kept:
-            return tuple(words)
         # Compare the middle of words: the frames of the same word differ from text to text.
-        end = self.kept[-1].end
-        rest = (word for word in words if (word.start + word.end) / 2 > end)
+        rest = (word for word in words if word.start_frame + word.end_frame > 2 * self.end_frame)
         return (*self.kept, *rest)

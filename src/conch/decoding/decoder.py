@@ -12,14 +12,15 @@ import numpy as np
 
 from conch.component import Outputs, Row, bytes_array
 from conch.component.arrays import FloatArray
-from conch.decoding.beam.language import load_ctc_language_model
-from conch.decoding.beam.search import CtcSearch
+from conch.decoding.beam import BeamSearch
 from conch.decoding.forward import text_scores
+from conch.decoding.fusion import load_ctc_language_model
 from conch.decoding.graph.search import DecodingGraph, WfstConfig
 from conch.decoding.graph.shipped import unpacked_graph
-from conch.decoding.hotwords.finder import HotwordFinder
+from conch.decoding.greedy import best_path
+from conch.decoding.hotwords.placing import HotwordFinder
 from conch.decoding.hotwords.trie import HotwordTrie, hotword_trie
-from conch.decoding.options import CtcSearchOptions
+from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.search_parameters import (
     decoder_of,
     has_lattice,
@@ -28,19 +29,12 @@ from conch.decoding.search_parameters import (
     nbest_count,
     search_options,
 )
-from conch.decoding.utterance_search import (
-    BeamUtterance,
-    Found,
-    GraphUtterance,
-    UtteranceSearch,
-    advance,
-    greedy,
-)
+from conch.decoding.utterance_search import BeamUtterance, GraphUtterance, UtteranceSearch
 from conch.decoding.vocab import CtcVocab
 from conch.families.ctc.units import units_from_dict
 from conch.families.ctc.vocabulary import read_vocabulary
 from conch.families.ngram.model import LanguageModelConfig
-from conch.wire.errors import ConfigError, InvalidRequestError, OptionError, TranscriptionError
+from conch.wire.errors import InvalidRequestError, OptionError
 from conch.wire.hotwords import Hotword
 from conch.wire.limits import MAX_STEP_S
 
@@ -79,38 +73,30 @@ class CtcDecoderConfig:
     """Largest cost above a frame's best path that the search of the graph follows."""
     graph_max_active: int = WfstConfig().max_active
     """Largest number of states of the graph that the search follows from a frame."""
-    device: str = "cpu"
-    """Device of the beam, cpu or cuda (with torch); by default the instance's kind decides."""
-    device_index: int = 0
-    """Index of the GPU, with device cuda."""
 
 
 class CtcDecoder:
-    """Decodes segments into n-best texts with words, or scores texts; rows share beam steps."""
+    """Decodes segments into n-best texts with words, or scores texts."""
 
     def __init__(self, config: CtcDecoderConfig) -> None:
         """Load the units, the language model and the graph.
 
         Raises:
-            ConfigError: one of them is missing or broken, or CUDA is asked for and missing.
+            ConfigError: one of them is missing or broken.
         """
-        device = _cuda(config.device_index) if config.device == "cuda" else None
         vocabulary = read_vocabulary(config.model)
-        vocab = CtcVocab(vocabulary.texts)
+        self._vocab = CtcVocab(vocabulary.texts)
         self._units = units_from_dict(json.loads(vocabulary.units))
-        model = None
+        self._language_model = None
         if config.language_model != "none":
             language_model = LanguageModelConfig(
                 model=config.language_model, oov_log_prob=config.oov_log_prob
             )
-            model = load_ctc_language_model(language_model, vocab, device)
-        self._search = CtcSearch(vocab, model, device)
-        if device is not None:
-            _warm_up(self._search, with_words=model is not None)
+            self._language_model = load_ctc_language_model(language_model, self._vocab)
         self._graph = None
         if config.graph != "none":
             path = Path(config.graph) if config.graph else unpacked_graph()
-            self._graph = DecodingGraph(path, vocab.texts)
+            self._graph = DecodingGraph(path, self._vocab.texts)
         self._graph_config = WfstConfig(
             acoustic_scale=config.graph_acoustic_scale,
             blank_penalty=config.graph_blank_penalty,
@@ -123,35 +109,28 @@ class CtcDecoder:
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
         """Answer rows with `log_probs` and `log_probs_lens`; one with `texts` is scored."""
-        answers: dict[int, Outputs | Exception] = {}
-        searches: dict[int, tuple[UtteranceSearch, FloatArray]] = {}
-        for index, row in enumerate(rows):
+        answers: list[Outputs | Exception] = []
+        for row in rows:
             try:
-                log_probs = self.checked_log_probs(row)
-                if "texts" in row.inputs:
-                    self._check_language(row.parameters)
-                    scores = text_scores(log_probs, row.texts("texts"), self._units)
-                    answers[index] = {"text_scores": scores.astype(np.float32)}
-                else:
-                    search = self.new_search(row.parameters)
-                    if is_greedy(row.parameters):
-                        answers[index] = outputs([greedy(log_probs, self._search, self._frame_s)])
-                    else:
-                        searches[index] = search, log_probs
-            except TranscriptionError as error:
-                answers[index] = error
-        pairs = searches.values()
-        errors = advance([search for search, _ in pairs], [frames for _, frames in pairs])
-        for (index, (search, _)), failed in zip(searches.items(), errors, strict=True):
-            if failed is not None:
-                answers[index] = failed
-                continue
-            count = nbest_count(rows[index].parameters)
-            found = outputs(search.nbest(count, is_final=True))
-            if isinstance(search, GraphUtterance) and search.has_lattice:
-                found = {**found, "lattice": bytes_array([search.lattice_text()])}
-            answers[index] = found
-        return [answers[index] for index in range(len(rows))]
+                answers.append(self._answer(row))
+            except Exception as error:
+                answers.append(error)
+        return answers
+
+    def _answer(self, row: Row) -> Outputs:
+        log_probs = self.checked_log_probs(row)
+        if "texts" in row.inputs:
+            self._check_language(row.parameters)
+            scores = text_scores(log_probs, row.texts("texts"), self._units)
+            return {"text_scores": scores.astype(np.float32)}
+        search = self.new_search(row.parameters)
+        if is_greedy(row.parameters):
+            return self.outputs([best_path(log_probs, self._vocab)])
+        search.advance(log_probs)
+        found = self.outputs(search.nbest(nbest_count(row.parameters), is_final=True))
+        if isinstance(search, GraphUtterance) and search.has_lattice:
+            return {**found, "lattice": bytes_array([search.lattice_text()])}
+        return found
 
     def new_search(self, parameters: Mapping[str, Any]) -> UtteranceSearch:
         """Return a new search for an utterance.
@@ -164,12 +143,11 @@ class CtcDecoder:
         asks_lattice = has_lattice(parameters)
         finder = self._new_finder(parameters)
         if decoder_of(parameters) == "ctc":
-            return BeamUtterance(self._search, search_options(parameters), self._frame_s, finder)
+            beam = BeamSearch(self._vocab, search_options(parameters), self._language_model)
+            return BeamUtterance(beam, self._language_model, finder)
         if self._graph is None:
             raise OptionError("option 'decoder' cannot be wfst here: no graph is loaded")
-        return GraphUtterance(
-            self._graph, self._graph_config, self._frame_s, finder, has_lattice=asks_lattice
-        )
+        return GraphUtterance(self._graph, self._graph_config, finder, has_lattice=asks_lattice)
 
     def _new_finder(self, parameters: Mapping[str, Any]) -> HotwordFinder | None:
         """Return what finds a call's hotwords, None if there are none."""
@@ -180,7 +158,7 @@ class CtcDecoder:
         return HotwordFinder(trie, self._graph_config.blank_penalty) if trie.phrases else None
 
     def _new_trie(self, words: tuple[Hotword, ...], skips_foreign: bool) -> HotwordTrie:
-        vocab, encode = self._search.vocab.texts, self._units.encode
+        vocab, encode = self._vocab.texts, self._units.encode
         return hotword_trie(words, vocab, encode, skips_foreign=skips_foreign)
 
     def _check_language(self, parameters: Mapping[str, Any]) -> None:
@@ -205,7 +183,7 @@ class CtcDecoder:
                 f"sent: {length}"
             )
         log_probs = row.inputs["log_probs"][:length]
-        width = len(self._search.vocab.texts)
+        width = len(self._vocab.texts)
         if length == 0:
             return np.zeros((0, width), np.float32)
         if log_probs.shape != (length, width):
@@ -219,44 +197,19 @@ class CtcDecoder:
             raise InvalidRequestError("log_probs holds a frame in which no unit is possible")
         return log_probs
 
-
-def _cuda(index: int) -> str:
-    """Return torch's name of a GPU.
-
-    Raises:
-        ConfigError: torch is missing or finds no CUDA.
-    """
-    try:
-        import torch  # for a GPU only: it takes seconds to import, and 200 MB
-    except ImportError as error:
-        raise ConfigError(f"device cuda needs PyTorch's CUDA build: {error}") from error
-    if not torch.cuda.is_available():
-        raise ConfigError(
-            f"torch {torch.__version__} finds no CUDA: it takes PyTorch's CUDA build and a GPU"
-        )
-    return f"cuda:{index}"
-
-
-def _warm_up(search: CtcSearch, *, with_words: bool) -> None:
-    """Load the kernels of a GPU, so that the first request does not wait for them."""
-    frames = np.full((8, len(search.vocab.texts)), -3.0)
-    for language_model in (False, True) if with_words else (False,):
-        start = search.start(CtcSearchOptions(language_model=language_model))
-        (state,) = search.advance([start], [frames])
-        search.nbest(state, 1, True)
-
-
-def outputs(found: Sequence[Found]) -> Outputs:
-    """Return hypotheses as tensors."""
-    words = [word for item in found for word in item.words]
-    return {
-        "hypotheses": bytes_array([item.text for item in found]),
-        "scores": np.array([item.score for item in found], np.float32),
-        "am_scores": np.array([item.am_score for item in found], np.float32),
-        "lm_scores": np.array([item.lm_score for item in found], np.float32),
-        "num_words": np.array([len(item.words) for item in found], np.int32),
-        "words": bytes_array([word.text for word in words]),
-        "word_starts": np.array([word.start for word in words], np.float32),
-        "word_ends": np.array([word.end for word in words], np.float32),
-        "word_confidences": np.array([word.confidence for word in words], np.float32),
-    }
+    def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
+        """Return hypotheses as tensors."""
+        words = [word for item in found for word in item.words]
+        starts = np.array([word.start_frame for word in words]) * self._frame_s
+        ends = np.array([word.end_frame for word in words]) * self._frame_s
+        return {
+            "hypotheses": bytes_array([item.text for item in found]),
+            "scores": np.array([item.score for item in found], np.float32),
+            "am_scores": np.array([item.am_score for item in found], np.float32),
+            "lm_scores": np.array([item.lm_score for item in found], np.float32),
+            "num_words": np.array([len(item.words) for item in found], np.int32),
+            "words": bytes_array([word.text for word in words]),
+            "word_starts": starts.astype(np.float32),
+            "word_ends": ends.astype(np.float32),
+            "word_confidences": np.array([word.confidence for word in words], np.float32),
+        }

@@ -1,14 +1,15 @@
 """The best path of a CTC output (Graves et al., 2006): the fastest search, and the poorest."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from conch.decoding.hypothesis import CtcHypothesis
-from conch.decoding.vocab import BLANK, CtcVocab
+from conch.component.arrays import FloatArray
+from conch.decoding.beam import BeamHypothesis
+from conch.decoding.hypothesis import Piece, spelled_words, unit_runs
+from conch.decoding.vocab import CtcVocab
 
 
-def best_path(log_probs: NDArray[np.float32], vocab: CtcVocab) -> CtcHypothesis:
-    """Return the text of the most probable path, with the scores of that path alone.
+def best_path(log_probs: FloatArray, vocab: CtcVocab) -> BeamHypothesis:
+    """Return the text of the most probable path, with the score of that path alone.
 
     A beam of one finds the same text, except for ties and for paths that add up.
 
@@ -18,18 +19,17 @@ def best_path(log_probs: NDArray[np.float32], vocab: CtcVocab) -> CtcHypothesis:
     """
     path = log_probs.argmax(1)
     best = log_probs[np.arange(len(path)), path]
-    firsts = np.flatnonzero(np.diff(path, prepend=-1))  # the frames in which it goes on
-    peaks = np.maximum.reduceat(best, firsts) if len(firsts) else best
-    emits = path[firsts] != BLANK
-    units = tuple(path[firsts][emits].tolist())
+    units, starts, _, peaks = (item.tolist() for item in unit_runs(path, best))
     score = float(best.sum(dtype=np.float64))
-    return CtcHypothesis(
+    return BeamHypothesis(
         text=vocab.text_of(units),
+        words=spelled_words(
+            Piece(vocab.texts[unit], start, start + 1, peak)
+            for unit, start, peak in zip(units, starts, peaks, strict=True)
+        ),
+        score=score,
         am_score=score,
         lm_score=0.0,
-        score=score,
-        units=units,
-        texts=tuple(vocab.texts[unit] for unit in units),
-        frames=tuple(firsts[emits].tolist()),
-        log_probs=tuple(peaks[emits].tolist()),
+        units=tuple(units),
+        frames=tuple(starts),
     )

@@ -1,12 +1,27 @@
-"""Hypotheses of the CTC search, and their words with times."""
+"""Hypotheses of the CTC searches, and their words with frames."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from conch.decoding.graph.alignment import AlignedWord
-from conch.wire.result import Word
+import numpy as np
+
+from conch.component.arrays import FloatArray, IntArray
+from conch.families.ctc import BLANK
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedWord:
+    """A word and the frames that it was read from."""
+
+    text: str
+    start_frame: int
+    """Of its first unit."""
+    end_frame: int
+    """After that of its last unit."""
+    confidence: float
+    """Geometric mean of its units' probabilities, each at its best frame; in (0, 1]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,71 +30,65 @@ class CtcHypothesis:
 
     text: str
     """Words separated by single spaces."""
-    am_score: float
-    """Log of the summed probabilities of this text's paths in the beam."""
-    lm_score: float
-    """Unweighted log probability of the words by the n-gram; 0 without the n-gram.
-
-    A final hypothesis includes the end of the sentence.
-    """
+    words: tuple[AlignedWord, ...]
     score: float
-    """Score to rank by: `am_score + lm_weight · lm_score + word_bonus · words`.
+    """The score to rank by."""
+    am_score: float
+    lm_score: float
+    """Unweighted log probability of the words by the n-gram; 0 without the n-gram."""
 
-    An incomplete word that begins no known word costs extra until it is complete.
+
+class Piece(NamedTuple):
+    """A unit in a path."""
+
+    text: str
+    start: int
+    """Its first frame."""
+    end: int
+    """The frame after its last."""
+    log_prob: float
+    """At its best frame."""
+
+
+def spelled_words(pieces: Iterable[Piece]) -> tuple[AlignedWord, ...]:
+    """Return the words that units spell; a unit may have a space only at its beginning."""
+    spellings: list[list[Piece]] = [[]]
+    for piece in pieces:
+        if piece.text.startswith(" "):
+            spellings.append([])
+        if piece.text.strip():
+            spellings[-1].append(piece)
+    return tuple(_word(spelling) for spelling in spellings if spelling)
+
+
+def _word(spelling: Sequence[Piece]) -> AlignedWord:
+    text = "".join(piece.text for piece in spelling).strip()
+    confidence = math.exp(sum(piece.log_prob for piece in spelling) / len(spelling))
+    return AlignedWord(text, spelling[0].start, spelling[-1].end, min(1.0, confidence))
+
+
+class UnitRuns(NamedTuple):
+    """The units of a path without blanks; a unit that is repeated without a blank is one."""
+
+    units: IntArray
+    """int64 `[N]`."""
+    starts: IntArray
+    """int64 `[N]`: first frame of each unit."""
+    ends: IntArray
+    """int64 `[N]`: the frame after its last."""
+    log_probs: FloatArray
+    """float32 `[N]`: of each at its best frame."""
+
+
+def unit_runs(path: IntArray, log_probs: FloatArray) -> UnitRuns:
+    """Return the units of a path.
+
+    Args:
+        path: int64 `[T]`: the unit of each frame.
+        log_probs: float32 `[T]`: of each of these.
     """
-    units: tuple[int, ...]
-    """Ids of the units without blanks; spaces as in the text."""
-    texts: tuple[str, ...]
-    """The text of each unit."""
-    frames: tuple[int, ...]
-    """Frame of each unit, counted in the stream, that adds most of its probability."""
-    log_probs: tuple[float, ...]
-    """Log posterior of each unit at its best frame before the next unit."""
-
-
-class SpelledWord(NamedTuple):
-    """A word of a hypothesis, and what writes it."""
-
-    aligned: AlignedWord
-    """It starts with the frame of its first unit and ends with that of its last."""
-    units: tuple[int, ...]
-    """Without spaces that are units themselves."""
-
-
-def spelled_words(hypothesis: CtcHypothesis) -> Iterator[SpelledWord]:
-    """Yield the words of a hypothesis; its units may have a space only at their beginning."""
-    places: list[int] = []
-
-    def word() -> SpelledWord:
-        text = "".join(hypothesis.texts[place] for place in places).strip()
-        log_probs = [hypothesis.log_probs[place] for place in places]
-        confidence = math.exp(min(0.0, sum(log_probs) / len(log_probs)))
-        start, end = hypothesis.frames[places[0]], hypothesis.frames[places[-1]] + 1
-        units = tuple(hypothesis.units[place] for place in places)
-        return SpelledWord(AlignedWord(text, start, end, confidence), units)
-
-    for place, text in enumerate(hypothesis.texts):
-        if text.startswith(" ") and places:
-            yield word()
-            places.clear()
-        if text.strip():
-            places.append(place)
-    if places:
-        yield word()
-
-
-def timed_words(words: Iterable[AlignedWord], frame_s: float) -> tuple[Word, ...]:
-    """Return words with their times; `frame_s` is the seconds of a frame."""
-    return tuple(
-        Word(word.text, word.start_frame * frame_s, word.end_frame * frame_s, word.confidence)
-        for word in words
-    )
-
-
-def words_of(hypothesis: CtcHypothesis, frame_s: float) -> tuple[Word, ...]:
-    """Return the words of a hypothesis with their times; `frame_s` is the seconds of a frame.
-
-    A word's confidence is the geometric mean of the posteriors of its units, each at its best
-    frame.
-    """
-    return timed_words((word.aligned for word in spelled_words(hypothesis)), frame_s)
+    starts = np.flatnonzero(np.diff(path, prepend=-1))
+    ends = np.append(starts[1:], len(path))
+    peaks = np.maximum.reduceat(log_probs, starts) if len(starts) else log_probs
+    (emits,) = (path[starts] != BLANK).nonzero()
+    return UnitRuns(path[starts[emits]], starts[emits], ends[emits], peaks[emits])

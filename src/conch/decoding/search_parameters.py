@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from conch.decoding.options import CtcSearchOptions
+from conch.decoding.beam import CtcSearchOptions
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import DEFAULT_HOTWORD_WEIGHT, Hotword, as_ctc_writes, hotwords_of
 from conch.wire.limits import MAX_TEXTS

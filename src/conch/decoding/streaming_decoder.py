@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from conch.component import Outputs, Row, bytes_array
-from conch.component.arrays import FloatArray
 from conch.component.streams import Streams
-from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig, outputs
+from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
 from conch.decoding.search_parameters import nbest_count
-from conch.decoding.utterance_search import UtteranceSearch, advance
+from conch.decoding.utterance_search import UtteranceSearch
 from conch.wire.errors import TranscriptionError
 
 
@@ -54,40 +53,26 @@ class CtcStreamingDecoder:
 
         A defect closes its stream. The other streams of the batch go on.
         """
-        answers: dict[int, Outputs | Exception] = {}
-        taken: dict[int, tuple[_Stream, UtteranceSearch, FloatArray]] = {}
-        for index, row in enumerate(rows):
+        answers: list[Outputs | Exception] = []
+        for row in rows:
             try:
-                taken[index] = self._taken(row)
+                answers.append(self._answer(row))
             except Exception as error:
-                answers[index] = error
-        errors = advance([item[1] for item in taken.values()], [item[2] for item in taken.values()])
-        for (index, (stream, search, _)), failed in zip(taken.items(), errors, strict=True):
-            try:
-                answers[index] = failed or _answer(rows[index], stream, search)
-            except Exception as error:
-                answers[index] = error
-        for index, answer in answers.items():
-            if isinstance(answer, Exception) and not isinstance(answer, TranscriptionError):
-                self._streams.drop(rows[index].stream_id)
-        return [answers[index] for index in range(len(rows))]
+                if not isinstance(error, TranscriptionError):
+                    self._streams.drop(row.stream_id)
+                answers.append(error)
+        return answers
 
-    def _taken(self, row: Row) -> tuple[_Stream, UtteranceSearch, FloatArray]:
-        """Return a row's stream, the current search in it, and the row's frames."""
+    def _answer(self, row: Row) -> Outputs:
         stream = self._streams.take(row.stream_id, starts=row.starts, ends=row.ends)
         log_probs = self._decoder.checked_log_probs(row)
         if stream.parameters is None:
             stream.search = self._decoder.new_search(row.parameters)
             stream.parameters = row.parameters
         search = stream.search or self._decoder.new_search(stream.parameters)
-        return stream, search, log_probs
-
-
-def _answer(row: Row, stream: _Stream, search: UtteranceSearch) -> Outputs:
-    """Return the outputs of a row whose frames the search has taken."""
-    is_over = row.ends or row.parameters.get("is_over") is True
-    assert stream.parameters is not None
-    found = search.nbest(nbest_count(stream.parameters), is_final=is_over)
-    stable = found[0].text if is_over else search.stable_text()
-    stream.search = None if is_over else search
-    return {**outputs(found), "stable": bytes_array([stable])}
+        search.advance(log_probs)
+        is_over = row.ends or row.parameters.get("is_over") is True
+        found = search.nbest(nbest_count(stream.parameters), is_final=is_over)
+        stable = found[0].text if is_over else search.stable_text()
+        stream.search = None if is_over else search
+        return {**self._decoder.outputs(found), "stable": bytes_array([stable])}

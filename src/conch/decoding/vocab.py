@@ -1,9 +1,9 @@
-"""The units of a CTC vocabulary, and the words that they make."""
+"""The units of a CTC vocabulary."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from conch.families.ctc import BLANK as BLANK
+from conch.families.ctc import BLANK
 from conch.wire.errors import ConfigError
 
 
@@ -29,14 +29,9 @@ class CtcVocab:
                 raise ConfigError(f"vocab takes a space at a unit's beginning only; has: {text!r}")
 
     @property
-    def space(self) -> int:
-        """The unit that is a space, or -1."""
-        return self.texts.index(" ") if " " in self.texts else -1
-
-    @property
-    def opening(self) -> tuple[bool, ...]:
-        """Whether each unit begins a word, and so ends the one before."""
-        return tuple(text.startswith(" ") for text in self.texts)
+    def space(self) -> int | None:
+        """The unit that is a space."""
+        return self.texts.index(" ") if " " in self.texts else None
 
     def text_of(self, units: Sequence[int]) -> str:
         """Return the text of some units, its words separated by single spaces."""

@@ -12,10 +12,10 @@ from graph_toys import ARPA, LETTERS, SUBWORDS, ToyUnits, random_log_probs
 from kaldi_lattice import best_path, read
 
 from conch.decoding.graph import compact_lattice as module
-from conch.decoding.graph.alignment import aligned_words, unit_runs
 from conch.decoding.graph.compact_lattice import ONE, CompactLattice, Weight
 from conch.decoding.graph.fst_arrays import FstArrays, fst_arrays
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
+from conch.decoding.hypothesis import Piece, spelled_words, unit_runs
 from conch.families.ngram.arpa import read_ngrams
 from conch.graphs.build import GraphConfig, build_graph
 
@@ -60,7 +60,9 @@ def test_the_best_path_is_the_transcript_with_its_scores_and_times(
     assert len(labels) == len(log_probs)
     units = np.array(labels) - 1
     path = log_probs[np.arange(len(units)), units]
-    timed = aligned_words(words, unit_runs(units, graph.vocab), path)
+    runs = (item.tolist() for item in unit_runs(units, path))
+    texts = graph.vocab
+    timed = spelled_words(Piece(texts[unit], *item) for unit, *item in zip(*runs, strict=True))
     assert [(item.start_frame, item.end_frame) for item in timed] == [
         (item.start_frame, item.end_frame) for item in best.words
     ]

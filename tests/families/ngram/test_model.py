@@ -10,6 +10,7 @@ from tiny_arpa import TINY
 
 from conch.families.ngram.arpa import read_ngrams
 from conch.families.ngram.model import (
+    SHIPPED,
     KenlmModel,
     LanguageModelConfig,
     NgramModel,
@@ -110,6 +111,23 @@ def test_the_model_that_ships_knows_english():
     assert said > score("one of the zxqv members of the united states senate")
     assert said > score("one of the senate of members united the states") + 20
     assert score("i don't know") == pytest.approx(-8.39, abs=0.01)
+
+
+def test_words_one_by_one_score_as_in_a_sentence():
+    ngrams = read_ngrams(SHIPPED)
+    model = NgramModel(ngram_lookup(ngrams), -12.0)
+    choose = random.Random(0)
+    common = [
+        ngrams.words[index] for order in ngrams.orders[1:] for index in order.words[::9999, 0]
+    ]
+    pool = [*common, *choose.sample(ngrams.words, 200), "qqxq"]
+    for _ in range(100):
+        sentence = [*choose.choices(pool, k=9), "</s>"]
+        scores, context = [], model.start
+        for word in sentence:
+            score, context = model.after(context, word)
+            scores.append(score)
+        assert scores == pytest.approx(model.word_scores(["<s>", *sentence])[1:])
 
 
 def test_a_missing_or_broken_file_is_named(tmp_path):

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from conch.component.arrays import DoubleArray, FloatArray, IntArray
 from conch.decoding.graph import FORMAT
-from conch.decoding.graph.alignment import AlignedWord, aligned_words, unit_runs
 from conch.decoding.graph.compact_lattice import (
     MIN_BEAM,
     Weight,
@@ -28,6 +27,7 @@ from conch.decoding.graph.lattice import (
     word_lattice,
 )
 from conch.decoding.graph.mapping import map_graphs
+from conch.decoding.hypothesis import CtcHypothesis, Piece, spelled_words, unit_runs
 from conch.families.ctc import BLANK
 from conch.families.ctc.units import opens_words
 from conch.wire.errors import ConfigError, InvalidRequestError
@@ -73,24 +73,17 @@ class WfstConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class WfstHypothesis:
-    """A word sequence; scores are natural logarithms, in the acoustic model's scale.
+class WfstHypothesis(CtcHypothesis):
+    """A text of the graph; its scores are those of the best path alone, not summed over alignments.
 
-    They are those of the best path alone, not summed over alignments.
+    `score` is `am_score + (lm_score + word_bonus · number of words) / acoustic_scale`. `am_score`
+    has each blank's log probability less the `blank_penalty`; `lm_score` has the sentence's end.
     """
 
-    text: str
-    words: tuple[AlignedWord, ...]
-    score: float
-    """`am_score + (lm_score + word_bonus · number of words) / acoustic_scale`."""
-    am_score: float
-    """Sum of the path's log probabilities, each blank's less the `blank_penalty`."""
-    lm_score: float
-    """Of the words and of the sentence's end, by the n-grams as they are in the graph."""
     am_scores: DoubleArray = field(compare=False)
     """float64 `[T]`: `am_score` by frame."""
     graph_scores: DoubleArray = field(compare=False)
-    """float64 `[T]`: what the graph adds to the score in each frame; empty if nobody asks."""
+    """float64 `[T]`: what the graph adds to the score in each frame; empty if not asked for."""
 
 
 class _Alignment(NamedTuple):
@@ -323,8 +316,16 @@ class WfstStream:
         frame_costs: Sequence[float],
     ) -> WfstHypothesis:
         texts = [self._graph.words[word] for word in words if word]
-        runs = unit_runs(alignment.units, self._graph.vocab)
-        aligned = aligned_words(texts, runs, alignment.log_probs)
+        runs = unit_runs(alignment.units, alignment.log_probs)
+        spelled = spelled_words(
+            Piece(self._graph.vocab[unit], start, end, log_prob)
+            for unit, start, end, log_prob in zip(*(item.tolist() for item in runs), strict=True)
+        )
+        # A word that is not complete is shown as it is spelled.
+        shown = (*texts, *(word.text for word in spelled[len(texts) :]))
+        aligned = tuple(
+            replace(word, text=text) for word, text in zip(spelled, shown, strict=False)
+        )
         frames = len(alignment.units)
         graph_scores = -np.array(frame_costs[:frames]) / self._config.acoustic_scale
         if len(graph_scores):

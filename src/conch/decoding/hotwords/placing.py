@@ -8,16 +8,18 @@ phrase counts as a word that it does not know.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conch.component.arrays import DoubleArray, FloatArray
-from conch.decoding.graph.alignment import AlignedWord
-from conch.decoding.hotwords.spotting import Spots
+from conch.decoding.beam import BeamHypothesis, CtcSearchOptions
+from conch.decoding.fusion import CtcLanguageModel
+from conch.decoding.hotwords.spotting import Spotter
 from conch.decoding.hotwords.trie import HotwordTrie
+from conch.decoding.hypothesis import AlignedWord, Piece, spelled_words
 from conch.families.ctc import BLANK
 
 UNKNOWN = -16.0
@@ -44,6 +46,45 @@ class Reading:
     word_bonus: float = 0.0
     """What each word adds to the score."""
 
+    def window(self, first: int, last: int) -> tuple[int, int]:
+        """Return the frames of the words `[first, last)` and up to the words around them."""
+        start = self.words[first - 1].end_frame if first else 0
+        is_last = last == len(self.words)
+        return start, len(self.am_scores) if is_last else self.words[last].start_frame
+
+
+def beam_reading(
+    item: BeamHypothesis,
+    log_probs: FloatArray,
+    options: CtcSearchOptions,
+    model: CtcLanguageModel | None,
+) -> Reading:
+    """Return a hypothesis of a beam frame by frame, by about its best path.
+
+    A frame between two units is of the blank or of one of them. The beam does not know which.
+
+    Args:
+        item: of the beam.
+        log_probs: float32 `[T, V]`.
+        options: of the search.
+        model: the n-gram, for options that use it.
+    """
+    units = np.array([BLANK, *item.units, BLANK])
+    frames = np.arange(len(log_probs))
+    before = np.searchsorted(item.frames, frames, side="right")
+    am_scores = log_probs[:, BLANK].copy()
+    for place in (before, before + 1):
+        np.maximum(am_scores, log_probs[frames, units[place]], out=am_scores)
+    peaks = np.array(item.frames, np.int64)
+    am_scores[peaks] = log_probs[peaks, units[1:-1]]
+    reading = Reading(item.words, am_scores.astype(np.float64), np.zeros(len(log_probs)))
+    if model is None or not options.language_model:
+        return reading
+    found = model.word_log_probs(word.text for word in item.words)
+    for word, log_prob in zip(item.words, found, strict=True):
+        reading.lm_scores[word.end_frame - 1] += options.lm_weight * log_prob + options.word_bonus
+    return replace(reading, lm_weight=options.lm_weight, word_bonus=options.word_bonus)
+
 
 class Placed(NamedTuple):
     """A hypothesis with hotwords, and what they add to its scores."""
@@ -53,16 +94,6 @@ class Placed(NamedTuple):
     lm_score: float
     """Unweighted, without bonus."""
     score: float
-
-
-class Window(NamedTuple):
-    """A phrase in the frames between two words."""
-
-    phrase: int
-    start: int
-    end: int
-    is_last: bool
-    """Whether no frame follows, as yet."""
 
 
 class Alignment(NamedTuple):
@@ -85,157 +116,156 @@ class _Candidate(NamedTuple):
     units: tuple[tuple[int, int], ...]
     """Frames of each unit."""
 
-
-def with_hotwords(
-    reading: Reading,
-    log_probs: FloatArray,
-    spots: Spots,
-    trie: HotwordTrie,
-    *,
-    kept_frames: int,
-    alignments: dict[Window, Alignment | None],
-) -> Placed:
-    """Return a hypothesis with the hotwords that beat its words.
-
-    Args:
-        reading: the hypothesis.
-        log_probs: float32 `[T, V]`, as its acoustic scores count them.
-        spots: where hotwords may be.
-        trie: of the hotwords.
-        kept_frames: no hotword takes the place of words on both sides of their end.
-        alignments: those that were computed already; new ones are added.
-    """
-    chosen: list[_Candidate] = []
-    found = _candidates(reading, log_probs, spots, trie, kept_frames, alignments)
-    for item in sorted(found, key=lambda item: -item.gain):
-        if all(_are_apart(item, other) for other in chosen):
-            chosen.append(item)
-    words: list[AlignedWord] = []
-    am_score = lm_score = gain = 0.0
-    place = 0
-    for item in sorted(chosen, key=lambda item: (item.first, item.last)):
-        replaced = reading.words[item.first : item.last]
-        words += reading.words[place : item.first]
-        place = item.last
-        written = trie.phrases[item.phrase].split()
-        if [word.text for word in replaced] == written:
-            words += replaced
-            continue
-        words += _written(item, written, trie, log_probs)
-        start, end = _window(reading, item.first, item.last)
-        am_score += item.am_score - float(reading.am_scores[start:end].sum())
-        gain += item.gain
-        if reading.lm_weight:
-            before = float(reading.lm_scores[start:end].sum()) - reading.word_bonus * len(replaced)
-            lm_score += UNKNOWN * len(written) - before / reading.lm_weight
-    return Placed((*words, *reading.words[place:]), am_score, lm_score, gain)
+    def is_apart(self, other: "_Candidate") -> bool:
+        """Return whether two phrases share no words, and no frames between words."""
+        before, after = sorted((self, other), key=lambda item: (item.first, item.last))
+        is_same_place = (before.first, before.last) == (after.first, after.last)
+        is_behind = before.units[-1][1] <= after.units[0][0]
+        return not is_same_place and before.last <= after.first and is_behind
 
 
-def _are_apart(one: _Candidate, other: _Candidate) -> bool:
-    """Return whether two phrases share no words, and no frames between words that both replace."""
-    before, after = sorted((one, other), key=lambda item: (item.first, item.last))
-    is_same_place = (before.first, before.last) == (after.first, after.last)
-    is_behind = before.units[-1][1] <= after.units[0][0]
-    return not is_same_place and before.last <= after.first and is_behind
+class HotwordFinder:
+    """Finds the hotwords of one utterance as its frames come in."""
 
+    def __init__(self, trie: HotwordTrie, blank_penalty: float) -> None:
+        """Begin an utterance.
 
-def _window(reading: Reading, first: int, last: int) -> tuple[int, int]:
-    """Return the frames between two words that stay."""
-    start = reading.words[first - 1].end_frame if first else 0
-    is_last = last == len(reading.words)
-    return start, len(reading.am_scores) if is_last else reading.words[last].start_frame
+        Args:
+            trie: of the hotwords.
+            blank_penalty: nats taken off a blank's log probability, because a text is compared by
+                its best alignment alone.
+        """
+        self.kept_frames = 0
+        """No hotword reaches over this frame: words before it were sent as stable."""
+        self._trie, self._blank_penalty = trie, blank_penalty
+        self._spotter = Spotter(trie)
+        self._frames = [np.zeros((0, len(trie.vocab)), np.float32)]
+        self._alignments: dict[tuple[int, int, int, bool], Alignment | None] = {}
+        """By phrase, first frame, last frame and whether no frame follows."""
 
+    def advance(self, log_probs: FloatArray) -> None:
+        """Take the next frames, float32 `[T, V]`."""
+        if len(log_probs):
+            frames = log_probs.astype(np.float32)
+            frames[:, BLANK] -= self._blank_penalty
+            self._frames.append(frames)
+            self._spotter.advance(frames)
 
-def _candidates(
-    reading: Reading,
-    log_probs: FloatArray,
-    spots: Spots,
-    trie: HotwordTrie,
-    kept_frames: int,
-    alignments: dict[Window, Alignment | None],
-) -> Iterator[_Candidate]:
-    """Yield the phrases that beat what the hypothesis says, each once for the same words."""
-    frames, space = len(log_probs), trie.space
-    silence = BLANK if space is None else [BLANK, space]
-    between = log_probs[:, silence].reshape(frames, -1).max(1)
-    bonuses = _bonuses(reading, trie)
-    kept = sum(word.start_frame + word.end_frame <= 2 * kept_frames for word in reading.words)
-    for phrase, first, last in _promising(reading, log_probs, between, spots, bonuses):
-        if first < kept < last:
-            continue
-        start, end = _window(reading, first, last)
-        window = Window(phrase, start, end, is_last=end == frames)
-        if window not in alignments:
-            alignments[window] = _aligned(window, log_probs, trie)
-        aligned = alignments[window]
-        if aligned is None:
-            continue
-        was = float((reading.am_scores[start:end] + reading.lm_scores[start:end]).sum())
-        gain = aligned.score + float(bonuses[phrase]) - was
-        if gain > 0:
-            own = aligned.frames if space is None else aligned.frames[1:-1]
-            shifted = tuple((one + start, other + start) for one, other in own)
-            yield _Candidate(phrase, first, last, gain, aligned.score, shifted)
+    @property
+    def frames(self) -> FloatArray:
+        """Log probabilities so far, float32 `[T, V]`, with the penalty."""
+        self._frames = [np.concatenate(self._frames)] if len(self._frames) > 1 else self._frames
+        return self._frames[0]
 
+    def placed(self, reading: Reading) -> Placed:
+        """Return a hypothesis of the frames so far with the hotwords that beat its words."""
+        chosen: list[_Candidate] = []
+        if len(self.frames):
+            for item in sorted(self._candidates(reading), key=lambda item: -item.gain):
+                if all(item.is_apart(other) for other in chosen):
+                    chosen.append(item)
+        words: list[AlignedWord] = []
+        am_score = lm_score = gain = 0.0
+        place = 0
+        for item in sorted(chosen, key=lambda item: (item.first, item.last)):
+            replaced = reading.words[item.first : item.last]
+            words += reading.words[place : item.first]
+            place = item.last
+            written = self._trie.phrases[item.phrase].split()
+            if [word.text for word in replaced] == written:
+                words += replaced
+                continue
+            words += self._written(item)
+            frames = slice(*reading.window(item.first, item.last))
+            am_score += item.am_score - float(reading.am_scores[frames].sum())
+            gain += item.gain
+            if reading.lm_weight:
+                before = float(reading.lm_scores[frames].sum()) - reading.word_bonus * len(replaced)
+                lm_score += UNKNOWN * len(written) - before / reading.lm_weight
+        return Placed((*words, *reading.words[place:]), am_score, lm_score, gain)
 
-def _aligned(window: Window, log_probs: FloatArray, trie: HotwordTrie) -> Alignment | None:
-    """Return the best alignment of a phrase with a space on either side."""
-    spelling, frames = trie.spellings[window.phrase], log_probs[window.start : window.end]
-    if trie.space is None:
-        return best_alignment(frames, spelling, may_skip_first=False, may_skip_last=False)
-    # An utterance may begin and end without a space.
-    return best_alignment(
-        frames,
-        (trie.space, *spelling, trie.space),
-        may_skip_first=window.start == 0,
-        may_skip_last=window.is_last,
-    )
-
-
-def _bonuses(reading: Reading, trie: HotwordTrie) -> DoubleArray:
-    """Return what each phrase adds to a score beside its alignment, float64 `[P]`."""
-    own = reading.lm_weight * UNKNOWN + reading.word_bonus
-    bonuses: DoubleArray = trie.weights * trie.lengths / WHOLE_WEIGHT_UNITS
-    bonuses += own * trie.word_counts
-    return bonuses
-
-
-def _promising(
-    reading: Reading,
-    log_probs: FloatArray,
-    between: FloatArray,
-    spots: Spots,
-    bonuses: DoubleArray,
-) -> list[tuple[int, int, int]]:
-    """Return phrases with the words that they may replace: those whose upper bound is a gain."""
-    if not len(spots.phrases):
-        return []
-    starts = np.array([word.start_frame for word in reading.words], np.int64)
-    ends = np.array([word.end_frame for word in reading.words], np.int64)
-    frames = len(log_probs)
-    befores, afters = np.concatenate([[0], ends]), np.concatenate([starts, [frames]])
-    silent = _cumulated(between)
-    said = _cumulated(reading.am_scores + reading.lm_scores)
-    best = _cumulated(log_probs.max(1))
-    first = np.searchsorted(ends, spots.starts, side="right")
-    last = np.maximum(first, np.searchsorted(starts, spots.ends, side="left"))
-    found: dict[tuple[int, int, int], None] = {}
-    # Words that a spot only touches may stay.
-    for more, less in ((0, 0), (1, 0), (0, 1), (1, 1)):
-        some = np.flatnonzero(last - first >= more + less)
-        one, other, phrases = first[some] + more, last[some] - less, spots.phrases[some]
-        start, end = befores[one], afters[other]
-        inner = spots.starts[some].clip(start, end), spots.ends[some].clip(start, end)
-        bound = silent[inner[0]] - silent[start] + silent[end] - silent[inner[1]]
-        bound += best[inner[1]] - best[inner[0]] + spots.scores[some] + bonuses[phrases]
-        is_near = (spots.starts[some] >= start - _OVERHANG) & (spots.ends[some] <= end + _OVERHANG)
-        keep = is_near & (bound + _SLACK > said[end] - said[start])
-        found.update(
-            dict.fromkeys(
-                zip(phrases[keep].tolist(), one[keep].tolist(), other[keep].tolist(), strict=True)
-            )
+    def _written(self, item: _Candidate) -> tuple[AlignedWord, ...]:
+        """Return the words of a phrase with their times and confidences."""
+        spelling = self._trie.spellings[item.phrase]
+        return spelled_words(
+            Piece(self._trie.vocab[unit], start, end, float(self.frames[start:end, unit].max()))
+            for unit, (start, end) in zip(spelling, item.units, strict=True)
         )
-    return list(found)
+
+    def _candidates(self, reading: Reading) -> Iterator[_Candidate]:
+        """Yield the phrases that beat what the hypothesis says, each once for the same words."""
+        trie = self._trie
+        bonuses = trie.weights * trie.lengths / WHOLE_WEIGHT_UNITS
+        bonuses += (reading.lm_weight * UNKNOWN + reading.word_bonus) * trie.word_counts
+        kept = sum(
+            word.start_frame + word.end_frame <= 2 * self.kept_frames for word in reading.words
+        )
+        for phrase, first, last in self._promising(reading, bonuses):
+            if first < kept < last:
+                continue
+            start, end = reading.window(first, last)
+            aligned = self._aligned(phrase, start, end)
+            if aligned is None:
+                continue
+            said = float((reading.am_scores[start:end] + reading.lm_scores[start:end]).sum())
+            gain = aligned.score + float(bonuses[phrase]) - said
+            if gain > 0:
+                own = aligned.frames if trie.space is None else aligned.frames[1:-1]
+                shifted = tuple((one + start, other + start) for one, other in own)
+                yield _Candidate(phrase, first, last, gain, aligned.score, shifted)
+
+    def _aligned(self, phrase: int, start: int, end: int) -> Alignment | None:
+        """Return the best alignment of a phrase with a space on either side."""
+        key = phrase, start, end, end == len(self.frames)
+        if key not in self._alignments:
+            frames, units, space = (
+                self.frames[start:end],
+                self._trie.spellings[phrase],
+                self._trie.space,
+            )
+            # An utterance may begin and end without a space.
+            self._alignments[key] = best_alignment(
+                frames,
+                units if space is None else (space, *units, space),
+                may_skip_first=space is not None and start == 0,
+                may_skip_last=space is not None and end == len(self.frames),
+            )
+        return self._alignments[key]
+
+    def _promising(self, reading: Reading, bonuses: DoubleArray) -> list[tuple[int, int, int]]:
+        """Return phrases with the words that they may replace: those whose upper bound is a gain.
+
+        Args:
+            reading: the hypothesis.
+            bonuses: float64 `[P]`: what each phrase adds to a score besides its alignment.
+        """
+        spots = self._spotter.spots()
+        if not len(spots.phrases):
+            return []
+        starts = np.array([word.start_frame for word in reading.words], np.int64)
+        ends = np.array([word.end_frame for word in reading.words], np.int64)
+        befores, afters = np.append(0, ends), np.append(starts, len(self.frames))
+        silence = [BLANK] if self._trie.space is None else [BLANK, self._trie.space]
+        silent = _cumulated(self.frames[:, silence].max(1))
+        said = _cumulated(reading.am_scores + reading.lm_scores)
+        best = _cumulated(self.frames.max(1))
+        first = np.searchsorted(ends, spots.starts, side="right")
+        last = np.maximum(first, np.searchsorted(starts, spots.ends, side="left"))
+        found: dict[tuple[int, int, int], None] = {}
+        # Words that a spot only touches may stay.
+        for more, less in ((0, 0), (1, 0), (0, 1), (1, 1)):
+            some = np.flatnonzero(last - first >= more + less)
+            one, other, phrases = first[some] + more, last[some] - less, spots.phrases[some]
+            start, end = befores[one], afters[other]
+            inner = spots.starts[some].clip(start, end), spots.ends[some].clip(start, end)
+            bound = silent[inner[0]] - silent[start] + silent[end] - silent[inner[1]]
+            bound += best[inner[1]] - best[inner[0]] + spots.scores[some] + bonuses[phrases]
+            is_near = spots.starts[some] >= start - _OVERHANG
+            is_near &= spots.ends[some] <= end + _OVERHANG
+            keep = is_near & (bound + _SLACK > said[end] - said[start])
+            columns = (item[keep].tolist() for item in (phrases, one, other))
+            found.update(dict.fromkeys(zip(*columns, strict=True)))
+        return list(found)
 
 
 def _cumulated(values: NDArray[np.floating[Any]]) -> DoubleArray:
@@ -284,29 +314,3 @@ def best_alignment(
     own = 2 * np.arange(len(units)) + 1
     edges = (np.searchsorted(path, own, side).tolist() for side in ("left", "right"))
     return Alignment(score, tuple(zip(*edges, strict=True)))
-
-
-def _written(
-    item: _Candidate,
-    written: Sequence[str],
-    trie: HotwordTrie,
-    log_probs: FloatArray,
-) -> Iterator[AlignedWord]:
-    """Yield the words of a phrase with their times and confidences."""
-    runs: list[list[float]] = []
-    edges: list[tuple[int, int]] = []
-    opens = True
-    for unit, (start, end) in zip(trie.spellings[item.phrase], item.units, strict=True):
-        if unit == trie.space:
-            opens = True
-            continue
-        best = float(log_probs[start:end, unit].max())
-        if opens or trie.opens[unit]:
-            runs.append([best])
-            edges.append((start, end))
-            opens = False
-        else:
-            runs[-1].append(best)
-            edges[-1] = edges[-1][0], end
-    for text, (start, end), run in zip(written, edges, runs, strict=True):
-        yield AlignedWord(text, start, end, min(1.0, math.exp(sum(run) / len(run))))

@@ -37,8 +37,8 @@ class HotwordTrie(NamedTuple):
     """int64 `[P]`: the node of each phrase."""
     space: int | None
     """The unit between words; None if units open words by themselves."""
-    opens: tuple[bool, ...]
-    """Of each unit of the vocabulary, whether it opens a word by itself, with a space."""
+    vocab: tuple[str, ...]
+    """Texts of the units."""
 
 
 def hotword_trie(
@@ -99,5 +99,5 @@ def hotword_trie(
         repeats=all_units == all_units[parents],
         ends=np.array(ends, np.int64),
         space=None if opens_words(vocab) else vocab.index(" "),
-        opens=tuple(opens_words(vocab) and text.startswith(" ") for text in vocab),
+        vocab=tuple(vocab),
     )

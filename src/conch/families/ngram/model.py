@@ -1,10 +1,10 @@
 """N-gram language models that score sentences: in arrays, or by KenLM."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,11 @@ def ngram_lookup(ngrams: NgramTable) -> dict[str, NDArray[Any]]:
     return found
 
 
+Context: TypeAlias = tuple[int, ...]
+"""The n-grams that end with the words so far, as rows of their orders, unigrams first; -1 where the
+model has none."""
+
+
 class NgramModel:
     """N-grams in arrays."""
 
@@ -72,7 +77,14 @@ class NgramModel:
         self._keys = [lookup[f"keys{order}"] for order in range(2, longest + 1)]
         self._log_probs = [lookup[f"log_probs{order}"] for order in range(1, longest + 1)]
         self._backoffs = [lookup[f"backoffs{order}"] for order in range(1, longest)]
-        self._oov_log_prob = oov_log_prob
+        self.oov_log_prob = oov_log_prob
+        self.start = self.after((-1,) * len(self._backoffs), SENTENCE_START)[1]
+        """Where a sentence begins."""
+
+    @property
+    def words(self) -> Iterable[str]:
+        """Every word, with `<s>` and `</s>`."""
+        return self._ids
 
     def score(self, words: Sequence[str]) -> float:
         return float(self.word_scores([SENTENCE_START, *words, SENTENCE_END])[1:].sum())
@@ -83,7 +95,7 @@ class NgramModel:
         A word that is not known is a history to none.
         """
         ids = np.array([self._ids.get(word, -1) for word in words], np.int64)
-        scores = np.where(ids < 0, self._oov_log_prob, self._log_probs[0][ids].astype(np.float64))
+        scores = np.where(ids < 0, self.oov_log_prob, self._log_probs[0][ids].astype(np.float64))
         # The n-gram of one order that ends at each word: where it stands, -1 where there is none.
         rows = ids
         for keys, log_probs, backoffs in zip(
@@ -95,6 +107,27 @@ class NgramModel:
             backed_off = scores + np.where((history < 0) | (ids < 0), 0.0, backoffs[history])
             scores = np.where(rows < 0, backed_off, log_probs[rows])
         return scores
+
+    def after(self, context: Context, word: str) -> tuple[float, Context]:
+        """Return the natural log probability of a word, and where it leads.
+
+        A word that is not known is a history to none.
+        """
+        row = self._ids.get(word, -1)
+        if row < 0:
+            return self.oov_log_prob, (-1,) * len(context)
+        word_id, score, after = row, float(self._log_probs[0][row]), []
+        for number, history in enumerate(context):
+            after.append(row)
+            row = -1
+            if history >= 0:
+                keys, wanted = self._keys[number], history * len(self._ids) + word_id
+                place = int(keys.searchsorted(wanted))
+                if place < len(keys) and keys[place] == wanted:
+                    row, score = place, float(self._log_probs[number + 1][place])
+                else:
+                    score += float(self._backoffs[number][history])
+        return score, tuple(after)
 
 
 class KenlmModel:

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from conch.decoding.beam.search import CtcSearch
-from conch.decoding.options import CtcSearchOptions
+from conch.decoding.beam import CtcSearchOptions
 from conch.decoding.vocab import CtcVocab
 from lab.training.ctc.texts import beam_texts
 
@@ -16,7 +15,7 @@ def spoken(units: list[int]) -> np.ndarray:
     return np.log(probs)
 
 
-def test_texts_of_batches_are_in_the_order_of_the_utterances():
+def test_texts_are_in_the_order_of_the_utterances():
     log_probs = [spoken([2, 1, 3, 0, 3]), spoken([3]), spoken([2, 2, 0, 2])]
-    texts = beam_texts(CtcSearch(VOCAB, None, None), log_probs, CtcSearchOptions(), batch_size=2)
+    texts = beam_texts(log_probs, VOCAB, CtcSearchOptions())
     assert texts == ["a bb", "b", "aa"]

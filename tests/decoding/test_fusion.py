@@ -5,10 +5,8 @@ import math
 import pytest
 from ctc_reference import VOCAB, random_log_probs, text_scores
 
-from conch.decoding.beam.language import load_ctc_language_model
-from conch.decoding.beam.search import CtcSearch
-from conch.decoding.beam.trie import NO_WORD, ROOT, word_trie
-from conch.decoding.options import CtcSearchOptions
+from conch.decoding.beam import BeamSearch, CtcSearchOptions
+from conch.decoding.fusion import CtcLanguageModel, Fusion, load_ctc_language_model
 from conch.decoding.vocab import CtcVocab
 from conch.families.ngram.model import LanguageModelConfig, load_language_model
 from conch.wire.errors import ConfigError
@@ -49,15 +47,9 @@ def config(tmp_path_factory) -> LanguageModelConfig:
     return LanguageModelConfig(model=str(path), oov_log_prob=OOV)
 
 
-def fused(config, vocab=VOCAB) -> CtcSearch:
-    vocab = CtcVocab(vocab)
-    model = load_ctc_language_model(config, vocab, None)
-    return CtcSearch(vocab, model)
-
-
 @pytest.fixture(scope="module")
-def search(config) -> CtcSearch:
-    return fused(config)
+def model(config) -> CtcLanguageModel:
+    return load_ctc_language_model(config, CtcVocab(VOCAB))
 
 
 def options(**changes) -> CtcSearchOptions:
@@ -74,9 +66,11 @@ def options(**changes) -> CtcSearchOptions:
     )
 
 
-def run(search, log_probs, own, is_final=True):
-    (state,) = search.advance([search.start(own)], [log_probs])
-    return search.nbest(state, 1000, is_final)
+def run(model, log_probs, own, is_final=True, chunk=1000, vocab=VOCAB):
+    search = BeamSearch(CtcVocab(vocab), own, model)
+    for part in log_probs.split(chunk):
+        search.advance(part.numpy())
+    return search.nbest(1000, is_final=is_final)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +80,8 @@ def run(search, log_probs, own, is_final=True):
 def test_final_scores_are_those_of_enumeration(config, vocab, seed):
     log_probs = random_log_probs(seed, 4, vocab)
     model = load_language_model(config)
-    found = {item.text: item for item in run(fused(config, vocab), log_probs, options())}
+    fused = load_ctc_language_model(config, CtcVocab(vocab))
+    found = {item.text: item for item in run(fused, log_probs, options(), vocab=vocab)}
     exact = text_scores(log_probs, vocab)
     assert found.keys() == exact.keys()
     for text, am_score in exact.items():
@@ -98,8 +93,8 @@ def test_final_scores_are_those_of_enumeration(config, vocab, seed):
         assert found[text].score == pytest.approx(score, abs=1e-3)
 
 
-def test_partial_scores_charge_beginnings_of_no_known_word(search):
-    found = {item.text: item for item in run(search, random_log_probs(1, 4), options(), False)}
+def test_partial_scores_charge_beginnings_of_no_known_word(model):
+    found = {item.text: item for item in run(model, random_log_probs(1, 4), options(), False)}
     assert found["ca"].score == pytest.approx(found["ca"].am_score)
     assert found["cc"].score == pytest.approx(found["cc"].am_score + 0.7 * OOV)
     assert found["a b"].score == pytest.approx(
@@ -108,50 +103,44 @@ def test_partial_scores_charge_beginnings_of_no_known_word(search):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_fusion_without_weights_finds_what_none_finds(search, seed):
+def test_a_fusion_without_weights_finds_what_none_finds(model, seed):
     log_probs = random_log_probs(seed, 40, sharpness=3)
     nothing = options(beam_size=10, lm_weight=0.0, word_bonus=0.0)
     plain = CtcSearchOptions(unit_min_log_prob=-1000)
-    with_model, without = run(search, log_probs, nothing), run(search, log_probs, plain)
+    with_model, without = run(model, log_probs, nothing), run(model, log_probs, plain)
     assert [item.text for item in with_model] == [item.text for item in without]
     assert [item.score for item in with_model] == pytest.approx([item.score for item in without])
 
 
-def test_chunks_and_batches_of_mixed_options_find_what_one_search_finds(search):
-    every = [
-        options(beam_size=8),
-        options(beam_size=3, lm_weight=0.2),
-        options(beam_size=8, prune_history=True),
-        CtcSearchOptions(beam_size=8),
-    ]
-    inputs = [random_log_probs(seed, 60, sharpness=3) for seed in range(len(every))]
-    states = [search.start(own) for own in every]
-    for start in range(0, 60, 9):
-        states = search.advance(states, [item[start : start + 9] for item in inputs])
-    for state, own, log_probs in zip(states, every, inputs, strict=True):
-        together, alone = search.nbest(state, 8, True), run(search, log_probs, own)
-        assert [item.text for item in together] == [item.text for item in alone][:8]
-        for one, other in zip(together, alone, strict=False):
+@pytest.mark.parametrize(
+    "changes", [{}, {"beam_size": 3, "lm_weight": 0.2}, {"prune_history": True}]
+)
+def test_chunks_find_what_the_whole_finds(model, changes):
+    own = options(**{"beam_size": 8, **changes})
+    for seed in range(4):
+        log_probs = random_log_probs(seed, 60, sharpness=3)
+        parts, whole = run(model, log_probs, own, chunk=9), run(model, log_probs, own)
+        assert [item.text for item in parts] == [item.text for item in whole]
+        for one, other in zip(parts, whole, strict=True):
             assert (one.score, one.lm_score) == pytest.approx((other.score, other.lm_score))
 
 
-def test_dropping_history_makes_a_narrow_beam_better(search):
+def test_dropping_history_makes_a_narrow_beam_better(model):
     kept, dropped = (
-        [run(search, random_log_probs(seed, 40, sharpness=4), own)[0].score for seed in range(20)]
+        [run(model, random_log_probs(seed, 40, sharpness=4), own)[0].score for seed in range(20)]
         for own in (options(beam_size=6), options(beam_size=6, prune_history=True))
     )
     assert sum(dropped) > sum(kept) + 5
 
 
-def test_the_same_scores_as_pyctcdecode(config):
+def test_the_same_scores_as_pyctcdecode(config, model):
     theirs = pytest.importorskip("lab.training.ctc.ngram_search")
     theirs = theirs.NgramSearch(VOCAB, config, lm_weight=0.7, word_bonus=0.4, beam_size=8)
-    search = fused(config)
     own = options(beam_size=8, unit_min_log_prob=-5.0)
     same = total = 0
     for seed in range(20):
         log_probs = random_log_probs(seed, 40, sharpness=5)
-        found = {item.text: item.score for item in run(search, log_probs, own)}
+        found = {item.text: item.score for item in run(model, log_probs, own)}
         beams = theirs.unpruned(log_probs.numpy())
         # Of a text with and without a space at its end it may add up less than all.
         assert found[beams[0][0]] == pytest.approx(beams[0][1], abs=1)
@@ -160,30 +149,22 @@ def test_the_same_scores_as_pyctcdecode(config):
     assert same > 0.9 * total
 
 
-def test_the_trie_knows_beginnings():
-    vocab = CtcVocab(VOCAB)
-    tables = word_trie(["cab", "ca", "x", "bb"], vocab)
+def test_a_beginning_of_no_known_word_has_a_cost(model):
+    fusion = Fusion(model, CtcVocab(VOCAB), 1.0, 0.0)
 
-    def walked(text):
-        node, penalty = ROOT, 0.0
+    def pending(text):
+        words = fusion.start
         for letter in text:
-            unit = VOCAB.index(letter)
-            penalty = tables.penalties[node, unit].item()
-            node = int(tables.following[node, unit])
-        return int(tables.words[node]), penalty
+            words = fusion.grown(words, VOCAB.index(letter))
+        return words.pending / OOV
 
-    assert walked("") == (NO_WORD, 0.0)
-    assert walked("ca") == (1, 0.0)
-    assert walked("c") == (-1, 0.0)
-    assert walked("cab") == (0, 0.0)
-    assert walked("cabb") == (-1, 1.0)
-    assert walked("cabb bb") == (3, 0.0)
-    assert walked("a" * 12) == (-1, 2.0)
-    assert walked("a" * 99) == (-1, pytest.approx(64 / 6))
+    assert [pending(text) for text in ("", "c", "ca", "cab", "cc b")] == [0, 0, 0, 0, 0]
+    assert [pending(text) for text in ("cc", "cabb", "b cabb")] == [1, 1, 1]
+    assert pending("a" * 12) == 2
 
 
 def test_a_model_without_sentence_marks_cannot_be_fused(tmp_path):
     path = tmp_path / "bare.arpa"
     path.write_text("\\data\\\nngram 1=1\n\n\\1-grams:\n-1.0\ta\n\n\\end\\\n")
     with pytest.raises(ConfigError, match="has no <s>"):
-        load_ctc_language_model(LanguageModelConfig(model=str(path)), CtcVocab(VOCAB), None)
+        load_ctc_language_model(LanguageModelConfig(model=str(path)), CtcVocab(VOCAB))

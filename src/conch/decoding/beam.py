@@ -1,0 +1,401 @@
+"""CTC prefix beam search.
+
+A *prefix* is the beginning of a text, as units of the vocabulary. A path has one unit or the blank
+for each frame. Many paths write the same prefix, and their probabilities add up (Graves and Jaitly,
+"Towards end-to-end speech recognition with recurrent neural networks", 2014; Hannun et al.,
+"First-pass large vocabulary continuous speech recognition using bi-directional recurrent DNNs",
+2014). A prefix has two *parts*: the sum over its paths that end in a blank, and the sum over those
+that end in its last unit. The same unit again goes on in the second part, and is a new unit after
+the first.
+
+In each frame every prefix stays, by a blank or because its last unit goes on, and grows by every
+unit that is possible. A prefix that grows into another one of the beam adds to that one. Then parts
+are ranked, and the best `beam_size` are kept.
+
+A space at the beginning or after a space adds nothing to a text: the prefix stays.
+
+`tests/support/ctc_reference.py` has the same search in thirty lines, without n-gram.
+"""
+
+import functools
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.component.arrays import DoubleArray
+from conch.decoding.fusion import CtcLanguageModel, Fusion, Words
+from conch.decoding.hypothesis import CtcHypothesis, Piece, spelled_words
+from conch.decoding.vocab import CtcVocab
+from conch.families.ctc import BLANK
+from conch.families.ngram.model import Context
+from conch.wire.errors import OptionError
+
+_NEVER = -math.inf
+_RANK = itemgetter(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CtcSearchOptions:
+    """The options of one search."""
+
+    beam_size: int = 10
+    """Parts of prefixes kept after each frame."""
+    language_model: bool = False
+    """Whether to use shallow fusion with the search's n-gram."""
+    lm_weight: float = 0.5
+    """Weight of the n-gram's score; unused without `language_model`."""
+    word_bonus: float = 1.0
+    """Nats added for each word; unused without `language_model`."""
+    prune_history: bool = True
+    """Whether to drop prefixes that differ from a better one only in words the n-gram forgot.
+
+    That makes room in the beam, but n-best lists hold fewer texts: choose False for these.
+    """
+    unit_min_log_prob: float = -5.0
+    """Least log posterior of a unit in a frame, as pyctcdecode's `token_min_logp`.
+
+    The search skips the other units, except the best one.
+    """
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            OptionError: a value is out of range.
+        """
+        for name, low, high in (
+            ("beam_size", 1, 512),
+            ("lm_weight", 0, 10),
+            ("word_bonus", -20, 20),
+        ):
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise OptionError(
+                    f"option '{name}' takes a number from {low} to {high}; sent: {value!r:.80}"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class BeamHypothesis(CtcHypothesis):
+    """A text of the beam; `am_score` sums the probabilities of its paths.
+
+    `score` is `am_score + lm_weight · lm_score + word_bonus · words`. An incomplete word that
+    begins no known word costs extra until it is complete.
+    """
+
+    units: tuple[int, ...]
+    """Ids of the units without blanks; spaces as in the text."""
+    frames: tuple[int, ...]
+    """Frame of each unit, counted in the utterance, that adds most of its probability."""
+
+
+class Emission(NamedTuple):
+    """A unit and all before it: prefixes share what they have in common."""
+
+    before: "Emission | None"
+    unit: int
+    frame: int
+    log_prob: float
+    """The best log posterior of the unit before the next one."""
+
+
+class _Prefix:
+    """A prefix in the beam."""
+
+    __slots__ = (
+        "blank",
+        "emission",
+        "grown",
+        "key",
+        "last",
+        "parent",
+        "source",
+        "stay_blank",
+        "stay_unit",
+        "total",
+        "unit",
+        "words",
+        "words_score",
+    )
+
+    def __init__(
+        self, key: int, parent: int | None, emission: Emission, words: Words | None
+    ) -> None:
+        self.key = key
+        """Hash of the units."""
+        self.parent = parent
+        """The key without the last unit."""
+        self.emission = emission
+        self.last = emission.unit
+        """The last unit; of the empty prefix the space, or the blank where there is none."""
+        self.words = words
+        self.words_score = words.score + words.pending if words else 0.0
+        self.grown: dict[int, Words] = {}
+        """The words after each unit that was tried."""
+        self.blank = self.unit = self.total = _NEVER
+        """Log probability of each part, and of both."""
+        self.stay_blank = self.stay_unit = _NEVER
+        """Log probability of each part after the current frame."""
+        self.source: _Prefix | None = None
+        """The prefix that grew into this one, if most of the probability came from there."""
+
+    def keep(self, worst: float) -> None:
+        """Take over the parts after the current frame, but none with a rank below the worst."""
+        self.blank = self.stay_blank if self.stay_blank + self.words_score >= worst else _NEVER
+        self.unit = self.stay_unit if self.stay_unit + self.words_score >= worst else _NEVER
+        self.total = _log_sum(self.blank, self.unit)
+
+    def emission_after(self, frame: int, units: Mapping[int, float]) -> Emission:
+        """Return the last emission when the prefix stays in a frame."""
+        log_prob = units.get(self.last, _NEVER)
+        if self.source is not None:
+            return Emission(self.source.emission, self.last, frame, log_prob)
+        before, unit, first, best = self.emission
+        return Emission(before, unit, first, log_prob) if log_prob > best else self.emission
+
+
+_Part: TypeAlias = tuple[float, _Prefix, int | None, float, Words | None]
+"""A part after the current frame: its rank, the prefix before the frame, the unit that it grows by
+(the blank or None where it stays, by a blank or by its last unit), its score without words, and its
+words."""
+
+
+class BeamSearch:
+    """The search of one utterance."""
+
+    def __init__(
+        self,
+        vocab: CtcVocab,
+        options: CtcSearchOptions,
+        language_model: CtcLanguageModel | None = None,
+    ) -> None:
+        """Begin an utterance.
+
+        Raises:
+            OptionError: the options ask for a language model, and there is none.
+        """
+        self.options = options
+        self._vocab, self._space = vocab, vocab.space
+        self._fusion: Fusion | None = None
+        if options.language_model:
+            if language_model is None:
+                raise OptionError(
+                    "option 'lm_fusion' takes false here: no language model is loaded; sent: True"
+                )
+            self._fusion = Fusion(language_model, vocab, options.lm_weight, options.word_bonus)
+        nothing = Emission(None, BLANK if self._space is None else self._space, 0, 0.0)
+        empty = _Prefix(0, None, nothing, self._fusion.start if self._fusion else None)
+        empty.blank = empty.total = 0.0
+        self._beam = [empty]
+        """Best first."""
+        self._num_frames = 0
+
+    def advance(self, log_probs: NDArray[np.floating[Any]]) -> None:
+        """Take the next frames, natural log posteriors `[T, V]`.
+
+        Raises:
+            ValueError: the shape does not fit.
+        """
+        width = len(self._vocab.texts)
+        if log_probs.ndim != 2 or log_probs.shape[1] != width:
+            raise ValueError(f"log_probs must be [T, {width}]; is {list(log_probs.shape)}")
+        if len(log_probs):
+            for frame, blank, units in self._possible(log_probs.astype(np.float64)):
+                self._step(self._num_frames + frame, blank, units)
+            self._num_frames += len(log_probs)
+
+    def _possible(self, log_probs: DoubleArray) -> Iterator[tuple[int, float, dict[int, float]]]:
+        """Yield frames with the log posteriors of the blank and of the other possible units.
+
+        Where only the blank is possible in several frames in a row, they count as one: each but the
+        first only adds its log posterior to every prefix.
+        """
+        limit = np.minimum(log_probs.max(1, keepdims=True), self.options.unit_min_log_prob)
+        is_possible = log_probs >= limit
+        blank = np.where(is_possible[:, BLANK], log_probs[:, BLANK], _NEVER)
+        is_possible[:, BLANK] = False
+        is_kept = is_possible.any(1)
+        is_kept[1:] |= is_kept[:-1].copy()
+        is_kept[0] = True
+        (frames,) = is_kept.nonzero()
+        blanks = np.add.reduceat(blank, frames).tolist()
+        rows, units = is_possible[frames].nonzero()
+        found = [*zip(units.tolist(), log_probs[frames[rows], units].tolist(), strict=True)]
+        ends = np.searchsorted(rows, np.arange(len(frames) + 1)).tolist()
+        for frame, together, ends_of in zip(frames.tolist(), blanks, pairwise(ends), strict=True):
+            yield frame, together, dict(found[slice(*ends_of)])
+
+    def _step(self, frame: int, blank: float, units: Mapping[int, float]) -> None:
+        """Search one frame."""
+        present: dict[int | None, _Prefix] = {prefix.key: prefix for prefix in self._beam}
+        parts = self._stay(blank, units, present)
+        if units:
+            self._grow(units, present, parts)
+        parts.sort(key=_RANK, reverse=True)
+        self._beam = self._kept(frame, units, parts[: self.options.beam_size])
+
+    def _stay(
+        self, blank: float, units: Mapping[int, float], present: Mapping[int | None, _Prefix]
+    ) -> list[_Part]:
+        """Let every prefix stay, with what others add by growing into it; return its parts."""
+        parts: list[_Part] = []
+        for prefix in self._beam:
+            prefix.source = None
+            score = prefix.stay_blank = prefix.total + blank
+            if score > _NEVER:
+                parts.append((score + prefix.words_score, prefix, BLANK, score, prefix.words))
+            prefix.stay_unit = _NEVER
+            again = units.get(prefix.last)
+            if again is None:
+                continue
+            score = again + (prefix.total if prefix.last == self._space else prefix.unit)
+            parent = present.get(prefix.parent)
+            if parent is not None:
+                arriving = again + (parent.blank if parent.last == prefix.last else parent.total)
+                if arriving > max(prefix.stay_blank, score):
+                    prefix.source = parent
+                score = _log_sum(score, arriving)
+            prefix.stay_unit = score
+            if score > _NEVER:
+                parts.append((score + prefix.words_score, prefix, None, score, prefix.words))
+        return parts
+
+    def _grow(
+        self, units: Mapping[int, float], present: Mapping[int | None, _Prefix], parts: list[_Part]
+    ) -> None:
+        """Let every prefix grow by every unit; add the parts that may be among the best."""
+        worst, fusion, bonus = _NEVER, self._fusion, max(0.0, self.options.word_bonus)
+        if len(parts) >= self.options.beam_size:
+            worst = sorted(map(_RANK, parts))[-self.options.beam_size]
+        for prefix in self._beam:
+            words, last = prefix.words, prefix.last
+            most = bonus + words.score if words else 0.0
+            for unit, log_prob in units.items():
+                if unit != last:
+                    score = log_prob + prefix.total
+                elif unit != self._space:
+                    score = log_prob + prefix.blank  # twice in a row needs a blank between
+                else:
+                    continue
+                rank, grown = score, None
+                if words is not None and fusion is not None:
+                    grown = prefix.grown.get(unit)
+                    if grown is None:
+                        if score + most <= worst:
+                            continue
+                        grown = prefix.grown[unit] = fusion.grown(words, unit)
+                    rank += grown.score + grown.pending
+                if rank > worst and hash((prefix.key, unit)) not in present:
+                    parts.append((rank, prefix, unit, score, grown))
+
+    def _kept(
+        self, frame: int, units: Mapping[int, float], parts: Sequence[_Part]
+    ) -> list[_Prefix]:
+        """Return the prefixes of the best parts, best first."""
+        worst = parts[-1][0]
+        prunes = self._fusion is not None and self.options.prune_history
+        alike: set[tuple[int, Context, bool]] = set()
+        met: set[int] = set()
+        beam: list[_Prefix] = []
+        staying: list[tuple[_Prefix, Emission]] = []
+        for _, prefix, unit, score, words in parts:
+            is_pruned = False
+            if prunes and words is not None:
+                future = words.spelling, words.context, unit == BLANK
+                is_pruned = future in alike
+                alike.add(future)
+            if not unit:
+                if prefix.key not in met:
+                    met.add(prefix.key)
+                    if not is_pruned:
+                        beam.append(prefix)
+                        staying.append((prefix, prefix.emission_after(frame, units)))
+            elif not is_pruned:
+                emission = Emission(prefix.emission, unit, frame, units[unit])
+                grown = _Prefix(hash((prefix.key, unit)), prefix.key, emission, words)
+                grown.unit = grown.total = score
+                beam.append(grown)
+        # Only now: what grew needed the emissions before the frame.
+        for prefix, prefix.emission in staying:
+            prefix.keep(worst)
+        return beam
+
+    def nbest(self, count: int, *, is_final: bool) -> list[BeamHypothesis]:
+        """Return the best hypotheses, best first, no text twice.
+
+        Args:
+            count: how many at most.
+            is_final: nothing follows, so that the last word and the sentence are complete.
+        """
+        alike: dict[str, list[tuple[float, float, _Prefix]]] = defaultdict(list)
+        for prefix in self._beam:
+            added = prefix.words_score
+            if is_final and self._fusion is not None and prefix.words is not None:
+                added = self._fusion.finished(prefix.words).score
+            units = [item.unit for item in _emissions(prefix)]
+            alike[self._vocab.text_of(units)].append((prefix.total + added, added, prefix))
+        found = []
+        for text, items in alike.items():
+            _, added, prefix = max(items, key=_RANK)
+            am_score = functools.reduce(_log_sum, (item.total for _, _, item in items))
+            found.append((am_score + added, text, am_score, prefix))
+        found.sort(key=_RANK, reverse=True)
+        return [self._hypothesis(*item, is_final=is_final) for item in found[:count]]
+
+    def _hypothesis(
+        self, score: float, text: str, am_score: float, prefix: _Prefix, *, is_final: bool
+    ) -> BeamHypothesis:
+        words, emissions = prefix.words, _emissions(prefix)
+        if is_final and self._fusion is not None and words is not None:
+            words = self._fusion.finished(words)
+        pieces = [
+            Piece(self._vocab.texts[item.unit], item.frame, item.frame + 1, item.log_prob)
+            for item in emissions
+        ]
+        return BeamHypothesis(
+            text=text,
+            words=spelled_words(pieces),
+            score=score,
+            am_score=am_score,
+            lm_score=words.lm_score if words else 0.0,
+            units=tuple(item.unit for item in emissions),
+            frames=tuple(item.frame for item in emissions),
+        )
+
+    def stable_text(self) -> str:
+        """Return the whole words with which every text of the beam begins.
+
+        The beam only ever grows, so that no later frame can change them.
+        """
+        spellings = [[item.unit for item in _emissions(prefix)] for prefix in self._beam]
+        same = (len(set(units)) == 1 for units in zip(*spellings, strict=False))
+        common = spellings[0][: sum(takewhile(bool, same))]
+        opens = [
+            place for place, unit in enumerate(common) if self._vocab.texts[unit].startswith(" ")
+        ]
+        # What follows the last space may still grow.
+        return self._vocab.text_of(common[: opens[-1]]) if opens else ""
+
+
+def _emissions(prefix: _Prefix) -> list[Emission]:
+    """Return what a prefix emitted, in order of time."""
+    found = []
+    emission = prefix.emission
+    while emission.before is not None:
+        found.append(emission)
+        emission = emission.before
+    return found[::-1]
+
+
+def _log_sum(one: float, other: float) -> float:
+    """Return the logarithm of the sum of two probabilities."""
+    if one < other:
+        one, other = other, one
+    return one + math.log1p(math.exp(other - one)) if other > _NEVER else one

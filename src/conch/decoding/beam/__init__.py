@@ -1,1 +1,0 @@
-"""A prefix beam search over batches, with n-grams, in numpy or torch."""

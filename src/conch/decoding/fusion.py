@@ -1,0 +1,122 @@
+"""Shallow fusion: what an n-gram adds to the prefixes of a beam.
+
+A word counts when it is complete. Until then, a beginning of no known word has a cost, as in
+pyctcdecode: otherwise the beam would fill with words that turn out to be unknown.
+"""
+
+import functools
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from conch.decoding.vocab import CtcVocab
+from conch.families.ngram.model import (
+    Context,
+    LanguageModelConfig,
+    NgramModel,
+    load_language_model,
+)
+from conch.families.ngram.table import SENTENCE_END
+
+_TYPICAL_WORD = 6
+"""Letters; longer beginnings of no known word cost more."""
+_CACHED = 1 << 16
+
+
+class Words(NamedTuple):
+    """The words of a prefix as the n-gram scores them."""
+
+    last: str
+    """The last word as far as it is spelled; empty between words."""
+    spelling: int
+    """Hash of its units."""
+    context: Context
+    """What the n-gram knows of the words before it."""
+    score: float
+    """What the words before it add to the prefix's score."""
+    lm_score: float
+    """Log probability of the words before it, unweighted."""
+    pending: float
+    """What the last word adds for the time being, 0 or less."""
+
+
+class CtcLanguageModel:
+    """An n-gram and the words of it that a vocabulary can spell; immutable."""
+
+    def __init__(self, ngrams: NgramModel, vocab: CtcVocab) -> None:
+        """Sort the words."""
+        letters = {*"".join(vocab.texts)}
+        self._words = sorted(word for word in ngrams.words if letters.issuperset(word))
+        self.oov_log_prob = ngrams.oov_log_prob
+        self.start = ngrams.start
+        self.is_beginning = functools.lru_cache(_CACHED)(self._is_beginning)
+        self.after = functools.lru_cache(_CACHED)(ngrams.after)
+        """As `NgramModel.after`."""
+
+    def _is_beginning(self, text: str) -> bool:
+        """Return whether a known word begins with a text."""
+        place = bisect_left(self._words, text)
+        return self._words[place : place + 1] != [] and self._words[place].startswith(text)
+
+    def word_log_probs(self, words: Iterable[str]) -> list[float]:
+        """Return the natural log probability of each word of a sentence."""
+        found = []
+        context = self.start
+        for word in words:
+            log_prob, context = self.after(context, word)
+            found.append(log_prob)
+        return found
+
+
+def load_ctc_language_model(config: LanguageModelConfig, vocab: CtcVocab) -> CtcLanguageModel:
+    """Load an n-gram for a vocabulary.
+
+    Raises:
+        ConfigError: the file is missing, broken, in KenLM's binary form (only ARPA files can
+            be fused), or has no marks of the sentence's beginning and end.
+    """
+    model = load_language_model(replace(config, engine="numpy"))
+    assert isinstance(model, NgramModel)
+    return CtcLanguageModel(model, vocab)
+
+
+class Fusion:
+    """A language model with the weights of one search."""
+
+    def __init__(
+        self, model: CtcLanguageModel, vocab: CtcVocab, lm_weight: float, word_bonus: float
+    ) -> None:
+        """Take the model, and the weights of `CtcSearchOptions`."""
+        self._model = model
+        self._texts = vocab.texts
+        self._lm_weight, self._word_bonus = lm_weight, word_bonus
+        self._unknown = lm_weight * model.oov_log_prob
+        self.start = Words("", 0, model.start, 0.0, 0.0, 0.0)
+
+    def grown(self, words: Words, unit: int) -> Words:
+        """Return the words after one more unit."""
+        text = self._texts[unit]
+        spelling = words.spelling
+        if text.startswith(" "):
+            words = self._completed(words)
+            spelling = 0
+        last = words.last + text.strip()
+        pending = 0.0
+        if last and not self._model.is_beginning(last):
+            pending = self._unknown * max(1.0, len(last) / _TYPICAL_WORD)
+        return Words(
+            last, hash((spelling, unit)), words.context, words.score, words.lm_score, pending
+        )
+
+    def finished(self, words: Words) -> Words:
+        """Return the words at the end of a sentence."""
+        return self._closed(self._completed(words), SENTENCE_END, 0.0)
+
+    def _completed(self, words: Words) -> Words:
+        return self._closed(words, words.last, self._word_bonus) if words.last else words
+
+    def _closed(self, words: Words, word: str, bonus: float) -> Words:
+        log_prob, context = self._model.after(words.context, word)
+        score = words.score + self._lm_weight * log_prob + bonus
+        return Words("", words.spelling, context, score, words.lm_score + log_prob, 0.0)
