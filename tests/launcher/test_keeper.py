@@ -1,16 +1,12 @@
-"""When models are loaded again, with processes and a server of the test's own making."""
+"""When models are loaded again, on a machine of plain Python."""
 
-import os
-import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
-from conch.launcher import keeper as module
-from conch.launcher import probe, stubs
-from conch.launcher.command import Endpoints
 from conch.launcher.healing import Look
 from conch.launcher.keeper import HEALTHY_S, LIST_S, MOST_FAILURES, Keeper
 from conch.wire.errors import ServerError
@@ -19,7 +15,7 @@ SERVER = 1
 
 
 class Machine:
-    """A server with one process for each model."""
+    """A server with one process for each model: its processes, and its endpoints."""
 
     def __init__(self, *models: str) -> None:
         self.now = 1000.0
@@ -32,28 +28,30 @@ class Machine:
         self.refused: set[str] = set()
         self.unanswered: set[str] = set()
         self.heals: Counter[str] = Counter()
+        self.may_cut = True
+        self.http_port, self.grpc_port = 1000, 1001
         self.lingering = False
         """Whether the processes of an unloaded model live on for a while."""
 
     def of(self, model: str) -> int:
         return next(process for process, name in self.processes.items() if name == model)
 
-    def model_processes(self, server: int) -> dict[int, str]:
+    def stubs(self) -> dict[int, str]:
         return {process: name for process, name in self.processes.items() if self.lives(process)}
 
-    def look_at(self, processes: dict[int, str], server: int) -> dict[int, Look]:
+    def look_at(self, processes: Mapping[int, str]) -> dict[int, Look]:
         return {item: Look(name, self.states.get(item, "")) for item, name in processes.items()}
 
-    def state_of(self, process: int) -> str:
-        return self.states[process]
+    def look_at_server(self) -> dict[int, Look]:
+        return {SERVER: Look("tritonserver", self.states[SERVER])}
 
     def lives(self, process: int) -> bool:
         return self.states.get(process, "Z") != "Z"
 
-    def ready_models(self, *_: object) -> tuple[str, ...]:
+    def ready_models(self) -> tuple[str, ...]:
         return tuple(self.ready)
 
-    def administer(self, at: object, keys: object, model: str, action: str, limit: float) -> bool:
+    def administer(self, model: str, action: str, timeout_s: float) -> bool:
         self.calls.append(f"{action} {model}")
         if action in self.refused:
             raise ServerError(f"{action}: it does not work")
@@ -69,31 +67,25 @@ class Machine:
             self.states[process] = "S"
         return action not in self.unanswered
 
-    def cut_connections(self, server: int, ports: Collection[int]) -> None:
+    def cut_connections(self, ports: Collection[int]) -> None:
+        if not self.may_cut:
+            raise PermissionError(1, "Operation not permitted")
         self.cut.append(ports)
 
-    def kill(self, process: int, number: int) -> None:
+    def kill(self, process: int) -> None:
         self.states[process] = "Z"
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    made = Machine("vad", "speech")
-    monkeypatch.setattr(module, "model_processes", made.model_processes)
-    for name in ("look_at", "state_of"):
-        monkeypatch.setattr(stubs, name, getattr(made, name))
-    for name in ("ready_models", "administer"):
-        monkeypatch.setattr(probe, name, getattr(made, name))
-    monkeypatch.setattr(module, "cut_connections", made.cut_connections)
-    monkeypatch.setattr(os, "kill", made.kill)
-    monkeypatch.setattr(time, "monotonic", lambda: made.now)
-    return made
+def machine() -> Machine:
+    return Machine("vad", "speech")
 
 
-def looker(machine: Machine) -> Callable[[float], None]:
+def looker(machine: Any) -> Callable[[float], None]:
     """Return a look of one keeper at the machine, some seconds after the last one."""
-    endpoints = Endpoints("127.0.0.1", 1000, 1001, 1002)
-    keeper = Keeper(SERVER, endpoints, (), ("speech",), 10.0, machine.heals, machine.first)
+    keeper = Keeper(
+        machine, machine, ("speech",), 10.0, machine.heals, machine.first, lambda: machine.now
+    )
 
     def look(later_s: float = 0.1) -> None:
         machine.now += later_s
@@ -188,11 +180,8 @@ def test_connections_are_cut_when_an_entry_point_has_died(machine, look):
     assert machine.cut == [(1000, 1001)]
 
 
-def test_without_the_right_to_cut_only_a_new_server_helps(machine, look, monkeypatch):
-    def forbidden(server: int, ports: Collection[int]) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(module, "cut_connections", forbidden)
+def test_without_the_right_to_cut_only_a_new_server_helps(machine, look):
+    machine.may_cut = False
     machine.states[machine.of("speech")] = "Z"
     look()
     with pytest.raises(ServerError, match="model speech has died and cannot be loaded again"):

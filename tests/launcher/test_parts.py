@@ -10,7 +10,8 @@ import pytest
 
 from conch.cli import main
 from conch.launcher import ServerConfig, environment, installation, ports
-from conch.launcher.command import BLS_THREADS, Endpoints, server_command
+from conch.launcher.command import BLS_THREADS, server_command
+from conch.launcher.endpoints import Endpoints
 from conch.launcher.repositories import (
     check_models,
     check_repository,

@@ -7,7 +7,8 @@ import pytest
 
 from conch.launcher import ServerConfig
 from conch.launcher.admin import ADMIN_APIS, OPTIONS, Restriction
-from conch.launcher.command import Endpoints, server_command
+from conch.launcher.command import server_command
+from conch.launcher.endpoints import Endpoints
 from conch.launcher.installation import Installation
 from conch.recognition.config import RecognitionConfig
 from conch.triton.server_arguments import missing_arguments, parents_command

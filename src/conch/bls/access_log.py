@@ -49,12 +49,7 @@ class AccessRecord:
         self._is_logged = True
 
     def log(self, error: BaseException | None = None, outcome: str = "ok") -> None:
-        """Write the line, unless it is written.
-
-        Args:
-            error: The error that ended it, if any.
-            outcome: Field of the line if there was no error.
-        """
+        """Write the line, unless it is written; without an error it has `outcome`."""
         if self._is_logged:
             return
         self._is_logged = True

@@ -28,12 +28,7 @@ class Admission:
     """Admits recordings by the audio in flight, in the order of `FairOrder`."""
 
     def __init__(self, config: BlsConfig, metrics: Metrics) -> None:
-        """Start without requests.
-
-        Args:
-            config: Limits.
-            metrics: Where waits and refusals are counted.
-        """
+        """Start without requests; `metrics` count waits and refusals."""
         self._config, self._metrics = config, metrics
         self._order = FairOrder()
         self._speed = ServerSpeed()
@@ -47,10 +42,7 @@ class Admission:
 
     @contextmanager
     def arrived(self, num_bytes: int) -> Iterator[None]:
-        """Count a request from its arrival to its answer.
-
-        Args:
-            num_bytes: Size of its audio as sent.
+        """Count a request from its arrival to its answer, and the bytes of its audio as sent.
 
         Raises:
             OverloadedError: the server has too many requests, or too many bytes of them.
@@ -120,7 +112,9 @@ class Admission:
         self._speed.began(_now())
         share = self._order.enter(audio_s, _now())
         try:
-            patience_s = self._patience_s(audio_s) if deadline_s is None else deadline_s
+            own_s = self._speed.seconds_for(audio_s)
+            longest_s = max(self._config.max_wait_s, OWN_TIMES * own_s)
+            patience_s = longest_s if deadline_s is None else deadline_s
             self._check_wait(share, patience_s)
             await self._room(share, patience_s)
             try:
@@ -136,12 +130,7 @@ class Admission:
             self._admit()
 
     def served(self, share: Share, until_s: float) -> None:
-        """Note how much of a request is recognised.
-
-        Args:
-            share: The share that `begun` returned.
-            until_s: Seconds of its audio that are done.
-        """
+        """Note up to which second of its audio a request is recognised."""
         if done_s := self._order.serve(share, until_s):
             self._speed.served(done_s, len(self._order), _now())
 
@@ -154,10 +143,6 @@ class Admission:
     def _time_of_one_s(self) -> float:
         """Mean time until one of the requests in flight is done, in seconds."""
         return self._speed.seconds_for(self._order.left_s) / max(1, len(self._order))
-
-    def _patience_s(self, audio_s: float) -> float:
-        own_s = self._speed.seconds_for(audio_s)
-        return max(self._config.max_wait_s, OWN_TIMES * own_s)
 
     def _check_wait(self, share: Share, patience_s: float) -> None:
         wait_s = self._speed.seconds_for(self._order.ahead_s(share))

@@ -27,13 +27,7 @@ class ConcurrencyLimits:
     """The limits at all components, for the calls of all requests."""
 
     def __init__(self, config: BlsConfig, components: OwnComponents, metrics: Metrics) -> None:
-        """Start without calls.
-
-        Args:
-            config: Limits.
-            components: Traits of this server's components.
-            metrics: Where waits are counted.
-        """
+        """Start without calls; `metrics` count the waits."""
         self._config, self._components = config, components
         self.metrics = metrics
         self._semaphores: dict[str, PrioritySemaphore] = {}
@@ -48,12 +42,8 @@ class ConcurrencyLimits:
         """Return how many calls one recording may have in flight at a component.
 
         It is a part of the limit, because a call in flight cannot be overtaken. A recording alone
-        has no more either: on two cores, the whole limit made it no faster.
-
-        Args:
-            model: The component.
-            is_first: Whether no other recording goes before this one. If not, it leaves instances
-                free for the next one.
+        has no more either: on two cores, the whole limit made it no faster. One that is not first
+        leaves instances free for the next one.
         """
         first, others = (2, 4) if self._traits(model).is_one_by_one else (4, 16)
         return max(1, self._most(model) // (first if is_first else others))
@@ -81,10 +71,10 @@ class RecordingTurns:
         self._own: dict[str, PrioritySemaphore] = {}
 
     def begin(self, key: Key, is_first: Callable[[], bool]) -> None:
-        """Give the recording its place among others.
+        """Give the recording its place: those with a lower key go before it.
 
         Args:
-            key: Recordings with a lower key go before it.
+            key: The key.
             is_first: Returns whether no recording goes before it.
         """
         self._key, self._is_first = key, is_first
@@ -111,7 +101,6 @@ class WithoutWaiting:
     """Policy of live streams: their calls go at once, and those of recordings wait for them."""
 
     def __init__(self, limits: ConcurrencyLimits) -> None:
-        """Prepare the policy; one object serves all streams."""
         self._limits = limits
 
     async def __call__(self, call: Call, proceed: Send) -> Outputs:

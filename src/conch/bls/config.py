@@ -48,14 +48,8 @@ class BlsConfig:
         for item in fields(self):
             if item.type is str:
                 continue
-            value = getattr(self, item.name)
-            least = self.least(item.name)
-            is_whole = item.type is int
+            value, is_whole = getattr(self, item.name), item.type is int
+            least = 4 if item.name == "max_calls_in_flight" else 1  # each lane has a thread
             if not math.isfinite(value) or (value < least if is_whole else value <= 0):
                 takes = f"an integer of {least} or more" if is_whole else "a finite number above 0"
                 raise ConfigError(f"parameter {item.name} takes {takes}; is: {value}")
-
-    @staticmethod
-    def least(name: str) -> int:
-        """Return the lowest value of a whole number."""
-        return 4 if name == "max_calls_in_flight" else 1  # each lane has a thread

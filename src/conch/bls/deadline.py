@@ -30,11 +30,8 @@ class Deadline:
     def remaining_s(self, when: str) -> float | None:
         """Return the seconds left, or None without a limit.
 
-        Args:
-            when: End of the error's message, such as "before vad was called".
-
         Raises:
-            DeadlineError: no time is left.
+            DeadlineError: no time is left; its message ends with `when`.
         """
         if not self._budget_ms:
             return None
@@ -47,12 +44,9 @@ class Deadline:
     async def limiting(self, path: Callable[[], Sequence[str]]) -> AsyncIterator[None]:
         """Cancel the block when the time is over.
 
-        Args:
-            path: Returns the components that were called so far: the error names the latest.
-
         Raises:
-            DeadlineError: the time is over. A DeadlineError from a call inside is raised unchanged,
-                because its message is more precise.
+            DeadlineError: the time is over; it names the latest component of `path`. One of a call
+                inside is raised unchanged, because its message is more precise.
         """
         try:
             async with asyncio.timeout(self.remaining_s("before the first call")) as scope:

@@ -38,7 +38,6 @@ class FairOrder:
     """
 
     def __init__(self) -> None:
-        """Start without requests."""
         self._now_s = 0.0
         """Virtual time."""
         self._ends: list[tuple[float, int]] = []
@@ -54,12 +53,7 @@ class FairOrder:
         return len(self._shares)
 
     def enter(self, size_s: float, now: float = 0.0) -> Share:
-        """Give a request its place.
-
-        Args:
-            size_s: Its work, in seconds of audio.
-            now: Time for `Share.overtaken_at`.
-        """
+        """Give a request its place, by its work in seconds of audio."""
         key = (self._now_s + size_s, next(self._numbers))
         heapq.heappush(self._ends, key)
         for other in self._shares.values():
@@ -69,12 +63,7 @@ class FairOrder:
         return share
 
     def serve(self, share: Share, until_s: float) -> float:
-        """Count a request's work as done up to a time in its audio; return the newly done seconds.
-
-        Args:
-            share: The request.
-            until_s: Seconds from the start of its audio, limited to its size.
-        """
+        """Count a request's audio as done up to a time; return the newly done seconds."""
         until_s = min(until_s, share.size_s)
         done_s = until_s - share.served_s
         if done_s <= 0:

@@ -52,7 +52,7 @@ class Processes(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class CallInFlight:
+class _CallInFlight:
     """A call that a component has not answered yet."""
 
     size: int
@@ -74,11 +74,10 @@ class Speed:
     """How long a component takes for a call: a decaying mean, by call and by size."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
         self._calls = self._seconds = self._size = 0.0
 
     def add(self, seconds: float, size: int) -> None:
-        """Count an answered call; `size` measures its work."""
+        """Count an answered call."""
         if self._calls >= MEMORY:
             self._calls, self._seconds, self._size = (
                 value / 2 for value in (self._calls, self._seconds, self._size)
@@ -117,7 +116,7 @@ class HangWatch:
         self._processes, self._components = processes, components
         self._least_s, self._metrics = least_s, metrics
         self._clock, self._looked_at = clock, clock()
-        self._calls: dict[str, dict[CallInFlight, None]] = {}
+        self._calls: dict[str, dict[_CallInFlight, None]] = {}
         """By component, in the order in which they were made."""
         self._speeds: dict[str, Speed] = {}
         self._has_answered: set[str] = set()
@@ -150,16 +149,16 @@ class HangWatch:
         Args:
             call: The call.
             size: Measure of its work, such as the bytes of its tensors.
-            give_up: Ends the wait for the answer with an error. Called at most once, on another
-                thread.
+            give_up: Ends the wait for the answer with an error; called on another thread, at most
+                once.
         """
         model = call.model
         if not self.watches(model):
             yield
             return
-        place = call.place
-        patience_s = START_PATIENCE_S if place and place.starts else 0.0
-        in_flight = CallInFlight(size, place is not None, patience_s, self._clock(), give_up)
+        in_stream = call.place is not None
+        patience_s = START_PATIENCE_S if in_stream and not call.continues_stream else 0.0
+        in_flight = _CallInFlight(size, in_stream, patience_s, self._clock(), give_up)
         with self._lock:
             self._calls.setdefault(model, {})[in_flight] = None
         try:
@@ -212,7 +211,7 @@ class HangWatch:
             except Exception:
                 logger.exception("calls in flight could not be checked")
 
-    def _hung(self, model: str, call: CallInFlight) -> None:
+    def _hung(self, model: str, call: _CallInFlight) -> None:
         oldest_process = min(self._processes.started(model), default=-math.inf)
         if oldest_process > call.began:
             # Calls from before the component was replaced get no answer.

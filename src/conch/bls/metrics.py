@@ -91,13 +91,7 @@ class Metrics:
         self._lock = threading.Lock()
 
     def add(self, family: Metric, value: float = 1.0, /, **labels: str) -> None:
-        """Add to one sum.
-
-        Args:
-            family: The metric.
-            value: The value, not negative.
-            **labels: A value for each label of the metric.
-        """
+        """Add a value, not negative, to the sum with these values of the metric's labels."""
         assert len(labels) == len(family.labels), (family.name, labels)
         key = family, tuple([labels[name] for name in family.labels])
         with self._lock:
@@ -105,11 +99,7 @@ class Metrics:
 
     @contextmanager
     def answering(self, family: Metric, mode: str) -> Iterator[dict[str, str]]:
-        """Count and time the answer made in the block, by its outcome.
-
-        Args:
-            family: The metric to count in, with the labels `mode` and `outcome`.
-            mode: Label of the path.
+        """Count and time the answer made in the block, in a metric of `mode` and `outcome`.
 
         Yields:
             The labels. The block may change them.

@@ -31,7 +31,7 @@ class Runtime:
             own: Traits of this server's components.
             detached: Components for calls that belong to no request.
             served: Names of the components that the server is known to have.
-            metrics: Where the work is counted; new ones if None.
+            metrics: Where the work is counted; None for new ones.
         """
         self.detached = detached
         self.metrics = metrics or Metrics()
@@ -41,13 +41,9 @@ class Runtime:
         self._without_waiting = WithoutWaiting(self.limits)
 
     def calls(self, components: Components, mode: str, deadline: Deadline, turns: Policy) -> Calls:
-        """Return the calls of one recording, which wait for their turn.
+        """Return the calls of one recording, which wait for its `RecordingTurns`.
 
-        Args:
-            components: Components for the calls of the request.
-            mode: Label of the path in the metrics.
-            deadline: Time budget of the request.
-            turns: The recording's `RecordingTurns`.
+        `mode` is the label of the path in the metrics.
         """
         policies = (self.failover, turns)
         return Calls(components, policies, self.failover, self.metrics, mode, deadline)
@@ -55,5 +51,5 @@ class Runtime:
     def live_calls(
         self, components: Components, mode: str, deadline: Deadline | None = None
     ) -> Calls:
-        """Return the calls of a live chunk, which do not wait; see `calls` for the arguments."""
+        """Return the calls of a live chunk, which do not wait."""
         return self.calls(components, mode, deadline or Deadline(), self._without_waiting)

@@ -16,7 +16,6 @@ class ServerSpeed:
     """Measures the speed while there is work."""
 
     def __init__(self) -> None:
-        """Start with a guess."""
         self.audio_per_s = FIRST_GUESS
         """Seconds of audio recognised in a second."""
         self._work_s = self._busy_s = 0.0
@@ -31,28 +30,18 @@ class ServerSpeed:
         return audio_s / self.audio_per_s
 
     def began(self, now: float) -> None:
-        """Note that a request is in flight.
-
-        Args:
-            now: Time on a monotonic clock.
-        """
+        """Note that a request is in flight; `now` is the time on a monotonic clock."""
         if self._since is None:
             self._since = now
 
     def paused(self, now: float) -> None:
-        """Note that no request is in flight any more; see `began` for `now`."""
+        """Note that no request is in flight any more."""
         if self._since is not None:
             self._busy_s += now - self._since
         self._since = None
 
     def served(self, audio_s: float, in_flight: int, now: float) -> None:
-        """Note that audio was recognised.
-
-        Args:
-            audio_s: Seconds of audio.
-            in_flight: Requests in flight, including the one with the audio.
-            now: See `began`.
-        """
+        """Note that audio was recognised; `in_flight` counts its own request too."""
         self._work_s += audio_s
         self._least = min(self._least, in_flight)
         busy_s = self._busy_s + (now - self._since if self._since is not None else 0.0)

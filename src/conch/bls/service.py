@@ -68,9 +68,9 @@ class Job:
     """Everything that a service needs to run one request."""
 
     components: Components
-    """Components for the calls of the request."""
+    """Components for its calls."""
     record: AccessRecord
-    """The request's line in the access log."""
+    """Its line in the access log."""
 
 
 Request = TypeVar("Request")
@@ -101,9 +101,5 @@ class Service(Protocol[Request]):
         ...
 
     async def close(self, timeout_s: float) -> None:
-        """Free the service's state in the components.
-
-        Args:
-            timeout_s: Longest time to wait, in seconds.
-        """
+        """Free the service's state in the components, in `timeout_s` seconds at most."""
         ...

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from conch.launcher.admin import Restriction
 from conch.launcher.config import ServerConfig
+from conch.launcher.endpoints import Endpoints
 from conch.launcher.installation import Installation
 
 BLS_THREADS = 64
@@ -19,21 +19,6 @@ so they must outnumber the calls. Each waiting thread makes it slower to wake an
 
 EXIT_MARGIN_S = 2.0
 """Seconds that the launcher waits for the server beyond the server's own wait for requests."""
-
-
-@dataclass(frozen=True)
-class Endpoints:
-    """Where a server listens."""
-
-    address: str
-    http_port: int
-    grpc_port: int
-    metrics_port: int
-
-    @property
-    def reachable(self) -> str:
-        """An address to connect to; the loopback for a server on every interface."""
-        return "127.0.0.1" if self.address == "0.0.0.0" else self.address
 
 
 def server_command(

@@ -1,21 +1,15 @@
 """Watch the models' processes of one running server, and give new ones to models that need them."""
 
-import contextlib
-import os
-import signal
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from conch.launcher import probe, stubs
-from conch.launcher.admin import Restriction
-from conch.launcher.command import Endpoints
-from conch.launcher.connections import cut_connections
-from conch.launcher.healing import Backoff, Look, frozen, sick_models, stopped_since
+from conch.launcher.endpoints import Endpoints
+from conch.launcher.healing import Backoff, frozen, sick_models, stopped_since
 from conch.launcher.logs import LOGGER
-from conch.processes import model_processes
+from conch.launcher.stubs import ServerProcesses
 from conch.wire.errors import ServerError
 
 LOOK_S = 0.1
@@ -38,32 +32,29 @@ class Keeper:
 
     def __init__(
         self,
-        server: int,
+        processes: ServerProcesses,
         endpoints: Endpoints,
-        restricted: Collection[Restriction],
         entry_points: Collection[str],
         load_timeout_s: float,
         heals: "Counter[str]",
-        processes: Mapping[int, str],
+        first: Mapping[int, str],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """List the models' processes.
 
         Args:
-            server: process id of `tritonserver`.
+            processes: the processes of the server.
             endpoints: its ports.
-            restricted: APIs that ask for a key, with that of the model repository.
             entry_points: models that answer requests after their `execute`; Triton lets these
                 requests wait for ever when the process has died.
             load_timeout_s: seconds for a model to load.
             heals: times that each model got new processes, to add to.
-            processes: the models' processes when the server became ready, by id; one of them may
-                have died since.
+            first: the models' processes when the server became ready, by id; one of them may have
+                died since.
+            clock: returns the time in seconds.
         """
-        self._server = server
-        self._endpoints = endpoints
-        self._restricted = restricted
-        self._entry_points = entry_points
-        self._load_timeout_s = load_timeout_s
+        self._server, self._endpoints, self._clock = processes, endpoints, clock
+        self._entry_points, self._load_timeout_s = entry_points, load_timeout_s
         self._heals = heals
         self._pool = ThreadPoolExecutor(thread_name_prefix="heal")
         self._closed = threading.Event()
@@ -75,7 +66,7 @@ class Keeper:
         self._stopped: dict[int, float] = {}
         self._replaced: set[int] = set()
         """Earlier processes of healed models: Triton ends them after the new ones have started."""
-        self._processes = dict(processes)
+        self._processes = dict(first)
         self._list(())
         self._instances = Counter(self._processes.values())
 
@@ -85,7 +76,7 @@ class Keeper:
         Raises:
             ServerError: only a new server helps; the message says why.
         """
-        now = time.monotonic()
+        now = self._clock()
         ended = {model: heal.result() for model, heal in self._healing.items() if heal.done()}
         loaded = {model: before for model, before in ended.items() if before is not None}
         self._replaced = self._replaced.union(*loaded.values())
@@ -95,16 +86,15 @@ class Keeper:
             del self._healing[model]
         for model in loaded:
             self._count_instances(model)
-        looks = stubs.look_at(self._processes, self._server)
-        server = Look("", stubs.state_of(self._server))
-        self._stopped = stopped_since(self._stopped, {**looks, self._server: server}, now)
+        looks = self._server.look_at(self._processes)
+        server = self._server.look_at_server()
+        self._stopped = stopped_since(self._stopped, {**looks, **server}, now)
         frozen_ones = frozen(self._stopped, now)
-        if self._server in frozen_ones:
+        if frozen_ones & server.keys():
             raise ServerError("tritonserver is frozen")
         for process in frozen_ones:
             # Triton would wait for its answers, and abort some seconds later.
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+            self._server.kill(process)
         current = {item: look for item, look in looks.items() if item not in self._replaced}
         for model, what in {**self._unhealed, **sick_models(current, frozen_ones)}.items():
             if self._failures[model] >= MOST_FAILURES:
@@ -120,7 +110,7 @@ class Keeper:
 
     def _list(self, healed: Collection[str]) -> None:
         """List the living processes; keep the dead ones of models that are not healed."""
-        running = model_processes(self._server)
+        running = self._server.stubs()
         dead = {
             process: model
             for process, model in self._processes.items()
@@ -128,7 +118,7 @@ class Keeper:
         }
         self._processes = {**dead, **running}
         self._replaced &= set(running)
-        self._listed = time.monotonic()
+        self._listed = self._clock()
 
     def _count_instances(self, model: str) -> None:
         """Load a model once more if it has fewer processes than before it was loaded."""
@@ -144,8 +134,8 @@ class Keeper:
 
     def _heal(self, model: str, what: str) -> set[int] | None:
         """Load a model again; return its earlier processes, None if it was not loaded."""
-        began = time.monotonic()
-        ready = probe.ready_models(self._endpoints, self._restricted)
+        began = self._clock()
+        ready = self._endpoints.ready_models()
         if model not in self._unhealed and ready and model not in ready:
             return None  # a client with the key has unloaded it
         LOGGER.warning("model %s %s and is loaded again", model, what)
@@ -159,30 +149,29 @@ class Keeper:
         self._failures.pop(model, None)
         self._unhealed.pop(model, None)
         self._heals[model] += 1
-        LOGGER.warning("model %s serves again after %.1f s", model, time.monotonic() - began)
+        LOGGER.warning("model %s serves again after %.1f s", model, self._clock() - began)
         return before
 
     def _reload(self, model: str) -> set[int]:
-        at, keys = self._endpoints, self._restricted
-        running = model_processes(self._server)
-        before = {process for process, name in running.items() if name == model}
-        deadline = time.monotonic() + self._load_timeout_s
-        if not probe.administer(at, keys, model, "unload", UNLOAD_TIMEOUT_S):
+        at = self._endpoints
+        before = {process for process, name in self._server.stubs().items() if name == model}
+        deadline = self._clock() + self._load_timeout_s
+        if not at.administer(model, "unload", UNLOAD_TIMEOUT_S):
             raise ServerError(f"unload: no answer within {UNLOAD_TIMEOUT_S:g} s")
         if model in self._entry_points:
             # Only now, or a request could still be handed to the dead process.
             try:
-                cut_connections(self._server, (at.http_port, at.grpc_port))
+                self._server.cut_connections((at.http_port, at.grpc_port))
             except OSError as error:
                 self._failures[model] = MOST_FAILURES
                 raise ServerError(
                     f"requests in flight would wait for ever, and their connections cannot be cut: "
                     f"{error}"
                 ) from error
-        if probe.administer(at, keys, model, "load", self._load_timeout_s):
+        if at.administer(model, "load", self._load_timeout_s):
             return before
         # An entry point that was healed meanwhile has cut this connection too.
-        while model not in probe.ready_models(at, keys):
-            if self._closed.wait(LOOK_S) or time.monotonic() >= deadline:
+        while model not in at.ready_models():
+            if self._closed.wait(LOOK_S) or self._clock() >= deadline:
                 raise ServerError(f"load: it was not ready within {self._load_timeout_s:g} s")
         return before

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from conch.launcher import guard, stubs
+from conch.launcher import guard
 from conch.launcher.healing import Quiet
 from conch.launcher.logs import LOGGER, LogLine, LogReader
-from conch.processes import model_processes
+from conch.launcher.stubs import ServerProcesses, cpu_seconds
 from conch.wire.errors import ServerError
 
 OUTPUT_TIMEOUT_S = 5.0
@@ -91,11 +91,13 @@ class ServerProcess:
             # A guard that has started takes this for the end of the parent.
             self._lifeline.close()
             raise
+        self.workspace = workspace
+        self.processes = ServerProcesses(self.popen.pid)
         assert self.popen.stdout is not None
         self.log = LogReader(self.popen.stdout, least_level, on_log)
 
     def end(self, timeout_s: float) -> None:
-        """Stop the server, and kill it after `timeout_s` seconds (0: at once).
+        """Stop the server, kill it after `timeout_s` seconds (0: at once), and clean up.
 
         It is killed earlier when it computes nothing any more: Triton waits for the connections of
         idle clients, and for requests that a dead process had taken. A second Ctrl-C kills it at
@@ -108,21 +110,23 @@ class ServerProcess:
             if timeout_s > 0 and self.popen.poll() is None:
                 self._stop(timeout_s)
         finally:
-            self._finish()
+            try:
+                self._finish()
+            finally:
+                self.workspace.remove()
 
     def kill(self) -> None:
         """Kill every process of the server; a signal handler may call this."""
         guard.kill_group(self.popen.pid)
 
     def _stop(self, timeout_s: float) -> None:
-        models = model_processes(self.popen.pid)
+        models = self.processes.stubs()
         self.popen.terminate()
         began = time.monotonic()
         quiet = Quiet()
         while self.popen.poll() is None:
             now = time.monotonic()
-            looks = stubs.look_at(models, self.popen.pid)
-            if quiet.look(looks, stubs.cpu_seconds(models), now):
+            if quiet.look(self.processes.look_at(models), cpu_seconds(models), now):
                 LOGGER.debug("tritonserver computes nothing any more and is killed")
                 return
             if now - began >= timeout_s:

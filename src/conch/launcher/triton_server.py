@@ -1,4 +1,4 @@
-"""Start one server, wait until it is ready, and stop it."""
+"""Start one server, wait until it is ready, keep it serving, and stop it."""
 
 import contextlib
 import itertools
@@ -7,46 +7,22 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
-from importlib import metadata
-from pathlib import Path
 from types import TracebackType
 
-from conch.launcher import diagnosis, probe, stubs, warmth
-from conch.launcher.admin import (
-    callers_restrictions,
-    new_key,
-    own_restrictions,
-    with_component_key,
-    without_keys,
-)
-from conch.launcher.aliases import check_aliases, with_aliases
-from conch.launcher.command import Endpoints, server_command
+from conch.launcher import diagnosis, warmth
+from conch.launcher.admin import callers_restrictions, new_key, own_restrictions, without_keys
+from conch.launcher.aliases import with_aliases
+from conch.launcher.command import server_command
 from conch.launcher.config import ServerConfig
-from conch.launcher.environment import server_environment, shared_memory_shortage
-from conch.launcher.healing import frozen, stopped_since
-from conch.launcher.installation import (
-    Installation,
-    check_numpy,
-    find_installation,
-    wheel_root,
-)
-from conch.launcher.keeper import Keeper
+from conch.launcher.endpoints import Endpoints
+from conch.launcher.healing import Backoff, frozen, stopped_since
+from conch.launcher.keeper import LOOK_S, Keeper
 from conch.launcher.logs import LOGGER, LogLine, tail
-from conch.launcher.ports import pick_free, require_free, resolve_host
+from conch.launcher.ports import pick_free
+from conch.launcher.preparation import Preparation, prepare
 from conch.launcher.process import ServerProcess, Workspace
-from conch.launcher.repositories import (
-    check_models,
-    check_repository,
-    model_names,
-    models_with_config,
-)
-from conch.launcher.supervisor import Supervisor
-from conch.launcher.tracing import trace_environment
-from conch.launcher.weights import with_weights
-from conch.launcher.whisper import with_whisper, with_whisper_found
-from conch.processes import model_processes
-from conch.wire.entry_points import ENTRY_POINTS, SERVED_VARIABLE
+from conch.launcher.whisper import with_whisper
+from conch.wire.entry_points import ENTRY_POINTS
 from conch.wire.errors import ServerError
 
 PORT_ATTEMPTS = 5
@@ -57,6 +33,8 @@ POLL_S = 0.05
 """Seconds between two looks at a server that is not ready yet."""
 END_OF_WATCH_S = 1.0
 """Seconds for a watch to end, unless it starts the server again."""
+HEALTHY_S = 60.0
+"""Seconds between two restarts after which the next failure is treated as the first."""
 
 
 class _PortLostError(ServerError):
@@ -88,18 +66,16 @@ class TritonServer:
         """
         self.config = config
         self._on_log = on_log
+        self._preparation: Preparation | None = None
         self._process: ServerProcess | None = None
-        self._workspace: Workspace | None = None
         self._endpoints: Endpoints | None = None
         callers = callers_restrictions(config.extra_args)
         self._own_restrictions = own_restrictions(callers)
         self._restricted = (*callers, *self._own_restrictions)
         self.component_key = "" if config.open_components else new_key()
         """Key that callers of the components must send; empty if any client may call them."""
-        self._first_processes: dict[int, str] = {}
+        self._first_stubs: dict[int, str] = {}
         """Model by process id, when the server became ready."""
-        self._start_on: Callable[[Endpoints], None] | None = None
-        """Tries to start the server on these ports, with what `start` has found."""
         self.heals: Counter[str] = Counter()
         """Times that `keep_serving` gave a model new processes, by the model's name."""
         self.restarts = 0
@@ -126,37 +102,11 @@ class TritonServer:
         """
         if self._process is not None:
             raise ServerError("this server was started before: make a new TritonServer")
-        config = self.config
-        address = resolve_host(config.host)
-        for option, port in config.ports().items():
-            if port:
-                require_free(address, port, option)
-        repositories = [Path(path) for path in config.model_repositories]
-        for repository in repositories:
-            check_repository(repository)
-        check_models(repositories, config.models)
-        check_aliases(repositories, config.also_as)
-        self.config = with_weights(with_whisper_found(config))
-        if name := config.model_config:
-            models = ", ".join(models_with_config(repositories, name))
-            LOGGER.info("config %s: %s; the other models run their config.pbtxt", name, models)
-        installation = find_installation(config.tritonserver, wheel=wheel_root())
-        backend = installation.python_backend
-        if backend:
-            check_numpy(metadata.version("numpy"))
-        environment = with_component_key(
-            server_environment(backend.stub if backend else None), self.component_key
-        )
-        environment = trace_environment(config.extra_args, environment)
-        if not config.callers_models:
-            served = self.config.models or model_names(repositories)
-            environment[SERVED_VARIABLE] = ",".join(served)
-        if warning := shared_memory_shortage():
-            LOGGER.warning("%s", warning)
-        self._start_on = partial(self._try_start, installation, environment)
+        self._preparation = prepare(self.config, self.component_key)
+        self.config = self._preparation.config
         for attempt in itertools.count(1):
             try:
-                return self._start_on(self._choose_ports(address))
+                return self._start_on(self._preparation, self._free_endpoints())
             except _PortLostError as error:
                 if attempt >= PORT_ATTEMPTS:
                     raise
@@ -210,39 +160,12 @@ class TritonServer:
         Raises:
             ServerError: the server was not started.
         """
-        Supervisor(self, self._listening()).run(ended or threading.Event())
-
-    def start_again(self, endpoints: Endpoints) -> None:
-        """Kill the server that was started, and start another one on these ports.
-
-        Raises:
-            ServerError: it cannot start.
-        """
-        assert self._start_on is not None
-        self._end(timeout_s=0)
-        self._process = None
-        self._start_on(endpoints)
-
-    def new_keeper(self, endpoints: Endpoints) -> Keeper:
-        """Return a keeper of the models of the running server, on these ports.
-
-        Raises:
-            OSError: their processes cannot be listed.
-        """
-        return Keeper(
-            self.pid,
-            endpoints,
-            self._restricted,
-            entry_points=(*ENTRY_POINTS, *self.config.also_as),
-            load_timeout_s=self.config.startup_timeout_s,
-            heals=self.heals,
-            processes=self._first_processes,
-        )
-
-    def close_to_others(self) -> None:
-        """Take the rights of other users of this machine away from the shared memory."""
-        assert self._workspace is not None
-        self._workspace.close_to_others()
+        endpoints, backoff = self._listening(), Backoff(HEALTHY_S)
+        ended = ended or threading.Event()
+        while not ended.is_set():
+            if reason := self._heal(endpoints, ended):
+                LOGGER.error("tritonserver is started again: %s", reason)
+                self._start_again(endpoints, backoff, ended)
 
     @contextlib.contextmanager
     def healing(self) -> Iterator[None]:
@@ -275,7 +198,7 @@ class TritonServer:
 
     def models(self) -> tuple[str, ...]:
         """Return the sorted names of the models that serve requests."""
-        return probe.ready_models(self._listening(), self._restricted)
+        return self._listening().ready_models()
 
     @property
     def process(self) -> "subprocess.Popen[bytes]":
@@ -294,9 +217,7 @@ class TritonServer:
     @property
     def name(self) -> str:
         """The server's id, unique on this machine; names of its shared memory begin with it."""
-        if self._workspace is None:
-            raise ServerError("the server is not running")
-        return self._workspace.name
+        return self._running().workspace.name
 
     @property
     def http_url(self) -> str:
@@ -313,55 +234,58 @@ class TritonServer:
         """Full URL of the Prometheus metrics."""
         return f"http://{self._listening().reachable}:{self._listening().metrics_port}/metrics"
 
-    def _choose_ports(self, address: str) -> Endpoints:
+    def _free_endpoints(self) -> Endpoints:
+        assert self._preparation is not None
+        address = self._preparation.address
         free = iter(pick_free(address, 3))
         http, grpc, metrics = (port or next(free) for port in self.config.ports().values())
-        return Endpoints(address, http, grpc, metrics)
+        return Endpoints(address, http, grpc, metrics, self._restricted)
 
-    def _try_start(
-        self, installation: Installation, environment: dict[str, str], endpoints: Endpoints
-    ) -> None:
+    def _start_on(self, preparation: Preparation, endpoints: Endpoints) -> None:
+        workspace = Workspace()
         try:
-            self._workspace = Workspace()
-            directory = self._workspace.directory
+            directory = workspace.directory
             command = server_command(
                 with_aliases(with_whisper(self.config, directory), directory),
-                installation,
+                preparation.installation,
                 endpoints,
-                name=self._workspace.name,
-                segment_prefix=self._workspace.segment_prefix,
+                name=workspace.name,
+                segment_prefix=workspace.segment_prefix,
                 directory=directory,
                 restricted=self._own_restrictions,
             )
             LOGGER.debug("starting %s", " ".join(without_keys(command)))
-            self._process = ServerProcess(
+            process = self._process = ServerProcess(
                 command,
-                environment,
-                self._workspace,
+                preparation.environment,
+                workspace,
                 least_level=self.config.level,
                 on_log=self._on_log,
             )
             self._endpoints = endpoints
-            self._wait_until_ready(self._process, endpoints, self._workspace)
-            self._first_processes = model_processes(self.pid)
+            self._wait_until_ready(process, endpoints)
+            self._first_stubs = process.processes.stubs()
             if self.config.warm_up:
-                warmth.warm_up(endpoints, self._restricted, self.models())
+                warmth.warm_up(endpoints)
         except BaseException:
-            # A server that is half up has no request to wait for.
-            self._end(timeout_s=0)
+            try:
+                # A server that is half up has no request to wait for.
+                self._end(timeout_s=0)
+            finally:
+                workspace.remove()
             self._process = None
             raise
 
-    def _wait_until_ready(
-        self, process: ServerProcess, endpoints: Endpoints, workspace: Workspace
-    ) -> None:
+    def _wait_until_ready(self, process: ServerProcess, endpoints: Endpoints) -> None:
         timeout_s = self.config.startup_timeout_s
         deadline = time.monotonic() + timeout_s
         stopped: dict[int, float] = {}
-        while not probe.is_ready(endpoints, workspace.name, self._restricted):
+        workspace, processes = process.workspace, process.processes
+        while not endpoints.is_ready(workspace.name):
             workspace.close_to_others()
             now = time.monotonic()
-            stopped = stopped_since(stopped, stubs.look_at_all(process.popen.pid), now)
+            looks = {**processes.look_at_server(), **processes.look_at(processes.stubs())}
+            stopped = stopped_since(stopped, looks, now)
             if frozen(stopped, now):
                 raise _CrashError("a signal has stopped a process of the server while it started")
             if process.popen.poll() is not None:
@@ -385,14 +309,70 @@ class TritonServer:
             return _CrashError(reason)
         return ServerError(reason)
 
+    def _heal(self, endpoints: Endpoints, ended: threading.Event) -> str:
+        """Heal models until only a new server helps; return why, nothing if `ended` is set."""
+        process = self._running()
+        try:
+            keeper = Keeper(
+                process.processes,
+                endpoints,
+                entry_points=(*ENTRY_POINTS, *self.config.also_as),
+                load_timeout_s=self.config.startup_timeout_s,
+                heals=self.heals,
+                first=self._first_stubs,
+            )
+        except OSError as error:
+            return f"its models' processes cannot be listed: {error}"
+        blind = False
+        try:
+            while process.popen.poll() is None:
+                if ended.wait(LOOK_S):
+                    return ""
+                try:
+                    keeper.look()
+                    process.workspace.close_to_others()  # a healed model has new segments
+                    blind = False
+                except OSError as error:
+                    # Connections to the gateway may hold all file descriptors of this program.
+                    if not blind:
+                        LOGGER.error("the models' processes cannot be watched: %s", error)
+                    blind = True
+        except ServerError as error:
+            return str(error)
+        finally:
+            keeper.close()
+        if ended.is_set():
+            return ""
+        how = diagnosis.describe_exit(process.popen.poll())
+        log = self.log_tail()
+        return f"tritonserver ended by itself ({how}); the last lines of its log:\n{log}"
+
+    def _start_again(self, endpoints: Endpoints, backoff: Backoff, ended: threading.Event) -> None:
+        assert self._preparation is not None
+        began = time.monotonic()
+        # Clients that wait for an answer learn at once that there will be none.
+        with contextlib.suppress(OSError):
+            self.kill()
+        while not ended.wait(backoff.wait_s(time.monotonic())):
+            backoff.attempt(time.monotonic())
+            try:
+                self._end(timeout_s=0)
+                self._process = None
+                self._start_on(self._preparation, endpoints)
+            except (ServerError, OSError) as error:
+                if not ended.is_set():
+                    LOGGER.error("tritonserver could not be started again: %s", error)
+            else:
+                self.restarts += 1
+                LOGGER.warning("tritonserver serves again after %.1f s", time.monotonic() - began)
+                return
+
     def _end(self, timeout_s: float) -> None:
         try:
             if self._process is not None:
                 self._process.end(timeout_s)
         finally:
             self._endpoints = None
-            if self._workspace is not None:
-                self._workspace.remove()
 
     def _running(self) -> ServerProcess:
         if self._process is None:

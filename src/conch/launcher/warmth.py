@@ -7,9 +7,7 @@ from typing import Any
 
 import conch
 from conch.families import all_families
-from conch.launcher import probe
-from conch.launcher.admin import Restriction, headers_for
-from conch.launcher.command import Endpoints
+from conch.launcher.endpoints import Endpoints
 from conch.launcher.logs import LOGGER
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
@@ -41,32 +39,19 @@ def requests_for(models: Collection[str]) -> list[Mapping[str, Any]]:
     return chosen
 
 
-def warm_up(
-    endpoints: Endpoints, restricted: Collection[Restriction], models: Collection[str]
-) -> None:
-    """Send `speech` the requests of `requests_for`; failures are only logged.
-
-    Args:
-        endpoints: the server's ports.
-        restricted: APIs that ask for a key, perhaps that of inference.
-        models: the models that are loaded; without `speech` nothing is sent.
-    """
+def warm_up(endpoints: Endpoints) -> None:
+    """Send `speech`, if it is there, the requests of `requests_for`; failures are only logged."""
+    models = endpoints.ready_models()
     if "speech" not in models:
         return
     import soundfile  # where it is needed: servers of other models start without it
 
     samples, _ = soundfile.read(SPEECH, int(WARM_UP_S * SAMPLE_RATE), dtype="int16")
-    headers = headers_for("inference", restricted)
     for options in requests_for(models):
         head, body = request_body(options, samples.tobytes())
-        status, answer = probe.fetch(
-            endpoints.reachable,
-            endpoints.http_port,
-            "POST",
-            "/v2/models/speech/infer",
-            body,
-            {**headers, "Inference-Header-Content-Length": str(head)},
-            TIMEOUT_S,
+        headers = {"Inference-Header-Content-Length": str(head)}
+        status, answer = endpoints.fetch(
+            "inference", "POST", "/v2/models/speech/infer", body, headers, TIMEOUT_S
         )
         if status != 200:
             reason = answer.decode("utf-8", "replace") or f"no answer within {TIMEOUT_S:g} s"

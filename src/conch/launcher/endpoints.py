@@ -1,0 +1,112 @@
+"""Where a server listens; ask it for its state, by the standard library alone."""
+
+import http.client
+import json
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from conch.launcher.admin import Restriction, headers_for
+from conch.wire.errors import ServerError
+
+TIMEOUT_S = 2.0
+"""Seconds for one answer about the server's state."""
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """The ports of a server, and the keys of its APIs."""
+
+    address: str
+    http_port: int
+    grpc_port: int
+    metrics_port: int
+    restricted: tuple[Restriction, ...] = ()
+    """APIs that ask for a key."""
+    reachable: str = field(init=False)
+    """An address to connect to; the loopback for a server on every interface."""
+
+    def __post_init__(self) -> None:
+        reachable = "127.0.0.1" if self.address == "0.0.0.0" else self.address
+        object.__setattr__(self, "reachable", reachable)
+
+    def is_ready(self, name: str) -> bool:
+        """Return whether the server answers on all three ports with every model loaded.
+
+        Another server than `name` may have taken the port first.
+        """
+        status, body = self.fetch("metadata", "GET", "/v2")
+        if status != 200 or _json(body).get("name") != name:
+            return False
+        if self.fetch("health", "GET", "/v2/health/ready")[0] != 200:
+            return False
+        if self.fetch("", "GET", "/metrics", port=self.metrics_port)[0] != 200:
+            return False
+        try:
+            socket.create_connection((self.reachable, self.grpc_port), TIMEOUT_S).close()
+        except OSError:
+            return False
+        return True
+
+    def ready_models(self) -> tuple[str, ...]:
+        """Return the sorted names of the models that serve; none if the server does not answer."""
+        path = "/v2/repository/index"
+        status, body = self.fetch("model-repository", "POST", path, '{"ready": true}')
+        if status != 200:
+            return ()
+        return tuple(sorted({str(model["name"]) for model in json.loads(body)}))
+
+    def administer(self, model: str, action: str, timeout_s: float) -> bool:
+        """`load` or `unload` a model; return whether the server has answered in time.
+
+        Raises:
+            ServerError: the server refuses or fails.
+        """
+        path = f"/v2/repository/models/{model}/{action}"
+        status, body = self.fetch("model-repository", "POST", path, "{}", timeout_s=timeout_s)
+        if status not in (0, 200):
+            raise ServerError(f"{action}: {_json(body).get('error') or f'status {status}'}")
+        return status == 200
+
+    def fetch(
+        self,
+        api: str,
+        method: str,
+        path: str,
+        body: str | bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = TIMEOUT_S,
+        port: int | None = None,
+    ) -> tuple[int, bytes]:
+        """Return status and body of one HTTP request; (0, b"") if nothing answers.
+
+        Args:
+            api: Triton's name of the API, which may ask for a key.
+            method: Of HTTP.
+            path: Of the URL.
+            body: Of the request.
+            headers: Further ones.
+            timeout_s: Seconds for each step of the answer.
+            port: None for the HTTP port.
+        """
+        connection = http.client.HTTPConnection(
+            self.reachable, port or self.http_port, timeout=timeout_s
+        )
+        sent = {**headers_for(api, self.restricted), **(headers or {})}
+        try:
+            connection.request(method, path, body, sent)
+            response = connection.getresponse()
+            return response.status, response.read()
+        except (OSError, http.client.HTTPException):
+            return 0, b""
+        finally:
+            connection.close()
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

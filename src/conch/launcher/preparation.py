@@ -1,0 +1,70 @@
+"""Check the settings of a server and this machine, before anything is started."""
+
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from conch.launcher.admin import with_component_key
+from conch.launcher.aliases import check_aliases
+from conch.launcher.config import ServerConfig
+from conch.launcher.environment import server_environment, shared_memory_shortage
+from conch.launcher.installation import Installation, check_numpy, find_installation, wheel_root
+from conch.launcher.logs import LOGGER
+from conch.launcher.ports import require_free, resolve_host
+from conch.launcher.repositories import (
+    check_models,
+    check_repository,
+    model_names,
+    models_with_config,
+)
+from conch.launcher.tracing import trace_environment
+from conch.launcher.weights import with_weights
+from conch.launcher.whisper import with_whisper_found
+from conch.wire.entry_points import SERVED_VARIABLE
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Everything that a start needs but its ports."""
+
+    config: ServerConfig
+    """The caller's, with the folder of its Whisper, and without models that lack weights."""
+    address: str
+    """IPv4 address to listen on."""
+    installation: Installation
+    environment: dict[str, str]
+    """The environment of the server."""
+
+
+def prepare(config: ServerConfig, component_key: str) -> Preparation:
+    """Check the settings and this machine.
+
+    Raises:
+        ConfigError: the Whisper is missing or incomplete.
+        ServerError: the server cannot start; the message says why.
+    """
+    address = resolve_host(config.host)
+    for option, port in config.ports().items():
+        if port:
+            require_free(address, port, option)
+    repositories = [Path(path) for path in config.model_repositories]
+    for repository in repositories:
+        check_repository(repository)
+    check_models(repositories, config.models)
+    check_aliases(repositories, config.also_as)
+    config = with_weights(with_whisper_found(config))
+    if name := config.model_config:
+        models = ", ".join(models_with_config(repositories, name))
+        LOGGER.info("config %s: %s; the other models run their config.pbtxt", name, models)
+    installation = find_installation(config.tritonserver, wheel=wheel_root())
+    backend = installation.python_backend
+    if backend:
+        check_numpy(metadata.version("numpy"))
+    environment = server_environment(backend.stub if backend else None)
+    environment = with_component_key(environment, component_key)
+    environment = trace_environment(config.extra_args, environment)
+    if not config.callers_models:
+        environment[SERVED_VARIABLE] = ",".join(config.models or model_names(repositories))
+    if warning := shared_memory_shortage():
+        LOGGER.warning("%s", warning)
+    return Preparation(config, address, installation, environment)
