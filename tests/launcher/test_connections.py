@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from conch.launcher.connections import cut_connections
+from conch.launcher.stubs import ServerProcesses
 
 
 def connected(listener: socket.socket) -> tuple[socket.socket, socket.socket]:
@@ -22,7 +22,7 @@ def test_only_connections_to_these_ports_are_cut() -> None:
         lost_client, lost_server = connected(cut)
         kept_client, kept_server = connected(kept)
         with lost_client, lost_server, kept_client, kept_server:
-            cut_connections(os.getpid(), {cut.getsockname()[1]})
+            ServerProcesses(os.getpid()).cut_connections({cut.getsockname()[1]})
             assert lost_client.recv(1) == b""
             assert lost_server.recv(1) == b""
             kept_server.sendall(b"x")
@@ -39,4 +39,4 @@ def test_a_process_that_is_gone_is_an_error() -> None:
         os._exit(0)
     os.waitpid(child, 0)
     with pytest.raises(ProcessLookupError):
-        cut_connections(child, {1})
+        ServerProcesses(child).cut_connections({1})

@@ -1,6 +1,9 @@
 """The collector of Triton's traces is that of the models."""
 
-from conch.launcher.tracing import DEFAULT_URL, ENDPOINT, RESOURCE, trace_environment
+from conch.launcher.environment import DEFAULT_TRACES_URL, trace_environment
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+RESOURCE = "OTEL_RESOURCE_ATTRIBUTES"
 
 OPEN = ("--trace-config", "mode=opentelemetry")
 
@@ -20,7 +23,7 @@ def test_the_collector_and_the_names_of_the_service_are_those_of_triton():
 
 
 def test_without_an_address_it_is_the_one_that_triton_takes():
-    assert trace_environment(OPEN, {})[ENDPOINT] == DEFAULT_URL
+    assert trace_environment(OPEN, {})[ENDPOINT] == DEFAULT_TRACES_URL
 
 
 def test_what_the_environment_says_stays():

@@ -4,18 +4,7 @@ import base64
 import binascii
 import re
 
-SIGNATURES = {
-    b"%PDF": "a PDF",
-    b"PK\x03\x04": "a zip archive (or an office document)",
-    b"\x1f\x8b": "a gzip archive",
-    b"7z\xbc\xaf": "a 7z archive",
-    b"Rar!": "a RAR archive",
-    b"\x89PNG": "a PNG picture",
-    b"\xff\xd8\xff": "a JPEG picture",
-    b"GIF8": "a GIF picture",
-    b"MThd": "MIDI notes, which are not audio",
-    b"\x7fELF": "a program",
-}
+from conch.audio.sniffing import NOT_AUDIO, is_text
 
 UNKNOWN_LENGTH = 0x7FF00000
 """Smallest length in a header that means: until the end of the file."""
@@ -33,7 +22,7 @@ def found_in(data: bytes) -> str:
         return "nothing"
     if not any(data):
         return "zeros only"
-    for signature, name in SIGNATURES.items():
+    for signature, name in NOT_AUDIO.items():
         if data.startswith(signature):
             return name
     if data[4:8] == b"ftyp" and b"moov" not in data:
@@ -41,11 +30,11 @@ def found_in(data: bytes) -> str:
             "an MP4 without its index, which is usually at the end: "
             "the file is cut off, or its recording was not closed"
         )
-    start = data[:256].lstrip(b"\xef\xbb\xbf")
+    start = data[:256]
     if _is_base64(start):
         return "what looks like base64: send the bytes themselves"
-    if _is_text(start):
-        shown = " ".join(start.decode(errors="replace").split())[:SHOWN_CHARS]
+    if is_text(start):
+        shown = " ".join(start.decode("utf-8-sig", "replace").split())[:SHOWN_CHARS]
         return f"text that begins with {shown!r}"
     return f"bytes that begin with {data[:SHOWN_BYTES].hex(' ')}"
 
@@ -79,13 +68,6 @@ def _is_base64(start: bytes) -> bool:
     if len(whole) < MIN_BASE64_CHARS:
         return False
     try:
-        return not _is_text(base64.b64decode(whole, validate=True))
+        return not is_text(base64.b64decode(whole, validate=True))
     except binascii.Error:
         return False
-
-
-def _is_text(start: bytes) -> bool:
-    # The last character may be cut.
-    text = start.decode(errors="ignore")
-    is_whole = len(text.encode()) > len(start) - 4
-    return is_whole and all(char.isprintable() or char.isspace() for char in text)

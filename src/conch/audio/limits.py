@@ -13,11 +13,7 @@ MAX_PEAK = 10.0
 
 
 def check_rate(sample_rate: int, name: str) -> None:
-    """Check a sample rate.
-
-    Args:
-        sample_rate: Hz.
-        name: Beginning of the error's message.
+    """Check a sample rate in Hz; `name` begins the error.
 
     Raises:
         AudioError: the rate is below MIN_SAMPLE_RATE or above MAX_SAMPLE_RATE.
@@ -31,12 +27,8 @@ def check_rate(sample_rate: int, name: str) -> None:
 def check_duration(seconds: float, max_audio_s: float) -> None:
     """Check the length of audio.
 
-    Args:
-        seconds: Length of the audio.
-        max_audio_s: Longest length.
-
     Raises:
-        AudioError: the audio is too long.
+        AudioError: the audio is longer than `max_audio_s`.
     """
     if seconds > max_audio_s:
         raise AudioError(
@@ -48,12 +40,8 @@ def check_duration(seconds: float, max_audio_s: float) -> None:
 def peak(samples: Array, name: str) -> float:
     """Return the largest absolute value of samples, FP32 of any shape, not empty.
 
-    Args:
-        samples: The samples.
-        name: Beginning of the error's message.
-
     Raises:
-        AudioError: a sample is not finite, or far outside [-1, 1].
+        AudioError: a sample is not finite, or far outside [-1, 1]; the message begins with `name`.
     """
     found = max(float(samples.max()), -float(samples.min()))
     if not np.isfinite(found):

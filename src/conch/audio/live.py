@@ -12,11 +12,7 @@ class LiveAudio:
     """Cuts the chunks of a live stream into steps of 16 kHz mono of equal length."""
 
     def __init__(self, sample_rate: int, step_samples: int) -> None:
-        """Start without audio.
-
-        Args:
-            sample_rate: Hz of the chunks.
-            step_samples: Length of a step in samples at 16 kHz.
+        """Start without audio, for chunks in Hz and steps in samples at 16 kHz.
 
         Raises:
             AudioError: the sample rate is out of range.
@@ -30,13 +26,9 @@ class LiveAudio:
             self._resampler = soxr.ResampleStream(sample_rate, SAMPLE_RATE, 1, dtype="float32")
 
     def steps(self, chunk: Array, *, ends: bool) -> list[tuple[Array, bool]]:
-        """Add a chunk; return the steps that are now complete, each with whether it is the last.
+        """Add a chunk, FP32 [samples] in [-1, 1]; return complete steps, each with "is last".
 
         The last step of a stream may be shorter. It is empty if no samples are left for it.
-
-        Args:
-            chunk: FP32 [samples] in [-1, 1].
-            ends: Whether the chunk is the last.
 
         Raises:
             AudioError: a sample is not finite, or far outside [-1, 1]. The chunk is not added.

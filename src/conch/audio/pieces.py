@@ -33,13 +33,7 @@ class DecodedAudio:
 
 
 def decoded_pipe(first: bytes, pipe: io.BufferedReader, container: str, name: str) -> DecodedAudio:
-    """Return the audio of a container in a pipe.
-
-    Args:
-        first: bytes already read.
-        pipe: the rest.
-        container: FFmpeg's name of the container.
-        name: name of the audio in errors.
+    """Return the audio of a container in a pipe, whose first bytes are read; errors have `name`.
 
     Raises:
         AudioError: the container cannot be read without seeking, or PyAV is not installed.
@@ -67,9 +61,8 @@ class Source(Protocol):
 def opened_by_pyav(source: Any, container: str | None = None) -> Any:
     """Open a file or a pipe with FFmpeg, and forbid it to open other files.
 
-    Args:
-        source: has `read`, and `seek` unless it is a pipe.
-        container: FFmpeg's name of the container; None to detect it.
+    The source has `read`, and `seek` unless it is a pipe. FFmpeg detects its container unless its
+    name is given.
     """
     import av
 

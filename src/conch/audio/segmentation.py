@@ -211,25 +211,16 @@ def _frames(milliseconds: float) -> int:
 
 
 def frames_between(speech_probs: Array, start: int, end: int) -> Array:
-    """Return the probabilities of the frames of the samples `[start, end)`.
-
-    Args:
-        speech_probs: FP32 [frames] of VAD_FRAME_SAMPLES each, from sample 0.
-        start: First sample.
-        end: Sample after the last.
-    """
+    """Return the probabilities, FP32 [frames] from sample 0, of the samples `[start, end)`."""
     between: Array = speech_probs[start // VAD_FRAME_SAMPLES : -(-end // VAD_FRAME_SAMPLES)]
     return between
 
 
 def speech_likeness(waveform: Array) -> Array:
-    """Return an estimate of the speech probabilities of a segment, without a VAD.
+    """Return an estimate of the speech probabilities of a waveform, FP32 [samples], without a VAD.
 
-    A frame within 20 dB of the segment's loudest frames is more likely speech than not, unless it
-    is below MIN_LEVEL.
-
-    Args:
-        waveform: FP32 [samples] in [-1, 1].
+    A frame within 20 dB of the loudest frames is more likely speech than not, unless it is below
+    MIN_LEVEL.
 
     Returns:
         FP32 [ceil(samples / VAD_FRAME_SAMPLES)] in [0, 1].
@@ -242,13 +233,10 @@ def speech_likeness(waveform: Array) -> Array:
 
 
 def loudness(waveform: Array) -> Array:
-    """Return the loudness of each frame in [0, 1], used for segments without VAD.
-
-    Args:
-        waveform: FP32 [samples] in [-1, 1].
+    """Return the loudness of each frame of a waveform, FP32 [samples] in [-1, 1].
 
     Returns:
-        FP32 [ceil(samples / VAD_FRAME_SAMPLES)]; 0 is -100 dB full scale or less.
+        FP32 [ceil(samples / VAD_FRAME_SAMPLES)] in [0, 1]; 0 is -100 dB full scale or less.
     """
     missing = -len(waveform) % VAD_FRAME_SAMPLES
     frames = np.pad(waveform, (0, missing)).reshape(-1, VAD_FRAME_SAMPLES)

@@ -32,13 +32,7 @@ class SignalFaults:
     """Finds faults in the samples of one channel, or of a mix of channels."""
 
     def __init__(self, name: str, subject: str, sample_rate: int) -> None:
-        """Start without samples.
-
-        Args:
-            name: Name of the tensor, for errors.
-            subject: Subject of the warnings, such as "channel 2".
-            sample_rate: Hz.
-        """
+        """Start without samples of the tensor `name`; `subject` is that of the warnings."""
         self._name, self._subject, self._rate = name, subject, sample_rate
         self._peak = 0.0
         self._frames = 0

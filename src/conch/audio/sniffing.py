@@ -20,16 +20,20 @@ _MAGIC = (
 )
 """First bytes of a container, and FFmpeg's name for it."""
 
-_NOT_AUDIO = (
-    (b"%PDF", "a PDF"),
-    (b"\x89PNG", "a picture"),
-    (b"\xff\xd8\xff\xe0", "a picture"),
-    (b"\xff\xd8\xff\xe1", "a picture"),
-    (b"GIF8", "a picture"),
-    (b"PK\x03\x04", "a ZIP archive"),
-    (b"\x1f\x8b\x08", "a gzip archive"),
-    (b"\x7fELF", "a program"),
-)
+NOT_AUDIO = {
+    b"%PDF": "a PDF",
+    b"PK\x03\x04": "a zip archive (or an office document)",
+    b"\x1f\x8b\x08": "a gzip archive",
+    b"7z\xbc\xaf": "a 7z archive",
+    b"Rar!": "a RAR archive",
+    b"\x89PNG": "a PNG picture",
+    b"\xff\xd8\xff\xe0": "a JPEG picture",
+    b"\xff\xd8\xff\xe1": "a JPEG picture",
+    b"GIF8": "a GIF picture",
+    b"MThd": "MIDI notes",
+    b"\x7fELF": "a program",
+}
+"""First bytes of a format without audio, and its name."""
 
 _FORMS = {b"WAVE": "wav", b"AVI ": "avi", b"AIFF": "aiff", b"AIFC": "aiff"}
 """FFmpeg's names for the contents of the containers RIFF, RF64 and FORM."""
@@ -50,11 +54,7 @@ def first_bytes(pipe: io.BufferedReader) -> bytes:
 
 
 def num_first_bytes(first: bytes) -> int:
-    """Return how many bytes distinguish a container from raw samples.
-
-    Args:
-        first: The bytes so far.
-    """
+    """Return how many bytes distinguish a container from raw samples, by the first ones so far."""
     return NUM_FIRST_BYTES if _is_sync(first) else NUM_SURE_BYTES
 
 
@@ -71,15 +71,15 @@ def container_of(first: bytes) -> str | None:
         return _FORMS[first[8:12]]
     if first[4:8] == b"ftyp":
         return "mov"
-    for magic, kind in _NOT_AUDIO:
+    for magic, kind in NOT_AUDIO.items():
         if first.startswith(magic):
             raise AudioError(f"{kind}, not audio")
-    if _is_text(first[:NUM_SURE_BYTES]):
+    if is_text(first[:NUM_SURE_BYTES]):
         raise AudioError("text, not audio")
     return _mpeg(first)
 
 
-def _is_text(first: bytes) -> bool:
+def is_text(first: bytes) -> bool:
     """Return whether these bytes are all text, which is unlikely for 16-bit samples."""
     try:
         # The last character may be cut off.

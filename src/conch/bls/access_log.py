@@ -22,13 +22,7 @@ class AccessRecord:
     """
 
     def __init__(self, request_id: str, model: str, mode: str = NO_MODE) -> None:
-        """Start the clock.
-
-        Args:
-            request_id: Id of the first request, safe in a log.
-            model: Name of the model that was asked.
-            mode: Label of the path, as in the metrics.
-        """
+        """Start the clock of the request with this id, which is safe in a log."""
         self._request_id, self._model, self.mode = request_id, model, mode
         self._began = time.perf_counter()
         self._stages: dict[str, Stage] = {}

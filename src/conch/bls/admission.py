@@ -95,9 +95,7 @@ class Admission:
     async def begun(self, audio_s: float, deadline_s: float | None) -> AsyncIterator[Share]:
         """Wait until there is room for a request, and give it its place in the order.
 
-        Args:
-            audio_s: Seconds of audio in all of its rows and channels.
-            deadline_s: Time that the request has left, in seconds; None without a deadline.
+        `audio_s` sums all rows and channels. `deadline_s` is None without a deadline.
 
         Raises:
             AudioError: the request has more audio than the server takes at once.

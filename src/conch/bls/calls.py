@@ -55,16 +55,7 @@ class Calls:
         mode: str,
         deadline: Deadline,
     ) -> None:
-        """Call nothing yet.
-
-        Args:
-            components: The components to call.
-            policies: Steps of each call, the first one outermost.
-            loaded: Knows which components the server has.
-            metrics: Sums of all requests.
-            mode: Label of the path in the metrics.
-            deadline: Time budget.
-        """
+        """Call nothing yet; the first of the policies is the outermost step of each call."""
         self.deadline = deadline
         self._send: Send = components.call
         for policy in reversed(policies):

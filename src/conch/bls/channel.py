@@ -36,12 +36,9 @@ class Channel:
     def __init__(
         self, connection: socket.socket, received: Received, closed: "Callable[[Channel], None]"
     ) -> None:
-        """Take a connection; nothing is read before `start`.
+        """Take a connected stream socket; nothing is read before `start`.
 
-        Args:
-            connection: A connected stream socket.
-            received: Called with each frame, on the channel's thread. Its exceptions are logged.
-            closed: Called once with this channel, on its thread, when no frame can follow.
+        On a thread, `received` gets each frame, and `closed` the channel when no frame can follow.
         """
         timeout = struct.pack("ll", SEND_TIMEOUT_S, 0)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
@@ -123,12 +120,7 @@ class Channel:
 
 
 def encoded(header: Header, tensors: Mapping[str, Array] | None = None) -> Frame:
-    """Return a frame in parts; the content of tensors is not copied.
-
-    Args:
-        header: The JSON part.
-        tensors: Arrays by name: numbers, or objects of type bytes.
-    """
+    """Return a frame in parts, without a copy of its tensors: numbers, or objects of type bytes."""
     specs, parts = [], []
     for name, array in (tensors or {}).items():
         spec: dict[str, Any] = {"name": name, "shape": array.shape}

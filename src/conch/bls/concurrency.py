@@ -71,12 +71,7 @@ class RecordingTurns:
         self._own: dict[str, PrioritySemaphore] = {}
 
     def begin(self, key: Key, is_first: Callable[[], bool]) -> None:
-        """Give the recording its place: those with a lower key go before it.
-
-        Args:
-            key: The key.
-            is_first: Returns whether no recording goes before it.
-        """
+        """Give the recording its place; `is_first` returns whether none has a lower key."""
         self._key, self._is_first = key, is_first
 
     async def __call__(self, call: Call, proceed: Send) -> Outputs:

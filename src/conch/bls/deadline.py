@@ -17,13 +17,7 @@ class Deadline:
         clock: Callable[[], float] = time.monotonic,
         started: float | None = None,
     ) -> None:
-        """Start the clock.
-
-        Args:
-            budget_ms: Option `deadline_ms` of the request, in milliseconds; 0 for no limit.
-            clock: Returns the time in seconds.
-            started: When the request arrived, on this clock; None for now.
-        """
+        """Start the clock, or take when it `started`; a budget of 0 ms has no limit."""
         self._budget_ms, self._clock = budget_ms, clock
         self._started = clock() if started is None else started
 

@@ -86,7 +86,7 @@ class Failover:
         Args:
             server: Says whether a component is back.
             metrics: Where repeats are counted.
-            served: Names of the components that the server is known to have.
+            served: The components that the server is known to have.
             replaced: Called with a component whose calls in flight are given up.
         """
         self._server, self._metrics, self._replaced = server, metrics, replaced

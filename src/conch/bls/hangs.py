@@ -149,8 +149,7 @@ class HangWatch:
         Args:
             call: The call.
             size: Measure of its work, such as the bytes of its tensors.
-            give_up: Ends the wait for the answer with an error; called on another thread, at most
-                once.
+            give_up: Ends the wait for its answer with an error; called once at most, in a thread.
         """
         model = call.model
         if not self.watches(model):

@@ -27,11 +27,7 @@ class RequestComponents(Components, Protocol):
     """Components for the calls of one request."""
 
     def close(self, failure: TranscriptionError | None) -> None:
-        """Refuse further calls; called once, before the last answer of the request.
-
-        Args:
-            failure: The error that the client gets in place of an answer, if any.
-        """
+        """Refuse further calls, once and before the last answer, which may be an error."""
         ...
 
 
@@ -47,11 +43,7 @@ class Host:
     ) -> None:
         """Start the event loop on a thread of its own.
 
-        Args:
-            service: The service.
-            runtime: Limits, failover and metrics, shared by all requests.
-            components: Returns the components for the calls of a request.
-            executor: Threads for `asyncio.to_thread`.
+        `components` returns those for the calls of a request; `asyncio.to_thread` uses `executor`.
         """
         self._service, self._runtime, self._components = service, runtime, components
         self._loop = asyncio.new_event_loop()
@@ -69,9 +61,7 @@ class Host:
     def close(self, timeout_s: float, stop_calls: Callable[[], None]) -> None:
         """Free state in components, cancel requests that still run, and stop the event loop.
 
-        Args:
-            timeout_s: Longest time for requests in flight to be cancelled, in seconds.
-            stop_calls: Ends the threads in which calls wait; called when requests have ended.
+        After the requests, or `timeout_s` seconds, `stop_calls` ends the threads of calls.
         """
         finished = asyncio.run_coroutine_threadsafe(self._finish(), self._loop)
         try:

@@ -67,12 +67,8 @@ class RelayConfig:
 def address_of(server: int, began: str, model: str) -> str:
     """Return the address at which a model takes the requests of others.
 
-    It is in Linux's abstract namespace, so it disappears with the process.
-
-    Args:
-        server: Process id of `tritonserver`.
-        began: When that process started, because process ids are reused.
-        model: The model that answers.
+    It is in Linux's abstract namespace, so it disappears with the process. It has the process id of
+    `tritonserver`, and when that process `began`, because process ids are reused.
     """
     return f"\0conch-{server}-{began}-{model}"
 
@@ -81,13 +77,7 @@ class RelayServer:
     """Takes requests of other processes for a host."""
 
     def __init__(self, address: str, start: Start, trusts: Trusts) -> None:
-        """Wait for other processes, on a thread.
-
-        Args:
-            address: See `address_of`.
-            start: Starts to answer a request; see `Host.start`.
-            trusts: Returns whether a process may hand over requests.
-        """
+        """Wait on a thread for processes that `trusts` accepts; `start` gets their requests."""
         self._address, self._start, self._trusts = address, start, trusts
         self._is_draining = False
         self._closing = threading.Event()
@@ -230,13 +220,9 @@ class Relay:
     def __init__(
         self, address: str, host: str, trusts: Trusts, patience_s: float = PATIENCE_S
     ) -> None:
-        """Start the threads; the first request connects to the host.
+        """Start the threads; the first request connects to the host, of the model with this name.
 
-        Args:
-            address: Where the host takes requests; see `address_of`.
-            host: Name of its model, for errors.
-            trusts: Returns whether a process may be the host.
-            patience_s: Longest wait of a request for the host, in seconds.
+        A request waits for the host at most `patience_s` seconds.
         """
         self._address, self._host, self._trusts = address, host, trusts
         self._patience_s = patience_s

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from conch.launcher.config import ServerConfig
-from conch.launcher.repositories import model_names, parsed_config, served_config
+from conch.launcher.repositories import link_model, model_names, parsed_config, served_config
 from conch.wire.errors import ServerError
 
 SPEECH = "speech"
@@ -37,11 +37,8 @@ def with_aliases(config: ServerConfig, directory: Path) -> ServerConfig:
 
     Each name is a folder with the config.pbtxt that `speech` is served by. Its code is that of
     `speech_stream`, which hands requests to the process of `speech`. A repository without
-    `speech_stream` is not Conch's; there the code is that of `speech`.
-
-    Args:
-        config: the caller's choices, checked by `check_aliases`.
-        directory: temporary folder, in which the repository is made.
+    `speech_stream` is not Conch's; there the code is that of `speech`. The repository is made in
+    `directory`.
     """
     if not config.also_as:
         return config
@@ -50,14 +47,11 @@ def with_aliases(config: ServerConfig, directory: Path) -> ServerConfig:
     relay = model.with_name(RELAY)
     is_own = relay.is_dir()
     made = directory / "also_as"
+    made.mkdir(parents=True)
     for name in config.also_as:
-        (made / name).mkdir(parents=True)
-        for entry in (relay if is_own else model).iterdir():
-            if entry.name not in ("config.pbtxt", "configs"):
-                (made / name / entry.name).symlink_to(entry.resolve())
-        if path := served_config(model, config.model_config):
-            text = _config_of(path, name, host=SPEECH if is_own else "")
-            (made / name / "config.pbtxt").write_text(text, "utf-8")
+        path = served_config(model, config.model_config)
+        text = _config_of(path, name, host=SPEECH if is_own else "") if path else None
+        link_model(relay if is_own else model, made / name, text)
     return replace(
         config,
         model_repositories=(*repositories, made),
@@ -67,13 +61,7 @@ def with_aliases(config: ServerConfig, directory: Path) -> ServerConfig:
 
 
 def _config_of(path: Path, name: str, host: str) -> str:
-    """Return the text of a config.pbtxt for a folder of this name.
-
-    Args:
-        path: The config of `speech`.
-        name: Name of the folder.
-        host: The model that answers, "" for the folder itself.
-    """
+    """Return the config of `speech` for a folder of this name; the model `host` answers."""
     text = path.read_text("utf-8")
     config = parsed_config(path)
     # Triton refuses a name that is not the folder's. Most configs have none.

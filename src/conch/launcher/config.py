@@ -13,32 +13,15 @@ from conch.wire.errors import ServerError
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 
-OWN_OPTIONS = frozenset(
-    {
-        "--allow-grpc",
-        "--allow-http",
-        "--allow-metrics",
-        "--backend-directory",
-        "--grpc-address",
-        "--grpc-port",
-        "--http-address",
-        "--http-port",
-        "--id",
-        "--log-file",
-        "--log-format",
-        "--metrics-address",
-        "--metrics-port",
-        "--model-config-name",
-        "--model-repository",
-        "--model-store",
-    }
-)
+OWN_OPTIONS = {
+    *("--allow-grpc", "--allow-http", "--allow-metrics", "--backend-directory"),
+    *("--grpc-address", "--grpc-port", "--http-address", "--http-port", "--id", "--log-file"),
+    *("--log-format", "--metrics-address", "--metrics-port", "--model-config-name"),
+    *("--model-repository", "--model-store"),
+}
 """Options that the launcher sets itself; a second value would contradict what it reports."""
-
-MODEL_OPTIONS = frozenset({"--load-model", "--model-control-mode"})
+MODEL_OPTIONS = {"--load-model", "--model-control-mode"}
 """Options that the launcher sets where `ServerConfig.models` names models."""
-
-
 MODEL_NAME = re.compile(r"(?!__)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 """Model names that work as a folder and in a URL, and are neither hidden nor private."""
 
@@ -117,7 +100,13 @@ class ServerConfig:
         for name in ("startup_timeout_s", "stop_timeout_s"):
             if not getattr(self, name) > 0:
                 raise ServerError(f"{name} must be above 0 seconds: {getattr(self, name)!r}")
-        self._check_ports()
+        taken: dict[int, str] = {}
+        for option, port in self.ports().items():
+            if not 0 <= port <= 65535:
+                raise ServerError(f"{option} must be from 0 (any free port) to 65535: {port}")
+            if port and port in taken:
+                raise ServerError(f"{taken[port]} and {option} are both {port}")
+            taken[port] = option
         for name in self.also_as:
             if not MODEL_NAME.fullmatch(name):
                 raise ServerError(
@@ -129,15 +118,6 @@ class ServerConfig:
             if option in OWN_OPTIONS or (self.models and option in MODEL_OPTIONS):
                 raise ServerError(f"{option} is set by Conch itself and cannot be passed through")
         callers_restrictions(self.extra_args)
-
-    def _check_ports(self) -> None:
-        taken: dict[int, str] = {}
-        for option, port in self.ports().items():
-            if not 0 <= port <= 65535:
-                raise ServerError(f"{option} must be from 0 (any free port) to 65535: {port}")
-            if port and port in taken:
-                raise ServerError(f"{taken[port]} and {option} are both {port}")
-            taken[port] = option
 
     def ports(self) -> dict[str, int]:
         """Return the port of each command-line option, 0 for any free one."""

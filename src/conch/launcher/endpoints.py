@@ -81,14 +81,7 @@ class Endpoints:
     ) -> tuple[int, bytes]:
         """Return status and body of one HTTP request; (0, b"") if nothing answers.
 
-        Args:
-            api: Triton's name of the API, which may ask for a key.
-            method: Of HTTP.
-            path: Of the URL.
-            body: Of the request.
-            headers: Further ones.
-            timeout_s: Seconds for each step of the answer.
-            port: None for the HTTP port.
+        The request has the key of its API, if any. `timeout_s` limits each wait for bytes.
         """
         connection = http.client.HTTPConnection(
             self.reachable, port or self.http_port, timeout=timeout_s

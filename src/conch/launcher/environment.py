@@ -5,9 +5,10 @@ import re
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from conch.launcher.admin import settings_of
 from conch.wire.errors import ServerError
 
 DEBIAN_PACKAGES = {"libexpat.so.1": "libexpat1", "libz.so.1": "zlib1g"}
@@ -15,6 +16,8 @@ DEBIAN_PACKAGES = {"libexpat.so.1": "libexpat1", "libz.so.1": "zlib1g"}
 
 SHARED_MEMORY = Path("/dev/shm")
 """Where the server and its models exchange tensors."""
+DEFAULT_TRACES_URL = "http://localhost:4318/v1/traces"
+"""Where Triton sends traces by default."""
 
 
 def libpython_name(python: tuple[int, int] = sys.version_info[:2]) -> str:
@@ -96,11 +99,29 @@ def server_environment(
         found = trace_libraries(stub, environment)
     missing = sorted(name for name, path in found.items() if path is None)
     if missing:
-        raise ServerError(missing_message(missing, candidates))
+        raise ServerError(_missing_message(missing, candidates))
     return environment
 
 
-def missing_message(missing: list[str], searched: list[Path]) -> str:
+def trace_environment(extra_args: Iterable[str], base: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which the models send traces where `--trace-config` sends Triton's.
+
+    Args:
+        extra_args: the caller's own arguments for `tritonserver`.
+        base: environment so far; its OpenTelemetry variables take precedence.
+    """
+    pairs = [setting.partition("=") for _, setting in settings_of(extra_args, ("--trace-config",))]
+    settings = [(name, value) for name, _, value in pairs]
+    environment = dict(base)
+    if ("mode", "opentelemetry") in settings:
+        url = dict(settings).get("opentelemetry,url", DEFAULT_TRACES_URL)
+        environment.setdefault("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", url)
+        attributes = [value for name, value in settings if name == "opentelemetry,resource"]
+        environment.setdefault("OTEL_RESOURCE_ATTRIBUTES", ",".join(attributes))
+    return environment
+
+
+def _missing_message(missing: list[str], searched: list[Path]) -> str:
     """Return one sentence on the missing libraries: where they were sought, how to install them."""
     packages = []
     for name in missing:

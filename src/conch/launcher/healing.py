@@ -50,10 +50,7 @@ def stopped_since(
 ) -> dict[int, float]:
     """Return since when each stopped process has been seen stopped, by process id.
 
-    Args:
-        before: what this function returned for the look before.
-        looks: what this look showed, by process id.
-        now: its time in seconds.
+    `before` is the result of the look before, `now` the time of this one.
     """
     return {process: before.get(process, now) for process, look in looks.items() if look.is_stopped}
 
@@ -73,11 +70,7 @@ class Backoff:
     """When something that keeps failing is tried again: at once, then after 1, 2, 4 … 30 s."""
 
     def __init__(self, healthy_s: float) -> None:
-        """Begin without a delay.
-
-        Args:
-            healthy_s: seconds without an attempt after which the next one is treated as the first.
-        """
+        """Begin without a delay, as after `healthy_s` seconds without an attempt."""
         self._healthy_s = healthy_s
         self._delay_s = 0.0
         self._due = 0.0
@@ -105,10 +98,7 @@ class Quiet:
     def look(self, looks: Mapping[int, Look], cpu_s: float, now: float) -> bool:
         """Return whether no client can wait for anything that the server still does.
 
-        Args:
-            looks: what the models' processes show, by process id.
-            cpu_s: CPU time that the living ones have used since their start.
-            now: the time in seconds.
+        `cpu_s` is the CPU time that the living stubs have used since their start.
         """
         if all(look.is_dead for look in looks.values()):
             self._ended_at = now if self._ended_at is None else self._ended_at

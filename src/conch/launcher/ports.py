@@ -26,12 +26,7 @@ def require_free(host: str, port: int, option: str) -> None:
     Raises:
         ServerError: it cannot; the message names `option`.
     """
-    with contextlib.closing(_listening_socket()) as probe:
-        try:
-            probe.bind((host, port))
-            probe.listen()
-        except OSError as error:
-            raise ServerError(_refusal(host, port, option, error)) from error
+    _listening(host, port, option).close()
 
 
 def pick_free(host: str, count: int) -> list[int]:
@@ -41,21 +36,20 @@ def pick_free(host: str, count: int) -> list[int]:
         ServerError: `host` is no address of this machine.
     """
     with contextlib.ExitStack() as stack:
-        probes = []
-        for _ in range(count):
-            probe = stack.enter_context(contextlib.closing(_listening_socket()))
-            try:
-                probe.bind((host, 0))
-            except OSError as error:
-                raise ServerError(_refusal(host, 0, "--host", error)) from error
-            probes.append(probe)
+        probes = [stack.enter_context(_listening(host, 0, "--host")) for _ in range(count)]
         return [int(probe.getsockname()[1]) for probe in probes]
 
 
-def _listening_socket() -> socket.socket:
+def _listening(host: str, port: int, option: str) -> socket.socket:
     probe = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     # As Triton does: ignore the closing connections of an earlier server.
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        probe.bind((host, port))
+        probe.listen()
+    except OSError as error:
+        probe.close()
+        raise ServerError(_refusal(host, port, option, error)) from error
     return probe
 
 

@@ -7,7 +7,11 @@ from pathlib import Path
 from conch.launcher.admin import with_component_key
 from conch.launcher.aliases import check_aliases
 from conch.launcher.config import ServerConfig
-from conch.launcher.environment import server_environment, shared_memory_shortage
+from conch.launcher.environment import (
+    server_environment,
+    shared_memory_shortage,
+    trace_environment,
+)
 from conch.launcher.installation import Installation, check_numpy, find_installation, wheel_root
 from conch.launcher.logs import LOGGER
 from conch.launcher.ports import require_free, resolve_host
@@ -17,7 +21,6 @@ from conch.launcher.repositories import (
     model_names,
     models_with_config,
 )
-from conch.launcher.tracing import trace_environment
 from conch.launcher.weights import with_weights
 from conch.launcher.whisper import with_whisper_found
 from conch.wire.entry_points import SERVED_VARIABLE

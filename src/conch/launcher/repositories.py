@@ -78,11 +78,9 @@ def check_models(repositories: Iterable[Path], names: Iterable[str]) -> None:
 
 
 def served_config(model: Path, model_config: str) -> Path | None:
-    """Return the config that a server takes for a model; None if there is none.
+    """Return the config that a server takes for a model's folder; None if there is none.
 
-    Args:
-        model: the model's folder.
-        model_config: NAME of the `configs/NAME.pbtxt` that the server takes where there is one.
+    That is `configs/NAME.pbtxt`, with NAME from `model_config`, where there is one.
     """
     paths = [model / "config.pbtxt"]
     if model_config:
@@ -90,8 +88,10 @@ def served_config(model: Path, model_config: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def parsed_config(path: Path) -> Any | None:
-    """Return a config as Triton's `ModelConfig`; None for a broken one, which Triton reports."""
+def parsed_config(path: Path | None) -> Any | None:
+    """Return a config as Triton's `ModelConfig`; None for none and for one that Triton refuses."""
+    if path is None:
+        return None
     # Imported here: it takes a third of a second.
     from google.protobuf import text_format
     from tritonclient.grpc import model_config_pb2
@@ -100,6 +100,16 @@ def parsed_config(path: Path) -> Any | None:
         return text_format.Parse(path.read_text("utf-8"), model_config_pb2.ModelConfig())
     except (text_format.ParseError, ValueError):
         return None
+
+
+def link_model(model: Path, made: Path, config: str | None) -> None:
+    """Make a folder of links to all files of a model but its configs, with this config.pbtxt."""
+    made.mkdir()
+    for entry in model.iterdir():
+        if entry.name not in ("config.pbtxt", "configs"):
+            (made / entry.name).symlink_to(entry.resolve())
+    if config is not None:
+        (made / "config.pbtxt").write_text(config, "utf-8")
 
 
 def models_with_config(repositories: Iterable[Path], name: str) -> tuple[str, ...]:

@@ -61,9 +61,7 @@ def warm_up(endpoints: Endpoints) -> None:
 def request_body(options: Mapping[str, Any], pcm16: bytes) -> tuple[int, bytes]:
     """Return a request to `speech` in Triton's binary form: the bytes of its JSON, and all bytes.
 
-    Args:
-        options: the request's options; with a mode it is a live stream of one chunk.
-        pcm16: samples of 16 bits at 16 kHz.
+    The samples have 16 bits and 16 kHz. With a mode the request is a live stream of one chunk.
     """
     place = {"sequence_id": STREAM_ID, "sequence_start": True, "sequence_end": True}
     tensor = {

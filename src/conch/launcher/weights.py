@@ -45,9 +45,7 @@ def with_weights(config: ServerConfig) -> ServerConfig:
 def without_weights(repositories: Iterable[Path], model_config: str) -> dict[str, str]:
     """Return the models whose weights are not installed, by name, each with what to do.
 
-    Args:
-        repositories: folders of models.
-        model_config: NAME of the `configs/NAME.pbtxt` that the server takes where there is one.
+    See `served_config` for `model_config`.
     """
     missing = {name: package for name, package in optional().items() if package.folder is None}
     found = {}
@@ -65,6 +63,5 @@ def _takes_the_default(path: Path) -> bool:
     One without the parameter is not of a model of Conch.
     """
     config = parsed_config(path)
-    if config is None or "model" not in config.parameters:
-        return False
-    return not config.parameters["model"].string_value
+    parameters = config.parameters if config else {}
+    return "model" in parameters and not parameters["model"].string_value

@@ -1,13 +1,12 @@
 """Serve another Whisper than the one that the configs of the components name."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from conch.catalogue.places import FLAG, find_whisper
 from conch.families.whisper.declaration import COMPONENTS
 from conch.launcher.config import ServerConfig
-from conch.launcher.repositories import parsed_config, served_config
+from conch.launcher.repositories import link_model, parsed_config, served_config
 from conch.wire.errors import ServerError
 
 PARAMETER = "model"
@@ -29,7 +28,7 @@ def with_whisper_found(config: ServerConfig) -> ServerConfig:
         if not there:
             raise ServerError(f"{FLAG} needs the model {component}, which no model repository has")
         path = served_config(there[0], config.model_config)
-        parsed = parsed_config(path) if path else None
+        parsed = parsed_config(path)
         if parsed is None or PARAMETER not in parsed.parameters:
             raise ServerError(
                 f"{FLAG} sets the parameter '{PARAMETER}' of {component}, and {path or there[0]} "
@@ -41,13 +40,9 @@ def with_whisper_found(config: ServerConfig) -> ServerConfig:
 def with_whisper(config: ServerConfig, directory: Path) -> ServerConfig:
     """Return the settings with repositories whose components read the folder of `whisper`.
 
-    Each repository with such a component is replaced by a folder of links to its models. The
-    components are folders of links with a config.pbtxt of their own: a copy of the one that they
-    are served by, with the parameter changed.
-
-    Args:
-        config: the caller's choices, after `with_whisper_found`.
-        directory: temporary folder, in which the repositories are made.
+    Each repository with such a component is replaced by a folder of links to its models, in
+    `directory`. Its components have the config.pbtxt that they are served by, with the parameter
+    changed.
     """
     if not config.whisper:
         return config
@@ -67,18 +62,7 @@ def _link(repository: Path, made: Path, config: ServerConfig) -> None:
         if model.name not in COMPONENTS:
             (made / model.name).symlink_to(model)
             continue
-        (made / model.name).mkdir()
-        _link_all(
-            (entry for entry in model.iterdir() if entry.name not in ("config.pbtxt", "configs")),
-            made / model.name,
-        )
-        path = served_config(model, config.model_config)
-        parsed = parsed_config(path) if path else None
+        parsed = parsed_config(served_config(model, config.model_config))
         assert parsed is not None, "with_whisper_found has read it"
         parsed.parameters[PARAMETER].string_value = config.whisper
-        (made / model.name / "config.pbtxt").write_text(str(parsed), "utf-8")
-
-
-def _link_all(entries: Iterable[Path], folder: Path) -> None:
-    for entry in entries:
-        (folder / entry.name).symlink_to(entry)
+        link_model(model, made / model.name, str(parsed))

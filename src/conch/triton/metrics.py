@@ -100,9 +100,7 @@ class MetricsPublisher:
 def publish_streams(args: Mapping[str, str], component: Sized) -> MetricsPublisher:
     """Publish the number of open streams, the length of a component, until the result is closed.
 
-    Args:
-        args: Arguments of the model's `initialize`.
-        component: The component.
+    `args` are those of the model's `initialize`.
     """
     return MetricsPublisher(
         args["model_name"],

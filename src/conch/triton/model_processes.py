@@ -36,12 +36,8 @@ def starved_s(
 ) -> float:
     """Return for how long the thread that waited longest has waited for a core.
 
-    A computation on several threads ends with the last one.
-
-    Args:
-        before: Times by thread.
-        after: The same, `elapsed_s` seconds later.
-        elapsed_s: Seconds in between.
+    A computation on several threads ends with the last one. The times of each thread are those
+    before and after `elapsed_s` seconds.
     """
     waits = [0.0]
     for thread in before.keys() & after.keys():

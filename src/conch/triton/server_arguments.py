@@ -30,10 +30,7 @@ def missing_arguments(
 ) -> list[str]:
     """Return what a server lacks, a sentence each; nothing for a program that is no `tritonserver`.
 
-    Args:
-        command: Its command line.
-        environment: Its environment, which its models inherit.
-        max_calls_in_flight: The parameter of the model.
+    Its models inherit its environment.
     """
     if not command or Path(command[0]).name != "tritonserver":
         return []
