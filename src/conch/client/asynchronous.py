@@ -229,11 +229,7 @@ class AsyncClient:
     async def components_away(
         self, model: str = "speech", *, timeout_s: float = 5.0
     ) -> tuple[str, ...]:
-        """Return the components of `model` that have died, hang or are being replaced.
-
-        Args:
-            model: Name of the entry point.
-            timeout_s: Seconds to wait for the answer.
+        """Return the components of an entry point that have died, hang or are being replaced.
 
         Raises:
             ConchError: the server cannot be reached, is late, or has no such answer.

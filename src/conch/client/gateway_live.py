@@ -146,9 +146,6 @@ class _Stream:
         """Send samples [N] and return the transcript so far, or the last one.
 
         A gateway that stops sends its last one early; what comes after it is an error.
-
-        Raises:
-            ConchError: the gateway answers with an error.
         """
         if self.is_over or not self.has_started:
             raise SessionError("this stream has ended; open another")
@@ -196,11 +193,7 @@ class _Stream:
         return found
 
     async def _message(self) -> Message:
-        """Return the next message.
-
-        Raises:
-            ConchError: it is an error, or there is none.
-        """
+        """Return the next message; raise it if it is an error, or if there is none."""
         message = await self._messages.get()
         if message is not None:
             if message.type == "error":

@@ -42,10 +42,7 @@ async def explained(
 ) -> AsyncIterator[None]:
     """Give up in time, and raise the errors of aiohttp as Conch's.
 
-    Args:
-        endpoint: The server.
-        timeout_s: Seconds of the request.
-        give_up_at: When they are over, by `time.monotonic`; None if they begin now.
+    The time begins now, or ends at `give_up_at`, by `time.monotonic`.
 
     Raises:
         DeadlineError: the time is over.

@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -102,19 +101,13 @@ class AsyncLiveStream:
         """Utterances of the answers so far, by index."""
         self._sample_rate, self._timeout_s = sample_rate, timeout_s
         self._resume_s, self._on_loss, self._now, self._sleep = resume_s, on_loss, now, sleep
-        self._options = {name: parsed.value(name) for name in options}
-        self._opened = partial(
-            ServerStream,
-            infer,
-            sample_rate=sample_rate,
-            timeout_s=timeout_s,
-            model=model,
-            request_id=request_id,
-            is_kept=resume_s > 0,
-        )
+        self._infer = infer
+        parameters = {name: parsed.value(name) for name in options}
+        self._common = tensors.Request(model, {}, parameters, timeout_s, request_id=request_id)
+        """What the requests of all chunks share."""
         self._turn = asyncio.Lock()
         """Held from a chunk to its answer."""
-        self._stream = self._opened(self._options)
+        self._stream = self._opened()
         """The server's present stream."""
         self._kept = KeptAudio(sample_rate)
         self._joined = JoinedStreams(parsed, sample_rate)
@@ -215,12 +208,9 @@ class AsyncLiveStream:
         return replace(answer, segments=segments, nbest=nbest, stable=nbest[0].text)
 
     async def _answered(self, samples: NDArray[Any], begins: int, *, ends: bool) -> Transcript:
-        """Send a chunk in the present stream, or in another one if it is lost.
+        """Send a chunk [N] in the present stream, or in another one if it is lost.
 
-        Args:
-            samples: The chunk [N].
-            begins: Number of its first sample.
-            ends: Whether it is the last.
+        `begins` is the number of its first sample in the session.
         """
         try:
             if not self._is_lost:
@@ -253,12 +243,7 @@ class AsyncLiveStream:
         return self._joined.answer()
 
     async def _hear(self, samples: NDArray[Any], *, ends: bool) -> None:
-        """Send samples in the present stream, and keep the answer.
-
-        Raises:
-            ServerLostError: the server has ended the stream, as it stops.
-            ConchError: the answer is an error.
-        """
+        """Send samples in the present stream, and keep the answer."""
         answer = await self._stream.send(samples, ends=ends)
         self._has_answer = True
         self._joined.take(answer, ends=ends)
@@ -314,6 +299,11 @@ class AsyncLiveStream:
             await self._sleep(wait_s)
             pause_s = min(MAX_BACKOFF_S, 2 * pause_s)
 
+    def _opened(self, **further: bool) -> ServerStream:
+        """Return another stream of the server, with further options."""
+        common = replace(self._common, parameters={**self._common.parameters, **further})
+        return ServerStream(self._infer, common, self._sample_rate, is_kept=self._resume_s > 0)
+
     async def _begin_again(self, until: int) -> None:
         """Open another stream and send what has to be heard again before a sample."""
         before = self._stream
@@ -331,7 +321,7 @@ class AsyncLiveStream:
                 pass
             self._abandoned.popleft()
         # The times of its words show which ones are heard again; a server has them in any case.
-        self._stream = self._opened({**self._options, "word_timestamps": True})
+        self._stream = self._opened(word_timestamps=True)
         self._joined.resume(self._kept.start)
         missed = self._kept.between(self._joined.start, until)
         self._sent_again_s = sum(map(len, missed)) / self._sample_rate

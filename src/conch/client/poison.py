@@ -58,11 +58,7 @@ class Losses:
         return name in self._losses
 
     def check(self, name: str = "") -> None:
-        """Check that a request may go to a server.
-
-        Raises:
-            PoisonError: it has lost MAX_LOSSES servers.
-        """
+        """Raise a PoisonError if a request has lost MAX_LOSSES servers."""
         if self.is_suspect(name) and self._losses[name].number >= MAX_LOSSES:
             raise refusal()
 

@@ -5,6 +5,7 @@ import secrets
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,44 +23,32 @@ Infer = Callable[[tensors.Request], Awaitable[Transcript]]
 
 
 class ServerStream:
-    """One live stream of a server, from its first chunk to its last."""
+    """One live stream of a server, from its first chunk to its last.
+
+    Args:
+        infer: Sends a request.
+        common: What all requests share; the first one has its parameters.
+        sample_rate: Hz of the chunks.
+        is_kept: Whether a stream whose first chunk was lost on its way counts as open.
+    """
 
     def __init__(
-        self,
-        infer: Infer,
-        options: Mapping[str, tensors.OptionValue],
-        *,
-        sample_rate: int,
-        timeout_s: float,
-        model: str,
-        request_id: str,
-        is_kept: bool,
+        self, infer: Infer, common: tensors.Request, sample_rate: int, *, is_kept: bool
     ) -> None:
-        """Begin before the first chunk.
-
-        Args:
-            infer: Sends a request.
-            options: Options that are checked.
-            sample_rate: Hz of the chunks.
-            timeout_s: Seconds of each request.
-            model: Name of the entry point.
-            request_id: Id of every chunk.
-            is_kept: Whether a stream whose first chunk was lost on its way counts as open.
-        """
-        self._infer, self._is_kept = infer, is_kept
-        self._sample_rate, self._timeout_s, self._model = sample_rate, timeout_s, model
-        self._options, self._request_id = options, request_id
+        self._infer, self._common, self._sample_rate = infer, common, sample_rate
+        self._is_kept = is_kept
         self._id, self._session = uuid.uuid4().hex, secrets.token_hex(8)
         self.has_started = self.has_ended = False
 
-    async def send(self, samples: NDArray[np.generic], *, ends: bool) -> Transcript:
+    async def send(self, samples: NDArray[Any], *, ends: bool) -> Transcript:
         """Send the next samples [N] and return the answer; after an error START or END is repeated.
 
         Raises:
             ConchError: the answer is an error.
         """
         starts = not self.has_started
-        request = self._request(samples, starts=starts, ends=ends)
+        options = self._common.parameters if starts else {}
+        request = self._request(samples, options, starts=starts, ends=ends)
         self.has_started, self.has_ended = True, ends
         try:
             return await self._infer(request)
@@ -72,25 +61,25 @@ class ServerStream:
             raise
 
     async def abandon(self, timeout_s: float = math.inf) -> None:
-        """End the stream without reading its last text.
-
-        Args:
-            timeout_s: Longest time in seconds, if that of a chunk is longer.
+        """End the stream without reading its last text, in the time of a chunk at most.
 
         Raises:
             ConchError: the answer is an error.
         """
-        request = self._request(NOTHING, starts=False, ends=True, abandon=True)
+        request = self._request(NOTHING, {"abandon": True}, starts=False, ends=True)
         await self._infer(replace(request, timeout_s=min(timeout_s, request.timeout_s)))
 
     def _request(
-        self, samples: NDArray[np.generic], *, starts: bool, ends: bool, **further: bool
+        self,
+        samples: NDArray[Any],
+        parameters: Mapping[str, tensors.OptionValue],
+        *,
+        starts: bool,
+        ends: bool,
     ) -> tensors.Request:
-        return tensors.Request(
-            model=self._model,
+        return replace(
+            self._common,
             inputs=tensors.chunk_tensors(samples, self._sample_rate),
-            parameters={"session": self._session, **(self._options if starts else {}), **further},
-            timeout_s=self._timeout_s,
+            parameters={"session": self._session, **parameters},
             place=StreamPlace(self._id, starts, ends),
-            request_id=self._request_id,
         )

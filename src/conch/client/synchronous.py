@@ -51,12 +51,7 @@ def _blocking(
     method: Callable[Concatenate[AsyncClient, Settings], Begun],
     answered: Callable[[Portal, Begun], Answer],
 ) -> "Callable[Concatenate[Client, Settings], Answer]":
-    """Return a method of `AsyncClient` as one of `Client`.
-
-    Args:
-        method: The method.
-        answered: Makes the answer of what it returns.
-    """
+    """Return a method of `AsyncClient` as one of `Client`: `answered` waits for what it begins."""
 
     @wraps(method)
     def run(client: "Client", /, *args: Settings.args, **kwargs: Settings.kwargs) -> Answer:
@@ -75,10 +70,10 @@ class Client:
     to `close`.
 
     Args:
-        url: See `AsyncClient`, also for the other arguments.
+        url: `host:port`, or `http://`, `https://`, `grpc://` or `grpcs://` in front of it.
         timeout_s: Seconds until a call without a `timeout_s` of its own gives up.
-        api_key: Key of the gateway or of a proxy.
-        headers: Headers of every request.
+        api_key: As of `AsyncClient`.
+        headers: As of `AsyncClient`.
 
     Raises:
         ServerError: `url` is not the URL of a server, or a header cannot be sent.

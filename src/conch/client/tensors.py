@@ -308,11 +308,7 @@ def _encoded(audio: Audio) -> bytes | StoredFile:
 
 
 def _waveforms(audios: Sequence[Any]) -> list[NDArray[Any]]:
-    """Return the samples of waveforms: int16 if all are, else float32 in [-1, 1].
-
-    Raises:
-        AudioError: an array is not a waveform.
-    """
+    """Return the samples of waveforms: int16 if all are, else float32 in [-1, 1]."""
     for audio in audios:
         if audio.ndim != 1:
             raise AudioError(f"a waveform is mono samples of shape [N]; sent: {list(audio.shape)}")

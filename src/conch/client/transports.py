@@ -59,8 +59,7 @@ async def connect(
         uploads: Most large requests that are sent at once, over gRPC; None for no limit.
 
     Raises:
-        ServerError: nothing answers.
-        DeadlineError: the server does not answer in time.
+        ServerError: nothing answers in time.
     """
     if endpoint.address.is_grpc:
         return GrpcTransport(endpoint, uploads)
