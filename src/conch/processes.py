@@ -10,7 +10,11 @@ STUB = "triton_python_backend_stub"
 def model_processes(server: int) -> dict[int, str]:
     """Return the model name of each living stub, by process id, of the server with id `server`."""
     found = {}
-    for process in _children(server):
+    try:
+        children = psutil.Process(server).children()
+    except psutil.NoSuchProcess:
+        return {}
+    for process in children:
         try:
             command = process.cmdline()
         except psutil.Error:
@@ -31,10 +35,3 @@ def stat_fields(path: str) -> list[str]:
     """
     stat = Path(f"/proc/{path}/stat").read_text(errors="replace")
     return stat.rpartition(")")[2].split()
-
-
-def _children(server: int) -> list[psutil.Process]:
-    try:
-        return list(psutil.Process(server).children())
-    except psutil.NoSuchProcess:
-        return []

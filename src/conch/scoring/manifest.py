@@ -39,7 +39,16 @@ def read_manifest(file: Path) -> list[Utterance]:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BenchError(f"manifest {file} cannot be read: {error}") from None
-    return [_utterance(file, fields) for fields in manifest_rows(str(file), text)]
+    return [
+        Utterance(
+            path=file.parent / fields["path"].strip(),
+            text=fields["text"].strip(),
+            split=fields.get("split", ""),
+            source=fields.get("source", ""),
+            language=fields.get("language", "").strip(),
+        )
+        for fields in manifest_rows(str(file), text)
+    ]
 
 
 def manifest_rows(
@@ -96,7 +105,14 @@ def select(
         if split in (None, utterance.split) and source in (None, utterance.source)
     ]
     if not kept:
-        raise BenchError(_nothing_left(utterances, split, source))
+        if not utterances:
+            raise BenchError("the manifest holds no utterances")
+        splits = ", ".join(sorted({item.split for item in utterances} - {""}))
+        sources = ", ".join(sorted({item.source for item in utterances} - {""}))
+        raise BenchError(
+            f"no utterance has split {split or 'any'} and source {source or 'any'}; "
+            f"the splits are {splits or 'not named'}, the sources {sources or 'not named'}"
+        )
     return spread(kept, limit)
 
 
@@ -105,24 +121,3 @@ def spread(items: Sequence[Item], limit: int | None) -> list[Item]:
     if limit is None or limit >= len(items):
         return list(items)
     return [items[(2 * place + 1) * len(items) // (2 * limit)] for place in range(limit)]
-
-
-def _utterance(file: Path, fields: dict[str, str]) -> Utterance:
-    return Utterance(
-        path=file.parent / fields["path"].strip(),
-        text=fields["text"].strip(),
-        split=fields.get("split", ""),
-        source=fields.get("source", ""),
-        language=fields.get("language", "").strip(),
-    )
-
-
-def _nothing_left(utterances: Sequence[Utterance], split: str | None, source: str | None) -> str:
-    if not utterances:
-        return "the manifest holds no utterances"
-    splits = ", ".join(sorted({utterance.split for utterance in utterances if utterance.split}))
-    sources = ", ".join(sorted({utterance.source for utterance in utterances if utterance.source}))
-    return (
-        f"no utterance has split {split or 'any'} and source {source or 'any'}; "
-        f"the splits are {splits or 'not named'}, the sources {sources or 'not named'}"
-    )

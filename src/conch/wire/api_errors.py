@@ -9,55 +9,33 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from conch.wire.errors import (
-    AudioError,
-    ComponentError,
-    ConchError,
-    DeadlineError,
-    InternalError,
-    InvalidRequestError,
-    MissingModelError,
-    OptionError,
-    OverloadedError,
-    PoisonError,
-    RequestCancelledError,
-    ServerError,
-    ServerLostError,
-    SessionError,
-    TranscriptionError,
-    UnreachableError,
-)
+from conch.wire import errors
 
-_CODES: Mapping[type[ConchError], str] = {
-    OptionError: "invalid_value",
-    AudioError: "invalid_audio",
-    SessionError: "session_expired",
-    PoisonError: "file_ends_server",
-    InvalidRequestError: "invalid_request",
-    DeadlineError: "deadline_exceeded",
-    RequestCancelledError: "cancelled",
-    OverloadedError: "overloaded",
-    MissingModelError: "model_not_loaded",
-    ComponentError: "component_failed",
-    InternalError: "server_error",
-    UnreachableError: "no_server",
-    ServerLostError: "server_lost",
-    ServerError: "no_server",
+_CODES: Mapping[type[errors.ConchError], str] = {
+    errors.OptionError: "invalid_value",
+    errors.AudioError: "invalid_audio",
+    errors.SessionError: "session_expired",
+    errors.PoisonError: "file_ends_server",
+    errors.InvalidRequestError: "invalid_request",
+    errors.DeadlineError: "deadline_exceeded",
+    errors.RequestCancelledError: "cancelled",
+    errors.OverloadedError: "overloaded",
+    errors.MissingModelError: "model_not_loaded",
+    errors.ComponentError: "component_failed",
+    errors.InternalError: "server_error",
+    errors.UnreachableError: "no_server",
+    errors.ServerLostError: "server_lost",
+    errors.ServerError: "no_server",
 }
-_KINDS = {code: kind for kind, code in _CODES.items()} | {"no_server": UnreachableError}
-_BY_STATUS: Mapping[int, type[ConchError]] = {
-    400: InvalidRequestError,
-    413: InvalidRequestError,
-    415: InvalidRequestError,
-    422: InvalidRequestError,
-    429: OverloadedError,
-    502: UnreachableError,
-    503: OverloadedError,
-    504: UnreachableError,
+_KINDS = {code: kind for kind, code in _CODES.items()} | {"no_server": errors.UnreachableError}
+_BY_STATUS: Mapping[int, type[errors.ConchError]] = {
+    **dict.fromkeys((400, 413, 415, 422), errors.InvalidRequestError),
+    **dict.fromkeys((429, 503), errors.OverloadedError),
+    **dict.fromkeys((502, 504), errors.UnreachableError),
 }
 
 
-def code_of(error: ConchError) -> str:
+def code_of(error: errors.ConchError) -> str:
     """Return the code of an error of a server or of its client."""
     return next((code for kind, code in _CODES.items() if isinstance(error, kind)), "server_error")
 
@@ -65,9 +43,9 @@ def code_of(error: ConchError) -> str:
 def from_error(
     error: Mapping[str, Any],
     url: str,
-    otherwise: type[ConchError] = ServerError,
+    otherwise: type[errors.ConchError] = errors.ServerError,
     details: str = "",
-) -> ConchError:
+) -> errors.ConchError:
     """Return the exception for the content of `error`; it may be empty.
 
     Args:
@@ -78,14 +56,14 @@ def from_error(
     """
     message = str(error.get("message") or "no reason is told")
     kind = _KINDS.get(str(error.get("code")), otherwise)
-    if kind is OptionError and error.get("param") == "sample_rate":
-        kind = AudioError  # Triton takes it with the audio, a WebSocket in its query
-    if issubclass(kind, TranscriptionError) and error:
+    if kind is errors.OptionError and error.get("param") == "sample_rate":
+        kind = errors.AudioError  # Triton takes it with the audio, a WebSocket in its query
+    if issubclass(kind, errors.TranscriptionError) and error:
         return kind(message)
     return kind(f"{url}: {message}{details}")
 
 
-def from_answer(status: int, body: bytes, url: str) -> ConchError:
+def from_answer(status: int, body: bytes, url: str) -> errors.ConchError:
     """Return the exception for an answer of a gateway, or of a proxy in front of it.
 
     The body is JSON with an `error`, or anything. `url` is for errors about the gateway itself.
@@ -94,7 +72,7 @@ def from_answer(status: int, body: bytes, url: str) -> ConchError:
     with contextlib.suppress(ValueError, RecursionError, AttributeError):
         error = json.loads(body).get("error")
     hint = "; api_key, --api-key and CONCH_API_KEY give a key" if status == 401 else ""
-    kind = _BY_STATUS.get(status, ServerError)
+    kind = _BY_STATUS.get(status, errors.ServerError)
     return from_error(
         error if isinstance(error, dict) else {}, url, kind, f" (status {status}{hint})"
     )

@@ -20,9 +20,19 @@ tg tajik|th thai|tk turkmen|tl tagalog|tr turkish|tt tatar|uk ukrainian|ur urdu|
 vi vietnamese|yi yiddish|yo yoruba|yue cantonese|zh chinese
 """
 
-LANGUAGES: Mapping[str, str] = MappingProxyType(
-    dict(item.split(" ", 1) for item in _NAMES.strip().replace("\n", "|").split("|"))
-)
+_MORE_NAMES = """
+mandarin zh|cantonese yue|castilian es|flemish nl|farsi fa|filipino tl|burmese my|haitian ht
+moldavian ro|punjabi pa|panjabi pa|pushto ps|sinhalese si|valencian ca
+"""
+_COUNTRY_CODES = "cn zh|cz cs|dk da|gb en|gr el|ir fa|jp ja|kr ko|se sv|ua uk|us en|vn vi"
+
+
+def _pairs(text: str) -> Mapping[str, str]:
+    items = text.strip().replace("\n", "|").split("|")
+    return MappingProxyType(dict(item.split(" ", 1) for item in items))
+
+
+LANGUAGES = _pairs(_NAMES)
 """Name by code (ISO 639-1, and Whisper's own haw, jw and yue)."""
 
 _SHORT = 12
@@ -31,30 +41,9 @@ _OTHER_CODES = {"jv": "jw", "nb": "no", "iw": "he", "fil": "tl", "cmn": "zh"}
 """Whisper's code by that of a standard or a browser."""
 _TAG = re.compile(r"([a-z]{2,3})(-[a-z0-9]{2,8})*")
 """A language tag (BCP 47) in lower case: the language, then script, region and variants."""
-# fmt: off
-_COUNTRIES = {
-    "cn": "zh", "cz": "cs", "dk": "da", "gb": "en", "gr": "el", "ir": "fa", "jp": "ja", "kr": "ko",
-    "se": "sv", "ua": "uk", "us": "en", "vn": "vi",
-}
-# fmt: on
+_COUNTRIES = _pairs(_COUNTRY_CODES)
 """Code of the language by that of a country, which people send in its place."""
-_OTHER_NAMES = {
-    "mandarin": "zh",
-    "cantonese": "yue",
-    "castilian": "es",
-    "flemish": "nl",
-    "farsi": "fa",
-    "filipino": "tl",
-    "burmese": "my",
-    "haitian": "ht",
-    "moldavian": "ro",
-    "punjabi": "pa",
-    "panjabi": "pa",
-    "pushto": "ps",
-    "sinhalese": "si",
-    "valencian": "ca",
-}
-_CODES_BY_NAME = {name: code for code, name in LANGUAGES.items()} | _OTHER_NAMES
+_CODES_BY_NAME = {**{name: code for code, name in LANGUAGES.items()}, **_pairs(_MORE_NAMES)}
 
 
 def code_of(sent: str) -> str:

@@ -34,26 +34,18 @@ LONG_PAUSE_MS = 1000
 """No cue goes on behind a longer pause."""
 
 # Costs. Those above 30 are for limits: no phrase is worth one of them.
-_CUE = 3.0
-"""Of each cue, so that there are not more than it takes."""
-_FULL = 2.0
-"""Of a cue of two full lines, less for a shorter one: it balances cues."""
-_SHORT, _SHORT_PER_S = 60.0, 40.0
-"""Of a cue below MIN_CUE_MS, and for each second that it lacks."""
+_CUE = 3.0  # of each cue, so that there are not more than it takes
+_FULL = 2.0  # of a cue of two full lines, less for a shorter one: it balances cues
+_SHORT, _SHORT_PER_S = 60.0, 40.0  # below MIN_CUE_MS, and for each second that it lacks
 _ONE_WORD = 40.0
-_FAST, _FAST_PER_SHARE = 8.0, 30.0
-"""Of a cue above MAX_CHARS_PER_S, and for each time its speed exceeds it."""
+_FAST, _FAST_PER_SHARE = 8.0, 30.0  # above MAX_CHARS_PER_S, and for each time it is exceeded
 _SENTENCE, _CLAUSE, _PHRASE, _WORDS, _BOUND = 0.0, 2.0, 4.0, 7.0, 11.0
 """Of the end of a cue after a sentence, after a clause, before a word that begins a phrase, between
 others, and after a word that needs the next one."""
-_PAUSE_MS = 600
-"""A pause as long makes a good end anywhere; a shorter one a better end."""
-_INNER_SENTENCE = 3.0
-"""Of a sentence's end within a cue."""
-_INNER_PAUSE_MS, _INNER_PAUSE_PER_S = 300, 20.0
-"""Of a pause within a cue: for each second that it is longer."""
-_TOP_HEAVY, _UNEVEN = 0.5, 0.1
-"""Of a first line that is longer than the second, and for each column that they differ."""
+_PAUSE_MS = 600  # A pause as long makes a good end anywhere; a shorter one a better end.
+_INNER_SENTENCE = 3.0  # of a sentence's end within a cue
+_INNER_PAUSE_MS, _INNER_PAUSE_PER_S = 300, 20.0  # of a pause within a cue, for its time above
+_TOP_HEAVY, _UNEVEN = 0.5, 0.1  # of a first line that is longer, and for each column more or less
 
 SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", "؟", "।", "։")  # noqa: RUF001
 CLAUSE_ENDS = (",", ";", ":", "—", "–", "、", "，", "；", "：", "،", "؛")  # noqa: RUF001
