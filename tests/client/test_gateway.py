@@ -15,7 +15,7 @@ from waiting import wait_until
 
 from conch.client import AsyncClient, Client
 from conch.client.endpoint import Endpoint
-from conch.client.gateway import Event, Events, as_pcm16, file_of, is_gateway
+from conch.client.gateway import as_pcm16, file_of, is_gateway
 from conch.client.gateway_live import FRAME_SAMPLES
 from conch.client.tensors import Request
 from conch.session.answers import joined_answers
@@ -35,6 +35,7 @@ from conch.wire.errors import (
     SessionError,
     UnreachableError,
 )
+from conch.wire.result import Transcript
 
 FILES = "/v1/audio/transcriptions"
 SPEECH = np.zeros(160, np.float32)
@@ -270,13 +271,39 @@ def test_a_stream_that_breaks_off() -> None:
             next(parts)
 
 
-def test_events_may_be_cut_anywhere() -> None:
-    data = 'data: {"type": "é"}\n\n: still here\n\ndata: {"error": {"b": 2}}\n\n'.encode()
-    for size in (1, 3, 100):
-        events = Events()
-        pieces = [data[start : start + size] for start in range(0, len(data), size)]
-        found = [event for piece in pieces for event in events.of(piece)]
-        assert found == [Event(type="é"), Event(error={"b": 2})]
+def parts_of(*sent: bytes) -> list[Transcript]:
+    """Return what a client reads of a streamed answer that comes in these pieces."""
+
+    async def streaming(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        for piece in sent:
+            await answer.write(piece)
+            await asyncio.sleep(0)
+        return answer
+
+    with PlainGateway() as gateway, Client(gateway.url) as client:
+        gateway.answers[FILES] = streaming
+        return list(client.stream(SPEECH))
+
+
+def test_events_may_be_cut_anywhere_and_be_long() -> None:
+    said = replace(SAID, nbest=(replace(SAID.nbest[0], text="é" * 100_000),))
+    text = "".join(
+        f'data: {{"type": "transcript.{kind}", "transcript": {said.to_json()}}}\n\n: still here\n\n'
+        for kind in ("part", "done")
+    ).encode()
+    for size in (70_001, len(text)):
+        pieces = [text[start : start + size] for start in range(0, len(text), size)]
+        one, last = parts_of(*pieces)
+        assert (one, last.text, last.path) == (said, "", said.path)
+
+
+@pytest.mark.parametrize("sent", [b"", b": hello\n\n", b'data: {"type": "transcript.pa'])
+def test_an_answer_that_breaks_off(sent: bytes) -> None:
+    with pytest.raises(ServerError, match="broken off"):
+        parts_of(sent)
 
 
 def test_a_live_stream_gets_an_answer_for_each_chunk() -> None:

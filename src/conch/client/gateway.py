@@ -10,7 +10,7 @@ import http.client
 import io
 import json
 import time
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -32,6 +32,8 @@ FILES = "/v1/audio/transcriptions"
 BATCH_AT_ONCE = 8
 """Audios of a batch that are sent at the same time."""
 MAX_PROBE_BYTES = 65_536
+MAX_EVENT_BYTES = 2**26
+"""Largest event of a streamed answer: the last one holds all text."""
 
 
 def is_gateway(endpoint: Endpoint, timeout_s: float = CONNECT_TIMEOUT_S) -> bool:
@@ -86,12 +88,16 @@ class Event(msgspec.Struct):
     error: Mapping[str, Any] | None = None
 
 
+_EVENTS = msgspec.json.Decoder(Event)
+
+
 class GatewayTransport:
     """HTTP and WebSockets: a pool of connections, and one for each live stream."""
 
     def __init__(self, endpoint: Endpoint, connections: int) -> None:
         self._endpoint = endpoint
-        self._session = session_to(endpoint, connector_to(endpoint, connections))
+        connector = connector_to(endpoint, connections)
+        self._session = session_to(endpoint, connector, read_bufsize=MAX_EVENT_BYTES)
         self._streams = GatewayStreams(endpoint)
 
     async def infer(self, request: tensors.Request) -> list[Transcript]:
@@ -124,20 +130,24 @@ class GatewayTransport:
         try:
             async with in_time():
                 await self._check(answer)
-            events = Events()
             while True:
                 async with in_time():
-                    data = await answer.content.readany()
-                if not data:
+                    line = await answer.content.readline()
+                if not line.endswith(b"\n"):
                     raise tensors.unreachable(str(self._endpoint), "the answer has broken off")
-                for event in events.of(data):
-                    if event.error is not None:
-                        raise from_error(event.error, str(self._endpoint))
-                    transcript = await tensors.read_transcript(bytes(event.transcript))
-                    if event.type == "transcript.done":
-                        yield _without_segments(transcript)
-                        return
-                    yield transcript
+                # https://html.spec.whatwg.org/multipage/server-sent-events.html; the gateway writes
+                # each event on one line.
+                if not line.startswith(b"data:"):
+                    continue
+                event = _EVENTS.decode(line[5:])
+                if event.error is not None:
+                    raise from_error(event.error, str(self._endpoint))
+                transcript = await tensors.read_transcript(bytes(event.transcript))
+                if event.type == "transcript.done":
+                    # The last part has the figures of the whole audio, and no text.
+                    yield about_whole(transcript, [], 1)
+                    return
+                yield transcript
         finally:
             # Before its end, this cancels the work of the server.
             answer.close()
@@ -188,32 +198,6 @@ class GatewayTransport:
             raise from_answer(answer.status, await answer.read(), str(self._endpoint))
 
 
-class Events:
-    """The server-sent events of an answer, out of its bytes as they come.
-
-    Format: https://html.spec.whatwg.org/multipage/server-sent-events.html; the gateway writes each
-    event on one line `data: {…}`.
-    """
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-        """The line that has not ended."""
-
-    def of(self, data: bytes) -> Iterator[Event]:
-        """Yield the events that further bytes complete."""
-        # A line may be long, and come in many pieces: look for its end in the new ones alone.
-        *lines, rest = data.split(b"\n")
-        for line in lines:
-            self._rest += line
-            whole, self._rest = bytes(self._rest), bytearray()
-            if whole.startswith(b"data:"):
-                yield _EVENTS.decode(whole[5:])
-        self._rest += rest
-
-
-_EVENTS = msgspec.json.Decoder(Event)
-
-
 def file_of(request: tensors.Request, row: int) -> bytes:
     """Return one audio of a request as a file; a waveform as WAV with all that its samples hold."""
     if (files := request.inputs.get("AUDIO")) is not None:
@@ -238,11 +222,6 @@ def as_pcm16(samples: NDArray[np.float32]) -> NDArray[np.int16] | None:
     if not np.array_equal(scaled, np.rint(scaled)) or np.abs(scaled + 0.5).max() > 32_767.5:
         return None
     return scaled.astype(np.int16)
-
-
-def _without_segments(whole: Transcript) -> Transcript:
-    """Return the last part of a stream: the figures of the whole audio, without a text."""
-    return about_whole(whole, [], 1)
 
 
 def _check_entry(endpoint: Endpoint, model: str, *entries: str) -> None:
