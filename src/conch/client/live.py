@@ -98,7 +98,6 @@ class AsyncLiveStream:
             raise OptionError(f"resume_s is a number of seconds from 0 up; sent: {resume_s!r}")
         self._nbest = parsed.nbest
         self._segments: dict[int, Segment] | None = {} if keep_segments else None
-        """Utterances of the answers so far, by index."""
         self._sample_rate, self._timeout_s = sample_rate, timeout_s
         self._resume_s, self._on_loss, self._now, self._sleep = resume_s, on_loss, now, sleep
         self._infer = infer
@@ -108,7 +107,6 @@ class AsyncLiveStream:
         self._turn = asyncio.Lock()
         """Held from a chunk to its answer."""
         self._stream = self._opened()
-        """The server's present stream."""
         self._kept = KeptAudio(sample_rate)
         self._joined = JoinedStreams(parsed, sample_rate)
         self._has_answer = False

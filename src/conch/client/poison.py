@@ -11,7 +11,6 @@ from typing import NamedTuple
 from conch.wire.errors import ConchError, PoisonError, ServerLostError, UnreachableError
 
 MAX_LOSSES = 2
-"""Servers that a request may lose."""
 REMEMBERED_S = 3600.0
 """Seconds for which a loss counts."""
 

@@ -35,7 +35,6 @@ from conch.wire.result import Transcript
 from conch.wire.stream_place import StreamPlace
 
 PIECE_BYTES = 1 << 20
-"""Bytes of a stored file to read at a time."""
 
 
 class StoredFile:
@@ -90,7 +89,6 @@ class Request:
     parameters: Mapping[str, OptionValue]
     timeout_s: float
     place: StreamPlace | None = None
-    """Place of a live chunk in its stream; None for a recording."""
     request_id: str = ""
     """Id in the server's log and traces; empty for none."""
 

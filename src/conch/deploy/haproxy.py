@@ -20,7 +20,6 @@ from string import Template
 TEMPLATE = Path(__file__).with_suffix(".cfg")
 """Its lines with `@{name}` are repeated for each server."""
 MARK = "# Made by `conch deploy haproxy`"
-"""Beginning of every configuration of this module."""
 DEFAULT_PORTS = {"http": 8000, "grpc": 8001, "gateway": 9000}
 """The ports of `conch serve`."""
 MAX_PORT = 65_535

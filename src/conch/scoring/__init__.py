@@ -6,7 +6,6 @@ from conch.packaged import install
 from conch.wire.errors import BenchError
 
 COMPARING = ("jiwer", "wetext", "whisper_normalizer")
-"""Packages that compare texts."""
 
 
 def require(*modules: str, extra: str = "bench") -> None:

@@ -34,7 +34,6 @@ class Scoring:
     metric: Literal["wer", "cer"] = "wer"
     """Whether words count, or characters without spaces."""
     normaliser: Normaliser = "English"
-    """What both texts pass."""
 
     @classmethod
     def of(cls, metric: Metric, language: str) -> "Scoring":
@@ -99,7 +98,6 @@ class WordErrors:
     """The counts behind an error rate, in words or in what `scoring` counts."""
 
     words: int = 0
-    """Words of the normalised reference."""
     substitutions: int = 0
     deletions: int = 0
     insertions: int = 0

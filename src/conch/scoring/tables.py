@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 NOTHING = "-"
-"""Cell without a figure."""
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

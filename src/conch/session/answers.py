@@ -12,7 +12,6 @@ class Calls:
     def __init__(self) -> None:
         self._path: dict[str, None] = {}
         self.stages: dict[str, Stage] = {}
-        """Calls by component."""
 
     @property
     def path(self) -> tuple[str, ...]:

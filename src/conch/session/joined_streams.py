@@ -33,12 +33,10 @@ class JoinedStreams:
         self._texts: dict[int, tuple[str, float]] = {}
         """Text and end of the utterances that an answer may have to repeat."""
         self._changed: dict[int, Segment] = {}
-        """Utterances of the next answer."""
         self._calls = Calls()
         self._rolling_before: RollingPasses | None = None
         """Rolling passes of earlier streams."""
         self._rolling: RollingPasses | None = None
-        """Rolling passes of all streams."""
         self._latest: Transcript | None = None
         self._duration = 0.0
 

@@ -56,7 +56,6 @@ class ResumeState:
         self._ended_until_s = 0.0
         self._base = base
         self.audio_s = 0.0
-        """Seconds of audio heard so far."""
         self.next_index = 0
         """Index of the next utterance that ends."""
 

@@ -175,7 +175,6 @@ class MissingModelError(ComponentError):
     def __init__(self, message: str, model: str = "") -> None:
         super().__init__(message)
         self.model = model
-        """The component's name."""
 
 
 class InternalError(TranscriptionError):

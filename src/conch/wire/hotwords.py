@@ -8,7 +8,6 @@ from conch.wire.limits import MAX_HOTWORD_TEXT
 
 MAX_HOTWORDS = 2000
 MAX_HOTWORD_LENGTH = 100
-"""Most characters of one phrase."""
 MAX_HOTWORD_WEIGHT = 100.0
 DEFAULT_HOTWORD_WEIGHT = 8.0
 
@@ -18,7 +17,6 @@ class Hotword:
     """A phrase that the text is to have where it may have been said."""
 
     phrase: str
-    """One or more words."""
     weight: float
     """Nats by which a phrase of ten letters is preferred; a shorter or longer one has its share."""
 

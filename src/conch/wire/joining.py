@@ -16,7 +16,7 @@ _OWN_SPACE = re.compile(
     "[\u3000-\u3003\u3008-\u3011\u3014-\u301f\u3030\u30fb\ufe30-\ufe4f\uff01-\uff0f\uff1a-\uff20"
     "\uff3b-\uff3d\uff3f\uff5b-\uff65]"
 )
-"""Wide punctuation, whose glyphs hold the space beside them."""
+"""Wide punctuation, whose glyphs hold the space next to them."""
 _BEGINS_NONE = re.compile(
     "[\u0e2f\u0e30\u0e32\u0e33\u0e45\u0eaf\u0eb0\u0eb2\u0eb3"
     "ぁぃぅぇぉっゃゅょゎゕゖァィゥェォッャュョヮヵヶ\u31f0-\u31ff]"
@@ -65,12 +65,11 @@ def is_within_word(before: str, after: str) -> bool:
 
 def is_within_syllable(before: str, after: str) -> bool:
     """Return whether two characters stay on one line, where each character may begin one."""
-    begins_none = unicodedata.category(after) in ("Mn", "Mc", "Me", "Lm") or _BEGINS_NONE.match(
-        after
-    )
-    # What follows a full stop begins anew, whatever it is.
+    is_mark = unicodedata.category(after) in ("Mn", "Mc", "Me", "Lm")
+    # After a full stop, any character begins a line.
     is_after_letter = unicodedata.category(before)[0] in "LMN"
-    return bool((is_after_letter and begins_none) or _ENDS_NONE.match(before))
+    joins = is_after_letter and (is_mark or _BEGINS_NONE.match(after))
+    return bool(joins or _ENDS_NONE.match(before))
 
 
 def num_words(text: str) -> int:

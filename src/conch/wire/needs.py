@@ -67,7 +67,6 @@ class Component:
     """A component of Conch: a model that requests call."""
 
     name: str
-    """Name of the model."""
     title: str
     """What a person calls it."""
     family: str

@@ -18,9 +18,7 @@ from conch.wire.limits import clipped
 from conch.wire.result import Word, text_of_words
 
 MAX_RULES = 256
-"""Rules of a request."""
 MAX_FORM = 200
-"""Characters of a form."""
 _RULES = re.compile(r"((?:\\.|[^\\;])*)(?:;|$)", re.DOTALL)
 _FORMS = re.compile(r"((?:\\.|[^\\])*?)=>(.*)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(=>|[;\\])")

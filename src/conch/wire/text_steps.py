@@ -8,7 +8,6 @@ from conch.wire.errors import OptionError
 from conch.wire.limits import clipped
 
 MAX_POST = 8
-"""Models of the option `post`."""
 _NAME = re.compile(r"(?!__)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 

@@ -9,14 +9,11 @@ Opinion = Literal["neural", "ngram", "ctc", "attention"]
 
 
 class Weights(NamedTuple):
-    """Factors of the parts of a score. A decoder's own score counts 1."""
+    """Factors of the parts of a score, most of them log probabilities. A decoder's own counts 1."""
 
     lm: float = 0.0
-    """Weight of the language model's log probability."""
     ctc: float = 0.0
-    """Weight of the CTC model's log probability."""
     attention: float = 0.0
-    """Weight of the attention decoder's log probability."""
     word_bonus: float = 0.0
     """Nats for each word. They make up for the preference of the other parts for short texts."""
 
