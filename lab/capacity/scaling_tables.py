@@ -32,7 +32,7 @@ def stages_table() -> str:
                     number(item.limit, 0) if has_limit else "",
                 ]
             )
-    header = ["work", "process", "CPU ms", "beside a GPU", "instances", "limit per s"]
+    header = ["work", "process", "CPU ms", "next to a GPU", "instances", "limit per s"]
     return table(header, rows)
 
 

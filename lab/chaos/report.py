@@ -51,7 +51,7 @@ def _verdict(report: ChaosReport) -> str:
     wrong = sum(row.honest_wrong for row in report.phases)
     return (
         f"{sent} hostile requests: {faults} answers did not hold. "
-        f"{honest} honest requests beside them: {wrong} wrong. "
+        f"{honest} honest requests next to them: {wrong} wrong. "
         f"The server needed a restart {report.restarts} times."
     )
 

@@ -186,7 +186,7 @@ class RecognitionOptions(
         high=10_000,
     )
     endpoint_no_speech_ms: int = option(
-        5000, "live, rule no_speech: silence before anybody speaks", low=500, high=60_000
+        5000, "live, rule no_speech: silence before any speech", low=500, high=60_000
     )
     max_utterance_s: float = option(
         20.0, "live, rule length: the longest utterance", low=2, high=28

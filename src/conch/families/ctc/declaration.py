@@ -229,7 +229,7 @@ FAMILY = Family(
         Rule(
             {"lattice": True, "mode": "streaming"},
             "option 'lattice' goes with recordings and mode two_pass, not streaming: there the "
-            "words are told before an utterance ends",
+            "words are final before an utterance ends",
         ),
         Rule(
             {"rescore": True, "decoder": "ctc", "lm_fusion": True},
@@ -239,7 +239,7 @@ FAMILY = Family(
         Rule(
             {"rescore": True, "decoder": "wfst", "mode": "streaming"},
             "option 'rescore' with decoder wfst goes with mode two_pass, not streaming: there the "
-            "words are told as stable before an utterance can be rescored",
+            "words are stable before an utterance can be rescored",
         ),
     ),
     needs=(

@@ -54,7 +54,7 @@ class SileroOptions:
     vad: bool = option(
         True,
         "find the speech first; without it, all of a recording is decoded, and the letters of the "
-        "CTC model tell where a live speaker pauses",
+        "CTC model show where a live speaker pauses",
     )
     vad_threshold: float = option(
         0.5, "speech probability at which a stretch of speech begins", low=0.01, high=0.99
