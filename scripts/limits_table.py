@@ -360,10 +360,15 @@ def all_limits() -> list[Limit]:
 
 
 def table() -> str:
-    """Return a row per limit."""
+    """Return a row per limit that can be set, then a line per fixed one that clients meet."""
     rows = ["| what | limit | set by |\n", "| --- | --- | --- |\n"]
-    rows += [f"| {item.what} | {item.value} | {item.set_by} |\n" for item in all_limits()]
-    return "".join(rows)
+    lines = ["\nThese are fixed:\n\n"]
+    for item in (*limits_of_speech(), *limits_of_options(), *limits_of_gateway()):
+        if item.set_by == FIXED:
+            lines.append(f"- {item.what}: {item.value}\n")
+        else:
+            rows.append(f"| {item.what} | {item.value} | {item.set_by} |\n")
+    return "".join([*rows, *lines])
 
 
 def with_table(text: str) -> str:

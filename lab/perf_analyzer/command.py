@@ -14,7 +14,7 @@ gets recordings.json, with one request for each, and streams.json, with one live
 
 Standard output gets the commands, as a script for the shell. perf_analyzer comes with
 `pip install perf-analyzer`, and needs glibc 2.38: Debian 13, Ubuntu 24.04. See
-docs/guide/perf-analyzer.md.
+lab/perf_analyzer/README.md.
 
 examples:
   python -m lab perf-analyzer-input --out input talk.wav call.mp3 > measure.sh && sh measure.sh
