@@ -95,9 +95,7 @@ def test_errors_of_the_gateway_itself(status: int, kind: type[ConchError], words
 def test_an_error_of_a_proxy_is_no_json() -> None:
     assert isinstance(from_answer(502, b"<html>", "http://host"), ServerError)
     assert isinstance(from_answer(503, b"[]", "http://host"), OverloadedError)
-    assert "http://host: no reason is told (status 503)" in str(
-        from_answer(503, b"", "http://host")
-    )
+    assert "http://host: no reason given (status 503)" in str(from_answer(503, b"", "http://host"))
 
 
 def test_a_redirect_gets_neither_audio_nor_key() -> None:

@@ -1,4 +1,4 @@
-"""Write a folder whole or not at all, however the program ends."""
+"""Write a folder completely or not at all, however the program ends."""
 
 import fcntl
 import os

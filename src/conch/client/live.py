@@ -117,7 +117,7 @@ class AsyncLiveStream:
         self._losses: list[ServerStream] = []
         """Streams whose server was lost with the same audio."""
         self._suspect_until = 0
-        """Sample behind the audio that the first of them had."""
+        """End of the audio that the first of them had, in samples."""
         self._sent_again_s = 0.0
         """Seconds of audio that the present stream has heard again."""
         self._abandoned: deque[ServerStream] = deque()
@@ -318,7 +318,7 @@ class AsyncLiveStream:
             except ConchError:
                 pass
             self._abandoned.popleft()
-        # The times of its words show which ones are heard again; a server has them in any case.
+        # The times of its words show which ones are heard again; a server always has them.
         self._stream = self._opened(word_timestamps=True)
         self._joined.resume(self._kept.start)
         missed = self._kept.between(self._joined.start, until)

@@ -84,6 +84,6 @@ class Losses:
             if loss.number >= MAX_LOSSES:
                 raise refusal(error) from error
             raise
-        # A loss meanwhile was that of another attempt, or of the end of a streamed answer.
+        # A later loss was that of another attempt, or of the end of a streamed answer.
         if name in self._losses and self._losses[name].at <= began:
             del self._losses[name]

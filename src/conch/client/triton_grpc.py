@@ -35,7 +35,7 @@ MAX_BACKOFF_MS = 2000
 """Longest pause between two attempts to reach a server; gRPC's own is two minutes."""
 GRACE_S = 0.1
 """Seconds that a streamed answer may take to end by itself before it is cancelled: see
-DEADLINE_MARGIN_S. Whoever cancels a task that waits for the next part has to wait for it first."""
+DEADLINE_MARGIN_S. Code that cancels a task waiting for the next part has to wait for it first."""
 
 TRACEPARENT: ContextVar[str] = ContextVar("traceparent", default="")
 """Place of the present task in a trace (W3C Trace Context); empty for none. Requests over gRPC

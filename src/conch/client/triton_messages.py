@@ -57,7 +57,7 @@ def http_body(request: tensors.Request) -> tuple[bytes, int | None]:
 
 
 def http_result(body: bytes, json_bytes: str | None) -> Result:
-    """Return RESULT of a body whose JSON has so many bytes; None if it has no tensors behind it."""
+    """Return RESULT of a body that begins with JSON of this length; None if it has no tensors."""
     import tritonclient.http as tritonhttp
 
     found = tritonhttp.InferenceServerClient.parse_response_body(body, header_length=json_bytes)
@@ -77,7 +77,7 @@ def grpc_bytes(request: tensors.Request) -> bytes:
     """Return a request as the bytes of a protobuf message, `ModelInferRequest`.
 
     Protobuf and gRPC copy the content of a message several times, and a file may have hundreds of
-    megabytes. So only the rest is written by protobuf, and the tensors are put behind it: the
+    megabytes. So only the rest is written by protobuf, and the tensors follow it: the
     fields of a message may come in any order (protobuf.dev, "Encoding").
 
     Raises:

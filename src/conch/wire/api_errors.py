@@ -54,7 +54,7 @@ def from_error(
         otherwise: Kind of an error without a known code.
         details: What follows the message of an error about the gateway.
     """
-    message = str(error.get("message") or "no reason is told")
+    message = str(error.get("message") or "no reason given")
     kind = _KINDS.get(str(error.get("code")), otherwise)
     if kind is errors.OptionError and error.get("param") == "sample_rate":
         kind = errors.AudioError  # Triton takes it with the audio, a WebSocket in its query

@@ -1,4 +1,4 @@
-"""What Triton 2.51, gRPC and tritonclient say where no code or state tells two cases apart.
+"""What Triton 2.51, gRPC and tritonclient say where no code or state separates two cases.
 
 Everything that hangs on their wording is here. tests/integration/test_foreign.py makes a real
 server say it, and fails when the wording changes.

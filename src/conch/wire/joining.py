@@ -21,7 +21,7 @@ _BEGINS_NONE = re.compile(
     "[\u0e2f\u0e30\u0e32\u0e33\u0e45\u0eaf\u0eb0\u0eb2\u0eb3"
     "ぁぃぅぇぉっゃゅょゎゕゖァィゥェォッャュョヮヵヶ\u31f0-\u31ff]"
 )
-"""Vowels of Thai and Lao that are written behind their consonant, and small kana."""
+"""Vowels of Thai and Lao that are written after their consonant, and small kana."""
 _ENDS_NONE = re.compile("[\u0e40-\u0e44\u0ec0-\u0ec4\u1039\u17d2]")
 """Vowels of Thai and Lao that are written before their consonant, and signs that stack two."""
 

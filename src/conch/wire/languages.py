@@ -49,7 +49,7 @@ _CODES_BY_NAME = {**{name: code for code, name in LANGUAGES.items()}, **_pairs(_
 def code_of(sent: str) -> str:
     """Return the code of a language that is sent as a code, a tag with a region, or a name.
 
-    What is no known language is returned as it is: a model may know it, and an error names it.
+    An unknown language is returned unchanged: a model may know it, and an error names it.
 
     >>> code_of("en-US"), code_of("PT_br"), code_of("German"), code_of("nb"), code_of(" ")
     ('en', 'pt', 'de', 'no', 'auto')

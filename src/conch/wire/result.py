@@ -90,7 +90,7 @@ class Segment:
     """Live: number of the utterance, from 0."""
     endpoint: str = ""
     """Live: why the utterance ended: `silence`, `length`, `end` of the stream, or `lost`, if the
-    client has gone on in another stream behind its firm words."""
+    client has continued in another stream after its firm words."""
     passes: int = 1
     """Live: 2 if the text is that of the second pass."""
     error: str = ""
@@ -339,7 +339,7 @@ _NUMBERS = {
     for name, field in kind.__dataclass_fields__.items()
     if field.type is float
 }
-"""Names of the fields that are a number in any case."""
+"""Names of the fields that are always a number."""
 
 
 def _with_nan(data: Any) -> Any:

@@ -31,7 +31,7 @@ GAP_MS = 83
 MIN_GAP_MS = 500
 """A shorter gap is closed up to GAP_MS: it would flicker."""
 LONG_PAUSE_MS = 1000
-"""No cue goes on behind a longer pause."""
+"""No cue spans a longer pause."""
 
 # Costs. Those above 30 are for limits: no phrase is worth one of them.
 _CUE = 3.0  # of each cue, so that there are not more than it takes
@@ -143,7 +143,7 @@ class Block:
         self._ends = [*(break_cost(*pair) for pair in pairs), 0.0]
         """Cost of the end of a cue after each word."""
         self._inner = [0.0, *accumulate(inner_cost(*pair) for pair in pairs)]
-        """Cost of what a cue goes on over, up to each word."""
+        """Cost of the ends and pauses within a cue, up to each word."""
 
     def cues(self) -> list[Cue]:
         """Return the cues that cost least in all."""
@@ -167,7 +167,7 @@ class Block:
         return self._widths[end] - self._widths[start] - self._spaces[start]
 
     def fits(self, start: int, end: int) -> bool:
-        """Return whether words can share a cue; one word has one in any case."""
+        """Return whether words can share a cue; one word always has one."""
         if end - start == 1:
             return True
         if self._tokens[end - 1].end_ms - self._tokens[start].start_ms > MAX_CUE_MS:
@@ -257,7 +257,7 @@ def break_cost(token: Token, after: Token) -> float:
 
 
 def inner_cost(token: Token, after: Token) -> float:
-    """Return the cost of a cue that goes on from a word to the next one."""
+    """Return the cost of a cue that spans the place between two words."""
     pause_ms = after.start_ms - token.end_ms - _INNER_PAUSE_MS
     cost = _INNER_PAUSE_PER_S * pause_ms / 1000 if pause_ms > 0 else 0.0
     return cost + (_INNER_SENTENCE if break_cost(token, after) == 0.0 else 0.0)
@@ -305,7 +305,7 @@ def _timed(segment: Segment) -> list[tuple[str, float, float]]:
 def pieces_of(text: str) -> list[str]:
     """Return the words of a text. In scripts without spaces each letter is one.
 
-    Marks and punctuation belong to the letter before, opening brackets to the one behind.
+    Marks and punctuation belong to the letter before, opening brackets to the one after.
     """
     pieces: list[str] = []
     for word in text.split():
