@@ -14,8 +14,8 @@ from functools import lru_cache
 from itertools import count
 
 from conch.wire.errors import OptionError
+from conch.wire.joining import separator
 from conch.wire.limits import clipped
-from conch.wire.result import Word, text_of_words
 
 MAX_RULES = 256
 MAX_FORM = 200
@@ -83,8 +83,7 @@ class _StandIns(dict[int, int]):
 
     def __missing__(self, code: int) -> int:
         char = chr(code)
-        word = Word(char, 0.0, 0.0, 1.0)
-        if text_of_words((word, word)) == char + char and not char.isspace():
+        if not char.isspace() and not separator(char, char):
             self[code] = next(self._others)
         elif unicodedata.category(char)[0] == "M":
             self[code] = next(self._letters)

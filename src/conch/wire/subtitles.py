@@ -149,15 +149,13 @@ class Block:
         """Return the cues that cost least in all."""
         best, begins = [0.0], [0]
         for end in range(1, len(self._tokens) + 1):
-            least, begin = inf, end - 1
+            costs: dict[int, float] = {}
             for start in range(end - 1, -1, -1):
                 if not self.fits(start, end):
                     break
-                cost = best[start] + self.cost(start, end)
-                if cost < least:
-                    least, begin = cost, start
-            best.append(least)
-            begins.append(begin)
+                costs[start] = best[start] + self.cost(start, end)
+            begins.append(min(costs, key=costs.__getitem__))
+            best.append(costs[begins[-1]])
         cuts = [len(self._tokens)]
         while cuts[-1]:
             cuts.append(begins[cuts[-1]])
@@ -209,29 +207,26 @@ class Block:
     def _cue(self, start: int, end: int) -> Cue:
         second = self._second_line(start, end)
         lines = [(start, second), (second, end)] if second else [(start, end)]
-        texts = ["".join(self._shown(*line)) for line in lines]
+        texts = [
+            "".join(token.space + token.text for token in self._tokens[first:behind]).lstrip()
+            for first, behind in lines
+        ]
         texts[0] = self._label + texts[0]
         return Cue(self._tokens[start].start_ms, self.end_ms(start, end), tuple(texts))
-
-    def _shown(self, start: int, end: int) -> list[str]:
-        first, *others = self._tokens[start:end]
-        return [first.text, *(token.space + token.text for token in others)]
 
     def _second_line(self, start: int, end: int) -> int:
         """Return the first word of the second line; 0 if there is one line."""
         room = MAX_LINE_CHARS - self._label_width
         if self._width(start, end) <= room:
             return 0
-        least, best = inf, 0
+        costs = {}
         for second in range(start + 1, end):
             first, rest = self._width(start, second), self._width(second, end)
             if first <= room and rest <= MAX_LINE_CHARS:
                 first += self._label_width
                 cost = self._ends[second - 1] + _UNEVEN * abs(first - rest)
-                cost += _TOP_HEAVY if first > rest else 0.0
-                if cost < least:
-                    least, best = cost, second
-        return best
+                costs[second] = cost + (_TOP_HEAVY if first > rest else 0.0)
+        return min(costs, key=costs.__getitem__, default=0)
 
 
 def break_cost(token: Token, after: Token) -> float:
