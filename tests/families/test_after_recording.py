@@ -15,6 +15,7 @@ import conch.families
 from conch.families import FAMILIES
 from conch.recognition.offline.whole_recording import WholeRecording
 from conch.recognition.request import SpeechRequest
+from conch.recognition.speech import SpeechSegment
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import joined_parts
 from conch.wire.result import Transcript
@@ -88,8 +89,10 @@ def test_each_channel_has_its_own_audio(speakers, streamed):
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_without_a_hook_that_is_asked_no_audio_is_kept_and_the_json_is_as_ever(speakers, streamed):
-    assert WholeRecording(RecognitionOptions.parse({})).keep(0) is None
-    assert WholeRecording(RecognitionOptions.parse(ASKED)).keep(0) is not None
+    for options, number in (({}, 0), (ASKED, 1)):
+        whole = WholeRecording(RecognitionOptions.parse(options))
+        whole.keep(0, SpeechSegment(0.0, SPOKEN, SPOKEN))
+        assert len(whole.kept[0]) == number
     for part in answer(SPOKEN, streamed=streamed):
         assert part.extra is None
         assert not {"extra", "revised"} & {*json.loads(part.to_json())}

@@ -1,4 +1,4 @@
-"""What a decoder finds, in one shape for every recogniser, and how it is read from tensors."""
+"""The result of a decoder, the same for every recogniser, and how it is read from tensors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ WORD_COLUMNS = ("words", "word_starts", "word_ends", "word_confidences")
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What a decoder finds in a segment, or in a live utterance so far."""
+    """The result of decoding a segment, or a live utterance so far."""
 
     nbest: Sequence[Hypothesis]
     """Hypotheses, best first. No two have the same text."""
@@ -31,7 +31,7 @@ class Decoded:
 
 
 NOTHING_DECODED = Decoded([Hypothesis("", 0.0, 0.0)], {"": ()})
-"""What is found where nothing listens."""
+"""The result without a recogniser."""
 
 
 def hypotheses_of(outputs: Mapping[str, Tensor]) -> list[Hypothesis]:

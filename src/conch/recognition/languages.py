@@ -1,4 +1,4 @@
-"""The language of a segment: detected once, and told with its text."""
+"""The language of a segment: detected once, and returned with its text."""
 
 from dataclasses import replace
 
@@ -13,16 +13,26 @@ TRANSLATED_INTO = "en"
 
 
 def with_language(options: RecognitionOptions, spoken: str) -> RecognitionOptions:
-    """Return the options for further calls about audio whose language was detected."""
+    """Return the options for further calls about audio whose language was detected.
+
+    `spoken` is empty if it is not known.
+    """
     if not spoken or options.language != "auto":
         return options
     return replace(options, language=spoken, languages="")
 
 
-def told(
+def with_detected_language(
     segment: Segment, spoken: str, probability: float | None, options: RecognitionOptions
 ) -> Segment:
-    """Return a segment that tells the language of its text, and what it was translated from."""
+    """Return a segment with the language of its text, and with what it was translated from.
+
+    Args:
+        segment: The segment.
+        spoken: The language of the speech; empty if it is not known.
+        probability: Its probability; None if it was not detected.
+        options: Options of the request.
+    """
     is_translated = options.task == "translate"
     return replace(
         segment,
@@ -35,7 +45,7 @@ def told(
 def with_only_language(
     segment: Segment, options: RecognitionOptions, config: RecognitionConfig
 ) -> Segment:
-    """Return a segment with the language of a recogniser that knows one and does not tell it."""
+    """Return a segment with the one language that its recogniser knows, if it detects none."""
     if decoder_of(options).detects_language or segment.language or not segment.text:
         return segment
     is_auto = options.language == "auto"
@@ -43,7 +53,7 @@ def with_only_language(
 
 
 def may_be_in(language: str, options: RecognitionOptions) -> bool:
-    """Return whether a recogniser that knows this language alone may write what is asked for."""
+    """Return whether a recogniser of this language alone may write what a request asks for."""
     chosen = codes_of(options.languages) or (language,)
     is_asked = options.language in ("auto", language) and language in chosen
     return is_asked and options.task == "transcribe"

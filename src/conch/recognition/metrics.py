@@ -4,8 +4,8 @@ from conch.bls.metrics import Metric
 
 CHUNKS = Metric("conch_chunks_total", "Chunks of live audio answered", ("mode", "outcome"))
 AUDIO_SECONDS = Metric("conch_audio_seconds_total", "Seconds of audio recognised", ("mode",))
-HOLES = Metric(
-    "conch_holes_total",
+GAPS = Metric(
+    "conch_gaps_total",
     "Stretches of speech that a text left out, or seemed to leave out",
     ("outcome",),
 )

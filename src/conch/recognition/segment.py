@@ -2,7 +2,7 @@
 
 from conch.bls.calls import Calls
 from conch.recognition.hooks import decoder_of, recogniser_of
-from conch.recognition.languages import told, with_language
+from conch.recognition.languages import with_detected_language, with_language
 from conch.recognition.offline.coverage import has_pause, is_thin
 from conch.recognition.rescoring import rescored
 from conch.recognition.speech import Heard, SpeechSegment
@@ -33,11 +33,8 @@ async def recognize_segment(
             words = await recogniser.align(calls, encoded, text, known, speech.start)
     if words and options.is_rescored:
         words = recogniser.calibrated(words, nbest)
-    segment = Segment(
-        round(speech.start, 3),
-        round(speech.end, 3),
-        tuple(nbest[: options.nbest]),
-        words,
-        lattice=first.lattice,
-    )
-    return told(segment, first.language, first.language_probability, options) if text else segment
+    start, end = round(speech.start, 3), round(speech.end, 3)
+    segment = Segment(start, end, tuple(nbest[: options.nbest]), words, lattice=first.lattice)
+    if not text:
+        return segment
+    return with_detected_language(segment, first.language, first.language_probability, options)

@@ -16,7 +16,7 @@ Encoded_co = TypeVar("Encoded_co", covariant=True)
 
 
 class Encoder(Protocol[Encoded_co]):
-    """What encodes a segment."""
+    """Encodes a segment."""
 
     encoder: str
     """Name of its component."""
@@ -27,20 +27,15 @@ class Encoder(Protocol[Encoded_co]):
 
 
 class Frames(Protocol):
-    """What a live first pass has encoded of an utterance, and can be cut as its audio is."""
+    """The output of an encoder that a live first pass keeps of an utterance."""
 
     def part(self, start: float, end: float) -> "Frames":
-        """Return what was encoded of a part.
-
-        Args:
-            start: Start of the part, as a share of the audio.
-            end: End of the part, as a share of the audio.
-        """
+        """Return that of a part; start and end are shares of the audio."""
         ...
 
 
 def saying(text: str) -> Callable[[], Awaitable[str]]:
-    """Return what returns a known text."""
+    """Return a function that returns a known text."""
 
     async def said() -> str:
         return text

@@ -152,7 +152,7 @@ def test_a_defect_of_a_second_pass_leaves_the_text_of_the_first(monkeypatch):
     async def defect(*args):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("conch.recognition.live.second_passes.recognize_covered", defect)
+    monkeypatch.setattr("conch.recognition.live.second_passes.recognize_complete", defect)
     answers, *_ = stream(mode="two_pass", rolling_pass_ms=0)
     final = answers[-1]
     assert final.text == "0.10 0.20 0.30 0.40 0.50 0.60 0.70 0.80"

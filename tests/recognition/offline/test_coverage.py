@@ -9,9 +9,9 @@ from conch.recognition.offline.coverage import (
     CUT_SEARCH_S,
     DOUBTFUL_S,
     FRAME_S,
-    Hole,
+    Gap,
     cut_near,
-    holes,
+    gaps,
     within_speech,
 )
 from conch.wire.result import Word
@@ -34,72 +34,72 @@ def spoken(start: float, end: float, each: float = 0.4) -> list[Word]:
     return [Word("word", float(a), float(b), 0.9) for a, b in pairwise(edges)]
 
 
-def holes_of(words, probs) -> list[Hole]:
-    return holes(words, probs, THRESHOLD)
+def gaps_of(words, probs) -> list[Gap]:
+    return gaps(words, probs, THRESHOLD)
 
 
-def test_a_text_of_all_that_is_said_has_no_hole():
-    assert holes_of(spoken(0, 6), speech((0, 6), seconds=6)) == []
+def test_a_text_of_all_that_is_said_has_no_gap():
+    assert gaps_of(spoken(0, 6), speech((0, 6), seconds=6)) == []
 
 
-def test_a_text_that_ends_too_early_has_a_hole_at_its_end():
+def test_a_text_that_ends_too_early_has_a_gap_at_its_end():
     words = spoken(0, 4)
-    (hole,) = holes_of(words, speech((0, 10), seconds=10))
-    assert (hole.first, hole.after) == (len(words), len(words))
-    assert (hole.start, hole.end) == (pytest.approx(4), pytest.approx(10, abs=FRAME_S))
-    assert hole.missing_s == pytest.approx(6, abs=2 * FRAME_S)
+    (gap,) = gaps_of(words, speech((0, 10), seconds=10))
+    assert (gap.first, gap.after) == (len(words), len(words))
+    assert (gap.start, gap.end) == (pytest.approx(4), pytest.approx(10, abs=FRAME_S))
+    assert gap.missing_s == pytest.approx(6, abs=2 * FRAME_S)
 
 
-def test_a_text_that_begins_too_late_has_a_hole_at_its_start():
-    (hole,) = holes_of(spoken(3, 8), speech((0, 8), seconds=8))
-    assert (hole.first, hole.after) == (0, 0)
-    assert (hole.start, hole.end) == (0, pytest.approx(3))
-    assert hole.missing_s == pytest.approx(3, abs=FRAME_S)
+def test_a_text_that_begins_too_late_has_a_gap_at_its_start():
+    (gap,) = gaps_of(spoken(3, 8), speech((0, 8), seconds=8))
+    assert (gap.first, gap.after) == (0, 0)
+    assert (gap.start, gap.end) == (0, pytest.approx(3))
+    assert gap.missing_s == pytest.approx(3, abs=FRAME_S)
 
 
-def test_a_hole_in_the_middle_takes_the_neighbours_that_it_is_spread_over():
+def test_a_gap_in_the_middle_takes_the_neighbours_that_it_is_spread_over():
     words = [*spoken(0, 2), Word("long", 2, 4, 0.1), Word("ones", 4, 6, 0.1), *spoken(6, 8)]
-    (hole,) = holes_of(words, speech((0, 8), seconds=8))
-    assert (hole.start, hole.end) == (pytest.approx(2), pytest.approx(6))
-    assert [word.text for word in words[hole.first : hole.after]] == ["long", "ones"]
-    assert hole.missing_s == pytest.approx(4 - 2 * (0.35 + 4 * 0.09), abs=2 * FRAME_S)
+    (gap,) = gaps_of(words, speech((0, 8), seconds=8))
+    assert (gap.start, gap.end) == (pytest.approx(2), pytest.approx(6))
+    assert [word.text for word in words[gap.first : gap.after]] == ["long", "ones"]
+    assert gap.missing_s == pytest.approx(4 - 2 * (0.35 + 4 * 0.09), abs=2 * FRAME_S)
 
 
-def test_a_word_ends_a_hole_only_where_it_fills_it():
+def test_a_word_ends_a_gap_only_where_it_fills_it():
     words = [*spoken(0, 2), Word("a", 4, 4.3, 0.5), *spoken(6.3, 8)]
-    (hole,) = holes_of(words, speech((0, 8), seconds=8))
-    assert (hole.start, hole.end) == (pytest.approx(2), pytest.approx(6.3))
-    assert (hole.first, hole.after) == (5, 6)
+    (gap,) = gaps_of(words, speech((0, 8), seconds=8))
+    assert (gap.start, gap.end) == (pytest.approx(2), pytest.approx(6.3))
+    assert (gap.first, gap.after) == (5, 6)
 
 
-def test_silence_is_no_hole():
+def test_silence_is_no_gap():
     probs = speech((0, 2), (6, 8), seconds=12)
-    assert holes_of([*spoken(0, 2), *spoken(6, 8)], probs) == []
-    assert holes_of([*spoken(0, 1.6), Word("word", 1.6, 6, 0.9), *spoken(6, 8)], probs) == []
+    assert gaps_of([*spoken(0, 2), *spoken(6, 8)], probs) == []
+    assert gaps_of([*spoken(0, 1.6), Word("word", 1.6, 6, 0.9), *spoken(6, 8)], probs) == []
 
 
-def test_slow_speech_is_no_hole():
-    assert holes_of(spoken(0, 6, each=0.65), speech((0, 6), seconds=6)) == []
+def test_slow_speech_is_no_gap():
+    assert gaps_of(spoken(0, 6, each=0.65), speech((0, 6), seconds=6)) == []
 
 
-def test_two_holes_are_apart_and_the_worst_comes_first():
+def test_two_gaps_are_apart_and_the_worst_comes_first():
     words = [*spoken(0, 4), *spoken(5.5, 9), *spoken(12, 14)]
-    worst, other = holes_of(words, speech((0, 14), seconds=14))
+    worst, other = gaps_of(words, speech((0, 14), seconds=14))
     assert (worst.start, worst.end) == (pytest.approx(9), pytest.approx(12))
     assert (other.start, other.end) == (pytest.approx(4), pytest.approx(5.5))
     assert worst.missing_s > other.missing_s
 
 
-def test_no_text_is_one_hole_from_the_first_speech_to_the_last():
-    (hole,) = holes_of([], speech((1, 4), seconds=5))
-    assert (hole.start, hole.end, hole.first, hole.after) == (0, pytest.approx(5, abs=0.04), 0, 0)
-    assert hole.missing_s == pytest.approx(3, abs=2 * FRAME_S)
+def test_no_text_is_one_gap_from_the_first_speech_to_the_last():
+    (gap,) = gaps_of([], speech((1, 4), seconds=5))
+    assert (gap.start, gap.end, gap.first, gap.after) == (0, pytest.approx(5, abs=0.04), 0, 0)
+    assert gap.missing_s == pytest.approx(3, abs=2 * FRAME_S)
 
 
 @pytest.mark.parametrize("words", [[], spoken(0, 2)])
 def test_where_nothing_was_heard_nothing_is_missing(words):
-    assert holes_of(words, np.zeros(0, np.float32)) == []
-    assert holes_of(words, np.full(60, np.nan, np.float32)) == []
+    assert gaps_of(words, np.zeros(0, np.float32)) == []
+    assert gaps_of(words, np.full(60, np.nan, np.float32)) == []
 
 
 def any_text(rng: np.random.Generator) -> tuple[list[Word], np.ndarray]:
@@ -111,28 +111,28 @@ def any_text(rng: np.random.Generator) -> tuple[list[Word], np.ndarray]:
     return words, probs
 
 
-def test_holes_are_in_the_segment_apart_and_gone_once_there_are_words():
+def test_gaps_are_in_the_segment_apart_and_gone_once_there_are_words():
     count = 0
     for seed in range(400):
         words, probs = any_text(np.random.default_rng(seed))
-        found = holes_of(words, probs)
+        found = gaps_of(words, probs)
         count += len(found)
-        assert [hole.missing_s for hole in found] == sorted(
-            (hole.missing_s for hole in found), reverse=True
+        assert [gap.missing_s for gap in found] == sorted(
+            (gap.missing_s for gap in found), reverse=True
         )
-        by_time = sorted(found, key=lambda hole: hole.start)
-        for hole in by_time:
-            assert 0 <= hole.start < hole.end <= len(probs) * FRAME_S + 1e-6
-            assert 0 <= hole.first <= hole.after <= len(words)
-            assert hole.missing_s >= DOUBTFUL_S
+        by_time = sorted(found, key=lambda gap: gap.start)
+        for gap in by_time:
+            assert 0 <= gap.start < gap.end <= len(probs) * FRAME_S + 1e-6
+            assert 0 <= gap.first <= gap.after <= len(words)
+            assert gap.missing_s >= DOUBTFUL_S
         for one, other in pairwise(by_time):
             assert one.end <= other.start
             assert one.after <= other.first
-        for hole in found:
-            texts = spoken(hole.start, hole.end)
-            filled = [*words[: hole.first], *texts, *words[hole.after :]]
-            left = holes_of(filled, probs)
-            assert all(item.end <= hole.start or hole.end <= item.start for item in left)
+        for gap in found:
+            texts = spoken(gap.start, gap.end)
+            filled = [*words[: gap.first], *texts, *words[gap.after :]]
+            left = gaps_of(filled, probs)
+            assert all(item.end <= gap.start or gap.end <= item.start for item in left)
     assert count > 200
 
 

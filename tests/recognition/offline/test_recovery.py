@@ -18,7 +18,7 @@ from spoken_components import (
 
 from conch.component import bytes_array
 from conch.recognition.decoded import WORD_COLUMNS
-from conch.recognition.metrics import HOLES, UNRECOGNISED_SECONDS
+from conch.recognition.metrics import GAPS, UNRECOGNISED_SECONDS
 from conch.recognition.offline import coverage
 from conch.recognition.offline.recovery import MAX_DEPTH
 from conch.recognition.request import SpeechRequest
@@ -38,14 +38,14 @@ def letters_are_words(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def recognize(components, waveform, **parameters) -> tuple[Transcript, dict]:
-    """Return the transcript, and the counts of holes."""
+    """Return the transcript, and the counts of gaps."""
     recognizer = recognizer_on(components)
     request = SpeechRequest(wav=waveform[np.newaxis], parameters=parameters)
     (transcript,) = asyncio.run(recognizer.recognize(request, components))
     counted = recognizer.runtime.metrics.drain()
-    holes = {key[0]: value for (family, key), value in counted.items() if family is HOLES}
+    gaps = {key[0]: value for (family, key), value in counted.items() if family is GAPS}
     seconds = sum(value for (family, _), value in counted.items() if family is UNRECOGNISED_SECONDS)
-    return transcript, holes | ({"seconds": seconds} if seconds else {})
+    return transcript, gaps | ({"seconds": seconds} if seconds else {})
 
 
 def starts_of(waveform: np.ndarray, text: str) -> list[float]:
@@ -147,7 +147,7 @@ class WithoutWitness(SpokenComponents):
 @pytest.mark.parametrize(
     ("said", "text"), [("abcd-efg", "a b c d e f g"), ("abcd-ef", "a b c d")], ids=["long", "short"]
 )
-def test_without_a_witness_only_a_hole_of_a_second_is_certain(said, text, error):
+def test_without_a_witness_only_a_gap_of_a_second_is_certain(said, text, error):
     components = WithoutWitness(until_a_pause)
     components.error = error
     transcript, counted = recognize(components, made(said))
@@ -241,7 +241,7 @@ def test_texts_of_ctc_are_not_checked(decoder):
 
 def test_a_decoder_that_always_leaves_something_out_is_called_a_bounded_number_of_times():
     def two_words(words, seconds):
-        """So long that no hole goes beyond them."""
+        """So long that no gap goes beyond them."""
         middles = 0.3 * seconds, 0.7 * seconds
         return [Word("m" * 120, middle - 0.02, middle + 0.02, 0.5) for middle in middles]
 
@@ -281,7 +281,7 @@ def test_speech_on_both_sides_of_a_text_is_decoded_again():
     assert_words_are_timed(transcript)
 
 
-def test_where_one_hole_stays_the_other_is_repaired_and_both_are_separate():
+def test_where_one_gap_stays_the_other_is_repaired_and_both_are_separate():
     def deaf_to_some(words, seconds):
         kept = [word for word in words if word.text not in "bcde"]
         return kept if len(words) < 10 else [word for word in kept if word.text not in "nopq"]
@@ -405,7 +405,7 @@ def test_a_repair_goes_before_the_first_calls_of_later_segments():
     (transcript,) = virtual_time.run(recognizer.recognize(request, components))
     assert transcript.segments[0].text == "a b c d e f g h"
     assert len(transcript.segments) == 21
-    # Those that were encoded while the first segment was decoded, and its hole was heard.
+    # Those that were encoded while the first segment was decoded, and its gap was heard.
     assert components.place_of_repair() < 12
 
 

@@ -8,7 +8,7 @@ from conch.audio.segmentation import Span
 from conch.recognition.live.pass_queue import PassedStream, Rank
 from conch.recognition.metrics import PASSES
 from conch.recognition.offline.recording import text_of
-from conch.recognition.offline.recovery import recognize_covered
+from conch.recognition.offline.recovery import recognize_complete
 from conch.recognition.speech import SpeechSegment, saying
 from conch.recognition.text.steps import with_text_steps_if_possible
 from conch.wire.errors import OverloadedError, public_error
@@ -158,7 +158,7 @@ class SecondPasses:
             if not is_ahead:
                 now = self._shared.clock()
                 self._shared.load.pass_took(now - due, LATE_S, now)
-            return await recognize_covered(speech, self._options, self._calls)
+            return await recognize_complete(speech, self._options, self._calls)
 
         return await self._shared.queue.run(
             recognized, due=due, rank=Rank.FILE if is_ahead else rank, patience_s=patience_s

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing
 from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -26,8 +27,8 @@ from conch.bls.concurrency import PART
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.recognition.hooks import speech_finder
-from conch.recognition.offline.recovery import recognize_covered
-from conch.recognition.offline.whole_recording import Keep, WholeRecording
+from conch.recognition.offline.recovery import recognize_complete
+from conch.recognition.offline.whole_recording import WholeRecording
 from conch.recognition.speech import SpeechSegment
 from conch.recognition.text.steps import with_text_steps
 from conch.wire.options import RecognitionOptions
@@ -60,7 +61,7 @@ async def recognize_channels(
     async with AsyncExitStack() as stack:
         channels = {}
         for number, blocks in recording.channels.items():
-            keep = whole.keep(number)
+            keep = partial(whole.keep, number)
             channel = recognize(blocks, options, calls, share, share_at_first, keep)
             channels[number] = await stack.enter_async_context(aclosing(channel))
         async with aclosing(_in_order_of_time(channels)) as segments:
@@ -94,13 +95,12 @@ async def recognize(
     calls: Calls,
     most: int,
     most_at_first: int,
-    keep: Keep | None,
+    keep: Callable[[SpeechSegment], None],
 ) -> AsyncGenerator[Segment, None]:
     """Yield the segments of one channel in order of time, each as soon as it is ready.
 
     Several segments are encoded and decoded at once, and at each component the earliest goes first.
-    Reading the audio pauses while `most` are in flight. Arguments and errors are those of
-    `recognize_channels`; `keep` keeps the audio of each segment.
+    Reading the audio pauses while `most` are in flight. `keep` gets the audio of each segment.
     """
     most_at_work = most_at_first
     under_way: deque[asyncio.Task[Segment]] = deque()
@@ -127,8 +127,7 @@ async def recognize(
                 speech = await reading
                 if speech is None:
                     break
-                if keep:
-                    keep(speech)
+                keep(speech)
                 speech = replace(speech, said_before=text_of(latest))
                 turn = copy_context()
                 turn.run(PART.set, speech.start)
@@ -165,15 +164,16 @@ def text_of(before: asyncio.Task[Segment] | None) -> Callable[[], Awaitable[str]
 async def _with_steps(
     recognised: asyncio.Task[Segment], options: RecognitionOptions, calls: Calls
 ) -> Segment:
-    is_punctuated = options.writes_punctuation
-    return await with_text_steps(await recognised, options, calls, is_punctuated=is_punctuated)
+    return await with_text_steps(
+        await recognised, options, calls, is_punctuated=options.writes_punctuation
+    )
 
 
 async def recognize_asked(
     speech: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> Segment:
     """Return a recognised segment, with words only if the request asks for them."""
-    found = await recognize_covered(speech, options, calls)
+    found = await recognize_complete(speech, options, calls)
     return found if options.word_timestamps else replace(found, words=())
 
 

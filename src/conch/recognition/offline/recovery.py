@@ -1,8 +1,8 @@
 """Recognise a segment so that its text leaves no speech out.
 
-The alignment of the text shows where speech has no words. Only such a hole costs further calls.
-Another recogniser, the witness, says whether there are words in the hole. If there are, the segment
-is cut at the hole, and its parts are encoded and decoded again.
+The alignment of the text shows gaps: speech without words. Only a gap costs further calls. Another
+recogniser gives a second opinion: whether there are words in the gap. If there are, the segment is
+cut at the gap, and its parts are encoded and decoded again.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from itertools import pairwise
 from conch.bls.calls import Calls
 from conch.recognition.hooks import decoder_of, second_opinion
 from conch.recognition.languages import with_language
-from conch.recognition.metrics import HOLES, UNRECOGNISED_SECONDS
-from conch.recognition.offline.coverage import CERTAIN_S, Hole, cut_near, holes, within_speech
+from conch.recognition.metrics import GAPS, UNRECOGNISED_SECONDS
+from conch.recognition.offline.coverage import CERTAIN_S, Gap, cut_near, gaps, within_speech
 from conch.recognition.segment import recognize_segment
 from conch.recognition.speech import SpeechSegment
 from conch.wire.errors import ComponentError, OptionError
@@ -22,8 +22,8 @@ from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment, Unrecognised, Word
 
 CERTAIN_WORDS, DOUBTFUL_WORDS = 2, 3
-"""Words that the witness must find in a hole beyond those of the text: in a certain hole, and in a
-doubtful one."""
+"""Words that the second opinion must find in a gap beyond those of the text: in a certain gap, and
+in a doubtful one."""
 MAX_DEPTH = 3
 """Largest number of cuts within each other."""
 MIN_PART_S = 0.4
@@ -32,7 +32,7 @@ MIN_HALVED_S = 8.0
 """Shortest segment that is halved if all of its speech is left out, in seconds."""
 
 
-async def recognize_covered(
+async def recognize_complete(
     speech: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> Segment:
     """Return a segment's text with words, for as much of its speech as possible.
@@ -44,7 +44,7 @@ async def recognize_covered(
     found = await _recognized(speech, options, calls, depth=0)
     # Count for the answer only: parts may belong to a repair that was rejected.
     for left in found.unrecognised:
-        calls.count(HOLES, outcome="unrecognised")
+        calls.count(GAPS, outcome="unrecognised")
         calls.count(UNRECOGNISED_SECONDS, left.end - left.start)
     return found
 
@@ -53,13 +53,16 @@ async def _recognized(
     speech: SpeechSegment, options: RecognitionOptions, calls: Calls, depth: int
 ) -> Segment:
     found = await recognize_segment(speech, options, calls)
-    return await _covered(found, speech, options, calls, depth)
+    return await _completed(found, speech, options, calls, depth)
 
 
-async def _covered(
+async def _completed(
     found: Segment, speech: SpeechSegment, options: RecognitionOptions, calls: Calls, depth: int
 ) -> Segment:
-    """Return a recognised segment, repaired if its text leaves speech out."""
+    """Return a recognised segment, repaired if its text leaves speech out.
+
+    `depth` is the number of cuts that led to this segment.
+    """
     if found.text and not found.words:  # not aligned, because nothing was doubtful
         return found
     threshold = options.vad_threshold
@@ -68,48 +71,48 @@ async def _covered(
     timed = within_speech(words, speech.speech_probs, threshold)
     found = replace(found, words=_shifted(timed, speech.start))
     left = []
-    for hole in holes(words, speech.speech_probs, threshold):
-        start, end = _edges(hole, len(words), speech)
+    for gap in gaps(words, speech.speech_probs, threshold):
+        start, end = _edges(gap, len(words), speech)
         if end - start < MIN_PART_S:
             continue
-        witness = await _witnessed(speech.part(start, end), options, calls)
-        if not _is_confirmed(hole, witness, has_vad=options.vad):
-            if witness is not None:
-                calls.count(HOLES, outcome="refuted")
+        heard = await _heard_by_another(speech.part(start, end), options, calls)
+        if not _is_confirmed(gap, heard, has_vad=options.vad):
+            if heard is not None:
+                calls.count(GAPS, outcome="refuted")
             continue
-        better = await _repaired(found, words, hole, speech, options, calls, depth)
+        better = await _repaired(found, words, gap, speech, options, calls, depth)
         if better is not None:
-            calls.count(HOLES, outcome="filled")
+            calls.count(GAPS, outcome="filled")
             return better
-        start, end = _wordless_part(hole, timed, (start, end))
+        start, end = _wordless_part(gap, timed, (start, end))
         start, end = round(speech.start + start, 3), round(speech.start + end, 3)
-        left.append(Unrecognised(start, end, witness or ""))
+        left.append(Unrecognised(start, end, heard or ""))
     return replace(found, unrecognised=tuple(sorted(left, key=lambda span: span.start)))
 
 
 async def _repaired(
     found: Segment,
     words: Sequence[Word],
-    hole: Hole,
+    gap: Gap,
     speech: SpeechSegment,
     options: RecognitionOptions,
     calls: Calls,
     depth: int,
 ) -> Segment | None:
-    """Return the segment recognised in the parts around a hole, or None if that is no better."""
-    parts = _parts(hole, words, speech) if depth < MAX_DEPTH else []
+    """Return the segment recognised in the parts around a gap, or None if that is no better."""
+    parts = _parts(gap, words, speech) if depth < MAX_DEPTH else []
     if len(parts) < 2:
         return None
     tail = [await _recognized(part, options, calls, depth + 1) for part in parts[1:]]
-    ends_early = 0 < hole.first == len(words) and words[-1].start < parts[0].duration
-    # With several hypotheses, another one may continue after the hole.
+    ends_early = 0 < gap.first == len(words) and words[-1].start < parts[0].duration
+    # With several hypotheses, another one may continue after the gap.
     if ends_early and options.nbest == 1:
-        head = await _covered(found, parts[0], options, calls, depth + 1)
+        head = await _completed(found, parts[0], options, calls, depth + 1)
     else:
         head = await _recognized(parts[0], options, calls, depth + 1)
     whole = _joined([head, *tail], options.nbest)
     still_left_s = sum(span.end - span.start for span in whole.unrecognised)
-    if len(whole.text) <= len(found.text) or still_left_s >= hole.missing_s:
+    if len(whole.text) <= len(found.text) or still_left_s >= gap.missing_s:
         return None
     whole = replace(whole, start=found.start, end=found.end)
     if found.language:  # as it was detected, in all of the segment
@@ -117,23 +120,23 @@ async def _repaired(
     return whole
 
 
-def _edges(hole: Hole, num_words: int, speech: SpeechSegment) -> tuple[float, float]:
-    """Return where to cut the audio around a hole, in seconds from the segment's start."""
-    start = cut_near(speech.speech_probs, hole.start) if hole.first else 0.0
-    end = cut_near(speech.speech_probs, hole.end) if hole.after < num_words else speech.duration
+def _edges(gap: Gap, num_words: int, speech: SpeechSegment) -> tuple[float, float]:
+    """Return where to cut the audio around a gap, in seconds from the segment's start."""
+    start = cut_near(speech.speech_probs, gap.start) if gap.first else 0.0
+    end = cut_near(speech.speech_probs, gap.end) if gap.after < num_words else speech.duration
     start, end = min(start, speech.duration), min(end, speech.duration)
     return start, max(start, end)
 
 
-def _parts(hole: Hole, words: Sequence[Word], speech: SpeechSegment) -> list[SpeechSegment]:
-    """Return the parts of a segment before, in and after a hole, if they are long enough.
+def _parts(gap: Gap, words: Sequence[Word], speech: SpeechSegment) -> list[SpeechSegment]:
+    """Return the parts of a segment before, in and after a gap, if they are long enough.
 
-    If the hole is the whole segment, the parts are before, at and after its words. Without words,
+    If the gap is the whole segment, the parts are before, at and after its words. Without words,
     the parts are the two halves.
     """
-    cuts = _edges(hole, len(words), speech)
-    if cuts == (0.0, speech.duration) and hole.first < hole.after:
-        bounds = words[hole.first].start, words[hole.after - 1].end
+    cuts = _edges(gap, len(words), speech)
+    if cuts == (0.0, speech.duration) and gap.first < gap.after:
+        bounds = words[gap.first].start, words[gap.after - 1].end
         cuts = cut_near(speech.speech_probs, bounds[0]), cut_near(speech.speech_probs, bounds[1])
     places = [0.0]
     for cut in cuts:
@@ -145,42 +148,42 @@ def _parts(hole: Hole, words: Sequence[Word], speech: SpeechSegment) -> list[Spe
 
 
 def _wordless_part(
-    hole: Hole, words: Sequence[Word], edges: tuple[float, float]
+    gap: Gap, words: Sequence[Word], edges: tuple[float, float]
 ) -> tuple[float, float]:
     """Return the longest stretch without words between two edges."""
-    inside = words[hole.first : hole.after]
+    inside = words[gap.first : gap.after]
     starts = [edges[0], *(word.end for word in inside)]
     ends = [*(word.start for word in inside), edges[1]]
     start, end = max(zip(starts, ends, strict=True), key=lambda pair: pair[1] - pair[0])
     return (start, end) if end - start >= MIN_PART_S else edges
 
 
-async def _witnessed(
+async def _heard_by_another(
     stretch: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> str | None:
-    """Return another recogniser's text of a stretch, or None if that cannot be used.
+    """Return the second opinion on a stretch, its text.
 
-    That is the case if it is not loaded, if it fails, or if it lacks the request's language.
+    None if its recogniser is not loaded, fails, or lacks the request's language.
     """
-    decoder, witness = second_opinion()
+    decoder, other = second_opinion()
     asked = RecognitionOptions.parse({"decoder": decoder, "language": options.language})
     try:
-        encoded = await witness.encode(calls, stretch.waveform)
-        found = await witness.decode(calls, encoded, asked, stretch.start)
+        encoded = await other.encode(calls, stretch.waveform)
+        found = await other.decode(calls, encoded, asked, stretch.start)
     except (ComponentError, OptionError):
         return None
     return found.nbest[0].text
 
 
-def _is_confirmed(hole: Hole, witness: str | None, *, has_vad: bool) -> bool:
-    """Return whether a hole has speech, by the witness's text or, without it, by the hole's size.
+def _is_confirmed(gap: Gap, heard: str | None, *, has_vad: bool) -> bool:
+    """Return whether a gap has speech, by the second opinion or, without it, by the gap's size.
 
-    Without a VAD, size is no evidence, because the hole comes from loudness alone.
+    Without a VAD, size is no evidence, because the gap comes from loudness alone.
     """
-    if witness is None:
-        return has_vad and hole.missing_s >= CERTAIN_S
-    needed = CERTAIN_WORDS if hole.missing_s >= CERTAIN_S else DOUBTFUL_WORDS
-    return len(witness.split()) >= hole.after - hole.first + needed
+    if heard is None:
+        return has_vad and gap.missing_s >= CERTAIN_S
+    needed = CERTAIN_WORDS if gap.missing_s >= CERTAIN_S else DOUBTFUL_WORDS
+    return len(heard.split()) >= gap.after - gap.first + needed
 
 
 def _joined(segments: Sequence[Segment], nbest: int) -> Segment:
@@ -188,16 +191,16 @@ def _joined(segments: Sequence[Segment], nbest: int) -> Segment:
     spoken = [segment for segment in segments if segment.text]
     # All parts were decoded in one language, unless the whole had no text.
     longest = max(spoken or segments, key=lambda segment: segment.end - segment.start)
+    words = [
+        replace(word, end=min(word.end, after.start))
+        for segment, after in pairwise(segments)
+        for word in segment.words
+    ]
     return Segment(
         start=segments[0].start,
         end=segments[-1].end,
         nbest=joined([segment.nbest for segment in spoken], nbest),
-        words=tuple(
-            replace(word, end=min(word.end, after.start))
-            for segment, after in pairwise(segments)
-            for word in segment.words
-        )
-        + segments[-1].words,
+        words=(*words, *segments[-1].words),
         unrecognised=tuple(span for segment in segments for span in segment.unrecognised),
         language=longest.language,
         language_probability=longest.language_probability,
