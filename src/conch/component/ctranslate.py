@@ -48,7 +48,7 @@ def load_ctranslate2(
     """Return the loaded model.
 
     From then on this process has one heap. CTranslate2 calls a model on a thread of its own, and
-    glibc would give that thread a heap whose freed memory nobody else gets: 50 MB.
+    glibc would give that thread a heap whose freed memory is lost to others: 50 MB.
 
     Args:
         compute_type: Compute type of CTranslate2, not auto.

@@ -122,7 +122,7 @@ class SpeechRequest:
 
     @property
     def chunk_samples(self) -> int:
-        """Number of samples of a live chunk, 0 for what is none."""
+        """Number of samples of a live chunk, 0 if it has none."""
         return 0 if self._samples is None else int(self._samples.size)
 
     @property

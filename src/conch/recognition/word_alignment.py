@@ -12,7 +12,7 @@ ALONE = 0.7
 """Cost of a word that only one model has. Two words that differ altogether cost more than two
 words alone, 1.4, only if their times differ too."""
 DIFFERENT = 0.25
-"""Cost of two words that are not the same, beside the share of their letters that differs."""
+"""Cost of two words that are not the same, plus the share of their letters that differs."""
 NEAR_S = 0.2
 """Distance of two words' middles that costs nothing, in seconds: two models time a word apart."""
 FAR_S = 1.5

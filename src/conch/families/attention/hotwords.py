@@ -58,7 +58,7 @@ class NearMiss:
     end: int
     """Character after the last."""
     written: str
-    """The hotword, as it is to be written there."""
+    """The hotword, as it is written there."""
     tried: str
     """The hotword, as the decoder would write it: capitals alone are improbable."""
     bonus: float
@@ -87,7 +87,7 @@ async def with_hotwords(
         gained.sort(key=lambda item: -item.score)
         return gained, near_misses(gained[0].text, hotwords)
 
-    # In a thread: a thousand names beside sixty words are 10 ms.
+    # In a thread: a thousand names and sixty words take 10 ms.
     scored, misses = await asyncio.to_thread(compare)
     best = scored[0]
     if not misses:
@@ -183,7 +183,7 @@ def put_in(text: str, misses: Sequence[NearMiss]) -> str:
 
 
 class _Index(NamedTuple):
-    """What is compared of hotwords."""
+    """The hotwords as texts are compared with them."""
 
     letters: list[str]
     """Of each hotword, without spaces."""
@@ -192,7 +192,7 @@ class _Index(NamedTuple):
     spaced: list[str]
     """Its words in letters, with spaces around each."""
     by_words: dict[int, list[int]]
-    """Places of the hotwords with so many words, up to MOST_WORDS."""
+    """Places of the hotwords by their number of words, up to MOST_WORDS."""
 
 
 @lru_cache(maxsize=16)

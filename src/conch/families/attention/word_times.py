@@ -16,7 +16,7 @@ from conch.wire.joining import is_within_word
 from conch.wire.result import Word
 
 _OPENING = "\"'¿¡-"
-"""Beside brackets and quotation marks that Unicode tells: they belong to the word behind them."""
+"""Like brackets and quotation marks that Unicode marks as opening: they belong to the next word."""
 _SENTENCE_ENDS = (".", "。", "!", "！", "?", "？")  # noqa: RUF001
 _MAX_MEDIAN_S = 0.7
 """Longest trusted median of word lengths, in seconds."""

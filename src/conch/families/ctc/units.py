@@ -9,7 +9,7 @@ _CHARACTERS = " 'abcdefghijklmnopqrstuvwxyz"
 
 
 class Units(Protocol):
-    """Interface of a vocabulary. Texts are words in lower case, as of `language_model_words`."""
+    """A vocabulary. Texts are words in lower case, as of `language_model_words`."""
 
     vocab: tuple[str, ...]
     """Text of each unit, empty for the blank. A space separates words."""
@@ -30,28 +30,26 @@ def opens_words(vocab: Sequence[str]) -> bool:
     return any(len(unit) > 1 for unit in vocab)
 
 
-class Characters:
+class Characters(Units):
     """Units of space, apostrophe and a to z, every 20 ms."""
 
     vocab = ("", *_CHARACTERS)
     stack = 1
 
     def encode(self, text: str) -> list[int]:
-        """Return the units of a text, without characters that have no unit."""
         return [_CHARACTERS.index(item) + 1 for item in text if item in _CHARACTERS]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict from which `units_from_dict` makes the same units."""
         return {"kind": "characters"}
 
 
-class Subwords:
+class Subwords(Units):
     """Byte-pair units with a space at the start of words, every 40 ms."""
 
     stack = 2
 
     def __init__(self, tokenizer: str) -> None:
-        """Read a tokenizer."""
+        """Read a tokenizer, JSON of the package `tokenizers`."""
         self._json = tokenizer
         self._tokenizer = tokenizers.Tokenizer.from_str(tokenizer)
         size = self._tokenizer.get_vocab_size()
@@ -59,16 +57,12 @@ class Subwords:
         self.vocab = ("", *(piece.replace("▁", " ") for piece in pieces))
 
     def encode(self, text: str) -> list[int]:
-        """Return the units of a text, without characters that have no unit."""
         return [index + 1 for index in self._tokenizer.encode(text).ids]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict from which `units_from_dict` makes the same units."""
         return {"kind": "subwords", "tokenizer": self._json}
 
 
 def units_from_dict(values: dict[str, Any]) -> Units:
     """Return the units that `to_dict` described."""
-    if values["kind"] == "characters":
-        return Characters()
-    return Subwords(values["tokenizer"])
+    return Characters() if values["kind"] == "characters" else Subwords(values["tokenizer"])

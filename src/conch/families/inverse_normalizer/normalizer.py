@@ -58,7 +58,7 @@ _GROUPED = frozenset({"cardinal", "decimal", "measure", "money", "ordinal"})
 """Kinds whose digits stand in groups of three."""
 _CLAUSE_ENDS = re.compile(r"[.,;:!?…。，、；：！？()\[\]\"“”«»]")  # noqa: RUF001
 _ABBREVIATED = frozenset({"km", "km/h", "kg", "g", "mg", "cm", "mm", "mph", "kb", "mb", "gb", "tb"})
-"""Units that are abbreviated: nobody reads `wait 2 min`, or `a 2 " rope`."""
+"""Units that are abbreviated: no one reads `wait 2 min`, or `a 2 " rope`."""
 _CURRENCY = re.compile("[$€£¥₩₹]")
 """Others have abbreviations that few readers know."""
 _CHINESE_DATE = re.compile(r"(\d{4})/(\d{2})/(\d{2})")
@@ -122,10 +122,10 @@ class InverseNormalizer:
         return text_step_outputs(*changed(text, self.changes(text, language)))
 
     def changes(self, text: str, language: str) -> list[Change]:
-        """Return what is to be written in another way, in order.
+        """Return the changes of a text, in order.
 
         Args:
-            language: Code of its language; empty if nobody knows it: then its script decides.
+            language: Code of its language; empty if it is unknown: then its script decides.
         """
         language = language or _guessed(text)
         if language not in self._grammars:
@@ -171,7 +171,7 @@ class InverseNormalizer:
                 year, month, day = map(int, found.groups())
                 new = f"{year}年{month}月{day}日"
             elif kind == "time" or (kind == "date" and "/" in new):
-                continue  # 05:30:00 for 五点三十分 is nobody's
+                continue  # 05:30:00 for 五点三十分 is not written
             yield Change(start + low, start + high, new)
 
     def _find(self, line: str, language: str) -> tuple[tuple[str, int, int, str], ...]:
@@ -308,7 +308,7 @@ def _is_sure(kind: str, said: Sequence[str], before: str, behind: str, new: str)
         return False
     if kind == "money":
         return bool(_CURRENCY.match(new))
-    if kind == "telephone":  # and neither `a one two punch` nor somebody who counts to ten
+    if kind == "telephone":  # and neither `a one two punch` nor counting to ten
         return all(word in _DIGITS for word in said)
     if kind == "date":
         if re.fullmatch(r"\d{4}", new):  # but `fifty sixty people`

@@ -104,7 +104,7 @@ class PunctuationModel:
             logits: FloatArray = self._session.run(["logits"], {"features": rows})[0]
             for row, window in zip(logits, batch, strict=True):
                 if window.last == len(texts[window.text]):
-                    # Speech is cut where somebody pauses, and a book where nobody does.
+                    # Speech is cut at a pause, which a book has not.
                     row[window.last - window.start - 1, 0] -= self._end
             marks = logits[:, :, : len(MARKS)].argmax(-1)
             cases = logits[:, :, len(MARKS) :].argmax(-1)

@@ -15,7 +15,7 @@ UNKNOWN = 1
 FIRST_WORD = 2
 """Id of the vocabulary's first word."""
 BUCKETS = 8192
-"""Hashed beginnings and ends of words share so many ids, after those of the vocabulary."""
+"""Ids that hashed beginnings and ends of words share, after those of the vocabulary."""
 FEATURES = 7
 """Ids of a word: itself, its first 2 and 3 letters, its last 1, 2, 3 and 4."""
 

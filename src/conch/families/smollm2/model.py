@@ -49,7 +49,7 @@ class NeuralLanguageModel:
     """A language model with its tokenizer."""
 
     def __init__(self, config: NeuralRescorerConfig) -> None:
-        """Load the model, and convert SmolLM2 where nobody has before.
+        """Load the model, and convert SmolLM2 if it is not in the cache.
 
         Raises:
             ConfigError: a file is missing, CTranslate2 refuses the model, the device or the compute

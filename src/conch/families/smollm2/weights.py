@@ -35,7 +35,7 @@ def smollm2_folder(quantization: str) -> Path:
         # Where it is needed: it imports torch.
         from conch.families.smollm2.gguf_model import convert_gguf
 
-        # A warning, as what is below that level does not reach the server's log.
+        # Only warnings reach the server's log.
         logger.warning("converting %s to %s, once: it takes some 10 s", WEIGHTS, path.name)
         convert_gguf(source, path, quantization=quantization, end_of_text=END_OF_TEXT)
 

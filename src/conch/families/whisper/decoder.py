@@ -158,7 +158,7 @@ class WhisperDecoder:
     def _is_heard(self, job: _Job, language: str, decoded: Decoded) -> bool:
         """Return whether a text comes from the audio, and not from the prompt alone.
 
-        Where Whisper hears nobody, it goes on with the prompt: it says it again, or more like it.
+        Where Whisper hears no speech, it goes on with the prompt, or repeats it.
         The other guards do not see that, since such a text is probable after the prompt.
         """
         text = decoded.texts[0]

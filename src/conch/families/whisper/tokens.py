@@ -14,7 +14,6 @@ MAX_PROMPT_TOKENS = 223
 """Tokens before a transcript that Whisper was trained with: half its positions, less one."""
 TASKS = ("transcribe", "translate")
 _ENGLISH_ONLY = "this model knows English only; conch serve --whisper base serves 99 languages"
-"""For errors."""
 _NEEDED = ("<|startoftranscript|>", "<|startofprev|>", "<|notimestamps|>", "<|endoftext|>")
 _UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "my", "yue"})
 
@@ -52,13 +51,8 @@ class WhisperTokens:
         Raises:
             OptionError: the language is neither `auto` nor a language of the model.
         """
-        if language == "auto" or language in self.languages:
-            return
-        if self.multilingual:
-            known = f"auto or {known_to(self.languages, language)}"
-        else:
-            known = f"auto or en: {_ENGLISH_ONLY}"
-        raise OptionError(f"option 'language' takes {known}; sent: {language!r:.40}")
+        if language != "auto":
+            self._check_known("language", language, "auto or ")
 
     def check_choice(self, languages: Sequence[str]) -> None:
         """Check the codes of the option `languages`.
@@ -66,14 +60,15 @@ class WhisperTokens:
         Raises:
             OptionError: one of them is not a language of the model.
         """
+        takes = "codes with commas, each " if self.multilingual else ""
         for language in languages:
-            if language in self.languages:
-                continue
-            if self.multilingual:
-                known = f"codes with commas, each {known_to(self.languages, language)}"
-            else:
-                known = f"en: {_ENGLISH_ONLY}"
-            raise OptionError(f"option 'languages' takes {known}; sent: {language!r:.40}")
+            self._check_known("languages", language, takes)
+
+    def _check_known(self, option: str, language: str, takes: str) -> None:
+        if language in self.languages:
+            return
+        known = known_to(self.languages, language) if self.multilingual else f"en: {_ENGLISH_ONLY}"
+        raise OptionError(f"option '{option}' takes {takes}{known}; sent: {language!r:.40}")
 
     def check_task(self, task: str) -> None:
         """Check the option `task`.
@@ -87,11 +82,7 @@ class WhisperTokens:
             raise OptionError(f"option 'task' takes transcribe: {_ENGLISH_ONLY}; sent: 'translate'")
 
     def start_sequence(self, language: str, task: str = "transcribe") -> list[int]:
-        """Return the tokens that ask for a text of speech in a language.
-
-        Args:
-            task: `transcribe`, or `translate` for a text in English.
-        """
+        """Return the tokens that ask for a text of speech in a language; `task` as of TASKS."""
         sequence = ["<|startoftranscript|>"]
         if self.multilingual:
             sequence += [f"<|{language}|>", f"<|{task}|>"]
@@ -100,12 +91,7 @@ class WhisperTokens:
     def prompt(
         self, language: str, before: Sequence[int] = (), task: str = "transcribe"
     ) -> list[int]:
-        """Return the start sequence for a text without timestamps.
-
-        Args:
-            before: Tokens of the text that the transcript goes on from; see `before`.
-            task: `transcribe` or `translate`.
-        """
+        """Return the start sequence for a text without timestamps, after the tokens of `before`."""
         sequence = [*self.start_sequence(language, task), self._ids["<|notimestamps|>"]]
         return [self._ids["<|startofprev|>"], *before, *sequence] if before else sequence
 

@@ -29,7 +29,7 @@ class Present:
     num_samples: int
     """Samples so far."""
     utterance: Utterance | None
-    """The utterance that is being spoken, or None."""
+    """The open utterance, or None."""
     speech: Speech
     """Where its speech is."""
 
@@ -52,16 +52,13 @@ class LiveAnswers:
         """Index of the first utterance that no answer has had."""
         self._firm: dict[int, str] = {}
         """Firm text of each utterance that awaits its second pass, by index."""
+        self.latest_text = ""
+        """What was said in the last utterance, before the text steps."""
 
     @property
     def next_index(self) -> int:
         """Index of the next utterance to end."""
         return self._history.end
-
-    @property
-    def latest_text(self) -> str:
-        """What was said in the last utterance, before the text steps."""
-        return self._history.latest_text
 
     def add(self, segment: Segment, said: str, firm: str | None = None) -> None:
         """Add an utterance that has ended, whose index is `next_index`.
@@ -72,15 +69,15 @@ class LiveAnswers:
         """
         if firm is not None:
             self._firm[segment.index] = firm
-        self._history.append(segment, said)
+        self._history.append(segment)
+        self.latest_text = said
 
     def after_chunk(
         self, present: Present, calls: Calls, *, ends: bool, repeats_text: bool
     ) -> Transcript:
-        """Return the answer to a chunk: what is new since the last answer, or the final one.
+        """Return the answer to a chunk: the news since the last answer, or the final one.
 
-        Args:
-            repeats_text: Whether the answer repeats `history_s` seconds of text.
+        With `repeats_text`, it repeats `history_s` seconds of text.
         """
         first = self._history.first if ends else self._answered
         changed = {*range(first, self._history.end), *self._take_second_passes()}
@@ -113,11 +110,7 @@ class LiveAnswers:
     def _transcript(
         self, present: Present, changed: Sequence[int], since: int, calls: Calls, *, ends: bool
     ) -> Transcript:
-        """Return the answer to a chunk; arguments as of `after_chunk`.
-
-        Args:
-            since: Index of the first utterance of its text.
-        """
+        """Return an answer with the segments `changed`; its text begins with utterance `since`."""
         segments = self._history.since(since)
         texts = [segment.text for segment in segments]
         pending = self._pending
@@ -156,19 +149,15 @@ class LiveAnswers:
         )
 
     def _open_utterance(self, present: Present) -> OpenUtterance | None:
-        """Return the utterance that is being spoken, as it is to be shown."""
+        """Return the open utterance as clients show it."""
         utterance = present.utterance
         if utterance is None:
             return None
         start = round(utterance.start / SAMPLE_RATE, 3)
         if self._passes:
             text = self._passes.text
-            spoken_until = present.speech.after_last / SAMPLE_RATE
-            tentative, newest = text.shown(
-                utterance.words,
-                present.seconds,
-                in_speech=spoken_until > text.heard_until - NO_PAUSE_S,
-            )
+            in_speech = present.speech.after_last / SAMPLE_RATE > text.heard_until - NO_PAUSE_S
+            tentative, newest = text.shown(utterance.words, present.seconds, in_speech=in_speech)
             return OpenUtterance(start, text.firm, tentative, newest, round(text.heard_until, 3))
         stable = utterance.stable
         unstable = whole_words(utterance.words[len(stable) :], present.seconds)

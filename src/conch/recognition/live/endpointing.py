@@ -119,7 +119,7 @@ class Endpointer:
         self.speech = Speech(self._began, None, self._began)
 
     def skip(self, until: int) -> None:
-        """Take the audio up to a sample of the live stream for silence: its words are told."""
+        """Take the audio up to a sample of the stream for silence; its words are a segment."""
         end, first, after_last = self.speech.end, self.speech.first, self.speech.after_last
         if first is not None:
             first = max(first, until) if after_last > until else None
@@ -127,11 +127,7 @@ class Endpointer:
 
 
 def speech_span(speech: Speech, utterance: Span, pad_ms: int) -> Span:
-    """Return the speech of an utterance with padding, or all of the utterance if it has none.
-
-    Args:
-        pad_ms: Padding on each side in milliseconds.
-    """
+    """Return the speech of an utterance with padding, or all of the utterance if it has none."""
     if speech.first is None:
         return utterance
     pad = pad_ms * SAMPLE_RATE // 1000

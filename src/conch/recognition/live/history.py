@@ -1,4 +1,4 @@
-"""The ended utterances of a live stream, as far back as its answers tell them."""
+"""The ended utterances of a live stream, as far back as its answers repeat them."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -13,32 +13,20 @@ class History:
     """
 
     def __init__(self, seconds: float) -> None:
-        """Start without utterances.
-
-        Args:
-            seconds: How long before the end of the audio an utterance may have ended that is kept;
-                0 keeps all.
-        """
+        """Keep utterances that ended at most so many seconds before the audio does; 0 keeps all."""
         self._seconds = seconds
         self._segments: list[Segment] = []
         self.first = 0
         """Index of the first utterance that is kept."""
-        self.latest_text = ""
-        """What was said in the last utterance, kept or not, before the text steps."""
 
     @property
     def end(self) -> int:
         """Index of the next utterance."""
         return self.first + len(self._segments)
 
-    def append(self, segment: Segment, said: str) -> None:
-        """Add an utterance, whose index is `end`.
-
-        Args:
-            said: Its text before the text steps.
-        """
+    def append(self, segment: Segment) -> None:
+        """Add an utterance, whose index is `end`."""
         self._segments.append(segment)
-        self.latest_text = said
 
     def replace(self, segment: Segment) -> None:
         """Replace an utterance that is kept by the one with the same index."""
@@ -49,11 +37,7 @@ class History:
         return self._segments[index - self.first :]
 
     def recent(self, now_s: float) -> int:
-        """Return the index of the first utterance within the seconds to keep, `end` for none.
-
-        Args:
-            now_s: End of the audio, in seconds of the stream.
-        """
+        """Return the index of the first utterance to keep when the audio has `now_s` seconds."""
         if not self._seconds:
             return self.first
         oldest = now_s - self._seconds

@@ -41,7 +41,7 @@ class Allowed(IntEnum):
     PAUSES = 1
     """Second passes that begin in a pause, before it is an endpoint."""
     ROLLING = 2
-    """Rolling passes while somebody speaks."""
+    """Rolling passes during speech."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,7 @@ class Pace:
     def interval_ms(self, asked_ms: int, priority: Priority) -> int:
         """Return the milliseconds between rolling passes, 0 for none.
 
-        Args:
-            asked_ms: `rolling_pass_ms` of the stream.
+        `asked_ms` is the option `rolling_pass_ms` of the stream.
         """
         if self.allowed(priority) < Allowed.ROLLING:
             return 0

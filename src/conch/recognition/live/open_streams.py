@@ -56,7 +56,7 @@ LEAST_S = 0.1
 """Seconds that a waiting chunk counts for at least: it takes more than its samples."""
 
 ABANDON = "abandon"
-"""Request parameter of an END whose text nobody reads: what is open is not recognised further."""
+"""Request parameter of an END whose text no one reads: the open utterance is dropped."""
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ class OpenStreams:
     """The open live streams, by the client's sequence id and session.
 
     A stream ends with END, with another START of its name, with an error of a component, or after
-    `stream_ttl_s` without a chunk. Its end frees the components' state of it: at once, where nobody
+    `stream_ttl_s` without a chunk. Its end frees the components' state of it: at once, if no one
     reads the last text.
     """
 
@@ -322,7 +322,7 @@ class OpenStreams:
     def _closed(self, closing: asyncio.Task[None]) -> None:
         self._closing.discard(closing)
         if not closing.cancelled() and (error := closing.exception()):
-            logger.error("what is kept of a stream could not be freed", exc_info=error)
+            logger.error("the state of a stream could not be freed", exc_info=error)
 
     async def _sweep(self) -> None:
         while True:
@@ -389,7 +389,7 @@ def _abandons(request: SpeechRequest) -> bool:
 
 
 def _nothing(seconds: float) -> Transcript:
-    """Return the last answer of a stream that is abandoned after so many seconds of audio."""
+    """Return the last answer of a stream that is abandoned; `seconds` is its audio."""
     nbest = (Hypothesis("", 0.0, 0.0),)
     return Transcript(nbest, (), round(seconds, 3), (), {}, is_final=True)
 

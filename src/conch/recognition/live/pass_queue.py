@@ -1,4 +1,4 @@
-"""The passes of all live streams: so many at once, the most urgent first."""
+"""The passes of all live streams: limited in number, the most urgent first."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Rank(IntEnum):
     """Which passes go first; among equals the one that is due first."""
 
     SECOND = 0
-    """Second passes of utterances that have ended: somebody waits for their text."""
+    """Second passes of utterances that have ended: their text is awaited."""
     ROLLING = 1
     """Passes while an utterance is open."""
     FILE = 2

@@ -1,4 +1,4 @@
-"""Second passes: recognise live utterances again by the offline path, beside later chunks."""
+"""Second passes: recognise live utterances again by the offline path, during later chunks."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

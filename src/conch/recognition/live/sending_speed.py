@@ -1,4 +1,4 @@
-"""How a live stream is sent: faster than it is spoken, as a file may be, or not at present."""
+"""How fast a live stream is sent: faster than it is spoken, as a file may be, or not at all."""
 
 import math
 
@@ -7,7 +7,7 @@ from conch.component.waveform import SAMPLE_RATE
 PERIOD_S = 10.0
 """Least time between two marks, in seconds."""
 AHEAD_S = 2.0
-"""A stream that is so many seconds ahead of its speaker is a file."""
+"""A stream that is more seconds ahead of its speaker is a file."""
 STALL_S = 1.0
 """Seconds without audio that may be the network's. TCP sends a lost packet again after about 0.2 s,
 and after 0.4 s more if it is lost again."""
@@ -16,7 +16,7 @@ MAX_AHEAD_S = 6.0
 
 
 class SendingSpeed:
-    """Compares the audio of a stream with the time since its start, and of late.
+    """Compares the audio of a stream with the time since its start, and since a recent mark.
 
     A stream must be ahead in both: a microphone may begin with what it has kept, and a stream that
     was held up may catch up.
@@ -41,7 +41,7 @@ class SendingSpeed:
 
 
 class Arrivals:
-    """Tells for how long a stream has had no audio, if it is played as it comes."""
+    """Measures how long a stream has had no audio, if it is played as it comes."""
 
     def __init__(self) -> None:
         self._latest, self._ahead_s = -math.inf, 0.0

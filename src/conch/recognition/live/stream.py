@@ -1,7 +1,7 @@
 """The path of live audio: steps → VAD and first pass → endpoints → the text so far.
 
-With mode `two_pass`, a second recogniser passes over the open utterance every so often beside the
-steps, and over each utterance when it has ended.
+With mode `two_pass`, a second recogniser passes over the open utterance now and then, and over each
+utterance when it has ended.
 
 Before speech begins, only the VAD is called. Without the VAD, the first pass shows where speech is.
 This saves one call per step of speech.
@@ -62,19 +62,14 @@ class LiveStream:
         shared: SharedPasses,
         without_second_pass: RecognitionOptions | None,
     ) -> None:
-        """Start with no audio and no utterance.
-
-        Args:
-            without_second_pass: Options in place of these on a server that lacks the second
-                recogniser; None if only these will do.
-        """
         self.audio = audio
         self._detached, self._config, self._shared = detached, config, shared
         self._without_second_pass = without_second_pass
+        """Options on a server that lacks the second recogniser; None if only `options` will do."""
         self._is_chosen = False
         """Whether `_choose` was called, by the first chunk."""
         self._state: State = Waiting()
-        self._told_until = 0
+        self._segment_until = 0
         """End of the firm words that became a segment in mid-utterance, in samples."""
         self._vad_state: Array | None = None
         self._endpointer = Endpointer(endpoint_rules(options))
@@ -107,13 +102,13 @@ class LiveStream:
         repeats_text: bool = False,
         pause_ms: float | None = None,
     ) -> Transcript:
-        """Recognise a chunk; return what is new in the transcript, or the final one at the end.
+        """Recognise a chunk; return the news of the transcript, or the final one at the end.
 
         The segments of the transcript are those that are new or replaced since the last answer.
         Its text begins with the first utterance that is one of them or may still change. With
         `repeats_text`, the option or the argument, it repeats `history_s` seconds. The final
-        transcript holds the text and the segments of so many seconds too, and what is new. So
-        answers do not grow with the stream. After an error the stream must be closed.
+        transcript has the text and the segments of these seconds too. So answers do not grow with
+        the stream. After an error the stream must be closed.
 
         Args:
             steps: Steps that `audio` returned for the chunk, each with whether it is the last.
@@ -247,7 +242,7 @@ class LiveStream:
             await self._passes.after_step(speech, so_far, audio, words)
 
     async def _end_firm(self, utterance: Utterance, calls: Calls) -> Utterance:
-        """Make a segment of the firm words of an open utterance; return what is left of it."""
+        """Make a segment of the firm words of an open utterance; return the rest of it."""
         words, left = utterance.after_firm()
         if words:
             span = self._speech_of(utterance)
@@ -255,8 +250,8 @@ class LiveStream:
             segment = self._segment(span, (best,), words, "length")
             segment = replace(segment, end=words[-1].end)
             self._answers.add(await self._finished(segment, calls), segment.text)
-            self._told_until = round(words[-1].end * SAMPLE_RATE)
-            self._endpointer.skip(self._told_until)
+            self._segment_until = round(words[-1].end * SAMPLE_RATE)
+            self._endpointer.skip(self._segment_until)
         return left
 
     async def _end_utterance(
@@ -265,7 +260,7 @@ class LiveStream:
         """Make a segment of the utterance, rescored if asked, and start its second pass."""
         speech, span = self._endpointer.speech, self._speech_of(utterance)
         self._endpointer.restart()
-        span = Span(max(span.start, self._told_until), max(span.end, self._told_until))
+        span = Span(max(span.start, self._segment_until), max(span.end, self._segment_until))
         passed = await self._passes.end_utterance() if self._passes else LiveText()
         if speech.first is None and not found.nbest[0].text:
             return

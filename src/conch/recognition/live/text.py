@@ -22,7 +22,7 @@ CUT_S = 0.15
 WHOLE_S = 0.12
 """Audio without a letter after which the last word of the first pass is whole."""
 CONTEXT_S = 2.5
-"""Firm text that a pass hears again, in seconds: it tells where the new text begins."""
+"""Firm text that a pass hears again, in seconds: the new text begins behind it."""
 FRESH_S = 0.2
 """The first pass shows words that a rolling pass left out, if their middle is at most so far
 before the end of its audio."""
@@ -97,12 +97,12 @@ class LiveText:
     def shown(
         self, first_pass: Sequence[Word], until: float, *, in_speech: bool
     ) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
-        """Return the tentative words and the newest ones, as they are to be shown.
+        """Return the tentative words and the newest ones, as clients show them.
 
         Args:
             first_pass: Words of the first pass so far; none without one.
             until: End of the audio that it has heard, in seconds.
-            in_speech: Whether somebody speaks at the end of the latest pass's audio.
+            in_speech: Whether there is speech at the end of the latest pass's audio.
         """
         whole = whole_words(first_pass, until)
         known = (*self.firm, *self.tentative)
@@ -160,7 +160,7 @@ def is_credible(
 ) -> bool:
     """Return whether a pass may be believed.
 
-    Its text must not repeat itself, nor have more words than anybody speaks, nor leave out most of
+    Its text must not repeat itself, nor have more words than anyone speaks, nor leave out most of
     what the first pass has heard.
 
     Args:

@@ -222,7 +222,7 @@ def _touched(places: Sequence[_Place], start: float, end: float) -> Sequence[_Pl
 
 
 def _time_at(place: _Place, at: float) -> float:
-    """Return the time of a position in or beside a word, as if its characters were equally long."""
+    """Return the time of a position in or near a word, as if its characters were equally long."""
     share = min(1.0, max(0.0, (at - place.start) / (place.end - place.start)))
     return round(place.word.start + share * (place.word.end - place.word.start), 3)
 
