@@ -15,13 +15,14 @@ _SYMBOLS = str.maketrans(
 )
 
 # fmt: off
-_ONES = (
+ONES = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
     "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
     "nineteen",
 )
-_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 # fmt: on
+"""Words of the numbers below 20, and of the tens from 20 on."""
 _SCALES = ((10**9, "billion"), (10**6, "million"), (1000, "thousand"), (100, "hundred"))
 _IRREGULAR_ORDINALS = {
     "one": "first",
@@ -62,18 +63,18 @@ def spelled(number: str) -> list[str]:
     digits, fraction, ending = match.groups()
     words = _integer(digits)
     if fraction:
-        words += ["point", *(_ONES[int(digit)] for digit in fraction)]
+        words += ["point", *(ONES[int(digit)] for digit in fraction)]
     if ending == "s":  # the 1890s
         words[-1] = words[-1][:-1] + "ies" if words[-1].endswith("y") else words[-1] + "s"
     elif ending:
-        words[-1] = _ordinal(words[-1])
+        words[-1] = ordinal(words[-1])
     return words
 
 
 def _integer(digits: str) -> list[str]:
     value = int(digits.replace(",", ""))
     if (digits.startswith("0") and len(digits) > 1) or value >= 10**12:
-        return [_ONES[int(digit)] for digit in digits if digit != ","]  # read digit by digit
+        return [ONES[int(digit)] for digit in digits if digit != ","]  # read digit by digit
     if len(digits) == 4 and 1100 <= value < 2000 and value % 1000:  # a year, or as good as one
         century, rest = divmod(value, 100)
         if rest == 0:
@@ -88,12 +89,13 @@ def _cardinal(value: int) -> list[str]:
             rest = value % scale
             return [*_cardinal(value // scale), name, *(_cardinal(rest) if rest else [])]
     if value < 20:
-        return [_ONES[value]]
+        return [ONES[value]]
     ten, one = divmod(value, 10)
-    return [_TENS[ten - 2], *([_ONES[one]] if one else [])]
+    return [TENS[ten - 2], *([ONES[one]] if one else [])]
 
 
-def _ordinal(word: str) -> str:
+def ordinal(word: str) -> str:
+    """Return the ordinal of the last word of a number."""
     if word in _IRREGULAR_ORDINALS:
         return _IRREGULAR_ORDINALS[word]
     return word[:-1] + "ieth" if word.endswith("y") else word + "th"

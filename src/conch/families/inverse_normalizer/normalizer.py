@@ -18,29 +18,18 @@ from wetext import AlignmentError, Normalizer
 
 from conch.component import Outputs, Row
 from conch.component.text_step import Change, changed, text_step_outputs
-from conch.language.normalize import spelled
+from conch.language.normalize import ONES, TENS, ordinal, spelled
 from conch.wire.errors import ConfigError
 
 Item = TypeVar("Item")
 
-# fmt: off
 _SCALES = frozenset({"hundred", "thousand", "million", "billion", "trillion"})
-_NUMBERS = _SCALES | {
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-    "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
-    "nineteen", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
-    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
-    "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth",
-    "eighteenth", "nineteenth", "twentieth", "thirtieth", "fortieth", "fiftieth", "sixtieth",
-    "seventieth", "eightieth", "ninetieth", "hundredth", "thousandth", "millionth",
-    "oh", "half", "quarter", "dozen", "twenties", "thirties", "forties", "fifties", "sixties",
-    "seventies", "eighties", "nineties",
-}
-_DIGITS = frozenset({
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "oh", "o",
-    "double", "triple",
-})
-# fmt: on
+_NUMBERS = _SCALES.union(
+    *(ONES, TENS, map(ordinal, (*ONES[1:], *TENS, "hundred", "thousand", "million"))),
+    (f"{ten[:-1]}ies" for ten in TENS),
+    ("oh", "half", "quarter", "dozen"),
+)
+_DIGITS = frozenset({*ONES[:10], "oh", "o", "double", "triple"})
 _CENTURIES = frozenset(map(str, range(11, 21)))
 """Of years that are said in two numbers."""
 _PART_OF_AN_HOUR = frozenset({"past", "to", "half", "quarter", "after"})

@@ -15,6 +15,7 @@ from conch.families.punctuation.model import (
     PunctuatorConfig,
 )
 from conch.families.punctuation.words import Word, plain, words_of
+from conch.language.normalize import ONES, TENS
 from conch.wire.errors import InvalidRequestError
 
 LONGEST_TEXT = 1_000_000
@@ -37,13 +38,9 @@ _NEVER_NAMES = frozenset({
 })
 """Words with a capital only where a text or a sentence begins."""
 _CURRENCIES = frozenset({"dollar", "dollars", "euro", "euros"})
-_CENTS = frozenset({
-    "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen",
-    "eighteen", "nineteen", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty",
-    "ninety",
-})
-"""How cents begin: no comma stands before them in `twenty one dollars fifty`."""
 # fmt: on
+_CENTS = frozenset({*ONES[10:], *TENS})
+"""How cents begin: no comma stands before them in `twenty one dollars fifty`."""
 _ENDS_SENTENCE = (MARKS.index("."), MARKS.index("?"))
 
 

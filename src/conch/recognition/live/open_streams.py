@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from conch.audio.live import LiveAudio
 from conch.bls.access_log import NO_MODE, AccessRecord
 from conch.bls.call import Components
-from conch.bls.calls import Calls
 from conch.bls.deadline import Deadline
 from conch.bls.metrics import REFUSED
 from conch.bls.runtime import Runtime
@@ -182,7 +181,7 @@ class OpenStreams:
                 self._close(entry, "abandoned")
                 return _nothing(entry.audio_s)
             try:
-                answer = await self._take_turn(entry, request, components)
+                answer = await self._answer(entry, request, components)
             except BaseException as error:
                 self._close(entry, "error", error)
                 raise
@@ -192,7 +191,7 @@ class OpenStreams:
                 raise answer.reason
             return answer
 
-    async def _take_turn(
+    async def _answer(
         self, entry: _Open, request: SpeechRequest, components: Components
     ) -> Transcript | _Refused:
         """Answer a chunk after those before it. An error ends the stream."""
@@ -202,29 +201,24 @@ class OpenStreams:
         arrived = self._clock()
         with entry.in_line(request.chunk_samples, self._config.max_waiting_s):
             async with calls.limited(), entry.turn:
-                return await self._answer(entry, request, calls, arrived)
-
-    async def _answer(
-        self, entry: _Open, request: SpeechRequest, calls: Calls, arrived: float
-    ) -> Transcript | _Refused:
-        if entry.is_closed:
-            raise _unknown(entry.name)
-        try:
-            steps, seconds = self._steps(entry, request)
-        except InvalidRequestError as error:
-            return _Refused(error)
-        entry.arrivals.add(seconds, arrived)
-        transcript = await entry.stream.recognize(
-            steps,
-            calls,
-            ends=request.ends,
-            repeats_text=request.repeats_text,
-            pause_ms=None if seconds else entry.arrivals.pause_ms(arrived),
-        )
-        entry.record.called(transcript.stages)
-        if request.ends:
-            self._close(entry, "end")
-        return transcript
+                if entry.is_closed:
+                    raise _unknown(entry.name)
+                try:
+                    steps, seconds = self._steps(entry, request)
+                except InvalidRequestError as error:
+                    return _Refused(error)
+                entry.arrivals.add(seconds, arrived)
+                transcript = await entry.stream.recognize(
+                    steps,
+                    calls,
+                    ends=request.ends,
+                    repeats_text=request.repeats_text,
+                    pause_ms=None if seconds else entry.arrivals.pause_ms(arrived),
+                )
+                entry.record.called(transcript.stages)
+                if request.ends:
+                    self._close(entry, "end")
+                return transcript
 
     def _steps(
         self, entry: _Open, request: SpeechRequest
@@ -308,7 +302,7 @@ class OpenStreams:
             self._metrics.add(STREAMS_ENDED, how=how)
             self._log(entry, error, "ok" if how == "end" else how)
             self._closing.add(closing := asyncio.create_task(self._freed(entry)))
-            closing.add_done_callback(self._closed)
+            closing.add_done_callback(self._closing.discard)
 
     def _log(self, entry: _Open, error: BaseException | None, outcome: str) -> None:
         entry.record.mode = entry.stream.options.mode
@@ -316,27 +310,22 @@ class OpenStreams:
         entry.record.log(error, outcome)
 
     async def _freed(self, entry: _Open) -> None:
-        async with entry.turn:
-            await entry.stream.close()
-
-    def _closed(self, closing: asyncio.Task[None]) -> None:
-        self._closing.discard(closing)
-        if not closing.cancelled() and (error := closing.exception()):
-            logger.error("the state of a stream could not be freed", exc_info=error)
+        try:
+            async with entry.turn:
+                await entry.stream.close()
+        except Exception:
+            logger.exception("the state of a stream could not be freed")
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(self._config.stream_ttl_s / 4)
             try:
-                self._expire()
+                for entry in [*self._open.values()]:
+                    if self._is_abandoned(entry):
+                        logger.info("stream %s has expired", entry.name.stream_id)
+                        self._close(entry, "expired")
             except Exception:  # the next round must run in any case
                 logger.exception("streams that are abandoned could not be ended")
-
-    def _expire(self) -> None:
-        for entry in list(self._open.values()):
-            if self._is_abandoned(entry):
-                logger.info("stream %s has expired", entry.name.stream_id)
-                self._close(entry, "expired")
 
     def _is_abandoned(self, entry: _Open) -> bool:
         idle_s = self._clock() - entry.used

@@ -6,7 +6,6 @@ component_models/README.md has the contract of the models.
 """
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -43,9 +42,9 @@ async def check_text_models(options: RecognitionOptions, calls: Calls) -> None:
         MissingModelError: it lacks one. It is raised before anything is recognised, so that a
             request does not fail by chance, and a stream not in the middle.
     """
-    for model in text_components_of(options):
+    for model, reason in text_components_of(options).items():
         if not await calls.is_loaded(model):
-            raise _missing(model, options)
+            raise _missing(model, reason.split("=")[0])
 
 
 async def with_text_steps(
@@ -61,23 +60,37 @@ async def with_text_steps(
     """
     if not options.has_text_steps or not segment.text:
         return segment
-    models = _models(options, is_punctuated=is_punctuated)
     names = _names(options) if options.punctuate and not is_punctuated else {}
     language = segment.language or ("" if options.language == "auto" else options.language)
-    texts = dict.fromkeys(item.text for item in segment.nbest)
-    found = await together(
-        _stepped(
-            text,
-            segment.words if text == segment.text else (),
-            language,
-            options,
-            names,
-            models,
-            calls,
-        )
-        for text in texts
-    )
-    after = dict(zip(texts, found, strict=True))
+    own = text_rewriters(options, is_punctuated=is_punctuated)
+    models = [(rewriter.component, rewriter.option) for rewriter in own]
+    models += [(model, "post") for model in post_models(options.post)]
+
+    async def stepped(text: str) -> tuple[str, tuple[Word, ...]]:
+        """Return a text and its words after the steps."""
+        words = segment.words if text == segment.text else ()
+        if said := [forms for forms in names.items() if forms[0] in text]:
+            after = replaced(text, replacements_of(said))
+            text, words = after.text, retimed(words, text, after)
+        if rules := read_replacements(options.replace):
+            # In threads: hundreds of rules in long n-best lists, and times of long texts, take
+            # seconds.
+            after = await asyncio.to_thread(replaced, text, rules)
+            if len(after.text) > MAX_TEXT:
+                raise OptionError(
+                    f"option 'replace' makes texts of at most {MAX_TEXT} characters of a segment; "
+                    f"has made: {len(after.text)}"
+                )
+            text, words = after.text, await asyncio.to_thread(retimed, words, text, after)
+        for model, option in models:
+            if not text:
+                break
+            after = await _rewritten_by(model, option, text, language, calls)
+            text, words = after.text, await asyncio.to_thread(retimed, words, text, after)
+        return text, words
+
+    texts = list(dict.fromkeys(item.text for item in segment.nbest))
+    after = dict(zip(texts, await together(map(stepped, texts)), strict=True))
     nbest: dict[str, Hypothesis] = {}
     for item in segment.nbest:
         text, _ = after[item.text]
@@ -90,8 +103,7 @@ async def with_text_steps_if_possible(
 ) -> Segment:
     """Return a live segment after the steps, or as it was recognised with the error of a step.
 
-    What is said next must not get lost by a step, nor wait for one that hangs. Arguments are those
-    of `with_text_steps`.
+    The next utterance must not get lost by a step, nor wait for one that hangs.
     """
     try:
         async with asyncio.timeout(LIVE_PATIENCE_S) as scope:
@@ -104,53 +116,11 @@ async def with_text_steps_if_possible(
         return replace(segment, error=problem, error_code=segment.error_code or error.code)
 
 
-def _models(options: RecognitionOptions, *, is_punctuated: bool) -> tuple[tuple[str, str], ...]:
-    """Return the models to call in their order, each with the option that asks for it."""
-    own = text_rewriters(options, is_punctuated=is_punctuated)
-    return (
-        *((rewriter.component, rewriter.option) for rewriter in own),
-        *((model, "post") for model in post_models(options.post)),
-    )
-
-
 def _names(options: RecognitionOptions) -> dict[str, str]:
     """Return the hotwords with capitals by what CTC writes for them."""
     hotwords = hotwords_of(options.hotwords, options.hotword_weight)
     written = (item.phrase for item in hotwords if item.phrase != item.phrase.lower())
     return {as_ctc_writes(phrase): phrase for phrase in written}
-
-
-async def _stepped(
-    text: str,
-    words: tuple[Word, ...],
-    language: str,
-    options: RecognitionOptions,
-    names: Mapping[str, str],
-    models: tuple[tuple[str, str], ...],
-    calls: Calls,
-) -> tuple[str, tuple[Word, ...]]:
-    """Return a text and its words after the steps."""
-    if said := [forms for forms in names.items() if forms[0] in text]:
-        after = replaced(text, replacements_of(said))
-        text, words = after.text, retimed(words, text, after)
-    if rules := read_replacements(options.replace):
-        # In threads: hundreds of rules in long n-best lists, and times of long texts, take seconds.
-        after = await asyncio.to_thread(replaced, text, rules)
-        if len(after.text) > MAX_TEXT:
-            raise OptionError(
-                f"option 'replace' makes texts of at most {MAX_TEXT} characters of a segment; "
-                f"has made: {len(after.text)}"
-            )
-        text, words = after.text, await asyncio.to_thread(retimed, words, text, after)
-    for model, option in models:
-        if not text:
-            break
-        try:
-            after = await _rewritten_by(model, option, text, language, calls)
-        except MissingModelError:
-            raise _missing(model, options) from None
-        text, words = after.text, await asyncio.to_thread(retimed, words, text, after)
-    return text, words
 
 
 async def _rewritten_by(
@@ -164,7 +134,7 @@ async def _rewritten_by(
         new, spans = outputs["text"].numpy(), outputs["spans"].numpy()
         return rewritten(text, _text_of(new), np.asarray(spans))
     except MissingModelError:
-        raise
+        raise _missing(model, option) from None
     except (ComponentError, OptionError) as error:
         raise ComponentError(f"option '{option}': {error}") from error
     except KeyError as error:
@@ -192,7 +162,5 @@ def _text_of(output: Array | bytes) -> str:
     return text
 
 
-def _missing(model: str, options: RecognitionOptions) -> MissingModelError:
-    own = text_rewriters(options, is_punctuated=False)
-    is_own = any(rewriter.component == model for rewriter in own)
-    return missing(model) if is_own else missing_post(model)
+def _missing(model: str, option: str) -> MissingModelError:
+    return missing_post(model) if option == "post" else missing(model)
