@@ -51,6 +51,9 @@ def load_ctranslate2(
     glibc would give that thread a heap whose freed memory is lost to others: 50 MB.
 
     Args:
+        kind: Class of CTranslate2.
+        folder: Where the model is.
+        config: Device and threads.
         compute_type: Compute type of CTranslate2, not auto.
         warm_up: A first use. CTranslate2 opens cuBLAS there, which must not be a request.
 

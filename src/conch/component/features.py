@@ -30,11 +30,12 @@ def log_mel_spectrogram(waveform: FloatArray, num_frames: int, n_mels: int = 80)
 
     Args:
         waveform: float32 `[samples]`, 16 kHz; samples beyond the last frame are ignored.
-        num_frames: frames of 10 ms to return, at least 1.
+        num_frames: frames of 10 ms, at least 1.
+        n_mels: 80, or 128 for Whisper large-v3.
 
     Returns:
-        float32 `[n_mels, num_frames]`, log10 power clipped to 8 below its maximum, scaled to about
-        [-1, 1].
+        float32 `[n_mels, num_frames]`: log10 power, clipped to 8 below its maximum and scaled to
+        about [-1, 1].
     """
     half = N_FFT // 2
     used = waveform[: (num_frames - 1) * FRAME_SHIFT + half].astype(np.float32, copy=False)

@@ -34,10 +34,7 @@ class Row:
     """Whether the row is the last of its stream."""
 
     def texts(self, name: str, most: int = MAX_TEXTS, longest: int = MAX_TEXT) -> list[str]:
-        """Return a BYTES input as strings.
-
-        Args:
-            longest: Largest number of bytes of a text.
+        """Return a BYTES input as strings: at most `most`, each of at most `longest` bytes.
 
         Raises:
             InvalidRequestError: there are more texts, or one is longer.

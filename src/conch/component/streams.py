@@ -45,10 +45,7 @@ class Streams(Generic[State]):
     def take(self, stream_id: StreamId, *, starts: bool, ends: bool) -> State:
         """Return the state of a stream for its next chunk.
 
-        Args:
-            starts: Whether the chunk is the first: it opens the stream, and replaces another with
-                this id.
-            ends: Whether the chunk is the last: it closes the stream.
+        `starts` opens the stream, and replaces another with this id; `ends` closes it.
 
         Raises:
             SessionError: no stream with this id is open.

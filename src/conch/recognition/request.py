@@ -168,11 +168,7 @@ class SpeechRequest:
 
 @contextmanager
 def naming_row(row: int, num_rows: int) -> Iterator[None]:
-    """Add the row to the message of an error in the block, if the batch has several rows.
-
-    Raises:
-        TranscriptionError: the error of the block, with the row in its message.
-    """
+    """Add the row to the message of an error in the block, if the batch has several rows."""
     try:
         yield
     except TranscriptionError as error:

@@ -73,10 +73,8 @@ async def with_hotwords(
     """Return the hypotheses with the hotwords of the request, best first.
 
     A hypothesis that has a hotword gains its bonus. If hotwords fit better than words of the best
-    one, a new best one is in front.
-
-    Args:
-        scores_of: Returns the log probability of each text, given the audio of the segment.
+    one, a new best one is in front. `scores_of` returns the log probability of each text, given the
+    audio of the segment.
     """
     hotwords = hotwords_of(options.hotwords, options.hotword_weight)
     if not hotwords:
@@ -129,8 +127,7 @@ def bonus_of(text: str, hotwords: Sequence[Hotword]) -> float:
 def near_misses(text: str, hotwords: Sequence[Hotword]) -> list[NearMiss]:
     """Return the places of a text where a hotword may have been said, the closest first.
 
-    Args:
-        text: A text with spaces between words; one without has no near misses.
+    A text without spaces between words has none.
     """
     index = _index(tuple(hotwords))
     found: list[tuple[float, int, int, int]] = []
@@ -161,8 +158,7 @@ def near_misses(text: str, hotwords: Sequence[Hotword]) -> list[NearMiss]:
 def fitting(misses: Sequence[NearMiss], gains: Sequence[float]) -> list[int]:
     """Return which near misses to write as hotwords: no two at one place, the best first.
 
-    Args:
-        gains: What each adds to the log probability of the text, in nats; mostly less than 0.
+    `gains` are what each adds to the log probability of the text, in nats; mostly less than 0.
     """
     chosen: list[int] = []
     worth = [miss.bonus + gain for miss, gain in zip(misses, gains, strict=True)]
@@ -214,7 +210,9 @@ def _alike(
     """Yield similarity, start, end and hotword of the closest pairs, the closest first.
 
     Args:
+        text: The text.
         places: Start and end of stretches of it.
+        index: The hotwords.
         columns: Which of them are compared.
     """
     heard = [_letters(text[start:end]) for start, end in places]

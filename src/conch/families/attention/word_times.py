@@ -42,10 +42,9 @@ class WordTokens:
 def split_words(
     tokens: Sequence[int], decode: Callable[[Sequence[int]], str], *, spaced: bool
 ) -> list[WordTokens]:
-    """Return the words of tokens, with their punctuation.
+    """Return the words of the tokens of a text, with their punctuation.
 
-    Args:
-        spaced: Whether spaces separate words. If not, each character of such a script is a word.
+    If the language is not `spaced`, each character of a script without spaces is a word.
     """
     words: list[WordTokens] = []
     opening = ""
@@ -164,16 +163,11 @@ def _without_pauses(
 def _with_lengths(
     sizes: Sequence[int], starts: NDArray[np.float64], ends: NDArray[np.float64], limit: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return starts and ends of words that all last at least _MIN_WORD_S.
+    """Return starts and ends of words, in seconds, that all last at least _MIN_WORD_S.
 
     A short word takes time from the pause after it, then from the pause before it. If that is not
-    enough, it shares the time of its neighbours in proportion to the length of the words.
-
-    Args:
-        sizes: Number of characters of each word.
-        starts: Start of each word in seconds; they do not decrease.
-        ends: End of each word in seconds; they do not decrease.
-        limit: End of the audio in seconds.
+    enough, it shares the time of its neighbours in proportion to the length of the words. `sizes`
+    are their numbers of characters, `limit` is the end of the audio.
     """
     starts, ends = starts.copy(), ends.copy()
     count = len(sizes)

@@ -56,13 +56,9 @@ class CtcEncoder:
         ]
 
     def encode(self, waveforms: Sequence[FloatArray]) -> list[FloatArray]:
-        """Return the log probabilities of waveforms, as one batch.
+        """Return the log probabilities of waveforms, float32 `[samples]` at 16 kHz, as one batch.
 
-        Args:
-            waveforms: float32 `[samples]` each, 16 kHz, at most 40 s.
-
-        Returns:
-            float32 `[ceil(samples / 320 / stack), vocab]` each.
+        Each has the shape `[ceil(samples / 320 / stack), vocab]`, float32.
         """
         stack = self._graph.vocabulary.stack
         frame = ENCODER_FRAME_SAMPLES * stack
@@ -78,10 +74,8 @@ class CtcEncoder:
 def buckets(lens: Sequence[int], max_padding: float, max_total: int) -> list[list[int]]:
     """Return batches of items of similar length, as lists of indexes.
 
-    Args:
-        max_padding: Largest share of padding: an item has at least `1 - max_padding` of the length
-            of the longest.
-        max_total: Largest product of a batch's longest item and its size; a longer item is alone.
+    An item has at least `1 - max_padding` of the length of the longest in its batch. The longest
+    times the size of the batch is at most `max_total`; a longer item is alone.
 
     >>> buckets([10, 5, 9, 30], max_padding=0.2, max_total=40)
     [[3], [0, 2], [1]]

@@ -126,11 +126,7 @@ class CtcGraph:
         return log_probs, Caches(*rest)
 
     def log_probs(self, features: FloatArray, lens: NDArray[np.int64]) -> FloatArray:
-        """Return the log probabilities of whole utterances in full context.
-
-        Returns:
-            float32 `[B, F / 2 / stack, vocab]`.
-        """
+        """Return the log probabilities of whole utterances in full context; see `step`."""
         feed = {"features": features, "lens": lens}
         caches = self.empty_caches(len(features), 0)
         (found,) = self._session.run(["log_probs"], {**feed, **caches._asdict()}, self._once)

@@ -26,6 +26,8 @@ _GZIP = b"\x1f\x8b"
 def read_ngrams(path: Path, progress: Callable[[str], None] = lambda text: None) -> NgramTable:
     """Return the n-grams of an ARPA file, gzipped or not, or of one that `packed` reads.
 
+    `progress` is called with a text for each step.
+
     Raises:
         ConfigError: the file is missing or broken, or lacks `<s>` or `</s>`.
     """

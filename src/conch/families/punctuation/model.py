@@ -117,12 +117,7 @@ class PunctuationModel:
 
 
 def windows_of(lens: Sequence[int], reach: int) -> Iterator[Window]:
-    """Yield windows over texts.
-
-    Args:
-        lens: Words of each text.
-        reach: Words on each side on which a word's labels depend.
-    """
+    """Yield windows over texts of `lens` words; labels depend on `reach` words on each side."""
     for text, words in enumerate(lens):
         for first in range(0, words, _WINDOW):
             last = min(first + _WINDOW, words)
@@ -130,12 +125,7 @@ def windows_of(lens: Sequence[int], reach: int) -> Iterator[Window]:
 
 
 def batches_of(lens: Sequence[int], reach: int) -> Iterator[list[Window]]:
-    """Yield windows, those of similar length together, at most `_BATCH_WORDS` words at a time.
-
-    Args:
-        lens: Words of each text.
-        reach: Words on each side on which a word's labels depend.
-    """
+    """Yield those windows, similar lengths together, at most `_BATCH_WORDS` words at a time."""
     left = iter(sorted(windows_of(lens, reach), key=lambda window: window.start - window.end))
     for longest in left:
         rows = max(1, _BATCH_WORDS // (longest.end - longest.start))

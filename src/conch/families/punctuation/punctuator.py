@@ -111,10 +111,8 @@ def written(
 
     A text begins with a capital, and so does what follows a period or a question mark; within a
     sentence the words that are never names have none. A word that has a mark gets no second one,
-    and an amount of money no comma.
-
-    Args:
-        inside: Words with a capital inside, as mcdonald to McDonald.
+    and an amount of money no comma. `inside` are words with a capital inside, as mcdonald to
+    McDonald.
     """
     return changed(text, _changes(text, words, labels, inside))
 

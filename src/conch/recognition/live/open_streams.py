@@ -83,11 +83,8 @@ class _Open:
     def in_line(self, num_samples: int, most_s: float) -> Iterator[None]:
         """Count a chunk as waiting until the end of the block.
 
-        Args:
-            most_s: Most audio that waits, in seconds.
-
         Raises:
-            OverloadedError: others wait, and more than `most_s` with this one.
+            OverloadedError: others wait, and more than `most_s` seconds of audio with this one.
         """
         seconds = max(LEAST_S, num_samples / self.stream.audio.sample_rate)
         if self.waiting and self.waiting_s + seconds > most_s:

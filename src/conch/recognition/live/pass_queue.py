@@ -52,7 +52,9 @@ class PassQueue:
         """Run a pass as soon as it has a place, and return its result; see `PrioritySemaphore.run`.
 
         Args:
+            make: Makes the pass; it is called when the place is there.
             due: When the pass should begin, on a monotonic clock.
+            rank: Which passes go before it.
             patience_s: Longest time to wait for the place, in seconds; None for no limit.
 
         Raises:

@@ -91,11 +91,9 @@ class Utterance:
         return start, left
 
     def spoken(self, span: Span, *, has_vad: bool) -> SpeechSegment:
-        """Return the audio of a part of the utterance, none if it keeps none.
+        """Return the audio of a part, in samples of the stream; none if the utterance keeps none.
 
-        Args:
-            span: The part, in samples of the stream.
-            has_vad: Whether the speech probabilities are those of the VAD.
+        With `has_vad`, the speech probabilities are those of the VAD.
         """
         seconds = span.start / SAMPLE_RATE
         begins, steps = self.steps_after(span.start)

@@ -55,11 +55,7 @@ class LiveText:
     """End of the audio of the latest pass, in seconds; 0 before the first one."""
 
     def window_start(self, start: float) -> float:
-        """Return where the next pass has to begin, in seconds.
-
-        Args:
-            start: Start of the utterance's speech, in seconds.
-        """
+        """Return where the next pass has to begin; `start` is that of the speech, in seconds."""
         if not self.firm:
             return start
         before = [word for word in self.firm if word.start <= self.firm[-1].end - CONTEXT_S]
@@ -71,9 +67,10 @@ class LiveText:
         """Return the text after a further pass.
 
         Args:
+            words: Words of the pass.
             begins: Start of its audio, in seconds.
             ends: End of its audio, in seconds.
-            first_pass: Words of the first pass in the same audio; none without one.
+            first_pass: Words of the first pass; none without one.
         """
         since = self.firm[-1].end - CONTEXT_S if self.firm else 0.0
         anchor = [word for word in self.firm if word.end > max(begins + 0.1, since)]
@@ -131,11 +128,9 @@ class LiveText:
 def with_live_text(
     segment: Segment, text: LiveText, first_pass: Sequence[Word], *, has_words: bool
 ) -> Segment:
-    """Return an ended utterance with what the passes over it have found.
+    """Return an ended utterance with the text that the passes over it have found.
 
-    Args:
-        segment: The utterance with the text of the first pass.
-        first_pass: Words of the first pass; none without one.
+    `segment` has the text of the first pass, whose words are `first_pass`; none without one.
     """
     if not text.heard_until:
         return segment
@@ -147,26 +142,17 @@ def with_live_text(
 
 
 def whole_words(words: Sequence[Word], until: float) -> Sequence[Word]:
-    """Return the words without the last one, if it may go on.
-
-    Args:
-        until: End of the audio that it has heard, in seconds.
-    """
+    """Return words of the first pass without the last, if it may go on after `until` seconds."""
     return words[:-1] if words and words[-1].end > until - WHOLE_S else words
 
 
 def is_credible(
     words: Sequence[Word], begins: float, ends: float, first_pass: Sequence[Word]
 ) -> bool:
-    """Return whether a pass may be believed.
+    """Return whether to believe a pass; arguments as of `LiveText.after_pass`.
 
     Its text must not repeat itself, nor have more words than anyone speaks, nor leave out most of
     what the first pass has heard.
-
-    Args:
-        begins: Start of its audio, in seconds.
-        ends: End of its audio, in seconds.
-        first_pass: Words of the first pass so far; none without one.
     """
     if len(words) > MOST_WORDS_PER_S * (ends - begins) + FREE_WORDS:
         return False

@@ -43,10 +43,9 @@ class Rewritten:
 
 
 def rewritten(old: str, new: str, spans: Array) -> Rewritten:
-    """Return a step's answer if it is one: spans in order and inside, both texts equal elsewhere.
+    """Return a step's answer, checked: spans are in order and inside, both texts equal elsewhere.
 
-    Args:
-        spans: Integers [changes, 4]: start and end in the old text, start and end in the new one.
+    `spans` are integers [changes, 4]: start and end in the old text, start and end in the new one.
 
     Raises:
         ValueError: it is none; the message says why.
