@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import ctranslate2
 import numpy as np
@@ -66,24 +66,28 @@ def search(
         prompts: Tokens that each transcript begins with, all with its start at one position.
         beam_size: Number of hypotheses in the beam, at least 1.
     """
-    found = _beam_search(model, tokens, encoder_out, prompts, beam_size)
-    if guards.no_repeat_ngram_size:
-        again = [
-            index
-            for index, decoded in enumerate(found)
-            if compression_ratio(decoded.texts[0]) > guards.compression_ratio_threshold
-        ]
-        if again:
-            retried = _beam_search(
-                model,
-                tokens,
-                encoder_out[again],
-                [prompts[index] for index in again],
-                beam_size,
-                guards.no_repeat_ngram_size,
-            )
-            for index, decoded in zip(again, retried, strict=True):
-                found[index] = decoded
+
+    def searched(rows: Sequence[int], no_repeat_ngram_size: int) -> list[Decoded]:
+        taken = encoder_out if len(rows) == len(encoder_out) else encoder_out[rows]
+        results = model.generate(
+            ctranslate2.StorageView.from_array(np.ascontiguousarray(taken)),
+            [prompts[row] for row in rows],
+            beam_size=beam_size,
+            num_hypotheses=beam_size,
+            no_repeat_ngram_size=no_repeat_ngram_size,
+            max_length=MAX_POSITIONS,
+            return_scores=True,
+            return_no_speech_prob=True,
+        )
+        return [_decoded(result, tokens) for result in results]
+
+    found = searched(range(len(encoder_out)), 0)
+    most = guards.compression_ratio_threshold
+    again = [row for row, item in enumerate(found) if compression_ratio(item.texts[0]) > most]
+    if again and guards.no_repeat_ngram_size:
+        retried = searched(again, guards.no_repeat_ngram_size)
+        for row, decoded in zip(again, retried, strict=True):
+            found[row] = decoded
     return [_silenced(decoded, guards) for decoded in found]
 
 
@@ -91,27 +95,6 @@ def compression_ratio(text: str) -> float:
     """Return the compression ratio of a text by zlib: above 2.4, the text repeats itself."""
     data = text.encode()
     return len(data) / len(zlib.compress(data))
-
-
-def _beam_search(
-    model: ctranslate2.models.Whisper,
-    tokens: WhisperTokens,
-    encoder_out: FloatArray,
-    prompts: Sequence[Sequence[int]],
-    beam_size: int,
-    no_repeat_ngram_size: int = 0,
-) -> list[Decoded]:
-    results = model.generate(
-        ctranslate2.StorageView.from_array(np.ascontiguousarray(encoder_out)),
-        prompts,
-        beam_size=beam_size,
-        num_hypotheses=beam_size,
-        no_repeat_ngram_size=no_repeat_ngram_size,
-        max_length=MAX_POSITIONS,
-        return_scores=True,
-        return_no_speech_prob=True,
-    )
-    return [_decoded(result, tokens) for result in results]
 
 
 def _decoded(result: ctranslate2.models.WhisperGenerationResult, tokens: WhisperTokens) -> Decoded:
@@ -137,9 +120,4 @@ def _silenced(decoded: Decoded, guards: Guards) -> Decoded:
         or decoded.average_log_prob >= guards.log_prob_threshold
     ):
         return decoded
-    return Decoded(
-        texts=[""],
-        scores=[float(np.log(decoded.no_speech_prob))],
-        average_log_prob=decoded.average_log_prob,
-        no_speech_prob=decoded.no_speech_prob,
-    )
+    return replace(decoded, texts=[""], scores=[float(np.log(decoded.no_speech_prob))])

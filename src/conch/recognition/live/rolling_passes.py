@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from conch.audio.segmentation import Span
 from conch.component.waveform import SAMPLE_RATE
@@ -179,7 +180,7 @@ class LivePasses:
             return
         if not self._is_ahead():
             too_short = (LEAST_SAMPLES - 1) // asked if self._begun_until is None else 0
-            self._count(skipped=max(0, unheard // asked - 1 - too_short))
+            self._count("skipped", max(0, unheard // asked - 1 - too_short))
         due, self._due_since = self._due_since, None
         self._begun_at, self._begun_until = now, this.span.end
         self._rolling = asyncio.create_task(self._roll(this, due, interval / SAMPLE_RATE))
@@ -237,18 +238,13 @@ class LivePasses:
             return
         heard = speech.start, speech.end, this.first_pass
         if is_credible(words, *heard):
-            self._count(made=1)
+            self._count("made")
             self.text = self.text.after_pass(words, *heard)
         else:
-            self._count(refused=1)
+            self._count("refused")
 
-    def _count(self, *, made: int = 0, skipped: int = 0, refused: int = 0) -> None:
-        for outcome, number in (("made", made), ("skipped", skipped), ("refused", refused)):
-            if number:
-                self._calls.count(PASSES, number, kind="rolling", outcome=outcome)
-        self._report = replace(
-            self._report,
-            made=self._report.made + made,
-            skipped=self._report.skipped + skipped,
-            refused=self._report.refused + refused,
-        )
+    def _count(self, outcome: Literal["made", "skipped", "refused"], number: int = 1) -> None:
+        if number:
+            self._calls.count(PASSES, number, kind="rolling", outcome=outcome)
+            counted = getattr(self._report, outcome) + number
+            self._report = replace(self._report, **{outcome: counted})
