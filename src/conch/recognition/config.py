@@ -14,16 +14,16 @@ class RecognitionConfig(BlsConfig):
     """Limits of recognition, and those of every BLS model."""
 
     max_audio_s: float = 14_400.0
-    """Longest audio of one row, in seconds."""
+    """Longest recording, in seconds."""
     max_segments_in_flight: int = 32
-    """Segments of one row in flight at once. It limits the memory of long recordings. Until the
+    """Segments of one recording in flight at once. It limits the memory of long recordings. Until the
     first one of a streamed answer is known, as many are at work as there are cores."""
     max_streams: int = 512
     """Live streams open at once; one more is refused."""
     max_chunk_s: float = 60.0
     """Longest chunk of a live stream, in seconds."""
     max_stream_s: float = 86_400.0
-    """Longest live stream, in seconds."""
+    """Longest live stream, in seconds. Behind a gateway not below its longest session, 86400."""
     max_waiting_s: float = 60.0
     """Seconds of audio in chunks of one live stream that may wait for their turn, a chunk counting
     as 0.1 s at least; one more ends the stream, unless it is alone."""
@@ -33,7 +33,8 @@ class RecognitionConfig(BlsConfig):
     first_pass_language: str = "en"
     """Language of the streaming CTC model. In another one a `two_pass` stream does without it."""
     stream_ttl_s: float = 60.0
-    """Seconds without a chunk after which a live stream expires."""
+    """Seconds without a chunk after which a live stream expires. Behind a gateway, which sends one
+    every 20 s, at least 30."""
     stream_step_ms: int = 640
     """Length of a live step: a multiple of 32, equal to `chunk_ms` of ctc_streaming_encoder."""
 
