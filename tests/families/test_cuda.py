@@ -5,7 +5,8 @@ import onnxruntime
 import pytest
 
 from conch.component.ctranslate import CTranslate2Config
-from conch.families.ctc.onnx_model import CtcGraph, CtcGraphConfig
+from conch.component.parameters import DeviceConfig
+from conch.families.ctc.onnx_model import CtcGraph
 from conch.families.whisper.config import load_whisper
 from conch.wire.errors import ConfigError
 
@@ -15,7 +16,7 @@ CUDA = "CUDAExecutionProvider"
 @pytest.mark.skipif(CUDA in onnxruntime.get_available_providers(), reason="onnxruntime-gpu is here")
 def test_an_onnxruntime_without_cuda_names_the_package_that_has_it():
     with pytest.raises(ConfigError, match="pip install 'onnxruntime-gpu"):
-        CtcGraph(CtcGraphConfig(device="cuda"))
+        CtcGraph(DeviceConfig(device="cuda"))
 
 
 def test_an_onnxruntime_that_falls_back_to_the_cpu_is_refused(monkeypatch):
@@ -32,7 +33,7 @@ def test_an_onnxruntime_that_falls_back_to_the_cpu_is_refused(monkeypatch):
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", fallen_back)
     with pytest.raises(ConfigError, match="finds no CUDA, or not the version"):
-        CtcGraph(CtcGraphConfig(device="cuda", device_index=1))
+        CtcGraph(DeviceConfig(device="cuda", device_index=1))
 
 
 @pytest.mark.skipif(ctranslate2.get_cuda_device_count() > 0, reason="there is a GPU")

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from conch.component.arrays import FloatArray
+from conch.component.parameters import DeviceConfig
 from conch.component.waveform import SAMPLE_RATE
-from conch.families.ctc.onnx_model import CtcGraph, CtcGraphConfig
+from conch.families.ctc.onnx_model import CtcGraph
 from conch.families.ctc.units import Units, units_from_dict
 from conch.scoring.error_rates import ENGLISH_WORDS
 from lab.training.ctc.data import collated, features_of
@@ -29,7 +30,7 @@ class ExportedModel:
 
     def __init__(self, path: Path) -> None:
         """Load a graph."""
-        self._graph = CtcGraph(CtcGraphConfig(model=str(path)))
+        self._graph = CtcGraph(DeviceConfig(model=str(path)))
         vocabulary = self._graph.vocabulary
         self.units = units_from_dict(json.loads(vocabulary.units))
         self.config = CtcModelConfig(

@@ -34,8 +34,9 @@ from conch.component.features import (
     mel_filters,
     window,
 )
+from conch.component.parameters import DeviceConfig
 from conch.families.ctc.int8_product import float_graph
-from conch.families.ctc.onnx_model import Caches, CtcGraph, CtcGraphConfig
+from conch.families.ctc.onnx_model import Caches, CtcGraph
 from conch.families.ctc.vocabulary import ENCODER_FRAME_SAMPLES
 
 _STEP_INPUTS = ("features", "lens", *Caches._fields)
@@ -103,7 +104,7 @@ def waveform_graph(model: Path) -> onnx.ModelProto:
     Raises:
         ConfigError: it is no such file.
     """
-    graph = CtcGraph(CtcGraphConfig(model=str(model)))
+    graph = CtcGraph(DeviceConfig(model=str(model)))
     # Older runtimes and TensorRT know products in float32 only, and no functions.
     step = onnx.inliner.inline_local_functions(float_graph(model))
     front = _exported(Front(graph.vocabulary.stack, graph.empty_caches(1, 0)))

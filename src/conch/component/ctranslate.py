@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from conch.component.parameters import share_of_cores
+from conch.component.parameters import DeviceConfig
 from conch.wire.errors import ConfigError
 
 Model = TypeVar("Model")
@@ -18,21 +18,11 @@ _CUDA_NEEDS = "NVIDIA's driver and cuBLAS 12 (libcublas.so.12 where the loader f
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CTranslate2Config:
+class CTranslate2Config(DeviceConfig):
     """Folder, device and precision of a model on CTranslate2."""
 
-    model: str = ""
-    """Path of a folder in CTranslate2's format; empty for the default model."""
-    device: str = "cpu"
-    """cpu or cuda. The instance group sets it if config.pbtxt does not."""
-    device_index: int = 0
-    """Number of the GPU, with device cuda."""
     compute_type: str = "auto"
     """Compute type of CTranslate2; auto is an int8 type on cpu and float16 on cuda."""
-    intra_threads: int = 0
-    """CPU threads of one call; 0 for the instance's share of the cores."""
-    instances: int = 1
-    """Instances that share the cores. The instance group sets it if config.pbtxt does not."""
     nice: int = 10
     """Least niceness of the process, 0 to 19: with more than 0, the CTC models and the VAD of live
     streams get a busy CPU first."""
@@ -74,7 +64,7 @@ def load_ctranslate2(
             device=config.device,
             device_index=config.device_index,
             compute_type=compute_type,
-            intra_threads=config.intra_threads or share_of_cores(config.instances),
+            intra_threads=config.threads,
         )
         if config.device != "cpu":
             warm_up(model)

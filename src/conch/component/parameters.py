@@ -4,7 +4,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -17,6 +17,27 @@ CGROUP = Path("/sys/fs/cgroup")
 
 _BOOLS = {"true": True, "false": False}
 _DEVICES = {"KIND_GPU": "cuda", "KIND_CPU": "cpu"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceConfig:
+    """Weights of a model, and where it runs."""
+
+    model: str = ""
+    """Path of the weights; empty for the default ones."""
+    device: str = "cpu"
+    """cpu or cuda. The instance group sets it if config.pbtxt does not."""
+    device_index: int = 0
+    """Number of the GPU, with device cuda."""
+    intra_threads: int = 0
+    """CPU threads of one call; 0 for the instance's share of the cores."""
+    instances: int = 1
+    """Instances that share the cores. The instance group sets it if config.pbtxt does not."""
+
+    @property
+    def threads(self) -> int:
+        """CPU threads of one call."""
+        return self.intra_threads or share_of_cores(self.instances)
 
 
 def read_parameters(kind: type[Config], args: Mapping[str, str]) -> Config:

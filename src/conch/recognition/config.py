@@ -16,8 +16,8 @@ class RecognitionConfig(BlsConfig):
     max_audio_s: float = 14_400.0
     """Longest recording, in seconds."""
     max_segments_in_flight: int = 32
-    """Segments of one recording in flight at once. It limits the memory of long recordings. Until the
-    first one of a streamed answer is known, as many are at work as there are cores."""
+    """Segments of one recording in flight at once. It limits the memory of long recordings. Until
+    the first one of a streamed answer is known, as many are at work as there are cores."""
     max_streams: int = 512
     """Live streams open at once; one more is refused."""
     max_chunk_s: float = 60.0

@@ -8,15 +8,16 @@ import numpy as np
 from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.component.features import HISTORY, streaming_log_mel
+from conch.component.parameters import DeviceConfig
 from conch.component.waveform import SAMPLE_RATE
-from conch.families.ctc.onnx_model import CtcGraph, CtcGraphConfig
+from conch.families.ctc.onnx_model import CtcGraph
 from conch.families.ctc.vocabulary import ENCODER_FRAME_SAMPLES
 from conch.wire.errors import ConfigError
 from conch.wire.limits import MAX_SEGMENT_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CtcEncoderConfig(CtcGraphConfig):
+class CtcEncoderConfig(DeviceConfig):
     """Parameters of the `ctc_encoder` component."""
 
     max_padding: float = 0.2

@@ -1,7 +1,6 @@
 """The exported CTC model: an ONNX graph for chunks with caches and for full context."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,26 +10,9 @@ from numpy.typing import NDArray
 
 from conch.component.arrays import FloatArray
 from conch.component.onnx import open_network, session_options
-from conch.component.parameters import existing, share_of_cores
+from conch.component.parameters import DeviceConfig, existing
 from conch.families.ctc.vocabulary import model_file, vocabulary_of
 from conch.wire.errors import ConfigError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CtcGraphConfig:
-    """File and device of a CTC model."""
-
-    model: str = ""
-    """Path of an .onnx file of `lab.training.ctc.export`; empty for the shipped model."""
-    device: str = "cpu"
-    """cpu, or cuda with onnxruntime-gpu. The instance group sets it if config.pbtxt does not."""
-    device_index: int = 0
-    """Number of the GPU, with device cuda."""
-    intra_threads: int = 0
-    """CPU threads of one call; 0 for the instance's share of the cores."""
-    instances: int = 1
-    """Instances that share the cores. The instance group sets it if config.pbtxt does not."""
-
 
 _WHAT = "the CTC model"
 
@@ -68,14 +50,13 @@ class Caches(NamedTuple):
 class CtcGraph:
     """Runs a CTC model: log-mel features and caches to log probabilities of units."""
 
-    def __init__(self, config: CtcGraphConfig) -> None:
+    def __init__(self, config: DeviceConfig) -> None:
         """Load the graph.
 
         Raises:
             ConfigError: the file is missing, is not a CTC graph, or cannot run on the device.
         """
-        threads = config.intra_threads or share_of_cores(config.instances)
-        options = session_options(threads, keeps_memory=False)
+        options = session_options(config.threads, keeps_memory=False)
         # Threads that spin after a call would take the cores from the other components.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         path = model_file(config.model)

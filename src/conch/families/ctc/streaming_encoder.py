@@ -8,9 +8,10 @@ import numpy as np
 from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.component.features import HISTORY, streaming_log_mel
+from conch.component.parameters import DeviceConfig
 from conch.component.streams import StreamId, Streams
 from conch.component.waveform import SAMPLE_RATE
-from conch.families.ctc.onnx_model import Caches, CtcGraph, CtcGraphConfig
+from conch.families.ctc.onnx_model import Caches, CtcGraph
 from conch.families.ctc.vocabulary import ENCODER_FRAME_SAMPLES
 from conch.wire.errors import AudioError, ConfigError, TranscriptionError
 from conch.wire.limits import MAX_STEP_S
@@ -20,7 +21,7 @@ _WARM_BATCH, _WARM_STEPS = 2, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CtcStreamingEncoderConfig(CtcGraphConfig):
+class CtcStreamingEncoderConfig(DeviceConfig):
     """Parameters of the `ctc_streaming_encoder` component."""
 
     chunk_ms: int = 640
