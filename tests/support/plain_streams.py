@@ -19,11 +19,20 @@ def audio(text: str) -> np.ndarray:
     return np.repeat(np.array(levels, np.float32), STEP)
 
 
-class Client:
-    """A client that sends chunks of one stream."""
+class Clock:
+    """The time of a server, set by a test."""
 
-    def __init__(self, recognizer, components, stream_id=1, **parameters) -> None:
-        self.recognizer, self.components = recognizer, components
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Client:
+    """A client that sends chunks of one stream: with a clock, as they are spoken."""
+
+    def __init__(self, recognizer, components, stream_id=1, clock=None, **parameters) -> None:
+        self.recognizer, self.components, self.clock = recognizer, components, clock
         self.stream_id, self.parameters = stream_id, {"mode": "streaming", **parameters}
         self.is_new = True
 
@@ -36,6 +45,8 @@ class Client:
             ends=ends,
         )
         self.is_new = False
+        if self.clock:
+            self.clock.now += len(waveform) / 16_000
         (transcript,) = await self.recognizer.recognize(
             replace(request, **changes), self.components
         )

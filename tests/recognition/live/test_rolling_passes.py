@@ -2,11 +2,10 @@
 
 import asyncio
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from plain_streams import STEP, Client, ended_once, run
+from plain_streams import STEP, Client, Clock, ended_once, run
 from spoken_components import RATE, SpokenComponents, columns, heard, made
 
 from conch.families.whisper.recogniser import OPEN_WINDOW
@@ -380,7 +379,7 @@ def test_load_takes_away_rolling_passes_then_those_in_pauses(stretch, adaptive, 
 
 
 def test_a_file_has_no_more_passes_than_its_speaker_would_have():
-    clock = SimpleNamespace(now=0.0)
+    clock = Clock()
 
     def passes(step_s: float) -> int:
         async def scenario(recognizer, components):
@@ -393,7 +392,7 @@ def test_a_file_has_no_more_passes_than_its_speaker_would_have():
             await client.send(made("z"), ends=True)
             return answer.rolling
 
-        return run(scenario, SpokenComponents(), clock=lambda: clock.now)[0]
+        return run(scenario, SpokenComponents(), clock=clock)[0]
 
     assert passes(0.64).made == 4
     # 10 times as fast: the first one alone, and those that were left out are told.

@@ -1,12 +1,11 @@
 """The two-pass path on plain functions."""
 
 import asyncio
-import math
 
-from plain_streams import Client, audio, ended_once, run
+from plain_streams import Client, Clock, audio, ended_once, run
 from spoken_components import SpokenComponents, made
 
-from conch.recognition.live import second_passes, sending_speed
+from conch.recognition.live import second_passes
 from conch.recognition.metrics import PASSES
 
 
@@ -200,19 +199,14 @@ def held(components) -> asyncio.Event:
     return let_go
 
 
-def as_spoken(monkeypatch) -> None:
-    """Make every stream one that is not ahead of its speaker."""
-    monkeypatch.setattr(sending_speed, "AHEAD_S", math.inf)
-
-
-def test_of_live_speech_the_second_pass_of_one_utterance_too_many_is_left_out(monkeypatch):
-    as_spoken(monkeypatch)
+def test_of_live_speech_the_second_pass_of_one_utterance_too_many_is_left_out():
+    clock = Clock()
 
     async def scenario(recognizer, components):
         let_go = held(components)
         # Short, so that no second pass begins before its utterance has ended.
         options = {"rolling_pass_ms": 0, "endpoint_silence_ms": 600}
-        client = Client(recognizer, components, mode="two_pass", **options)
+        client = Client(recognizer, components, clock=clock, mode="two_pass", **options)
         answers = [await client.send(audio(item)) for item in "1.2.3."]
         while not (answers[-1].segments and answers[-1].segments[0].error):
             answers.append(await client.send(audio(".")))
@@ -221,7 +215,7 @@ def test_of_live_speech_the_second_pass_of_one_utterance_too_many_is_left_out(mo
         final = await client.send(audio(""), ends=True)
         return answers, in_flight, final, recognizer.runtime.metrics.drain()
 
-    (answers, in_flight, final, counted), _ = run(scenario, max_second_passes=2)
+    (answers, in_flight, final, counted), _ = run(scenario, clock=clock, max_second_passes=2)
     assert [segment.passes for segment in final.segments] == [2, 2, 1]
     # It is told while the others are under way, and what was begun of it has ended.
     (left_out,) = answers[-1].segments
@@ -232,11 +226,11 @@ def test_of_live_speech_the_second_pass_of_one_utterance_too_many_is_left_out(mo
     assert counted[PASSES, ("second", "made")] == 2
 
 
-def test_a_second_pass_in_a_pause_that_is_done_is_never_left_out(monkeypatch):
-    as_spoken(monkeypatch)
+def test_a_second_pass_in_a_pause_that_is_done_is_never_left_out():
+    clock = Clock()
 
     async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=0)
+        client = Client(recognizer, components, clock=clock, mode="two_pass", rolling_pass_ms=0)
         let_go = held(components)
         await client.send(audio("1.."))
         components.before = lambda model: asyncio.sleep(0)
@@ -249,26 +243,26 @@ def test_a_second_pass_in_a_pause_that_is_done_is_never_left_out(monkeypatch):
         let_go.set()
         return answer, await client.send(audio(""), ends=True)
 
-    (answer, final), _ = run(scenario, max_second_passes=1)
+    (answer, final), _ = run(scenario, clock=clock, max_second_passes=1)
     (second,) = answer.segments
     assert (second.index, second.passes, second.error) == (1, 2, "")
     assert [segment.passes for segment in final.segments] == [2, 2]
 
 
 def test_a_second_pass_that_finds_no_place_in_time_is_left_out(monkeypatch):
-    as_spoken(monkeypatch)
+    clock = Clock()
     monkeypatch.setattr(second_passes, "PATIENCE_S", 0.05)
 
     async def scenario(recognizer, components):
         let_go = held(components)
-        other = Client(recognizer, components, 2, mode="two_pass", rolling_pass_ms=0)
+        other = Client(recognizer, components, 2, clock=clock, mode="two_pass", rolling_pass_ms=0)
         await other.send(audio("1.."))
-        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=0)
+        client = Client(recognizer, components, clock=clock, mode="two_pass", rolling_pass_ms=0)
         final = await client.send(audio("2.."), ends=True)
         let_go.set()
         return final, await other.send(audio(""), ends=True)
 
-    (final, other), _ = run(scenario, max_passes_in_flight=1)
+    (final, other), _ = run(scenario, clock=clock, max_passes_in_flight=1)
     (segment,) = final.segments
     assert (segment.text, segment.passes) == ("0.20", 1)
     assert segment.error == "no second pass: the passes of other streams took all of 0.05 s"

@@ -8,13 +8,12 @@ import logging
 import numpy as np
 import pytest
 from plain_components import PlainComponents
-from plain_streams import STEP, Client, audio, ended_once, run
+from plain_streams import STEP, Client, Clock, audio, ended_once, run
 from spoken_components import RATE, SpokenComponents, made
 
 from conch.bls.metrics import CALLS
 from conch.families.whisper.recogniser import OPEN_WINDOW
 from conch.recognition.config import RecognitionConfig
-from conch.recognition.live import rolling_passes as live_passes
 from conch.recognition.live.sending_speed import SendingSpeed
 from conch.recognition.metrics import AUDIO_SECONDS, CHUNKS, ENDPOINTS, STREAMS_ENDED
 from conch.wire.errors import ConfigError, SessionError
@@ -371,12 +370,12 @@ def test_an_open_utterance_is_told_by_what_is_known_of_its_words():
     assert answers[2].utterance is None
 
 
-def test_an_utterance_that_ended_keeps_the_text_of_its_passes_until_its_second_one(monkeypatch):
-    """Rolling passes hear letters, the first pass levels: their text is told together."""
-    monkeypatch.setattr(live_passes, "LEAST_WALL_SHARE", 0.0)
+def test_an_utterance_that_ended_keeps_the_text_of_its_passes_until_its_second_one():
+    """Rolling passes hear letters, the first pass levels: their text is one."""
+    clock = Clock()
 
     async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", word_timestamps=True)
+        client = Client(recognizer, components, clock=clock, mode="two_pass", word_timestamps=True)
         let_go = asyncio.Event()
 
         async def hold(model):
@@ -393,7 +392,7 @@ def test_an_utterance_that_ended_keeps_the_text_of_its_passes_until_its_second_o
         let_go.set()
         return answers, await client.send(audio(""), ends=True)
 
-    (answers, final), _ = run(scenario, SpokenComponents())
+    (answers, final), _ = run(scenario, SpokenComponents(), clock=clock)
     assert answers[-2].text == "a b c d e f g h i j 0.10"
     (segment,) = answers[-1].segments
     assert (segment.passes, segment.text) == (1, "a b c d e f g h i j 0.10")
