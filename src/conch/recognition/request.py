@@ -149,7 +149,8 @@ class SpeechRequest:
             data = _bytes(self.audio[row].item())
             return file_recording(data, max_audio_s, options.channels)
         waveform = self._valid(samples[row], row)
-        return waveform_recording(waveform, self._rate(row), max_audio_s, options.channels)
+        rate = SAMPLE_RATE if self.sample_rate is None else int(self.sample_rate[row].item())
+        return waveform_recording(waveform, rate, max_audio_s, options.channels)
 
     def _valid(self, waveform: Array, row: int) -> Array:
         if self.wav_lens is None:
@@ -161,9 +162,6 @@ class SpeechRequest:
                 f"sent: {length}"
             )
         return waveform[:length]
-
-    def _rate(self, row: int) -> int:
-        return SAMPLE_RATE if self.sample_rate is None else int(self.sample_rate[row].item())
 
 
 @contextmanager

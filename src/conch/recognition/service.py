@@ -52,13 +52,8 @@ class Recognition:
 
     def parse(self, message: Message) -> SpeechRequest:
         """Read a request; its options and audio are checked when it runs."""
-        inputs = message.read_inputs()
         return SpeechRequest(
-            wav=inputs.get("WAV"),
-            pcm16=inputs.get("PCM16"),
-            wav_lens=inputs.get("WAV_LENS"),
-            sample_rate=inputs.get("SAMPLE_RATE"),
-            audio=inputs.get("AUDIO"),
+            **{name.lower(): tensor for name, tensor in message.read_inputs().items()},
             parameters=message.parameters,
             stream_id=message.stream_id,
             starts=message.starts,
