@@ -13,7 +13,7 @@ class History:
     """
 
     def __init__(self, seconds: float) -> None:
-        """Keep utterances that ended at most so many seconds before the audio does; 0 keeps all."""
+        """Keep utterances that ended at most these seconds before the audio does; 0 keeps all."""
         self._seconds = seconds
         self._segments: list[Segment] = []
         self.first = 0
