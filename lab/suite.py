@@ -2,12 +2,9 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conch.bench.records import Flat
 from conch.cli.arguments import Subparsers, add_command
 from conch.cli.bench_arguments import (
     add_counts,
@@ -17,8 +14,6 @@ from conch.cli.bench_arguments import (
 )
 from conch.scoring import COMPARING, require
 from lab.arguments import add_baseline, add_whole, folder
-from lab.goals import Goal
-from lab.live.benchmark import ViewerReport
 from lab.orchestration.command import add_compared, benchmark_of, status_of
 
 EPILOG = """
@@ -52,17 +47,8 @@ def add_suite(commands: Subparsers) -> None:
     how.add_argument("--folder", type=folder, required=True, help="for everything that is found")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedLive:
-    """A live report with its goals."""
-
-    report: Flat[ViewerReport]
-    goals: Sequence[Goal]
-
-
 def run_suite(args: argparse.Namespace) -> int:
     """Run the benchmarks, write the folder and return the exit code."""
-    from lab import goals
     from lab.live import benchmark as live
     from lab.live import report as live_report
     from lab.offline import benchmark as offline
@@ -99,9 +85,7 @@ def run_suite(args: argparse.Namespace) -> int:
     recordings = offline.run(sent)
     _write(into, "offline", recordings, offline_report.markdown(recordings))
     streams = live.run(spoken)
-    judged = JudgedLive(report=streams, goals=goals.live(streams.best))
-    table = f"{orchestration_report.goals_table(judged.goals)}\n\n{live_report.markdown(streams)}"
-    _write(into, "live", judged, table)
+    _write(into, "live", streams, live_report.markdown(streams))
     plots.write(compared.systems, into)
     errors = [item.judged.run.figures.errors for item in recordings.runs]
     # The other runs searched for the largest number of streams, so their errors are expected.

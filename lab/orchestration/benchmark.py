@@ -8,11 +8,9 @@ round, and their median counts, but for those of p99: of the requests of all rou
 on. Paced loads are in the first round only.
 """
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from conch.bench.header import Header
 from conch.bench.load import Offer
@@ -21,11 +19,10 @@ from conch.bench.records import Flat
 from conch.bench.samples import Choice
 from conch.scoring import COMPARING, require
 from conch.scoring.manifest import Utterance
-from conch.wire.errors import BenchError, ConchError
-from lab import goals
+from conch.wire.errors import BenchError
 from lab.header import lab_header
 from lab.model_repository import repository_of
-from lab.orchestration import added, hops, in_process
+from lab.orchestration import in_process
 from lab.orchestration.figures import Ratio, Rounds, SystemFigures, ratios, system_figures
 from lab.orchestration.systems import (
     CONCH,
@@ -39,8 +36,6 @@ from lab.orchestration.systems import (
 from lab.settings import INSTANCES, Setting
 from lab.turns import requests_of, rotated
 from lab.waveforms import waveform_of
-
-Found = TypeVar("Found")
 
 PATH = ("vad", "attention_encoder", "attention_decoder")
 ALIKE: Mapping[str, Any] = {"coverage": False}
@@ -106,8 +101,6 @@ class OrchestrationBenchmark(Choice):
     runs: int = 3
     """Number of rounds."""
     warmup: int = 8
-    extras: bool = True
-    """Whether to measure a BLS call and the time added to an utterance of five seconds as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,14 +118,6 @@ class OrchestrationReport:
     """By name."""
     ratios: Mapping[str, Ratio]
     """Of Conch to each other system."""
-    bytes_per_request: Mapping[str, float] | None
-    """Of the tensors of a request's calls, by component, with `total`; None where nothing ran in
-    process."""
-    bls_call: Mapping[str, hops.CallCost] | None
-    """By payload; None without extras, or where it could not be measured."""
-    added: Sequence[added.AddedTime] | None
-    """By path; None as above."""
-    goals: Sequence[goals.Goal]
 
 
 def run(benchmark: OrchestrationBenchmark) -> OrchestrationReport:
@@ -168,11 +153,6 @@ def run(benchmark: OrchestrationBenchmark) -> OrchestrationReport:
                 )
     served = [m.triton_version for item in rounds.values() for m in item.measured]
     found = {name: system_figures(item, utterances, clips) for name, item in rounds.items()}
-    compared_with = ratios(found, CONCH) | ratios(found, CONCH_NO_VAD)
-    bls_call = added_time = None
-    if benchmark.extras:
-        bls_call = _or_none("the cost of a BLS call", hops.measure)
-        added_time = _or_none("the time added", partial(added.measure, clips))
     return OrchestrationReport(
         header=header.with_triton(next(filter(None, served), "not measured")),
         concurrency=benchmark.concurrency,
@@ -180,21 +160,8 @@ def run(benchmark: OrchestrationBenchmark) -> OrchestrationReport:
         utterances=len(clips),
         audio_s=round(sum(clip.duration_s for clip in clips), 3),
         systems=found,
-        ratios=compared_with,
-        bytes_per_request=_bytes_per_request(rounds),
-        bls_call=bls_call,
-        added=added_time,
-        goals=goals.offline(found, compared_with, added_time),
+        ratios=ratios(found, CONCH) | ratios(found, CONCH_NO_VAD),
     )
-
-
-def _or_none(what: str, measure_it: Callable[[], Found]) -> Found | None:
-    """Return a measurement, or None with a message if it fails: earlier ones must not be lost."""
-    try:
-        return measure_it()
-    except ConchError as error:
-        print(f"lab orchestration: {what} is not known: {error}", file=sys.stderr)
-        return None
 
 
 def _ticks(bar: Any) -> Callable[[], None]:
@@ -238,11 +205,3 @@ def _clips(benchmark: OrchestrationBenchmark) -> tuple[list[Utterance], list[Cli
     if not clips:
         raise BenchError(f"every recording is longer than {LONGEST_S:g} s")
     return utterances, clips
-
-
-def _bytes_per_request(rounds: Mapping[str, Rounds]) -> dict[str, float] | None:
-    """Return the tensors' bytes by component; the path is the same, in process or served."""
-    if in_process.NAME not in rounds:
-        return None
-    by_call = rounds[in_process.NAME].measured[0].runs[0].bytes_by_call
-    return {**by_call, "total": sum(by_call.values())}

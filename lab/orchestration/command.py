@@ -27,8 +27,8 @@ examples:
   python -m lab orchestration --manifest speech/manifest.tsv --split dev --limit 24 \\
       --json found.json
   python -m lab orchestration --manifest calls.tsv --only conch --only "in process" \\
-      --concurrency 4 --no-extras
-  python -m lab orchestration --manifest calls.tsv --only conch --no-extras \\
+      --concurrency 4
+  python -m lab orchestration --manifest calls.tsv --only conch \\
       --vary attention_decoder.intra_threads=1,attention_encoder.intra_threads=1 \\
       --vary attention_decoder.dynamic_batching.max_queue_delay_microseconds=0
 
@@ -44,8 +44,7 @@ def add_orchestration(commands: Subparsers) -> None:
         run_orchestration,
         help="the offline path by Conch, and by its alternatives",
         description="Run the offline path over the same weights and recordings by Conch, in one "
-        "process, by a blocking BLS model and by an ensemble; measure a BLS "
-        "call, and what orchestration adds to an utterance.",
+        "process, by a blocking BLS model and by an ensemble.",
         epilog=EPILOG,
     )
     add_compared(parser)
@@ -79,7 +78,6 @@ def benchmark_of(args: argparse.Namespace) -> "OrchestrationBenchmark":
         only=args.only,
         varied=args.vary,
         runs=args.runs,
-        extras=not args.no_extras,
     )
 
 
@@ -111,10 +109,5 @@ def add_compared(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
         metavar="MODEL.NAME=VALUE[,…]",
         help="Conch with these settings as well, a system for each --vary: NAME is a parameter in "
         "the model's config.pbtxt, a single number elsewhere in it, or instances",
-    )
-    how.add_argument(
-        "--no-extras",
-        action="store_true",
-        help="leave out the cost of a BLS call and the time added to an utterance of 5 s",
     )
     return how

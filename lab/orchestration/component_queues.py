@@ -8,7 +8,6 @@ import asyncio
 import queue
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -104,7 +103,6 @@ class InProcessComponents:
 
     def __init__(self, queues: Mapping[str, BatchingQueue]) -> None:
         self._queues = queues
-        self.bytes: dict[str, int] = defaultdict(int)
 
     async def call(self, call: Call) -> Mapping[str, Tensor]:
         """See `conch.bls.call.Components.call`; without deadlines, streams and cancellation."""
@@ -120,23 +118,14 @@ class InProcessComponents:
             outputs = await asyncio.wrap_future(answer)
         except TranscriptionError as error:
             raise ComponentError(f"{model}: {error}") from error
-        found = {name: outputs[name] for name in call.outputs}
-        self.bytes[model] += sum(map(tensor_bytes, (*arrays.values(), *found.values())))
-        return {name: HostTensor(array) for name, array in found.items()}
+        return {name: HostTensor(outputs[name]) for name in call.outputs}
 
     async def is_loaded(self, model: str) -> bool:
         """See `conch.bls.call.Components.is_loaded`."""
         return model in self._queues
 
 
-def tensor_bytes(array: Array) -> int:
-    """Return the bytes of a tensor as Triton carries it; a text has four more than its own."""
-    if array.dtype == np.object_:
-        return sum(len(item) + 4 for item in array.ravel())
-    return array.nbytes
-
-
-def load_components(models: Sequence[str], *, batched: bool = True) -> dict[str, BatchingQueue]:
+def load_components(models: Sequence[str]) -> dict[str, BatchingQueue]:
     """Load component models as their config.pbtxt files say, each with its queue.
 
     Raises:
@@ -152,8 +141,8 @@ def load_components(models: Sequence[str], *, batched: bool = True) -> dict[str,
         batching = config.dynamic_batching
         queues[model] = BatchingQueue(
             [component(parameters) for _ in range(instances)],
-            config.max_batch_size if batched else 1,
-            batching.max_queue_delay_microseconds / 1e6 if batched else 0.0,
+            config.max_batch_size,
+            batching.max_queue_delay_microseconds / 1e6,
         )
     return queues
 
@@ -172,12 +161,4 @@ def _classes(model: str) -> tuple[Callable[[Any], Component], type]:
         from conch.families.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
 
         return WhisperDecoder, WhisperDecoderConfig
-    if model == "ctc_encoder":
-        from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
-
-        return CtcEncoder, CtcEncoderConfig
-    if model == "ctc_decoder":
-        from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
-
-        return CtcDecoder, CtcDecoderConfig
     raise KeyError(model)

@@ -59,8 +59,6 @@ class InProcessRun:
     cpu_s: float
     stages: Mapping[str, ServedStage]
     """Figures by component."""
-    bytes_by_call: Mapping[str, float]
-    """By component: bytes of the tensors that go in and come out, of a request."""
 
 
 def measure(
@@ -85,14 +83,8 @@ def measure(
             elif "wall_s" in message:
                 ordered = tuple(sorted(outcomes, key=lambda outcome: outcome.index))
                 stages = {name: ServedStage(**stage) for name, stage in message["stages"].items()}
-                runs.append(
-                    InProcessRun(
-                        load=Load(ordered, message["wall_s"]),
-                        cpu_s=message["cpu_s"],
-                        stages=stages,
-                        bytes_by_call=message["bytes_by_call"],
-                    )
-                )
+                load = Load(ordered, message["wall_s"])
+                runs.append(InProcessRun(load, message["cpu_s"], stages))
                 outcomes = []
             else:
                 waveforms_mb = message["waveforms_mb"]
@@ -126,7 +118,6 @@ async def _measured(job: Job) -> None:
     for offered in job.offers:
         for item in queues.values():
             item.calls, item.queue_s, item.compute_s = 0, 0.0, 0.0
-        components.bytes.clear()
         cpu_before_s = time.process_time()
         requests = requests_of(offered, len(waveforms))
         load = await offer(send, requests, offered, lambda outcome: child.say(**asdict(outcome)))
@@ -144,7 +135,6 @@ async def _measured(job: Job) -> None:
                 )
                 for name, item in queues.items()
             },
-            bytes_by_call={name: size / requests for name, size in components.bytes.items()},
         )
 
 

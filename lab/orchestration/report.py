@@ -1,15 +1,12 @@
 """The report of `python -m lab orchestration` as Markdown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from conch.bench.report import origin
 from conch.bench.speed import PERCENTILES
 from conch.scoring.tables import NOTHING, number, percent, table
-from lab.goals import Goal
-from lab.orchestration.added import AddedTime
 from lab.orchestration.benchmark import OrchestrationReport
 from lab.orchestration.figures import LoadFigures, Ratio, SystemFigures
-from lab.orchestration.hops import CallCost
 from lab.orchestration.systems import CLIENT
 
 Systems = Mapping[str, SystemFigures]
@@ -20,26 +17,15 @@ def markdown(report: OrchestrationReport) -> str:
     where = origin(report.header, f"{report.utterances} utterances", report.audio_s)
     parts = [
         f"`{report.header.command}`",
-        goals_table(report.goals),
         _systems(report.systems),
         _ratios(report.ratios),
         _cpu(report.systems),
         _memory(report.systems),
         _stages(report.systems),
-        _bytes(report.bytes_per_request),
-        _bls_call(report.bls_call),
-        _added(report.added),
         _errors(report.systems),
         f"{report.header.settings['runs']} rounds; {where}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def goals_table(goals: Sequence[Goal]) -> str:
-    """Return the table of goals, measurements and whether they suffice."""
-    words = {True: "yes", False: "**no**", None: NOTHING}
-    rows = [[item.goal, item.wanted, number(item.measured, 3), words[item.met]] for item in goals]
-    return table(["goal", "wanted", "measured", "met"], rows)
 
 
 def _runs(systems: Systems) -> list[tuple[str, SystemFigures, LoadFigures]]:
@@ -131,58 +117,6 @@ def _stages(systems: Systems) -> str:
         rows.append([name, run.title, *cells, number(run.latency_ms.mean, 0)])
     header = ["ms of a request, waiting + computing", "load", *components, "latency, mean"]
     return table(header, rows) if rows else ""
-
-
-def _bytes(sizes: Mapping[str, float] | None) -> str:
-    if sizes is None:
-        return ""
-    rows = [[name, number(size / 1e6, 3)] for name, size in sizes.items()]
-    return table(["tensors in and out of calls", "MB per request"], rows)
-
-
-def _bls_call(costs: Mapping[str, CallCost] | None) -> str:
-    if costs is None:
-        return ""
-    direct = [
-        [payload, "none: direct", number(item.direct.latency_ms, 2), NOTHING, NOTHING]
-        for payload, item in costs.items()
-    ]
-    hops = [
-        [
-            payload,
-            model,
-            number(cost.hop_latency_ms, 2),
-            number(cost.call_latency_ms, 2),
-            number(cost.call_cpu_ms, 2),
-        ]
-        for payload, item in costs.items()
-        for model, cost in item.by_model.items()
-    ]
-    columns = ["tensor", "model", "latency with one call, ms", "a call, ms", "a call, ms of CPU"]
-    return table(columns, direct + hops)
-
-
-def _added(paths: Sequence[AddedTime] | None) -> str:
-    if paths is None:
-        return ""
-    rows = [
-        [
-            item.path,
-            *(
-                number(value)
-                for value in (item.speech_ms, item.compute_ms, item.direct_ms, item.ensemble_ms)
-            ),
-            number(item.added_to_compute_ms, sign=True),
-            number(item.added_to_direct_ms, sign=True),
-            number(item.added_to_ensemble_ms, sign=True),
-            number(item.waiting_ms),
-        ]
-        for item in paths
-    ]
-    columns = ["utterance of 5 s, p50 ms", "`speech`", "components' executions", "direct"]
-    columns += ["ensemble", *(f"added to {way}" for way in ("executions", "direct", "ensemble"))]
-    columns += ["of it in queues"]
-    return table(columns, rows)
 
 
 def _errors(systems: Systems) -> str:

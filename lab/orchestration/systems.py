@@ -95,8 +95,6 @@ class SystemRun:
     """By process."""
     stages: Mapping[str, ServedStage]
     """Figures by component."""
-    bytes_by_call: Mapping[str, float] = field(default_factory=dict)
-    """By component, of a request; known in process only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +133,7 @@ def measure(
     )
     found, memory_mb = in_process.measure(job, on_answer)
     runs = [
-        SystemRun(offered, run.load, {system.kind: run.cpu_s}, run.stages, run.bytes_by_call)
+        SystemRun(offered, run.load, {system.kind: run.cpu_s}, run.stages)
         for offered, run in zip(taken, found, strict=True)
     ]
     return Measured(runs, Memory(memory_mb, {system.kind: memory_mb}))

@@ -191,7 +191,7 @@ def test_conch_next_to_the_alternatives(tmp_path: Path) -> None:
     done = lab(
         "orchestration",
         *("--manifest", MANIFEST, "--limit", 2, "--runs", 1, "--concurrency", 2, "--rate", 4),
-        *("--instances", 2, "--no-extras", "--json", file, "--markdown", table),
+        *("--instances", 2, "--json", file, "--markdown", table),
         *("--plots", tmp_path, *(part for name in systems for part in ("--only", name))),
     )
     assert done.returncode == 0, done.stderr
@@ -208,10 +208,8 @@ def test_conch_next_to_the_alternatives(tmp_path: Path) -> None:
             assert run["stages"]["attention_decoder"]["compute_ms"] > 0
     assert "speech_blocking" in report["systems"]["blocking x2"]["memory_by_process_mb"]
     assert report["systems"]["conch"]["runs"][0]["orchestration_share"] < 0.5
-    assert report["bytes_per_request"]["attention_encoder"] > 1e6
     assert set(report["ratios"]) == {"conch / in process", "conch / blocking x2"}
     assert report["ratios"]["conch / blocking x2"]["orchestrator_memory"] > 0
-    assert len(report["goals"]) == 7
     assert done.stdout == table.read_text()
     assert len(list(tmp_path.glob("*.png"))) == 3
 
@@ -222,7 +220,7 @@ def test_the_suite_fills_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "found"
     done = lab(
         "suite",
-        *("--manifest", MANIFEST, "--limit", 2, "--runs", 1, "--concurrency", 1, "--no-extras"),
+        *("--manifest", MANIFEST, "--limit", 2, "--runs", 1, "--concurrency", 1),
         *("--only", "conch", "--streams", 1, "--seconds", 2, "--folder", folder),
     )
     assert done.returncode == 0, done.stderr

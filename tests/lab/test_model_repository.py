@@ -21,7 +21,7 @@ def config_of(repository: Path, model: str) -> Any:
 
 def test_the_laboratory_has_repositories_of_its_own() -> None:
     names = [path.name for path in own_repositories()]
-    assert names == ["blocking_bls", "ensemble", "hops"]
+    assert names == ["blocking_bls", "ensemble"]
 
 
 def test_a_repository_holds_the_models_asked_for_with_their_settings() -> None:

@@ -1,22 +1,16 @@
-"""From rounds to ratios, goals, tables and pictures; tests of the systems are in integration."""
+"""From rounds to ratios, tables and pictures; tests of the systems are in integration."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 from reports import header
 
-from conch.bench.live_figures import figures as live_figures
 from conch.bench.load import Load, Offer, Outcome
 from conch.bench.memory import Memory
-from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import Utterance
-from conch.wire.errors import BenchError, ServerError
-from lab import goals
-from lab.live.figures import viewed
-from lab.orchestration import added, benchmark, hops, plots
+from conch.wire.errors import BenchError
+from lab.orchestration import plots
 from lab.orchestration.benchmark import (
     OrchestrationBenchmark,
     OrchestrationReport,
@@ -24,7 +18,7 @@ from lab.orchestration.benchmark import (
     systems,
 )
 from lab.orchestration.figures import Rounds, SystemFigures, ratios, system_figures
-from lab.orchestration.report import goals_table, markdown
+from lab.orchestration.report import markdown
 from lab.orchestration.systems import (
     CONCH,
     CONCH_NO_VAD,
@@ -48,8 +42,7 @@ def measured(system: System, wall_s: float, latency_s: float, memory_mb: float) 
     outcomes = (Outcome(0, latency_s, "the cat sat"), Outcome(1, 2 * latency_s, "it barked"))
     cpu_s = {"speech": 0.1 * wall_s, "vad": 0.4 * wall_s, "client": 0.1}
     runs = [
-        SystemRun(offered, Load(outcomes, wall_s), cpu_s, STAGES, {"vad": 100.0})
-        for offered in (CLOSED, PACED)
+        SystemRun(offered, Load(outcomes, wall_s), cpu_s, STAGES) for offered in (CLOSED, PACED)
     ]
     entry = system.models[0] if system.models else system.name
     return Measured(runs, Memory(memory_mb, {entry: memory_mb / 2, "vad": memory_mb / 2}))
@@ -71,8 +64,6 @@ def report() -> OrchestrationReport:
         **figures_of(CONCH_NO_VAD, (1.0, 0.1, 250)),
         **figures_of(ENSEMBLE, (0.95, 0.1, 200)),
     }
-    latency, cpu = dict.fromkeys(KINDS, 1.0), dict.fromkeys(KINDS, 0.5)
-    seconds = {"speech": [0.105, 0.11], "compute": [0.1, 0.11], "direct": [0.1, 0.1]}
     return OrchestrationReport(
         header=header("python -m lab orchestration", runs=3),
         concurrency=[4],
@@ -81,18 +72,7 @@ def report() -> OrchestrationReport:
         audio_s=4.0,
         systems=found,
         ratios=ratios(found, CONCH) | ratios(found, CONCH_NO_VAD),
-        bytes_per_request={"vad": 100.0, "total": 100.0},
-        bls_call={"1 sample": hops.cost(latency, cpu)},
-        added=[added.figures("ctc", seconds, [0.005])],
-        goals=[],
     )
-
-
-def goals_of(found: OrchestrationReport) -> list[goals.Goal]:
-    return goals.offline(found.systems, found.ratios, found.added)
-
-
-KINDS = [("null", 0), *((model, calls) for model in hops.MODELS[:2] for calls in (1, hops.MANY))]
 
 
 def test_a_run_has_the_rounds_median_and_the_latencies_of_all() -> None:
@@ -173,62 +153,8 @@ def test_what_has_no_vad_is_compared_with_what_has_none() -> None:
     assert "conch, no VAD / in process" not in pairs
 
 
-def test_goals_are_held_against_the_best_number_of_instances() -> None:
-    found = {item.goal: item for item in goals_of(report())}
-    assert goals.best_blocking(report().systems) == "blocking x4"
-    throughput = found["RTFx of `conch` / blocking x4, 4 clients or more, the worst"]
-    assert (throughput.measured, throughput.met) == (1.6, False)
-    in_process = found["RTFx of `conch` / in process, 4 clients or more, the worst"]
-    assert (in_process.measured, in_process.met) == (pytest.approx(0.96, abs=1e-3), True)
-    ensemble = found["RTFx of `conch, no VAD` / ensemble, no VAD, the worst"]
-    assert (ensemble.measured, ensemble.met) == (pytest.approx(0.95, abs=1e-3), True)
-    late = found["ms added to direct calls of the components, 5 s, p50, the worst path"]
-    assert (late.measured, late.met) == (7.5, True)
-
-
-def test_a_goal_without_figures_is_neither_met_nor_missed() -> None:
-    found = goals.offline({}, {}, None)
-    assert {item.met for item in found} == {None}
-    assert "| - | - |" in goals_table(found)
-
-
-@pytest.mark.parametrize(
-    ("share", "keeps_up", "met"), [(0.2, True, True), (0.3, True, False), (0.2, False, None)]
-)
-def test_a_share_of_live_cpu_counts_where_the_server_kept_up(share, keeps_up, met) -> None:
-    run = replace(live_figures([], 640, ENGLISH_WORDS), keeps_up=keeps_up)
-    found = replace(viewed(run, [], [], ENGLISH_WORDS, None), orchestration_share=share)
-    assert goals.live(found)[0].met is met
-
-
-def test_a_call_costs_what_one_more_adds() -> None:
-    latency = {("null", 0): 0.5}
-    for model in hops.MODELS[:2]:
-        latency |= {(model, calls): 1.0 + 0.25 * calls for calls in (1, hops.MANY)}
-    found = hops.cost(latency, {kind: 2 * value for kind, value in latency.items()})
-    assert (found.direct.latency_ms, found.direct.cpu_ms) == (0.5, 1.0)
-    for model in hops.MODELS[:2]:
-        cost = found.by_model[model]
-        assert (cost.hop_latency_ms, cost.call_latency_ms, cost.call_cpu_ms) == (1.25, 0.25, 0.5)
-
-
-def test_utterances_of_five_seconds_are_the_nearest_cut_or_filled_up() -> None:
-    lengths = (10_000, 79_000, 90_000, 400_000)
-    clips = [Clip(Path("x"), np.full(length, 0.5, np.float32)) for length in lengths]
-    found = added.of_five_seconds(clips, count=2)
-    assert [len(item) for item in found] == [80_000, 80_000]
-    assert [int((item != 0).sum()) for item in found] == [79_000, 80_000]
-
-
-def test_what_is_added_is_the_median_of_the_pairs() -> None:
-    seconds = {"speech": [0.1, 0.3, 0.2], "direct": [0.09, 0.25, 0.195], "compute": [0.1] * 3}
-    found = added.figures("ctc", seconds, [0.005])
-    assert (found.speech_ms, found.direct_ms, found.added_to_direct_ms) == (200.0, 195.0, 10.0)
-    assert (found.ensemble_ms, found.added_to_ensemble_ms, found.waiting_ms) == (None, None, 5.0)
-
-
 def test_every_row_has_the_columns_of_its_table() -> None:
-    text = markdown(replace(report(), goals=goals_of(report())))
+    text = markdown(report())
     for block in text.split("\n\n"):
         if block.startswith("|"):
             assert len({line.count("|") for line in block.splitlines()}) == 1, block
@@ -249,29 +175,6 @@ def test_a_load_of_which_every_request_failed_is_in_no_picture(tmp_path: Path) -
     found = system_figures(Rounds(system, [Measured(runs, Memory(1.0, {}))]), UTTERANCES, CLIPS)
     written = plots.write({CONCH: found}, tmp_path)
     assert [path.name for path in written] == [plots.THROUGHPUT, plots.STAGES]
-
-
-def test_an_extra_that_fails_costs_only_itself(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    def broken(*_: object) -> None:
-        raise ServerError("no port is free")
-
-    soundfile.write(tmp_path / "a.wav", CLIPS[0].waveform, 16_000)
-    (tmp_path / "manifest.tsv").write_text("path\ttext\na.wav\tthe cat sat\n")
-    monkeypatch.setattr(hops, "measure", broken)
-    monkeypatch.setattr(added, "measure", broken)
-    monkeypatch.setattr(
-        benchmark, "measure", lambda system, *_, **__: measured(system, 1.0, 0.1, 300)
-    )
-    found = run(
-        OrchestrationBenchmark(
-            manifest=tmp_path / "manifest.tsv", only=(CONCH,), concurrency=(4,), runs=1
-        )
-    )
-    assert (found.bls_call, found.added) == (None, None)
-    assert found.systems[CONCH].runs[0].rtfx == 4.0
-    assert capsys.readouterr().err.count("is not known: no port is free") == 2
 
 
 def test_an_unknown_system_is_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 
 from conch.bls.call import Call
-from conch.component import Outputs, Row, bytes_array
+from conch.component import Outputs, Row
 from conch.recognition.request import SpeechRequest
 from conch.wire.errors import AudioError, ComponentError, MissingModelError
-from lab.orchestration.component_queues import BatchingQueue, InProcessComponents, tensor_bytes
+from lab.orchestration.component_queues import BatchingQueue, InProcessComponents
 
 
 class Held:
@@ -97,7 +97,7 @@ def test_a_component_that_raises_fails_its_batch() -> None:
         BatchingQueue([component], 1, 0.0).submit(row(0)).result(timeout=30)
 
 
-def test_the_path_is_that_of_speech_and_its_bytes_are_counted() -> None:
+def test_the_path_is_that_of_speech() -> None:
     plain = PlainComponents()
 
     def queue_of(model: str) -> BatchingQueue:
@@ -115,15 +115,3 @@ def test_the_path_is_that_of_speech_and_its_bytes_are_counted() -> None:
         return (await recognizer.recognize(SpeechRequest(wav=tone), components))[0].text
 
     assert asyncio.run(recognized()) == "spoken 0.25 0"
-    assert dict(components.bytes) == {
-        # 32 frames and one value of state come out.
-        "vad": 4 * (16_384 + 32 + 1),
-        "attention_encoder": 4 * (16_384 + 2 * 2 + 1),
-        # The encoder's tensors again, one text and its score, the language and its probability.
-        "attention_decoder": 4 * (2 * 2 + 1) + (len("spoken 0.25 0") + 4) + 4 + (2 + 4) + 4,
-    }
-
-
-def test_bytes_of_a_tensor_are_those_that_triton_carries() -> None:
-    assert tensor_bytes(np.zeros((2, 3), np.float32)) == 24
-    assert tensor_bytes(bytes_array(["two", "words"])) == 4 + 3 + 4 + 5
