@@ -57,8 +57,8 @@ def _set(preset: Mapping[str, Any]) -> Iterator[str]:
         yield f"`{name}`" if value is True else f"`{name}={value}`"
 
 
-def contradictions_table() -> str:
-    """Return a row per rule, in the words of its error and the order of the options."""
+def contradictions_list() -> str:
+    """Return a line per rule, in the words of its error and the order of the options."""
     rules = [
         (item.name, f"goes with decoder {' or '.join(item.metadata['decoders'])}")
         for item in all_options().values()
@@ -69,11 +69,8 @@ def contradictions_table() -> str:
         assert found, message
         rules.append((found[1], found[2]))
     order = list(all_options())
-    rows = [
-        f"| `{name}` | {rule} |\n"
-        for name, rule in sorted(rules, key=lambda item: order.index(item[0]))
-    ]
-    return "".join(["| option | rule |\n", "| --- | --- |\n", *rows])
+    rules.sort(key=lambda item: order.index(item[0]))
+    return "".join(f"- `{name}` {rule}\n" for name, rule in rules)
 
 
 def _without_values(message: str) -> str:
@@ -85,7 +82,7 @@ def _without_values(message: str) -> str:
 TABLES: Mapping[str, Any] = {
     "options": options_table,
     "presets": presets_table,
-    "contradictions": contradictions_table,
+    "contradictions": contradictions_list,
 }
 
 

@@ -91,9 +91,9 @@ def test_its_options_and_rules_are_in_the_docs() -> None:
     title, row = tables.options_table().splitlines()[-3:-1]
     assert title == "| **Word counter** | | | |"
     assert row.startswith("| `count_most` | 0 | 0 to 9 | count a word up to ")
-    rules = tables.contradictions_table().splitlines()
-    assert "| `count_most` | takes at most beam_size |" in rules
-    assert "| `count_word` | goes with count_most |" in rules
+    rules = tables.contradictions_list().splitlines()
+    assert "- `count_most` takes at most beam_size" in rules
+    assert "- `count_word` goes with count_most" in rules
 
 
 def test_its_options_are_in_the_openapi_document() -> None:
