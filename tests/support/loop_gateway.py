@@ -43,7 +43,7 @@ class LoopGateway:
 
     def metric(self, name: str, **labels: str) -> float:
         """Return a sample of its metrics, 0 if there is none."""
-        return self.gateway.metrics._registry.get_sample_value(name, labels) or 0.0
+        return self.gateway.metrics.registry.get_sample_value(name, labels) or 0.0
 
 
 def run_gateway(

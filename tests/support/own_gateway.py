@@ -23,7 +23,7 @@ class OwnGateway:
 
     def metric(self, name: str, **labels: str) -> float:
         """Return a sample of its metrics, 0 if there is none."""
-        registry = self.gateway.metrics._registry
+        registry = self.gateway.metrics.registry
         return registry.get_sample_value(name, labels) or 0.0
 
     def drain(self) -> None:

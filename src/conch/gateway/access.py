@@ -26,11 +26,7 @@ _EXPOSED_HEADERS = "x-request-id, retry-after, x-should-retry, x-conch-ignored, 
 
 
 def caller_of(request: web.Request) -> Caller:
-    """Return the caller of a request.
-
-    Raises:
-        ApiError: a key is needed, and the request has none or another one.
-    """
+    """Return the caller of a request; raise an ApiError without a key that it needs."""
     gateway = request.app[GATEWAY]
     if not gateway.keys.is_needed or is_free(request):
         return gateway.caller(None)
@@ -83,13 +79,10 @@ def protocols_in(headers: Mapping[str, str]) -> list[str]:
 
 
 def check_origin(request: web.Request) -> None:
-    """Check the web page from which a browser sends a request.
+    """Raise an ApiError for a browser's request from a web page that may not use this gateway.
 
     Other programs send no Origin. Without keys, a gateway on loopback also refuses names that are
-    not loopback: a page could have its own name resolved to this machine (DNS rebinding).
-
-    Raises:
-        ApiError: the page may not use this gateway.
+    not loopback: a page can resolve its own name to this machine (DNS rebinding).
     """
     gateway = request.app[GATEWAY]
     if not gateway.keys.is_needed and is_loopback(gateway.config.host):

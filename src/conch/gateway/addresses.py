@@ -14,11 +14,7 @@ _ELSEWHERE = {
 
 
 def meant_by(path: str, known: Collection[str]) -> str:
-    """Return the address that a wrong one is close to, or "".
-
-    Args:
-        path: Path of a request, as it was sent.
-        known: Paths that exist.
+    """Return the known path that a wrong one is close to, or "".
 
     >>> meant_by("/audio/transcriptions/", ["/v1/audio/transcriptions", "/v1/models"])
     '/v1/audio/transcriptions'

@@ -9,16 +9,7 @@ from conch.gateway.errors import ApiError, invalid
 
 
 async def body_of(request: web.Request, max_bytes: int, within_s: float) -> bytes:
-    """Return the body of a request.
-
-    Args:
-        request: The request; its body is read.
-        max_bytes: Largest body.
-        within_s: Seconds for all of it to come.
-
-    Raises:
-        ApiError: it is larger, or late.
-    """
+    """Return the body of a request; raise an ApiError if it is larger, or late."""
     data = bytearray()
     try:
         async with timeout(within_s):

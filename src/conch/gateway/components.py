@@ -11,12 +11,7 @@ from conch.wire.needs import components_for
 
 
 async def list_components(request: web.Request) -> web.Response:
-    """Answer with the components that a request with the fields of the query would need.
-
-    Raises:
-        ApiError: a field has a value that it does not take.
-        OptionError: an option of Conch has one.
-    """
+    """Answer with the components that a request with the fields of the query needs."""
     aliases = request.app[GATEWAY].config.model_aliases
     query = MultiDict(request.query)
     if query.pop("live", "false").lower() in ("true", "1"):

@@ -22,13 +22,9 @@ class _Refused(asyncio.Protocol):
 
 
 def limited(server: web.Server, most: int) -> Callable[[], asyncio.BaseProtocol]:
-    """Return what makes the protocol of each new connection, and ends the one too many at once.
+    """Return the factory of protocols for new connections; it ends those above the limit.
 
-    Without a file descriptor asyncio would try to accept it, ever more often, and serve nobody.
-
-    Args:
-        server: Serves the connections.
-        most: How many there may be.
+    Without a file descriptor asyncio would try to accept them, ever more often, and serve none.
     """
     return lambda: server() if len(server.connections) < most else _Refused()
 

@@ -80,11 +80,7 @@ def invalid(param: str | None, message: str) -> ApiError:
 
 
 def one_of(name: str, value: str, known: Sequence[str], hint: str = "") -> str:
-    """Return the value of a field, which is one of the known ones.
-
-    Raises:
-        ApiError: it is another one.
-    """
+    """Return the value of a field; raise an ApiError if it is not a known one."""
     if value not in known:
         raise invalid(name, f"{name} takes {', '.join(known)}; sent: {value!r:.80}{hint}")
     return value

@@ -11,11 +11,10 @@ from types import MappingProxyType
 from typing import Any
 
 from conch.client import OptionValue
-from conch.families.whisper.declaration import MAX_PROMPT
 from conch.gateway.errors import invalid, one_of
 from conch.gateway.json_text import read_json
 from conch.gateway.models import known_name, options_of
-from conch.gateway.option_fields import options_of_text
+from conch.gateway.option_fields import add_of_openai, options_of_text
 from conch.wire.formats import TIMED_FORMATS
 from conch.wire.languages import code_of, codes_of
 from conch.wire.limits import clipped
@@ -108,23 +107,8 @@ def parse(
         options.setdefault("word_timestamps", True)
     if keywords := sent.get("keywords", ()):
         options.setdefault("hotwords", ",".join(keywords))
+    ignored += add_of_openai(options, languages, prompt, live=False)
     parsed = RecognitionOptions.parse(options)
-    # What only some decoders take is left out for the others.
-    added: dict[str, OptionValue] = {}
-    if len(languages) > 1 and parsed.language == "auto":
-        if parsed.takes("languages"):
-            added["languages"] = ",".join(languages)
-        else:
-            ignored.append("languages")
-    if prompt:
-        if parsed.reads_prompt:
-            # The end is nearest to the audio: OpenAI's API too reads only so much of it.
-            added["prompt"] = prompt[-MAX_PROMPT:]
-        else:
-            ignored.append("prompt")
-    if added:
-        options |= added
-        parsed = RecognitionOptions.parse(options)
     if granularities and format != "verbose_json":
         ignored.append("timestamp_granularities")
     if has_logprobs and not (format == "json" or (is_streamed and format != "conch")):

@@ -80,11 +80,7 @@ class FormatRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def write(request: web.Request) -> web.Response:
-    """Answer with a transcript in the format that is asked for.
-
-    Raises:
-        ApiError: the body is wrong, the caller has used up a limit, or the gateway is full.
-    """
+    """Answer with a transcript in another format."""
     gateway = request.app[GATEWAY]
     gateway.count_request(request[CALLER])
     length = min(request.content_length or MAX_BYTES, MAX_BYTES)
@@ -102,11 +98,7 @@ def _written(body: bytes) -> tuple[FormatRequest, str]:
 
 
 def read(body: bytes) -> FormatRequest:
-    """Return what a body asks for.
-
-    Raises:
-        ApiError: a field is wrong; `param` names it.
-    """
+    """Return the request in a body; raise an ApiError whose `param` names a wrong field."""
     try:
         return msgspec.json.decode(body, type=FormatRequest)
     except msgspec.ValidationError as error:
@@ -122,7 +114,7 @@ def read(body: bytes) -> FormatRequest:
 
 
 def transcript_of(written: WrittenTranscript) -> Transcript:
-    """Return the transcript that is to be written; it has no scores."""
+    """Return the transcript to write; it has no scores."""
 
     def segment_of(item: WrittenSegment) -> Segment:
         words = tuple(

@@ -11,15 +11,9 @@ MAX_SHOWN = 120
 
 
 def shorten(record: logging.LogRecord) -> bool:
-    """Make one line at level info of an error of the HTTP that a client speaks.
+    """Make an error of a client's HTTP one line at level info; return whether it is shown.
 
     aiohttp logs it with a traceback, and anybody can send a line that is too long.
-
-    Args:
-        record: Gets its new text, and loses the traceback.
-
-    Returns:
-        Whether the record is shown.
     """
     error = record.exc_info[1] if record.exc_info else None
     if not isinstance(error, HttpProcessingError):

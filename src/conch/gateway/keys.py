@@ -135,11 +135,7 @@ class KeyRing:
     """The keys that a gateway takes; it reads their file again whenever that changes."""
 
     def __init__(self, path: Path | None, others: Iterable[Key] = ()) -> None:
-        """Read the file.
-
-        Args:
-            path: The file of keys; None for none. It need not exist yet.
-            others: Further keys.
+        """Read the file; `path` is None for none, and need not exist yet.
 
         Raises:
             ConfigError: the file cannot be read, or two keys have one name.

@@ -95,11 +95,7 @@ class Room:
 
 
 def memory_of_container(cgroup: Path) -> int:
-    """Return the bytes of memory that this process may use: the machine's, or its container's.
-
-    Args:
-        cgroup: Folder of the container's control group, version 2 or 1.
-    """
+    """Return the bytes of memory of this machine, or of the container with a control group."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         with suppress(OSError, ValueError):  # without a limit it is max

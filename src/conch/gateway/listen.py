@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
+import msgspec
 from aiohttp import web
 
 from conch.client import AsyncClient
 from conch.gateway.errors import ApiError
-from conch.gateway.json_text import read_json
 from conch.gateway.listen_messages import Answers, ListenMessages, without_overlap
 from conch.gateway.listen_query import ListenQuery, query_of
 from conch.gateway.live_audio import RAW, LiveFrames
@@ -28,12 +28,17 @@ PROTOCOL = "conch"
 MAX_FRAME_BYTES = 4 * 2**20
 
 
-async def listen(request: web.Request) -> web.StreamResponse:
-    """Answer live audio with the text so far.
+class _Command(msgspec.Struct):
+    """A text frame of a client; further fields are ignored."""
 
-    Raises:
-        ApiError: before the WebSocket is accepted: the query is wrong, or nothing is free.
-    """
+    type: str
+
+
+_COMMANDS = msgspec.json.Decoder(_Command)
+
+
+async def listen(request: web.Request) -> web.StreamResponse:
+    """Answer live audio with the text so far."""
     # First, as a browser learns from a plain GET alone why its WebSocket was refused.
     query = query_of(list(request.query.items()), request.app[GATEWAY].config.model_aliases)
     socket = LiveSocket(request, PROTOCOL, MAX_FRAME_BYTES)
@@ -139,10 +144,8 @@ class _Listener(SocketSession):
 
 
 def _type_in(text: str) -> str | None:
-    """Return the type of a message, None for what is no message."""
+    """Return the type of a message, None if it has none."""
     try:
-        message = read_json(text)
-    except ValueError:
+        return _COMMANDS.decode(text).type
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
-    kind = message.get("type") if isinstance(message, dict) else None
-    return kind if isinstance(kind, str) else None

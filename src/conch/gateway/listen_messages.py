@@ -28,8 +28,8 @@ class ListenMessages:
 
         Args:
             has_stats: Whether there are messages of the path.
-            has_resume: Whether messages say from where on another session has to hear the audio.
-            told_s: Seconds at the beginning whose words a session before has sent.
+            has_resume: Whether messages say from where another session has to hear the audio.
+            told_s: Seconds at the beginning whose words an earlier session has sent.
         """
         self._state = ResumeState(base=Cut(0.0, (), told_s)) if has_resume else None
         self._cut = Cut(0.0)

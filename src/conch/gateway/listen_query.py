@@ -43,7 +43,7 @@ class ListenQuery:
 
 
 def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> ListenQuery:
-    """Return what a query asks for.
+    """Return the session that a query asks for.
 
     Args:
         fields: Names and values in order.

@@ -48,7 +48,6 @@ class RawDecoder:
     """Makes samples of bytes of one raw encoding; a sample may be cut anywhere."""
 
     def __init__(self, encoding: str) -> None:
-        """Begin; the encoding is one of RAW."""
         self._encoding = encoding
         self._rest = b""
         """Bytes of an incomplete sample."""
@@ -79,12 +78,7 @@ class ContainerDecoder:
     """
 
     def __init__(self, container: str, sample_rate: int) -> None:
-        """Start the thread.
-
-        Args:
-            container: FFmpeg's name of the format.
-            sample_rate: Hz of the samples that come out.
-        """
+        """Start the thread; `container` is the name of the format in FFmpeg."""
         self._container, self._sample_rate = container, sample_rate
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
@@ -110,10 +104,6 @@ class ContainerDecoder:
 
     async def decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[Samples]:
         """Yield the samples that can be decoded with further bytes, float32.
-
-        Args:
-            data: The next bytes.
-            ends: Whether they are the last.
 
         Raises:
             AudioError: FFmpeg cannot decode it, or more than tags follow its end.
@@ -208,11 +198,11 @@ class LiveFrames:
     """The audio of the binary frames of one session."""
 
     def __init__(self, encoding: str, sample_rate: int) -> None:
-        """Begin.
+        """Begin before the first frame.
 
         Args:
             encoding: One of ENCODINGS.
-            sample_rate: Hz of raw samples, and of what comes out of a container.
+            sample_rate: Hz of raw samples, and of the samples decoded from a container.
         """
         self._encoding, self._sample_rate = encoding, sample_rate
         self._raw = RawDecoder(encoding) if encoding in RAW else None
@@ -229,10 +219,6 @@ class LiveFrames:
 
     async def decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[Samples]:
         """Yield the samples that a frame completes; take all of them before the next frame.
-
-        Args:
-            data: The frame.
-            ends: Whether it is the last one.
 
         Raises:
             AudioError: it cannot be decoded. Of raw samples, the next frame may be right.

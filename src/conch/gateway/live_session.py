@@ -107,7 +107,8 @@ class LiveSession:
     """One live session on a server: one Triton live stream after another, on one clock.
 
     One task feeds it and another one takes the updates. If they are not taken, the audio waits, and
-    `feed` soon refuses more. So a client that does not read costs no memory.
+    more is soon refused. So a client that does not read costs no memory. Every call that adds
+    something raises an OverloadedError if more than MAX_WAITING frames and requests wait.
     """
 
     def __init__(
@@ -196,16 +197,11 @@ class LiveSession:
         return self._num_waiting / self._sample_rate
 
     def feed(self, samples: Samples) -> None:
-        """Add audio.
-
-        Args:
-            samples: Mono samples [N] at the session's rate, int16 or float32 in [-1, 1]; the type
-                is the same in the whole session.
+        """Add mono samples [N] at the session's rate, int16 or float32 in [-1, 1], of one type.
 
         Raises:
             AudioError: the samples are of another type or shape.
-            OverloadedError: more than `max_backlog_s` of audio waits, or more than MAX_WAITING
-                frames. Nothing was added.
+            OverloadedError: more than `max_backlog_s` of audio waits. Nothing was added.
             RuntimeError: `close` was called before.
         """
         if self._is_closed:
@@ -229,11 +225,7 @@ class LiveSession:
         self._fed_at = _now()
 
     def finalize(self) -> None:
-        """End the utterance now; the last update of it is marked as `finalized`.
-
-        Raises:
-            OverloadedError: more than MAX_WAITING requests wait.
-        """
+        """End the utterance now; the last update of it is marked as `finalized`."""
         self._add(partial(self._end, "finalize", finalized=True))
 
     def clear(self) -> None:
@@ -241,9 +233,6 @@ class LiveSession:
 
         Audio that waits is not recognised, unless `finalize` was called after it. Utterances that
         have ended still get their second pass. The time of the audio counts on the clock.
-
-        Raises:
-            OverloadedError: more than MAX_WAITING requests wait.
         """
         while self._waiting and isinstance(samples := self._waiting[-1], np.ndarray):
             self._num_waiting -= len(samples)
@@ -257,7 +246,6 @@ class LiveSession:
 
         Raises:
             OptionError: an option is wrong. Nothing has changed.
-            OverloadedError: more than MAX_WAITING requests wait.
         """
         checked = _checked(options)
         if checked != self._latest_options:
@@ -492,12 +480,7 @@ class _Stream:
 
 
 def wait_for_more_s(waiting_s: float, quiet_s: float) -> float:
-    """Return the seconds to wait for more audio before a chunk is sent, 0 for none.
-
-    Args:
-        waiting_s: Seconds of audio that wait.
-        quiet_s: Seconds since audio came.
-    """
+    """Return the seconds to wait for more audio before a chunk is sent, 0 for none."""
     return 0.0 if waiting_s >= LEAST_S else max(0.0, QUIET_S - quiet_s)
 
 

@@ -1,5 +1,7 @@
 """The gateway's metrics, in Prometheus' format."""
 
+from functools import partial
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.registry import Collector
 
@@ -11,56 +13,47 @@ class GatewayMetrics:
 
     def __init__(self) -> None:
         """Begin at 0."""
-        self._registry = registry = CollectorRegistry()
-        self.requests = Counter(
+        self.registry = CollectorRegistry()
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry, buckets=_SECONDS)
+        self.requests = counter(
             "conch_gateway_requests",
             "Requests that were answered, live sessions left out",
             ("route", "status", "key"),
-            registry=registry,
         )
-        self.request_seconds = Histogram(
+        self.request_seconds = histogram(
             "conch_gateway_request_seconds",
             "Seconds from a request's head to the end of its answer, live sessions left out",
             ("route",),
-            buckets=_SECONDS,
-            registry=registry,
         )
-        self.cancelled = Counter(
+        self.cancelled = counter(
             "conch_gateway_cancelled",
             "Requests whose client went away before the answer",
             ("route",),
-            registry=registry,
         )
-        self.files = Gauge(
-            "conch_gateway_files", "Files that are being received or recognised", registry=registry
-        )
-        self.sessions = Gauge(
-            "conch_gateway_sessions", "Live sessions that are open", ("route",), registry=registry
-        )
-        self.sessions_ended = Counter(
+        self.files = gauge("conch_gateway_files", "Files that are being received or recognised")
+        self.sessions = gauge("conch_gateway_sessions", "Live sessions that are open", ("route",))
+        self.sessions_ended = counter(
             "conch_gateway_sessions_ended",
             "Live sessions that have ended, by the code of their close frame",
             ("route", "key", "code"),
-            registry=registry,
         )
-        self.audio_seconds = Counter(
+        self.audio_seconds = counter(
             "conch_gateway_audio_seconds",
             "Seconds of audio that were recognised",
             ("route", "key"),
-            registry=registry,
         )
-        self.first_text_seconds = Histogram(
+        self.first_text_seconds = histogram(
             "conch_gateway_first_text_seconds",
             "Seconds from the first audio of a live session to its first text",
             ("route",),
-            buckets=_SECONDS,
-            registry=registry,
         )
 
     def show(self, others: Collector) -> None:
-        """Show the metrics of somebody else beside these."""
-        self._registry.register(others)
+        """Show further metrics with these."""
+        self.registry.register(others)
 
     def as_text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
-        return generate_latest(self._registry)
+        return generate_latest(self.registry)

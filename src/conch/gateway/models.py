@@ -36,11 +36,7 @@ CREATED = 1_767_225_600
 
 
 def options_of(model: str, aliases: Mapping[str, str]) -> Mapping[str, OptionValue]:
-    """Return the options that a model stands for.
-
-    Args:
-        model: Name that a client sent; empty for the default.
-        aliases: Further names, by alias.
+    """Return the options of a model; an empty name is the default.
 
     Raises:
         ApiError: there is no such model.

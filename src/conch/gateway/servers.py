@@ -108,11 +108,7 @@ class Servers:
         heal_poll_s: float = HEAL_POLL_S,
         heal_s: float = HEAL_S,
     ) -> None:
-        """Prepare connections; see POLL_S, HEAL_POLL_S and HEAL_S.
-
-        Raises:
-            ServerError: a URL is not one of gRPC.
-        """
+        """Prepare connections; see `connected`, POLL_S, HEAL_POLL_S and HEAL_S."""
         self._servers = [Server(url, connect(url)) for url in urls]
         self._poll_s, self._heal_poll_s, self._heal_s = poll_s, heal_poll_s, heal_s
         self._looking: asyncio.Task[None] | None = None
@@ -217,11 +213,7 @@ class Servers:
 
     @asynccontextmanager
     async def reserved(self) -> AsyncIterator[AsyncClient]:
-        """Yield the client of the server for a live session.
-
-        Raises:
-            ServerError: none of them is ready.
-        """
+        """Yield the client of a server for a live session; raise a ServerError if none is ready."""
         server = self._least_busy(())
         if server is None:
             raise _none_ready()

@@ -34,7 +34,7 @@ MAX_HEADER_BYTES = 16 * 1024
 class GatewayService:
     """A gateway that serves inside a `with` block, on an event loop in a thread of its own.
 
-    Its end is that of the block: what is running gets `drain_s` seconds.
+    At the end of the block, running work gets `drain_s` seconds.
     """
 
     def __init__(self, config: GatewayConfig, metrics: Iterable[Collector] = ()) -> None:
@@ -42,7 +42,7 @@ class GatewayService:
 
         Args:
             config: The settings.
-            metrics: Metrics of somebody else, to be shown beside the gateway's.
+            metrics: Further metrics to show.
 
         Raises:
             ConfigError: it would be open to everybody, or keys or certificate cannot be read.
@@ -166,11 +166,7 @@ class GatewayService:
 
 
 def _tls(config: GatewayConfig) -> ssl.SSLContext | None:
-    """Return the context of the certificate, None without one.
-
-    Raises:
-        ConfigError: the certificate or its key cannot be read.
-    """
+    """Return the context of the certificate, None without one; or raise a ConfigError."""
     if config.tls_cert is None:
         if config.tls_key is not None:
             raise ConfigError("a key for TLS goes with a certificate: --tls-cert FILE")

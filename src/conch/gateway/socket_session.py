@@ -33,13 +33,6 @@ class SocketSession(ABC):
     """Its route, for metrics."""
 
     def __init__(self, request: web.Request, socket: LiveSocket, client: AsyncClient) -> None:
-        """Begin before the WebSocket is accepted.
-
-        Args:
-            request: The request.
-            socket: Its WebSocket.
-            client: Connection to the server.
-        """
         self._gateway, self._caller = request.app[GATEWAY], request[CALLER]
         self._request_id = request[REQUEST_ID]
         self._socket, self._client = socket, client
@@ -134,12 +127,7 @@ class SocketSession(ABC):
             self._first_audio_at = time.monotonic()
 
     async def _updates(self, live: LiveSession) -> AsyncIterator[LiveUpdate]:
-        """Yield the updates of the live session; measure its first text and charge its audio.
-
-        Raises:
-            ApiError: the caller has used up a limit.
-            ConchError: the server has failed.
-        """
+        """Yield the updates of the live session; measure its first text and charge its audio."""
         async for update in live.updates():
             if not self._has_text and self._first_audio_at is not None and update.has_text:
                 self._has_text = True
@@ -160,20 +148,14 @@ async def hold(
     route: str,
     session_on: Callable[[AsyncClient], SocketSession],
 ) -> web.StreamResponse:
-    """Hold a session from its WebSocket to its close frame.
-
-    Args:
-        request: The request.
-        socket: Its WebSocket.
-        route: Its route, for metrics.
-        session_on: Returns the session on a server.
+    """Hold a session from its WebSocket to its close frame; `session_on` returns it for a server.
 
     Raises:
         ApiError: before the WebSocket is accepted: nothing is free.
         ConnectionResetError: the client has gone without a close frame.
     """
     gateway = request.app[GATEWAY]
-    with gateway.session_of(request[CALLER], route) as counted:
+    with gateway.session_of(request[CALLER], route):
         try:
             ended: Exception | None = None
             try:
@@ -198,8 +180,9 @@ async def hold(
             if socket.code == ABNORMAL:
                 raise
         finally:
-            if socket.response.prepared:
-                counted.code = socket.code
+            code = socket.code if socket.response.prepared else aiohttp.WSCloseCode.OK
+            labels = route, request[CALLER].name, str(int(code))
+            gateway.metrics.sessions_ended.labels(*labels).inc()
     return socket.response
 
 

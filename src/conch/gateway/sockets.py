@@ -25,16 +25,15 @@ ABNORMAL = int(aiohttp.WSCloseCode.ABNORMAL_CLOSURE)
 
 
 class LiveSocket:
-    """The WebSocket of one session."""
+    """The WebSocket of one session.
+
+    Its methods raise a ConnectionResetError if the client is gone, or does not read or answer.
+    """
 
     def __init__(self, request: web.Request, protocol: str, max_message_bytes: int) -> None:
         """Prepare the WebSocket that a request asks for; `accept` opens it.
 
-        Args:
-            request: The request.
-            protocol: Subprotocol of the route, for browsers: they can only send a key as another
-                one.
-            max_message_bytes: Largest message that a client may send.
+        Browsers offer the subprotocol of the route with another one, which holds their key.
 
         Raises:
             ApiError: the request asks for no WebSocket, or for other subprotocols only.
@@ -73,11 +72,7 @@ class LiveSocket:
         await self.response.prepare(self._request)
 
     async def frames(self) -> AsyncIterator[aiohttp.WSMessage]:
-        """Yield the frames of text and of bytes until the WebSocket is closed.
-
-        Raises:
-            ConnectionResetError: the client does not read.
-        """
+        """Yield the frames of text and of bytes until the WebSocket is closed."""
         async for frame in self.response:
             if frame.type == aiohttp.WSMsgType.PING:
                 await self._in_time(self.response.pong(frame.data))
@@ -85,19 +80,11 @@ class LiveSocket:
                 yield frame
 
     async def send(self, text: str) -> None:
-        """Send a frame of text.
-
-        Raises:
-            ConnectionResetError: the client is gone, or does not read.
-        """
+        """Send a frame of text."""
         await self._in_time(self.response.send_str(text))
 
     async def close(self, code: int) -> None:
-        """Close it, with this code if the client has not closed it before.
-
-        Raises:
-            ConnectionResetError: the client is gone, or does not answer.
-        """
+        """Close it, with this code if the client has not closed it before."""
         if self.is_open:
             self._sent_code = code
         await self.response.close(code=code)

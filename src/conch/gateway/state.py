@@ -2,12 +2,13 @@
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Awaitable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TypeVar
 
 from aiohttp import web
+from prometheus_client import Gauge
 
 from conch.gateway.config import GatewayConfig
 from conch.gateway.errors import ApiError, overloaded
@@ -51,44 +52,26 @@ class Caller:
         return self.key.name if self.key else ANYBODY
 
     def check(self) -> None:
-        """Check whether it may send a request now.
-
-        Raises:
-            ApiError: a limit is used up.
-        """
+        """Raise an ApiError if a limit is used up."""
         if wait_s := self.requests.wait_s(1):
             raise _used_up(f"{self.limits.requests_per_minute} requests a minute", wait_s)
         self.check_audio()
 
     def check_audio(self) -> None:
-        """Check whether it has seconds of audio left.
-
-        Raises:
-            ApiError: they are used up.
-        """
+        """Raise an ApiError if the seconds of audio are used up."""
         if wait_s := self.audio_s.wait_s(1.0):
             limit = f"{self.limits.audio_s_per_minute:g} seconds of audio a minute"
             raise _used_up(limit, wait_s)
 
 
-@dataclass(slots=True, eq=False)
-class Session:
-    """A live session that is open."""
-
-    code: int = 1000
-    """Code of its close frame."""
-
-
 class Gateway:
-    """The state of one gateway."""
+    """The state of one gateway.
+
+    It refuses work with an ApiError if it stops or is full, or the caller has used up a limit.
+    """
 
     def __init__(self, config: GatewayConfig) -> None:
-        """Read the keys.
-
-        Raises:
-            ConfigError: the keys cannot be read.
-            ServerError: the URL of a server is not one of gRPC.
-        """
+        """Read the keys; raise a ConfigError or ServerError if they or the servers are wrong."""
         self.config = config
         of_environment = keys_of_environment(os.environ.get(KEYS_VARIABLE, ""))
         self.keys = KeyRing(config.keys_file, of_environment)
@@ -106,8 +89,8 @@ class Gateway:
         """Set once there is no more time for running work."""
         self.freeing: set[asyncio.Task[None]] = set()
         """Tasks that end the streams of live sessions that are over."""
-        self._num_files = 0
-        self._num_sessions = 0
+        self._running: Counter[str] = Counter()
+        """Files and live sessions."""
         self._changed = asyncio.Event()
         """Set whenever a file or a session has ended."""
         self._callers: dict[str, Caller] = {}
@@ -120,59 +103,41 @@ class Gateway:
             caller = self._callers[name] = Caller(key)
         return caller
 
-    @contextmanager
-    def file_of(self, caller: Caller) -> Iterator[None]:
-        """Count a file while it is received and recognised.
-
-        Raises:
-            ApiError: the gateway stops or is full, or the caller has used up a limit.
-        """
-        self._check(caller)
-        if self._num_files >= self.config.max_files:
-            raise overloaded(f"{self.config.max_files} files are in work; try again later")
-        caller.requests.take(1)
-        self._num_files += 1
-        self.metrics.files.inc()
-        try:
-            yield
-        finally:
-            self._num_files -= 1
-            self.metrics.files.dec()
-            self._changed.set()
+    def file_of(self, caller: Caller) -> AbstractContextManager[None]:
+        """Count a file while it is received and recognised."""
+        return self._counted(caller, "files are in work", self.config.max_files, self.metrics.files)
 
     def count_request(self, caller: Caller) -> None:
-        """Count a request that is neither a file nor a session.
-
-        Raises:
-            ApiError: the gateway stops, or the caller has used up a limit.
-        """
+        """Count a request that is neither a file nor a session."""
         self._check(caller)
         caller.requests.take(1)
 
     @contextmanager
-    def session_of(self, caller: Caller, route: str) -> Iterator[Session]:
-        """Count a live session while it is open. Enter it before the WebSocket is accepted.
-
-        Raises:
-            ApiError: the gateway stops or is full, or the caller has used up a limit.
-        """
-        self._check(caller)
-        if self._num_sessions >= self.config.max_sessions:
-            raise overloaded(f"{self.config.max_sessions} live sessions are open; try again later")
+    def session_of(self, caller: Caller, route: str) -> Iterator[None]:
+        """Count a live session while it is open. Enter it before the WebSocket is accepted."""
+        gauge, most = self.metrics.sessions.labels(route), self.config.max_sessions
         if caller.limits.streams and caller.streams >= caller.limits.streams:
+            self._check(caller)
             raise _used_up(f"{caller.limits.streams} live sessions at once", 1.0)
+        with self._counted(caller, "live sessions are open", most, gauge):
+            caller.streams += 1
+            try:
+                yield
+            finally:
+                caller.streams -= 1
+
+    @contextmanager
+    def _counted(self, caller: Caller, kind: str, most: int, gauge: Gauge) -> Iterator[None]:
+        self._check(caller)
+        if self._running[kind] >= most:
+            raise overloaded(f"{most} {kind}; try again later")
         caller.requests.take(1)
-        session = Session()
-        caller.streams += 1
-        self._num_sessions += 1
-        self.metrics.sessions.labels(route).inc()
+        self._running[kind] += 1
         try:
-            yield session
+            with gauge.track_inprogress():
+                yield
         finally:
-            caller.streams -= 1
-            self._num_sessions -= 1
-            self.metrics.sessions.labels(route).dec()
-            self.metrics.sessions_ended.labels(route, caller.name, str(session.code)).inc()
+            self._running[kind] -= 1
             self._changed.set()
 
     def heard(self, caller: Caller, route: str, seconds: float) -> None:
@@ -194,11 +159,7 @@ class Gateway:
         return True
 
     async def unless_broken_off(self, work: Awaitable[Result]) -> Result:
-        """Return the result of work; cancel it once a stop has no more time for it.
-
-        Raises:
-            ApiError: it was cancelled.
-        """
+        """Return the result of work; raise an ApiError once a stop has no more time for it."""
         running = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._broken_off.wait())
         try:
@@ -216,7 +177,7 @@ class Gateway:
             await asyncio.wait(self.freeing, timeout=timeout_s)
 
     async def _until_idle(self) -> None:
-        while self._num_files or self._num_sessions:
+        while any(self._running.values()):
             self._changed.clear()
             await self._changed.wait()
 
@@ -227,12 +188,7 @@ class Gateway:
 
 
 async def cancelled(task: "asyncio.Future[Any]", grace_s: float = 0.0) -> None:
-    """Cancel a task that still runs, and wait for its end.
-
-    Args:
-        task: The task.
-        grace_s: Seconds in which it may end by itself.
-    """
+    """Cancel a task that still runs after `grace_s` seconds, and wait for its end."""
     while not task.done():
         # A second cancellation of the caller must not leave the task behind.
         with suppress(asyncio.CancelledError):

@@ -40,11 +40,7 @@ async def transcribe(request: web.Request) -> web.StreamResponse:
 
 
 async def translate(request: web.Request) -> web.StreamResponse:
-    """Answer with the text of a file in English.
-
-    Raises:
-        ApiError: the model does not translate, which is known once it is to decode speech.
-    """
+    """Answer with the text of a file in English."""
     try:
         return await _answered(request, {"task": "translate"})
     except OptionError as error:

@@ -62,11 +62,7 @@ class ClientEvent:
 
 
 def read_event(data: str | bytes) -> ClientEvent:
-    """Return the event of a frame.
-
-    Raises:
-        ApiError: it is no event.
-    """
+    """Return the event of a frame; raise an ApiError if it is none."""
     if isinstance(data, bytes):
         message = f"an event is a text frame; audio goes as base64 in {APPEND}"
         raise ApiError(400, message, code="invalid_frame")

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from conch.client import OptionValue
-from conch.families.whisper.declaration import MAX_PROMPT
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.models import DEFAULT_MODEL, options_of
+from conch.gateway.option_fields import add_of_openai
 from conch.wire.errors import OptionError
 from conch.wire.languages import code_of, codes_of
 from conch.wire.options import RecognitionOptions
@@ -116,11 +116,7 @@ class SessionConfig:
         return self.turn_detection is None
 
     def updated(self, session: Any, aliases: Mapping[str, str]) -> "SessionConfig":
-        """Return the configuration after an update.
-
-        Args:
-            session: The field `session` of the update, of the GA API or of its beta.
-            aliases: Further names of models, by alias.
+        """Return the configuration after an update; `session` is of the GA API or of the beta.
 
         Raises:
             ApiError: a field is wrong; `param` names it.
@@ -169,9 +165,6 @@ class SessionConfig:
     def options(self, aliases: Mapping[str, str]) -> dict[str, OptionValue]:
         """Return the options of the session's live streams.
 
-        Args:
-            aliases: Further names of models, by alias.
-
         Raises:
             ApiError: there is no such model, or two options contradict each other.
         """
@@ -192,16 +185,16 @@ class SessionConfig:
         if LOGPROBS in self.include:
             chosen["word_timestamps"] = True
         chosen |= self.own
-        parsed = self._parsed(chosen)
-        is_auto = chosen.get("language", "auto") == "auto"
-        if is_auto and len(languages) > 1 and parsed.takes("languages"):
-            chosen.setdefault("languages", ",".join(languages))
-        if said.get("prompt") and parsed.reads_prompt:
-            # As of Whisper: the end of a prompt is nearest to the audio.
-            chosen.setdefault("prompt", said["prompt"][-MAX_PROMPT:])
-        if said.get("keywords"):
-            chosen.setdefault("hotwords", ", ".join(map(_phrase, said["keywords"])))
-        self._parsed(chosen)
+        try:
+            add_of_openai(chosen, languages, said.get("prompt", ""), live=True)
+            if said.get("keywords"):
+                chosen.setdefault("hotwords", ", ".join(map(_phrase, said["keywords"])))
+            RecognitionOptions.parse(chosen, live=True)
+        except OptionError as error:
+            name = api_error(error).param or ""
+            path = f"audio.input.{_FIELDS[name]}" if name in _FIELDS else f"conch.{name}"
+            param = f"session.conch.{name}" if name in self.own else f"session.{path}"
+            raise invalid(param, str(error)) from None
         return chosen
 
     def as_session(self) -> dict[str, Any]:
@@ -239,15 +232,6 @@ class SessionConfig:
         delay = DELAYS[self.transcription.get("delay", "medium")]
         defaults = {"threshold": 0.5, "prefix_padding_ms": 300}
         return {**defaults, "silence_duration_ms": delay.silence_ms, **sent}
-
-    def _parsed(self, options: Mapping[str, OptionValue]) -> RecognitionOptions:
-        try:
-            return RecognitionOptions.parse(options, live=True)
-        except OptionError as error:
-            name = api_error(error).param or ""
-            path = f"audio.input.{_FIELDS[name]}" if name in _FIELDS else f"conch.{name}"
-            param = f"session.conch.{name}" if name in self.own else f"session.{path}"
-            raise invalid(param, str(error)) from None
 
 
 def _read_format(before: AudioFormat, path: str, value: Any) -> AudioFormat:

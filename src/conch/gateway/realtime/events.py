@@ -40,13 +40,7 @@ def speech_stopped(item_id: str, end_s: float) -> Event:
 
 
 def committed(item_id: str, previous_id: str | None, *, is_beta: bool) -> list[Event]:
-    """Return the events of audio that has become an item.
-
-    Args:
-        item_id: The item.
-        previous_id: The item committed before it; None for the first one.
-        is_beta: Whether the client speaks the beta, which has one event for an item, not two.
-    """
+    """Return the events of audio that has become an item, after the item with `previous_id`."""
     item = {
         "id": item_id,
         "object": "realtime.item",
@@ -78,14 +72,7 @@ def delta(item_id: str, text: str) -> Event:
 def completed(
     item_id: str, text: str, seconds: float, words: Sequence[Word] | None = None
 ) -> Event:
-    """Return the event of an item's whole text.
-
-    Args:
-        item_id: The item.
-        text: Its text.
-        seconds: Seconds of its audio.
-        words: Its words, to add their log probabilities.
-    """
+    """Return the event of an item's whole text, with the log probabilities of `words`."""
     usage = {"type": "duration", "seconds": round(seconds, 3)}
     more = {} if words is None else {"logprobs": logprobs(words)}
     kind = f"{TRANSCRIPTION}.completed"

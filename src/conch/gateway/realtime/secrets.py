@@ -24,11 +24,7 @@ OBJECT = "realtime.transcription_session"
 
 
 async def make_client_secret(request: web.Request) -> web.Response:
-    """Answer with a secret and the settings of the sessions that it opens.
-
-    Raises:
-        ApiError: the body is wrong, or the caller has used up a limit.
-    """
+    """Answer with a secret and the settings of the sessions that it opens."""
     body = await _body_of(request)
     lifetime_s = _lifetime_s(body.get("expires_after"), "expires_after")
     config, secret = _secret(request, body.get("session") or {}, lifetime_s)
@@ -37,11 +33,7 @@ async def make_client_secret(request: web.Request) -> web.Response:
 
 
 async def make_transcription_session(request: web.Request) -> web.Response:
-    """Answer with the settings and a secret, as the beta of the API did.
-
-    Raises:
-        ApiError: the body is wrong, or the caller has used up a limit.
-    """
+    """Answer with the settings and a secret, as the beta of the API did."""
     body = await _body_of(request)
     wanted = body.get("client_secret")
     path = "client_secret.expires_at"

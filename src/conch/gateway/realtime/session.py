@@ -33,11 +33,7 @@ MAX_MESSAGE_BYTES = client_events.MAX_AUDIO_BYTES * 4 // 3 + 2**20
 
 
 async def realtime(request: web.Request) -> web.StreamResponse:
-    """Hold a transcription session.
-
-    Raises:
-        ApiError: before the WebSocket is accepted: nothing is free, or it is no WebSocket.
-    """
+    """Hold a transcription session."""
     socket = LiveSocket(request, PROTOCOL, MAX_MESSAGE_BYTES)
     return await hold(request, socket, ROUTE, lambda client: _Session(request, socket, client))
 
@@ -133,12 +129,7 @@ class _Session(SocketSession):
             await self._report(error, event_id)
 
     async def _obey(self, event: ClientEvent) -> None:
-        """Do what a client asks for.
-
-        Raises:
-            ApiError: it cannot be done. Nothing has changed.
-            OverloadedError: too much audio waits.
-        """
+        """Do what a client asks for; if it raises an ApiError, nothing has changed."""
         match event.type:
             case client_events.APPEND:
                 self._append(event)

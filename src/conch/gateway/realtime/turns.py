@@ -201,12 +201,7 @@ class Turns:
     """
 
     def __init__(self, *, is_manual: bool, style: Style | None = None) -> None:
-        """Begin before the first audio.
-
-        Args:
-            is_manual: Whether the client commits its turns.
-            style: Events that the client wants; None for OpenAI's.
-        """
+        """Begin before the first audio; `is_manual` says whether the client commits its turns."""
         self.style = style or Style()
         self._is_manual = is_manual
         self._numbers = count()
@@ -239,7 +234,7 @@ class Turns:
     def commit(self, audio_s: float) -> list[Event]:
         """Return the events of the client's commit; finalize the live session as well.
 
-        With turn detection, an utterance that is being spoken is committed as far as it goes.
+        With turn detection, an utterance that is being spoken is committed up to here.
 
         Raises:
             ApiError: there is no audio to commit.
@@ -261,10 +256,7 @@ class Turns:
         return result
 
     def clear(self, audio_s: float) -> list[Event]:
-        """Return the events of the client's clear; clear the live session as well.
-
-        Items that are committed get their text.
-        """
+        """Return the events of the client's clear; clear the live session as well."""
         # A turn may have begun under other settings.
         open_eras = [era for era in self._eras if era.item is None or not era.item.is_committed]
         items = _different([era.item or era.speaking for era in open_eras])
