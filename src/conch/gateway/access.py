@@ -14,7 +14,6 @@ OPEN_PATHS = ("/", "/docs", "/openapi.json", "/health/live", "/health/ready", "/
 """Paths that need no key, with the page's files: they show nothing of requests."""
 PAGE_FILES = "/page/"
 SECRET_PATHS = ("/v1/realtime", "/v1/listen")
-"""Paths that a client secret opens."""
 KEY_PROTOCOL = "openai-insecure-api-key."
 """Beginning of a WebSocket subprotocol with a key: browsers cannot send headers."""
 

@@ -33,7 +33,7 @@ from conch.wire.errors import ConchError, public_error
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 FAILURE = web.RequestKey("failure", Mapping[str, str])
-"""Where a request that was answered with an error holds what the access log says of it."""
+"""Fields of the access log for a request that was answered with an error."""
 _TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 """Version 00 of the header (W3C Trace Context, 3.2)."""
 NOBODY = "none"
@@ -72,11 +72,11 @@ def make_app(gateway: Gateway) -> web.Application:
 
 @web.middleware
 async def _observed(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Give a request its id, turn errors into answers, and count and log what became of it."""
+    """Give a request its id, turn errors into answers, and count and log the outcome."""
     gateway = request.app[GATEWAY]
     sent_id = request.headers.get("x-request-id", "")
     request[REQUEST_ID] = sent_id if SAFE_ID.fullmatch(sent_id) else made_id()
-    # A task answers all requests of a connection: what one has sent is not the next one's.
+    # One task answers all requests of a connection: each sets its own.
     traceparent = request.headers.get("traceparent", "")
     TRACEPARENT.set(traceparent if _TRACEPARENT.fullmatch(traceparent) else "")
     route = _route_of(request)
@@ -132,7 +132,7 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
 
 @web.middleware
 async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Let a request through if its page and its key may."""
+    """Check the page and the key of a request."""
     check_origin(request)
     request[CALLER] = caller_of(request)
     if request.method == hdrs.METH_OPTIONS and hdrs.ORIGIN in request.headers:
@@ -148,7 +148,7 @@ def _route_of(request: web.Request) -> str:
 
 def _error_answer(request: web.Request, error: ApiError) -> web.Response:
     request[FAILURE] = {"outcome": error.code or "error", "error": str(error)[:MAX_ERROR]}
-    # In ASCII: what is no UTF-8 in a header may be repeated in a message.
+    # In ASCII: a message may repeat bytes of a header that are no UTF-8.
     text = json.dumps({"error": error.as_dict()})
     return web.Response(
         status=error.status, text=text, content_type="application/json", headers=error.headers

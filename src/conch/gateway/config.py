@@ -9,7 +9,7 @@ DEFAULT_PORT = 9000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayConfig:
-    """What a gateway listens on, whom it serves and where it sends the work."""
+    """The address of a gateway, its clients, limits and servers."""
 
     servers: tuple[str, ...] = ("grpc://127.0.0.1:8001",)
     """gRPC URLs of the Conch servers behind it."""
@@ -34,7 +34,7 @@ class GatewayConfig:
     """Megabytes of all uploads at once, in memory and on the disk; 0 for a quarter of the memory of
     the machine, or of the container. One more is refused with 503 before it is read."""
     max_audio_s: float = 0.0
-    """Longest file, in seconds, if its header tells its length; 0 for what the server takes."""
+    """Longest file, in seconds, if its header has its length; 0 for what the server takes."""
     max_files: int = 64
     """Files at once. One more is refused with 503."""
     max_sessions: int = 256
@@ -44,4 +44,4 @@ class GatewayConfig:
     max_backlog_s: float = 30.0
     """Seconds of audio of a live session that may wait for the server. More ends the session."""
     drain_s: float = 30.0
-    """Seconds for what is running after the gateway was asked to stop."""
+    """Seconds for running work after the gateway was asked to stop."""

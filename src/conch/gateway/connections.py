@@ -9,8 +9,8 @@ from collections.abc import Callable
 from aiohttp import web
 
 SPARE = 512
-"""File descriptors for all else: uploads, servers, the processes that `conch serve` watches, and up
-to three times BACKLOG connections that are accepted before they count."""
+"""File descriptors for uploads, servers, the processes that `conch serve` watches, and up to three
+times BACKLOG connections that are accepted before they count."""
 BACKLOG = 128
 """Connections that may wait to be accepted."""
 

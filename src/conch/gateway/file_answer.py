@@ -150,7 +150,6 @@ class Deltas:
     """The events of a streamed answer; the deltas, joined, are the text of the last one."""
 
     def __init__(self, asked: FileRequest) -> None:
-        """Begin before the first part."""
         self._asked = asked
         self._text = ""
 

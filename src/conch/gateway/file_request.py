@@ -23,10 +23,10 @@ from conch.wire.options import RecognitionOptions, all_options
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "ctm", "stm", "conch")
 GRANULARITIES = ("word", "segment")
 NO_MEANING = ("temperature", "known_speaker_names", "known_speaker_references")
-"""Fields of OpenAI's that change nothing here: the search has no temperature, and speakers are not
-told apart."""
+"""OpenAI's fields that change nothing here: the search has no temperature, and nothing separates
+speakers."""
 MAX_IGNORED = 16
-"""Fields of no use that an answer names."""
+"""Ignored fields that an answer names."""
 _VAD_FIELDS = {
     "threshold": "vad_threshold",
     "prefix_padding_ms": "vad_pad_ms",
@@ -50,9 +50,8 @@ class FileRequest:
     """Of json: whether to answer with the log probability of every word."""
     is_streamed: bool
     ignored: tuple[str, ...]
-    """Fields without an effect."""
     warnings: tuple[str, ...]
-    """What the client may not expect, a sentence each: fields that nobody knows."""
+    """A sentence for each unknown field, and for what the model cannot do."""
 
     @property
     def nbest(self) -> int:
@@ -78,7 +77,7 @@ def parse(
     """
     sent = _lists(fields)
     format = _last(sent, "response_format") or "json"
-    hint = "; speakers are not told apart here" if format == "diarized_json" else ""
+    hint = "; nothing here separates speakers" if format == "diarized_json" else ""
     one_of("response_format", format, FORMATS, hint)
     granularities = frozenset(
         one_of("timestamp_granularities", item, GRANULARITIES)
@@ -119,7 +118,7 @@ def parse(
     ignored += unknown
     warnings = [_unknown_field(name) for name in unknown[:MAX_IGNORED]]
     if known_name(model, aliases).endswith("-diarize"):
-        warnings.append(f"model {model} answers without speakers: they are not told apart here")
+        warnings.append(f"model {model} answers without speakers: nothing here separates them")
     return FileRequest(
         options=options,
         parsed=parsed,
@@ -138,11 +137,11 @@ _KNOWN = frozenset(
         *("timestamp_granularities", "include", "chunking_strategy", *NO_MEANING),
     )
 )
-"""Fields of OpenAI's that mean something here, or are known to mean nothing."""
+"""OpenAI's fields that are known here, with or without an effect."""
 
 
 def _unknown_field(name: str) -> str:
-    """Return the warning about a field that nobody knows, with the known one that is close."""
+    """Return the warning about an unknown field, with the known one that is close."""
     # Newer clients send fields that are far from any of these: no error, and no wild guess.
     close = difflib.get_close_matches(name.lower(), [*all_options(), *_KNOWN], n=1, cutoff=0.75)
     hint = f"; did you mean '{close[0]}'?" if close else ""
@@ -217,6 +216,6 @@ def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
 
 
 def _needs_words(format: str, granularities: frozenset[str], *, has_logprobs: bool) -> bool:
-    """Return whether an answer needs the times of words; subtitles are cut at them."""
+    """Return whether an answer needs the times of words; subtitles break at them."""
     has_words = format == "verbose_json" and "word" in granularities
     return has_words or has_logprobs or format in TIMED_FORMATS

@@ -22,7 +22,6 @@ Seconds = Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]
 MAX_BYTES = 12 * 2**20
 """Largest body: a day of words takes 10 MB."""
 BODY_S = 60.0
-"""Seconds for the whole body to come."""
 BYTES_OF_BYTE = 24
 """Bytes in memory for each byte of a body."""
 

@@ -1,4 +1,4 @@
-"""Whether a gateway lives and is ready, and its metrics."""
+"""Whether a gateway is live and ready, and its metrics."""
 
 from aiohttp import web
 
@@ -7,12 +7,12 @@ from conch.gateway.state import GATEWAY
 
 
 async def live(request: web.Request) -> web.Response:
-    """Answer that the gateway runs, and that it is one: Conch's client asks."""
+    """Answer that a gateway runs; Conch's client looks for `service`."""
     return web.json_response({"status": "live", "service": SERVICE})
 
 
 async def ready(request: web.Request) -> web.Response:
-    """Answer whether the gateway does not stop, and a server is ready whose components answer."""
+    """Answer whether the gateway takes work, and a server with all components is ready."""
     gateway = request.app[GATEWAY]
     if gateway.draining.is_set():
         return web.json_response({"status": "stopping"}, status=503)

@@ -1,11 +1,10 @@
-"""What aiohttp logs of a gateway's connections."""
+"""aiohttp's log of a gateway's connections."""
 
 import logging
 
 from aiohttp.http_exceptions import HttpProcessingError
 
 LOGGER = logging.getLogger("conch.gateway.http")
-"""Logger of the HTTP server."""
 MAX_SHOWN = 120
 """Most characters of an error, which may quote what was sent."""
 

@@ -1,4 +1,4 @@
-"""Read JSON that strangers send."""
+"""Read JSON that clients send."""
 
 import json
 from typing import Any

@@ -21,7 +21,6 @@ KEYS_VARIABLE = "CONCH_API_KEYS"
 PREFIX = "conch_"
 """Beginning of every key that Conch makes, so that scanners of secrets find it."""
 SECRET_PREFIX = "ek_"
-"""Beginning of every client secret."""
 MAX_SECRETS = 1_000
 """Client secrets of one key that are valid at once."""
 
@@ -208,7 +207,6 @@ class ClientSecret:
     until: float
     """End of validity, in seconds since 1970."""
     settings: object = None
-    """Settings of the sessions that it opens."""
 
 
 class ClientSecrets:

@@ -26,7 +26,6 @@ class Limits:
     audio_s_per_minute: float = 0.0
     """Seconds of audio, of files and of live sessions."""
     streams: int = 0
-    """Live sessions at once."""
 
 
 class Bucket:

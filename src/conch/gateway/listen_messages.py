@@ -14,7 +14,7 @@ from conch.wire.result import OpenUtterance, RollingPasses, Segment, Transcript,
 Message: TypeAlias = Mapping[str, Any]
 
 RESUME_STEP_S = 0.5
-"""Seconds of audio that need not be kept any more, and are worth a message."""
+"""Least seconds of audio that a client no longer has to keep to get a message."""
 MAX_END_TEXT = 100_000
 """Longest text of the last message in characters: two hours of speech, so that a session of a day
 takes no more than one of two hours."""
@@ -62,7 +62,7 @@ class ListenMessages:
             yield {"type": "finalized"}
 
     def _resume(self, state: ResumeState, update: LiveUpdate) -> Iterator[Message]:
-        """Yield where to go on from, if that has changed by as much as is worth a message."""
+        """Yield from where to continue, if it has changed enough."""
         ended = [(item.segment, item.is_final) for item in update.segments]
         state.add(ended, update.utterance, update.audio_s)
         before, cut = self._cut, state.cut()
@@ -84,7 +84,6 @@ class Stats:
     """What the requests of a session called, summed."""
 
     def __init__(self) -> None:
-        """Begin without calls."""
         self._calls = Calls()
         self._ended: RollingPasses | None = None
         """Rolling passes of the streams that have ended."""
@@ -150,7 +149,7 @@ def segment_message(item: LiveSegment) -> Message:
 
 
 def without_overlap(update: LiveUpdate, overlap: OverlapRemoval) -> LiveUpdate:
-    """Return an update without the words that a session before has answered."""
+    """Return an update without the words that an earlier session has answered."""
     utterance = update.utterance
     segments = [replace(item, segment=overlap.of_segment(item.segment)) for item in update.segments]
     shown = None if utterance is None else overlap.of_utterance(utterance, update.index)

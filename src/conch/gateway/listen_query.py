@@ -17,7 +17,7 @@ from conch.wire.options import RecognitionOptions
 OWN = ("encoding", "sample_rate", "model", "include", "answers", "told_s")
 """Names of the query that are no options."""
 MAX_TOLD_S = 60.0
-"""Longest audio at the beginning whose words a session before may have sent, in seconds."""
+"""Most seconds at the beginning whose words an earlier session may have sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,9 @@ class ListenQuery:
     """What a session is asked for."""
 
     encoding: str
-    """One of ENCODINGS."""
     sample_rate: int
-    """Hz of the samples that the session is fed with."""
+    """Hz of the decoded samples."""
     options: Mapping[str, OptionValue]
-    """Options of the live streams."""
     parsed: RecognitionOptions
     """The same with all defaults."""
     has_stats: bool
@@ -37,9 +35,9 @@ class ListenQuery:
     answers_all: bool
     """Whether each frame gets one answer."""
     has_resume: bool
-    """Whether messages say from where on another session would have to hear the audio."""
+    """Whether messages say from where another session has to hear the audio."""
     told_s: float
-    """Seconds at the beginning whose words a session before has sent."""
+    """Seconds at the beginning whose words an earlier session has sent."""
 
 
 def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> ListenQuery:

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import queue
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
@@ -81,23 +82,18 @@ class ContainerDecoder:
         """Start the thread; `container` is the name of the format in FFmpeg."""
         self._container, self._sample_rate = container, sample_rate
         self._loop = asyncio.get_running_loop()
-        self._changed = asyncio.Event()
-        """Set whenever the thread has samples, or waits for bytes, or has ended."""
-        self._lock = threading.Condition()
-        """Held for each of the fields below."""
-        self._bytes = bytearray()
-        self._samples: list[Samples] = []
-        self._num_samples = 0
-        self._num_unheard = 0
-        """Bytes since the latest samples; 0 before the first ones."""
-        self._has_samples = False
-        self._is_hungry = False
-        """Whether the thread waits for bytes."""
-        self._is_complete = False
-        """Whether no more bytes come."""
-        self._is_left = False
-        """Whether no more samples are wanted."""
-        self._has_ended = False
+        self._frames: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        """Bytes for the thread; none are the end."""
+        self._decoded: asyncio.Queue[Samples | None] = asyncio.Queue()
+        """Samples of the thread, and None whenever it waits for bytes or has ended."""
+        self._taken = threading.Semaphore(0)
+        """Released when samples are taken."""
+        self._frame = b""
+        """Bytes that FFmpeg has not read."""
+        self._pieces: list[Samples] = []
+        self._has_read = self._is_complete = self._is_left = self._has_ended = False
+        self._num_unheard: int | None = None
+        """Bytes since the latest samples; None before the first ones."""
         self._error: AudioError | None = None
         self._thread = threading.Thread(target=self._decode, name="conch-container", daemon=True)
         self._thread.start()
@@ -108,55 +104,45 @@ class ContainerDecoder:
         Raises:
             AudioError: FFmpeg cannot decode it, or more than tags follow its end.
         """
-        with self._lock:
-            if self._has_ended:
-                self._num_unheard += len(data)
-            else:
-                self._bytes += data
-            self._is_complete |= ends
-            self._is_hungry &= not (data or ends)
-            self._lock.notify()
-        while True:
-            with self._lock:
-                samples, self._samples, self._num_samples = self._samples, [], 0
-                is_done = self._is_hungry or self._has_ended
-                self._lock.notify()
-            if samples:
-                yield np.concatenate(samples)
-            if is_done:
-                break
-            await self._changed.wait()
-            self._changed.clear()
+        for frame in [data] * bool(data) + [b""] * ends:
+            self._frames.put(frame)
+        if (data or ends) and not self._has_ended:
+            while (samples := await self._decoded.get()) is not None:
+                self._taken.release()
+                yield samples
         if self._error is not None:
             raise self._error
+        if self._has_ended:
+            self._num_unheard = (self._num_unheard or 0) + len(self._rest())
         # FFmpeg reads further than the samples of a WAV, and drops the rest.
         has_ended = self._has_ended or self._container == "wav"
-        if has_ended and self._num_unheard > MAX_TRAILER_BYTES:
+        if has_ended and (self._num_unheard or 0) > MAX_TRAILER_BYTES:
             raise AudioError("the container has ended; open another session for further audio")
 
     async def stop(self) -> None:
         """End the thread."""
-        with self._lock:
-            self._is_left = True
-            self._lock.notify()
+        self._is_left = True
+        self._frames.put(b"")
+        self._taken.release()
         while not self._has_ended:
-            await self._changed.wait()
-            self._changed.clear()
+            await self._decoded.get()
         self._thread.join()
 
     def read(self, size: int) -> bytes:
         """Return bytes for FFmpeg as soon as there are any, none at the end."""
-        with self._lock:
-            while not self._bytes and not self._is_complete and not self._is_left:
-                self._is_hungry = True
-                self._tell()
-                self._lock.wait()
-            if self._is_left:
-                return b""
-            data = bytes(self._bytes[:size])
-            del self._bytes[:size]
-            self._num_unheard += len(data) * self._has_samples
-            return data
+        if not self._frame and not self._is_complete:
+            if self._has_read and self._frames.empty():
+                self._flush()
+                self._give(None)
+            self._has_read = True
+            self._frame = self._frames.get()
+            self._is_complete = not self._frame
+        if self._is_left:
+            return b""
+        data, self._frame = self._frame[:size], self._frame[size:]
+        if self._num_unheard is not None:
+            self._num_unheard += len(data)
+        return data
 
     def close(self) -> None:
         """Do nothing: FFmpeg needs it of a pipe."""
@@ -165,7 +151,11 @@ class ContainerDecoder:
         try:
             decoded = decoded_by_pyav(self, self._container, "the audio", self._sample_rate)
             for piece in decoded.pieces:
-                if not self._keep(piece.astype(np.float32, copy=False)):
+                self._num_unheard = 0
+                self._pieces.append(piece.astype(np.float32, copy=False))
+                if sum(map(len, self._pieces)) > MAX_DECODED_S * self._sample_rate:
+                    self._flush()
+                if self._is_left:
                     break
         except AudioError as error:
             self._error = error
@@ -173,25 +163,26 @@ class ContainerDecoder:
             # FFmpeg's are of these types; anything else is a defect, for the log alone.
             said = error if isinstance(error, OSError | ValueError) else public_error(error)
             self._error = AudioError(f"the audio cannot be decoded: {said!s:.200}")
-        with self._lock:
-            self._has_ended = True
-            self._num_unheard += len(self._bytes)
-            self._bytes.clear()
-            self._tell()
+        self._flush()
+        self._has_ended = True
+        self._give(None)
 
-    def _keep(self, piece: Samples) -> bool:
-        """Keep samples until they are taken; return whether more are wanted."""
-        with self._lock:
-            self._samples.append(piece)
-            self._num_samples += len(piece)
-            self._has_samples, self._num_unheard = True, 0
-            while self._num_samples > MAX_DECODED_S * self._sample_rate and not self._is_left:
-                self._tell()
-                self._lock.wait()
-            return not self._is_left
+    def _rest(self) -> bytes:
+        """Take the bytes that were not read before the container ended."""
+        rest, self._frame = [self._frame], b""
+        while not self._frames.empty():
+            rest.append(self._frames.get())
+        return b"".join(rest)
 
-    def _tell(self) -> None:
-        self._loop.call_soon_threadsafe(self._changed.set)
+    def _flush(self) -> None:
+        """Give the samples so far, and wait until they are taken."""
+        if self._pieces and not self._is_left:
+            samples, self._pieces = np.concatenate(self._pieces), []
+            self._give(samples)
+            self._taken.acquire()
+
+    def _give(self, item: Samples | None) -> None:
+        self._loop.call_soon_threadsafe(self._decoded.put_nowait, item)
 
 
 class LiveFrames:

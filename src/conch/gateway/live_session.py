@@ -42,7 +42,6 @@ MAX_STREAM_S = 86_400.0
 OLD_SHARE = 0.9
 """Share of the longest stream after which a new one begins at the end of an utterance."""
 ANSWER_TIMEOUT_S = 120.0
-"""Seconds to wait for the answer to a chunk."""
 FREE_TIMEOUT_S = 2.0
 """Seconds that closing waits for the stream to end; clean-up then continues in the background."""
 HISTORY_S = 1
@@ -150,7 +149,6 @@ class LiveSession:
         self._num_waiting = self._num_fed = self._num_taken = 0
         """Samples that wait, that were fed, and that were sent or thrown away."""
         self._num_segments = 0
-        """Segments of the streams that have ended."""
         self._stream: _Stream | None = None
         self._audio_s = 0.0
         self._fed_at = self._sent_at = -math.inf

@@ -12,7 +12,6 @@ class GatewayMetrics:
     """The counters of one gateway; labels have few values, and never a secret."""
 
     def __init__(self) -> None:
-        """Begin at 0."""
         self.registry = CollectorRegistry()
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)

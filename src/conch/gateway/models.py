@@ -30,9 +30,8 @@ PATHS: Mapping[str, Mapping[str, OptionValue]] = MappingProxyType(
         **{f"conch-{decoder}": {"decoder": decoder} for decoder in decoders()},
     }
 )
-"""Options that each model stands for."""
 CREATED = 1_767_225_600
-"""Time of creation that all models tell, in seconds since 1970: clients want a number."""
+"""Creation time of all models, in seconds since 1970: clients want a number."""
 
 
 def options_of(model: str, aliases: Mapping[str, str]) -> Mapping[str, OptionValue]:
@@ -59,7 +58,7 @@ def unknown_model(model: str, aliases: Mapping[str, str]) -> ApiError:
     known = ", ".join(dict.fromkeys([*PATHS, *aliases]))
     return ApiError(
         404,
-        f"no model {model!r:.80}; this server has {known}; whoever runs it adds names by "
+        f"no model {model!r:.80}; this server has {known}; its operator adds names by "
         "--model-alias",
         param="model",
         code="model_not_found",

@@ -27,7 +27,6 @@ LONGEST_S = 86_400.0
 SILENT_S = 10.0
 """Seconds after which a ready server whose `speech` does not answer counts as hung."""
 READY_TIMEOUT_S = 2.0
-"""Seconds for a server to answer that it is ready."""
 ALONE_S = 30.0
 """Most seconds that files which have lost a server wait for one another: a file that ends servers
 does so soon."""
@@ -61,7 +60,6 @@ class Server:
         self._heard_at = time.monotonic()
         """When `speech` answered last, or the server was not ready."""
         self.num_running = 0
-        """Files and live sessions that it works on."""
         self.alone = asyncio.Lock()
         """Held by a file that has lost a server, and may end this one too: other files that were
         lost with it must not be lost again."""

@@ -23,7 +23,6 @@ from conch.wire.errors import ConfigError, ServerError
 logger = logging.getLogger(__name__)
 
 KEEP_ALIVE_S = 75.0
-"""Seconds that an idle connection is kept."""
 END_S = 2.0
 """Seconds for connections to close after the drain."""
 FREE_S = 10.0
@@ -156,7 +155,7 @@ class GatewayService:
             self._port.set_result(listening.sockets[0].getsockname()[1])
             await stop.wait()
             if not await gateway.drain(config.drain_s):
-                logger.warning("what was running after %g s is broken off", config.drain_s)
+                logger.warning("work that still ran after %g s is broken off", config.drain_s)
         finally:
             if listening is not None:
                 listening.close()

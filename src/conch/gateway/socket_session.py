@@ -30,7 +30,6 @@ class SocketSession(ABC):
     """Reads the frames of a client, and sends what follows from its audio."""
 
     route: ClassVar[str]
-    """Its route, for metrics."""
 
     def __init__(self, request: web.Request, socket: LiveSocket, client: AsyncClient) -> None:
         self._gateway, self._caller = request.app[GATEWAY], request[CALLER]

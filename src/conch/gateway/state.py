@@ -44,7 +44,6 @@ class Caller:
         self.requests = Bucket(limits.requests_per_minute)
         self.audio_s = Bucket(limits.audio_s_per_minute)
         self.streams = 0
-        """Live sessions that are open."""
 
     @property
     def name(self) -> str:
@@ -90,7 +89,6 @@ class Gateway:
         self.freeing: set[asyncio.Task[None]] = set()
         """Tasks that end the streams of live sessions that are over."""
         self._running: Counter[str] = Counter()
-        """Files and live sessions."""
         self._changed = asyncio.Event()
         """Set whenever a file or a session has ended."""
         self._callers: dict[str, Caller] = {}
@@ -211,8 +209,5 @@ def _used_up(limit: str, wait_s: float) -> ApiError:
 
 
 GATEWAY = web.AppKey("gateway", Gateway)
-"""Where an application holds its gateway."""
 CALLER = web.RequestKey("caller", Caller)
-"""Where a request holds its caller."""
 REQUEST_ID = web.RequestKey("request_id", str)
-"""Where a request holds its id."""

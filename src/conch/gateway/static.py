@@ -25,7 +25,6 @@ TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""Content types of the files that are served."""
 
 
 async def index(request: web.Request) -> web.Response:

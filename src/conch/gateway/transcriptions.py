@@ -91,7 +91,6 @@ class _Transcription:
         self._request, self._form, self._asked = request, form, asked
         self._gateway, self._id = request.app[GATEWAY], request[REQUEST_ID]
         self._stream = web.StreamResponse()
-        """The answer in events."""
 
     def log_poison(self) -> None:
         names = self._id, self._request[CALLER].name, self._form.digest

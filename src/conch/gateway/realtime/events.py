@@ -14,7 +14,6 @@ TRANSCRIPTION = "conversation.item.input_audio_transcription"
 """Beginning of the types of events with text."""
 _BUFFER = "input_audio_buffer"
 _LEAST_LOGPROB = -100.0
-"""Stands for a probability of 0."""
 
 
 def new_id(prefix: str) -> str:

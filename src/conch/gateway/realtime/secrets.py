@@ -19,7 +19,6 @@ DEFAULT_LIFETIME_S = 600
 MAX_BODY_BYTES = 8 * 2**10
 """Largest body: settings are kept as long as their secret."""
 BODY_S = 30.0
-"""Seconds for the whole body to come."""
 OBJECT = "realtime.transcription_session"
 
 

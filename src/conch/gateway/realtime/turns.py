@@ -55,7 +55,6 @@ class _Utterance:
     solid: str = ""
     """Beginning of the text that Whisper has heard."""
     sent: str = ""
-    """Text of its deltas."""
     words: tuple[Word, ...] = ()
     """Words of the final text, where the session asks for them."""
     failure: ApiError | None = None
@@ -96,9 +95,7 @@ class _Item:
     final: list[str] = field(default_factory=list)
     """Texts of its first utterances, which no longer change: a long turn has many."""
     words: list[Word] = field(default_factory=list)
-    """Their words."""
     failure: ApiError | None = None
-    """Why one of them has no second pass."""
     utterances: dict[int, _Utterance] = field(default_factory=dict)
     """The others, by index in the session, in order."""
     has_begun: bool = False
@@ -106,7 +103,6 @@ class _Item:
     has_delta: bool = False
     is_committed: bool = False
     seconds: float = 0.0
-    """Seconds of its audio, once it is committed."""
     shown: tuple[str, str, str] | None = None
     """Texts of its latest partial event; None before the first one."""
     num_shown: int = 0
