@@ -9,7 +9,7 @@ const UNREADABLE =
   "The file cannot be read: it is a folder, or it was changed or moved since it was chosen. " +
   "Choose it again.";
 
-/** An answer that is an error, as the gateway tells it. */
+/** An error that the gateway answers with. */
 export class ApiError extends Error {
   /**
    * @param {number} status HTTP status; 0 without an answer.
@@ -102,7 +102,7 @@ async function asked(path, settings) {
  *
  * By XMLHttpRequest, as fetch does not tell how much has been uploaded.
  * @param {File} file
- * @param {Record<string, any>} fields Form fields beside the file.
+ * @param {Record<string, any>} fields Form fields without the file.
  * @param {object} [hooks]
  * @param {(share: number) => void} [hooks.onUpload] Share of the file that was sent, in [0, 1].
  * @param {(event: any) => void} [hooks.onEvent] An event of a streamed answer.

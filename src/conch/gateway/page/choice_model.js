@@ -8,7 +8,7 @@
  */
 
 /**
- * Return the options to send: those that somebody chose and that the path takes. An option that is
+ * Return the options to send: those that the user chose and that the path takes. An option that is
  * not sent is left to the server, as other options may change its default.
  * @param {Option[]} options
  * @param {Record<string, any>} values What stands in the form, by option.
@@ -84,7 +84,7 @@ function valueOf(option, value) {
   if (hasThreeStates(option)) return value === "true";
   const mayBeNumber = option.kind === "int" || option.kind === "float";
   const read = mayBeNumber && Number.isFinite(Number(value)) ? Number(value) : value;
-  // The field of a number is empty until somebody fills it.
+  // The field of a number is empty until the user fills it.
   if (isNumber(option)) return read;
   return String(read) === String(option.default) ? undefined : read;
 }

@@ -1,4 +1,4 @@
-/** Forms in which somebody chooses how a request is recognised. */
+/** Forms with the options of a request. */
 
 import { el, freshId } from "./dom.js";
 import { fieldsOf, hasThreeStates, inWords, isFor, isFollowed, isNumber } from "./choice_model.js";
@@ -7,7 +7,7 @@ import { fieldsOf, hasThreeStates, inWords, isFor, isFollowed, isNumber } from "
  * @typedef {import("./choice_model.js").Option} Option
  */
 
-/** What the models of the gateway are, in words; one with another name is told by its name. */
+/** Names of the gateway's models for users; others are shown by their own name. */
 const MODELS = {
   conch: ["Conch's choice", "Whisper for recordings; live text by CTC, then Whisper"],
   "conch-attention": ["Whisper", "attention decoder, with case and punctuation"],
@@ -81,7 +81,7 @@ export class Choices {
   }
 
   /**
-   * Return the fields to send: the model, and the options that somebody chose.
+   * Return the fields to send: the model, and the options that the user chose.
    * @param {boolean} isLive
    * @returns {Record<string, any>}
    */
@@ -107,7 +107,7 @@ export class Choices {
     return this.form.querySelector("input:invalid");
   }
 
-  /** Show what is wrong. */
+  /** Show the problem. */
   complain() {
     const { wrong } = this;
     const fold = wrong?.closest("details");

@@ -231,7 +231,7 @@ export class FilePanel {
 
 /**
  * @param {string} name
- * @returns {{element: HTMLElement, set: (share: number | null) => void}} Null: nobody knows.
+ * @returns {{element: HTMLElement, set: (share: number | null) => void}} Null: unknown.
  */
 function progressBar(name) {
   const bar = el("progress", { max: 1, value: 0 });

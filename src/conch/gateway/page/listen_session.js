@@ -1,7 +1,7 @@
 /**
  * A live session that outlives its connection: another one goes on where the text is firm.
  *
- * The server tells from where on it would have to hear the audio again; so much is kept.
+ * The server says from where it has to hear the audio again; the page keeps it from there.
  */
 
 import { ListenSocket } from "./listen_socket.js";
@@ -12,7 +12,7 @@ export const LOOK_S = 60;
 /** First and longest pause between two attempts, in seconds. */
 const FIRST_PAUSE_S = 0.25;
 const LONGEST_PAUSE_S = 2;
-/** Seconds of audio that are kept at most; what is older is not heard again. */
+/** Most seconds of audio to keep; older audio is not heard again. */
 export const MAX_KEPT_S = 180;
 /** Seconds of audio that may be on their way; the server takes 30. */
 const AHEAD_S = 20;
@@ -41,7 +41,7 @@ export class ListenSession {
    * @param {(ending: import("./listen_socket.js").Ending) => void} hooks.onEnding Called once.
    * @param {() => void} hooks.onLost The connection is gone; another one is looked for.
    * @param {(place: {startS: number, toldS: number}) => void} hooks.onResume Another session goes
-   *   on: where it begins, and until where words were told, in seconds of the one before.
+   *   on: its start, and the end of the words already sent, in seconds of the one before.
    * @param {(options: Record<string, any>, hooks: any) => any} [connect]
    */
   constructor(options, hooks, connect = (all, own) => new ListenSocket(all, own)) {
@@ -53,7 +53,7 @@ export class ListenSession {
     /** Bytes of the present session before them, and how many of them it was sent. */
     this.keptFrom = 0;
     this.numSent = 0;
-    /** Where another session would have to begin, and until where words are told, in seconds. */
+    /** Start of another session, and the end of the words already sent, in seconds. */
     this.place = { from: 0, told: 0 };
     this.audioS = 0;
     this.droppedBefore = 0;
@@ -68,7 +68,7 @@ export class ListenSession {
     this.open(0);
   }
 
-  /** @param {number} toldS Seconds at the beginning whose words are told already. */
+  /** @param {number} toldS Seconds at the beginning whose words were sent already. */
   open(toldS) {
     const told = toldS > 0 ? { told_s: toldS.toFixed(3) } : {};
     this.socket = this.connect(
@@ -134,7 +134,7 @@ export class ListenSession {
     this.flush();
   }
 
-  /** Send what is kept and was not sent, as far as the server takes it. */
+  /** Send the kept audio that was not sent, as far as the server takes it. */
   flush() {
     if (this.isLost) return;
     const { socket } = this;

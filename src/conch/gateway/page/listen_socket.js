@@ -25,7 +25,7 @@ export class ListenSocket {
       ...{ word_timestamps: "true" },
       ...Object.fromEntries(Object.entries(options).map(([name, value]) => [name, String(value)])),
     });
-    /** Where it listens; plain HTTP tells there why it refuses. */
+    /** Its address; over plain HTTP it says why it refuses. */
     this.path = `/v1/listen?${query}`;
     const address = new URL(this.path, location.href);
     address.protocol = location.protocol === "https:" ? "wss:" : "ws:";

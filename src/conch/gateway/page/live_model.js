@@ -22,7 +22,7 @@ export class LiveModel {
     this.seen = new Map();
   }
 
-  /** Begin another session: what is said in it comes after all that was said. */
+  /** Begin another session: its text comes after all earlier text. */
   begin() {
     const utterances = [...this.utterances.values()];
     this.startS = utterances.reduce((latest, one) => Math.max(latest, one.end), this.audioS);
@@ -33,10 +33,10 @@ export class LiveModel {
   }
 
   /**
-   * Go on in another session, behind what is firm; the rest is told again.
+   * Continue in another session after the firm words; the rest is sent again.
    * @param {object} place
    * @param {number} place.startS Where it begins, in seconds of the present session.
-   * @param {number} place.toldS Until where words are told.
+   * @param {number} place.toldS End of the words already sent.
    * @returns {Utterance[]} The utterances that it changed.
    */
   resume({ startS, toldS }) {
@@ -59,7 +59,7 @@ export class LiveModel {
   }
 
   /**
-   * End the session: what is still open stays as it is.
+   * End the session: the open text stays as it is.
    * @returns {Utterance[]} The utterances that it changed.
    */
   finish() {

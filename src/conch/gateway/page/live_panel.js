@@ -106,7 +106,7 @@ export class LivePanel {
   async start() {
     const way = this.way();
     if (!way) return;
-    /** What comes late from a start that was stopped is told by it. */
+    /** Distinguishes late results of a start that was stopped. */
     const start = (this.current = {});
     const isCurrent = () => this.current === start;
     this.enter("on");
@@ -144,7 +144,7 @@ export class LivePanel {
       this.finished();
       this.status.say(error.message, true);
     } finally {
-      // It came too late, or there is nobody to send it to.
+      // It came too late, or there is no session.
       if (this.microphone !== microphone) await microphone?.stop();
     }
   }
@@ -237,7 +237,7 @@ export class LivePanel {
     const utterance = this.model.take(message, this.socket.sentS);
     if (utterance) this.show(utterance);
     if (message.type === "stats") {
-      // What may still come is outlined while somebody speaks.
+      // Components that may still be called are outlined during speech.
       this.path.show(taken(this.components, message.stages, this.state === "on"));
     }
     if (message.type === "error")
@@ -253,7 +253,7 @@ export class LivePanel {
     const wasOn = this.state === "on";
     this.enter("ending");
     try {
-      // The server may have ended it: nobody listens to the microphone any more.
+      // The server may have ended it: the microphone is of no use any more.
       await microphone?.stop();
     } finally {
       this.finished();
@@ -293,7 +293,7 @@ export class LivePanel {
     const parts = this.shown.get(utterance.index) ?? this.line(utterance);
     const { item, time, firm, tentative, newest } = parts;
     time.textContent = clock(utterance.start);
-    // Only what is added is said aloud.
+    // A screen reader says only new text.
     const pieces = [...firm.childNodes];
     const kept = piecesThatStay(
       pieces.map((piece) => piece.data),

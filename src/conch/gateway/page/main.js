@@ -149,7 +149,7 @@ const live = new LivePanel(byId("live-panel"), {
     deviceId: byId("device").value,
     ...Object.fromEntries(SWITCHES.map((name) => [name, byId(name).checked])),
   }),
-  // Names of devices are told once the microphone was allowed.
+  // Browsers give the names of devices once the microphone was allowed.
   onMicrophone: listDevices,
   onState: (state) => {
     byId("speak").setAttribute("data-state", state);

@@ -6,7 +6,7 @@ export class MicrophoneError extends Error {}
 const REASONS = {
   NotAllowedError:
     "The browser was not allowed to use the microphone. Allow it in the site settings " +
-    "(the icon beside the address), then press Speak again.",
+    "(the icon next to the address), then press Speak again.",
   NotFoundError: "No microphone was found. Plug one in, or choose a file instead.",
   NotReadableError: "The microphone is in use by another program, or does not answer.",
   OverconstrainedError: "The chosen microphone is not there any more. Choose another one.",
@@ -114,7 +114,7 @@ async function orInTime(promise) {
 }
 
 /**
- * Return the microphones of this machine. Their names are told after the first permission.
+ * Return the microphones of this machine. Browsers give their names after the first permission.
  * @returns {Promise<MediaDeviceInfo[]>}
  */
 export async function microphones() {

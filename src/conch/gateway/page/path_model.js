@@ -141,8 +141,8 @@ function linksOf(components, path) {
  * @returns {string}
  */
 export function inWords(model) {
-  const told = model.isPlan ? "planned" : "called";
-  const boxes = [...model.boxes, ...model.others].filter((box) => box.state === told);
+  const drawn = model.isPlan ? "planned" : "called";
+  const boxes = [...model.boxes, ...model.others].filter((box) => box.state === drawn);
   if (!boxes.length) return "No component is called.";
   if (model.isPlan) return `Will call ${boxes.map((box) => box.name).join(", ")}.`;
   const calls = boxes.map((box) => `${box.name} ${timesOf(box.calls)}, ${duration(box.ms)}`);

@@ -123,7 +123,7 @@ export class PathView {
   }
 
   /**
-   * Make the picture anew, all pale. Else its parts stay, so that they change softly.
+   * Draw the picture again, all pale. Otherwise its parts stay, so that they change softly.
    * @param {Layout} layout
    * @param {PathModel} model
    */

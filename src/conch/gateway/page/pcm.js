@@ -1,7 +1,7 @@
 /** Cut samples into frames, and write frames as 16-bit PCM. */
 
 export const SAMPLE_RATE = 16000;
-/** 40 ms: rare enough for the socket, short beside the 640 ms of a server's step. */
+/** 40 ms: rare enough for the socket, short against the server's step of 640 ms. */
 export const FRAME_SAMPLES = 640;
 export const BYTES_PER_SECOND = SAMPLE_RATE * 2;
 

@@ -41,7 +41,7 @@ export class Player {
   /** @param {number} seconds */
   async playFrom(seconds) {
     this.audio.currentTime = seconds;
-    // What the browser cannot play has told so by its error event.
+    // The error event handles audio that the browser cannot play.
     await this.audio.play().catch(() => {});
   }
 

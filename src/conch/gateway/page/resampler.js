@@ -72,7 +72,7 @@ export class Resampler {
     const room = Math.ceil((chunk.length * this.phases) / this.step) + this.phases;
     const output = new Float32Array(room);
     let made = 0;
-    // What lies beyond the audio itself belongs to nobody: flush ends with the last sample.
+    // Nothing comes after the audio itself: flush ends with the last sample.
     while (this.base + this.half < end && this.base < this.taken) {
       const filter = this.filterOf(this.phase);
       const first = this.base - this.half + 1 - this.keptFrom;

@@ -1,4 +1,4 @@
-/** The line of a panel that tells how things stand; a screen reader says each change. */
+/** The status line of a panel; a screen reader says each change. */
 
 import { el } from "./dom.js";
 
