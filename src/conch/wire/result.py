@@ -19,14 +19,12 @@ _WRITABLE = {"NaN": None, "Infinity": MAX_FP32, "-Infinity": -MAX_FP32}
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word of a transcript."""
+    """One word of a transcript; its times are seconds on the audio's clock."""
 
     text: str
     """The word, with its punctuation."""
     start: float
-    """Seconds on the audio's clock."""
     end: float
-    """Seconds on the audio's clock."""
     confidence: float
     """Geometric mean of the decoder's probabilities of the word's tokens, in (0, 1]. With decoder
     attention and rescoring: the probability that the word is right."""
@@ -62,24 +60,20 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True)
 class Unrecognised:
-    """A stretch of speech for which no decoder found a text."""
+    """Speech for which no decoder found a text; its times are seconds on the audio's clock."""
 
     start: float
-    """Seconds on the audio's clock."""
     end: float
-    """Seconds on the audio's clock."""
     heard: str = ""
     """Text of the CTC model for this stretch: a hint, too uncertain for the transcript."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A span of speech that was decoded as one."""
+    """A span of speech that was decoded as one; its times are seconds on the audio's clock."""
 
     start: float
-    """Seconds on the audio's clock."""
     end: float
-    """Seconds on the audio's clock."""
     nbest: tuple[Hypothesis, ...]
     """Candidates, best first."""
     words: tuple[Word, ...] = ()
@@ -118,10 +112,12 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class OpenUtterance:
-    """Live: the utterance that is being spoken. Its text is that of the three parts, in order."""
+    """Live: the utterance that is being spoken. Its text is that of the three parts, in order.
+
+    Times are seconds on the audio's clock.
+    """
 
     start: float
-    """Seconds on the audio's clock."""
     firm: tuple[Word, ...] = ()
     """Words that stay until the utterance ends."""
     tentative: tuple[Word, ...] = ()
