@@ -63,7 +63,7 @@ class GatewayStreams:
             raise SessionError("this stream is not open: it never started, or has ended")
         try:
             async with stream.turn:
-                if place.starts and not stream.has_started:
+                if stream.is_over and place.starts:
                     await stream.start(request)
                 return await stream.answer(_samples_of(request), ends=place.ends)
         finally:
@@ -85,9 +85,8 @@ class _Stream:
         self._endpoint, self._connector = endpoint, connector
         self.turn = asyncio.Lock()
         """Held from a frame to its answer: chunks that are sent at once keep their order."""
-        self.has_started = False
-        self.is_over = False
-        """Whether nothing can be sent or read any more."""
+        self.is_over = True
+        """Whether nothing can be sent or read: before `start`, and after the end."""
         self._session: Any = None
         self._socket: Any = None
         self._reading: asyncio.Task[None] | None = None
@@ -125,12 +124,8 @@ class _Stream:
                 timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_S),
             )
         except aiohttp.WSServerHandshakeError as failure:
-            self.is_over = True
             raise from_answer(failure.status, self._refusal, str(self._endpoint)) from None
-        except BaseException:
-            self.is_over = True
-            raise
-        self.has_started = True
+        self.is_over = False
         self._reading = asyncio.create_task(self._read())
 
     async def _keep_refusal(self, _session: Any, _context: Any, end: Any) -> None:
@@ -147,7 +142,7 @@ class _Stream:
 
         A gateway that stops sends its last one early; what comes after it is an error.
         """
-        if self.is_over or not self.has_started:
+        if self.is_over:
             raise SessionError("this stream has ended; open another")
         try:
             found: list[Transcript] = []
