@@ -59,7 +59,7 @@ def test_a_server_is_read_and_written_alike(text: str) -> None:
 
 def test_ports_that_are_not_named_are_those_of_conch_serve() -> None:
     assert Server.parse("a: grpc=7") == Server("a", 8000, 7, 9000)
-    assert Server.parse("[::1]").address(80) == "[::1]:80"
+    assert Server.parse("[::1]:http=80").addresses["http"] == "[::1]:80"
 
 
 @pytest.mark.parametrize(
@@ -133,18 +133,15 @@ def test_every_server_is_in_every_backend_by_a_name_of_its_own() -> None:
     servers = [Server("a"), Server("a", 1, 2, 3), Server("fd00::1")]
     assert duplicates(servers) == []
     text = haproxy_config(servers, Router(), "")
-    ports = {
-        "servers": "gateway_port",
-        "gateway": "gateway_port",
-        "http_live": "http_port",
-        "http_recordings": "http_port",
-        "grpc_live": "grpc_port",
-        "grpc_recordings": "grpc_port",
+    protocols = {"servers": "gateway", "gateway": "gateway"} | {
+        f"{protocol}_{kind}": protocol
+        for protocol in ("http", "grpc")
+        for kind in ("live", "recordings")
     }
-    for backend, port in ports.items():
+    for backend, protocol in protocols.items():
         lines = [line for line in section(text, f"backend {backend}") if line.startswith("server ")]
         assert [line.split()[1:3] for line in lines] == [
-            [server.name, server.address(getattr(server, port))] for server in servers
+            [server.name, server.addresses[protocol]] for server in servers
         ]
         pairs = zip(servers, lines, strict=True)
         tracked = [f"track servers/{server.name}" in line for server, line in pairs]

@@ -82,9 +82,11 @@ class Server:
             return host
         return f"{host}:http={self.http_port},grpc={self.grpc_port},gateway={self.gateway_port}"
 
-    def address(self, port: int) -> str:
-        """Return host and port as HAProxy reads them."""
-        return address(self.host, port)
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Host and port as HAProxy reads them, by protocol."""
+        ports = {"http": self.http_port, "grpc": self.grpc_port, "gateway": self.gateway_port}
+        return {name: address(self.host, port) for name, port in ports.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +156,7 @@ def haproxy_config(servers: Sequence[Server], router: Router, command: str) -> s
         {
             "name": server.name,
             "id": server.id,
-            "http_address": server.address(server.http_port),
-            "grpc_address": server.address(server.grpc_port),
-            "gateway_address": server.address(server.gateway_port),
+            **{f"{protocol}_address": item for protocol, item in server.addresses.items()},
         }
         for server in servers
     ]
@@ -174,11 +174,7 @@ def address(host: str, port: int) -> str:
 
 def duplicates(servers: Sequence[Server]) -> list[str]:
     """Return the addresses that more than one of the servers has."""
-    addresses = [
-        server.address(port)
-        for server in servers
-        for port in (server.http_port, server.grpc_port, server.gateway_port)
-    ]
+    addresses = [item for server in servers for item in server.addresses.values()]
     return [item for place, item in enumerate(addresses) if item in addresses[:place]]
 
 
