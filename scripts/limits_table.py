@@ -17,7 +17,7 @@ from conch.audio.recording import MAX_CHANNELS, MAX_SPLIT_CHANNELS
 from conch.bls.admission import OWN_TIMES
 from conch.families.whisper.config import WINDOW_S
 from conch.families.whisper.declaration import MAX_BEAM, MAX_PROMPT
-from conch.gateway import connections, form, json_text, listen, service
+from conch.gateway import form, http_server, listen, reading, service
 from conch.gateway.config import GatewayConfig
 from conch.gateway.limits import UPLOAD_SHARE
 from conch.gateway.realtime import client_events, secrets
@@ -300,7 +300,7 @@ def limits_of_gateway() -> list[Limit]:
         ),
         Limit(
             "gateway: connections",
-            f"file descriptors less {connections.SPARE}",
+            f"file descriptors less {http_server.SPARE}",
             "`ulimit -Hn`",
             f"{HOSTILE}::test_connections_beyond_the_file_descriptors_are_ended_and_the_others_served",
         ),
@@ -318,7 +318,7 @@ def limits_of_gateway() -> list[Limit]:
         ),
         Limit(
             "gateway: JSON",
-            f"{json_text.MAX_DEPTH} deep; {json_text.MAX_MARKS} commas, lists and objects",
+            f"{reading.MAX_DEPTH} deep; {reading.MAX_MARKS} commas, lists and objects",
             FIXED,
             f"{HOSTILE}::test_json_has_a_depth_and_a_size",
         ),

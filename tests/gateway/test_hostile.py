@@ -15,11 +15,11 @@ import pytest
 from waiting import wait_until
 
 from conch.gateway import GatewayConfig, GatewayService, service
-from conch.gateway.connections import most_connections
 from conch.gateway.errors import api_error
 from conch.gateway.file_answer import headers
 from conch.gateway.file_request import parse
-from conch.gateway.json_text import read_json
+from conch.gateway.http_server import most_connections
+from conch.gateway.reading import read_json
 from conch.gateway.realtime.client_events import read_event
 from conch.wire.errors import ComponentError
 

@@ -12,20 +12,19 @@ from aiohttp import hdrs, web
 
 from conch.client.triton_grpc import TRACEPARENT
 from conch.gateway import (
-    components,
     format,
     health,
     listen,
     models,
     openapi,
     options,
-    realtime,
     static,
     transcriptions,
 )
 from conch.gateway.access import caller_of, check_origin, cors_headers, is_websocket
 from conch.gateway.addresses import meant_by
 from conch.gateway.errors import ApiError, api_error
+from conch.gateway.realtime import secrets, session
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway
 from conch.wire.access import MAX_ERROR, SAFE_ID, log_access, made_id
 from conch.wire.errors import ConchError, public_error
@@ -52,10 +51,10 @@ def make_app(gateway: Gateway) -> web.Application:
             web.get("/v1/models", models.list_models),
             web.get("/v1/models/{model}", models.get_model),
             web.get("/v1/options", options.list_options),
-            web.get("/v1/components", components.list_components),
-            web.get("/v1/realtime", realtime.realtime),
-            web.post("/v1/realtime/client_secrets", realtime.make_client_secret),
-            web.post("/v1/realtime/transcription_sessions", realtime.make_transcription_session),
+            web.get("/v1/components", options.list_components),
+            web.get("/v1/realtime", session.realtime),
+            web.post("/v1/realtime/client_secrets", secrets.make_client_secret),
+            web.post("/v1/realtime/transcription_sessions", secrets.make_transcription_session),
             web.get("/v1/listen", listen.listen),
             web.get("/health/live", health.live),
             web.get("/health/ready", health.ready),

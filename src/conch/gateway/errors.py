@@ -6,21 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from conch.wire import errors
 from conch.wire.api_errors import code_of
-from conch.wire.errors import (
-    AudioError,
-    ComponentError,
-    ConchError,
-    DeadlineError,
-    InternalError,
-    MissingModelError,
-    OptionError,
-    OverloadedError,
-    PoisonError,
-    RequestCancelledError,
-    ServerError,
-    TranscriptionError,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -91,34 +78,34 @@ def overloaded(message: str, retry_after_s: int = RETRY_AFTER_S) -> ApiError:
     return ApiError(503, message, code="overloaded", headers={"Retry-After": str(retry_after_s)})
 
 
-def api_error(error: ConchError) -> ApiError:
+def api_error(error: errors.ConchError) -> ApiError:
     """Return the error of the API for an error of a Conch server or of its client."""
     code = code_of(error)
     # Clients must not see the servers' addresses and memory.
     message = _SEGMENT.sub("…", _ADDRESS.sub("the speech server", str(error)))
     match error:
-        case OptionError():
+        case errors.OptionError():
             return ApiError(400, message, param=_option_in(message), code=code)
-        case AudioError():
+        case errors.AudioError():
             return ApiError(400, message, param="file", code=code)
-        case PoisonError():
+        case errors.PoisonError():
             return ApiError(422, message, param="file", code=code, headers=_NEVER_AGAIN)
-        case DeadlineError():
+        case errors.DeadlineError():
             return ApiError(504, message, code=code, headers=_NEVER_AGAIN)
-        case RequestCancelledError():
+        case errors.RequestCancelledError():
             return ApiError(499, message, code=code)
-        case OverloadedError():
+        case errors.OverloadedError():
             return overloaded(message, error.retry_after_s or RETRY_AFTER_S)
-        case MissingModelError():
+        case errors.MissingModelError():
             return ApiError(400, message, param=_option_in(message) or "model", code=code)
-        case ComponentError() | InternalError():
+        case errors.ComponentError() | errors.InternalError():
             return ApiError(500, message, code=code, headers=_NEVER_AGAIN)
-        case ServerError():
+        case errors.ServerError():
             logger.warning("%s", error)
             headers = {"Retry-After": str(UNREACHABLE_RETRY_AFTER_S)}
             message = "no speech server answers; try again later"
             return ApiError(503, message, code=code, headers=headers)
-        case TranscriptionError():
+        case errors.TranscriptionError():
             return ApiError(400, message, code=code)
     return ApiError(500, message, code=code, headers=_NEVER_AGAIN)
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from aiohttp import web
 
-from conch.gateway.body import body_of
 from conch.gateway.errors import invalid
 from conch.gateway.file_answer import CONTENT_TYPES, RECORDING
+from conch.gateway.reading import body_of
 from conch.gateway.state import CALLER, GATEWAY
 from conch.wire.formats import FORMATS
 from conch.wire.joining import joined_text

@@ -1,4 +1,7 @@
-"""API keys: hashed at rest, compared in constant time, each with a name and limits."""
+"""API keys: hashed at rest, compared in constant time, each with a name and limits.
+
+A file that cannot be read or written, or is not one of keys, is a ConfigError.
+"""
 
 import hashlib
 import hmac
@@ -51,11 +54,7 @@ def digest(secret: str) -> str:
 
 
 def read_keys(path: Path) -> list[Key]:
-    """Return the keys of a file; none if there is no file.
-
-    Raises:
-        ConfigError: the file cannot be read, or is not one of keys.
-    """
+    """Return the keys of a file; none if there is no file."""
     try:
         return [
             Key(item["name"], item["sha256"], Limits(**item["limits"]), item["created"])
@@ -70,11 +69,7 @@ def read_keys(path: Path) -> list[Key]:
 
 
 def write_keys(path: Path, keys: Iterable[Key]) -> None:
-    """Write a file of keys that only its owner can read, in one step.
-
-    Raises:
-        ConfigError: it cannot be written.
-    """
+    """Write a file of keys that only its owner can read, in one step."""
     text = json.dumps({"keys": [asdict(key) for key in keys]}, indent=2) + "\n"
     new = path.with_name(path.name + ".new")
     try:
@@ -88,11 +83,7 @@ def write_keys(path: Path, keys: Iterable[Key]) -> None:
 
 
 def add_key(path: Path, name: str, limits: Limits) -> str:
-    """Add a new key to a file and return it. The file has only its digest.
-
-    Raises:
-        ConfigError: there is a key of this name, or the file cannot be read or written.
-    """
+    """Add a new key to a file and return it; a second one of this name is a ConfigError."""
     keys = read_keys(path)
     if any(key.name == name for key in keys):
         raise ConfigError(f"keys file {path} has a key {name!r} already; remove it first")
@@ -102,11 +93,7 @@ def add_key(path: Path, name: str, limits: Limits) -> str:
 
 
 def remove_key(path: Path, name: str) -> None:
-    """Remove a key from a file; a running gateway refuses it from the next request.
-
-    Raises:
-        ConfigError: there is no key of this name, or the file cannot be read or written.
-    """
+    """Remove a key from a file, for running gateways too; an unknown one is a ConfigError."""
     keys = read_keys(path)
     left = [key for key in keys if key.name != name]
     if len(left) == len(keys):

@@ -352,9 +352,7 @@ class LiveSession:
             resume_s=0.0,
             **cast(dict[str, Any], self._options),
         )
-        mode = RecognitionOptions.parse(self._options, live=True).mode
-        start_s = self._num_taken / self._sample_rate
-        return _Stream(live, start_s, self._num_segments, has_second_pass=mode == "two_pass")
+        return _Stream(live, self._num_taken / self._sample_rate, self._num_segments)
 
     async def _change_to(self, options: Mapping[str, OptionValue]) -> None:
         await self._end("finalize")
@@ -412,12 +410,9 @@ class LiveSession:
 class _Stream:
     """One Triton stream of a session."""
 
-    def __init__(
-        self, live: AsyncLiveStream, start_s: float, first_index: int, *, has_second_pass: bool
-    ) -> None:
+    def __init__(self, live: AsyncLiveStream, start_s: float, first_index: int) -> None:
         self._live = live
         self.start_s, self._first_index = start_s, first_index
-        self._has_second_pass = has_second_pass
         self._request: asyncio.Future[Transcript] | None = None
         """The request in flight, or the latest one."""
         self._awaited: set[int] = set()
@@ -468,7 +463,7 @@ class _Stream:
             if segment.index < self.num_segments and segment.index not in self._awaited:
                 continue
             self.num_segments = max(self.num_segments, segment.index + 1)
-            is_final = not self._has_second_pass or has_last_text(segment, answer)
+            is_final = has_last_text(segment, answer)
             (self._awaited.discard if is_final else self._awaited.add)(segment.index)
             segment = shifted_segment(segment, self.start_s, self._first_index)
             if segment.endpoint == "end":

@@ -1,13 +1,18 @@
-"""`GET /v1/options`: the options of a request."""
+"""`GET /v1/options` and `/v1/components`: the options of a request, and the components it needs."""
 
 from dataclasses import Field, dataclass
 from typing import Any
 
 import msgspec
 from aiohttp import web
+from multidict import MultiDict
 
 import conch
 from conch.families import decoders
+from conch.gateway import file_request
+from conch.gateway.listen_query import query_of
+from conch.gateway.state import GATEWAY
+from conch.wire.needs import components_for
 from conch.wire.options import RecognitionOptions, all_options, default_of, kind_of, words_of
 
 _RECORDINGS_ONLY = ("channels", "coverage")
@@ -49,6 +54,19 @@ async def list_options(request: web.Request) -> web.Response:
     """Answer with every option: its type, range, default and meaning."""
     options = [described(item) for item in all_options().values()]
     body = msgspec.json.encode({"version": conch.__version__, "options": options})
+    return web.Response(body=body, content_type="application/json")
+
+
+async def list_components(request: web.Request) -> web.Response:
+    """Answer with the components that a request with the fields of the query needs."""
+    aliases = request.app[GATEWAY].config.model_aliases
+    query = MultiDict(request.query)
+    if query.pop("live", "false").lower() in ("true", "1"):
+        options = query_of(list(query.items()), aliases).parsed
+    else:
+        fields = {name: tuple(query.getall(name)) for name in query}
+        options = file_request.parse(fields, aliases).parsed
+    body = msgspec.json.encode({"components": components_for(options)})
     return web.Response(body=body, content_type="application/json")
 
 

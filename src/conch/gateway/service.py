@@ -7,16 +7,14 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from functools import partial
-from types import TracebackType
 
 from aiohttp import web
 from prometheus_client.registry import Collector
 
 from conch.client.address import is_loopback
-from conch.gateway import http_log
 from conch.gateway.app import make_app
 from conch.gateway.config import GatewayConfig
-from conch.gateway.connections import BACKLOG, limited, most_connections
+from conch.gateway.http_server import BACKLOG, LOGGER, limited, most_connections
 from conch.gateway.state import Gateway
 from conch.wire.errors import ConfigError, ServerError
 
@@ -98,16 +96,11 @@ class GatewayService:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Take no new work, wait for what is running, and stop. Repeating it does nothing."""
+        """Take no new work, wait for running work, and stop. Repeating it does nothing."""
         if self._thread.is_alive():
             wait([self._port])  # until then nothing can be asked to stop
             self._ask_to_stop()
@@ -130,7 +123,7 @@ class GatewayService:
             # A client that goes away cancels the work for it.
             handler_cancellation=True,
             access_log=None,
-            logger=http_log.LOGGER,
+            logger=LOGGER,
             keepalive_timeout=KEEP_ALIVE_S,
             max_field_size=MAX_HEADER_BYTES,
             shutdown_timeout=END_S,

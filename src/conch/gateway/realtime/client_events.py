@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from conch.gateway.errors import ApiError, invalid
-from conch.gateway.json_text import read_json
+from conch.gateway.reading import read_json
 
 MAX_AUDIO_BYTES = 15 * 2**20
 """Largest audio of one event, as at OpenAI."""

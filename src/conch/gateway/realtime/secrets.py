@@ -6,8 +6,8 @@ from typing import Any
 
 from aiohttp import web
 
-from conch.gateway.body import body_of
 from conch.gateway.errors import invalid
+from conch.gateway.reading import body_of
 from conch.gateway.realtime.client_events import parse_json
 from conch.gateway.realtime.config import SessionConfig
 from conch.gateway.realtime.events import new_id

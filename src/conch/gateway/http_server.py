@@ -1,13 +1,18 @@
-"""The connections of a gateway: as many as its program has file descriptors for."""
+"""The HTTP server below a gateway: how many connections it takes, and what it logs of them."""
 
 import asyncio
 import contextlib
+import logging
 import resource
 import sys
 from collections.abc import Callable
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
+LOGGER = logging.getLogger("conch.gateway.http")
+MAX_SHOWN = 120
+"""Most characters of an error, which may quote what was sent."""
 SPARE = 512
 """File descriptors for uploads, servers, the processes that `conch serve` watches, and up to three
 times BACKLOG connections that are accepted before they count."""
@@ -36,3 +41,20 @@ def most_connections() -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return sys.maxsize if soft == resource.RLIM_INFINITY else max(soft - SPARE, soft // 2)
+
+
+def shorten(record: logging.LogRecord) -> bool:
+    """Make an error of a client's HTTP one line at level info; return whether it is shown.
+
+    aiohttp logs it with a traceback, and anybody can send a line that is too long.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    if not isinstance(error, HttpProcessingError):
+        return True
+    record.levelno, record.levelname = logging.INFO, "INFO"
+    record.exc_info = None
+    record.msg, record.args = "wrong HTTP: %s", (" ".join(error.message.split())[:MAX_SHOWN],)
+    return LOGGER.isEnabledFor(logging.INFO)
+
+
+LOGGER.addFilter(shorten)

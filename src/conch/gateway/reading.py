@@ -1,7 +1,13 @@
-"""Read JSON that clients send."""
+"""Read the bodies and the JSON that clients send, within limits of size, time and depth."""
 
+import asyncio
 import json
 from typing import Any
+
+from aiohttp import web
+
+from conch.client.timeouts import timeout
+from conch.gateway.errors import ApiError, invalid
 
 MAX_DEPTH = 32
 """Objects and lists inside one another."""
@@ -37,3 +43,18 @@ def _is_deep(value: Any) -> bool:
             if isinstance(child, dict | list)
         ]
     return bool(level)
+
+
+async def body_of(request: web.Request, max_bytes: int, within_s: float) -> bytes:
+    """Return the body of a request; raise an ApiError if it is larger, or late."""
+    data = bytearray()
+    try:
+        async with timeout(within_s):
+            while len(data) <= max_bytes and (more := await request.content.readany()):
+                data += more
+    except asyncio.TimeoutError:
+        message = f"the body did not come within {within_s:g} s"
+        raise ApiError(408, message, param="body", code="upload_stalled") from None
+    if len(data) > max_bytes:
+        raise invalid("body", f"the body takes at most {max_bytes} bytes")
+    return bytes(data)
