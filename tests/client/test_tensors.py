@@ -13,7 +13,7 @@ import tritonclient.grpc._utils as grpc_utils
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import np_to_triton_dtype
 
-from conch.client import tensors, triton_messages
+from conch.client import tensors, triton_grpc, triton_http
 from conch.client.endpoint import Endpoint
 from conch.client.tensors import Audio, OptionValue
 from conch.wire.errors import (
@@ -228,7 +228,7 @@ def test_what_triton_says_inside_a_stream_has_no_status(message: str) -> None:
 def test_what_grpc_itself_says(code: str, message: str, expected: type[ConchError]) -> None:
     endpoint = Endpoint.parse("grpc://host:8001")
     failure = SimpleNamespace(code=lambda: f"StatusCode.{code}", details=lambda: message)
-    error = triton_messages.grpc_failure(failure, build(b"x"), endpoint)
+    error = triton_grpc.grpc_failure(failure, build(b"x"), endpoint)
     assert type(error) is expected
 
 
@@ -278,12 +278,12 @@ def test_a_model_without_result_is_not_the_speech_model(result: Any, rows: int) 
 def test_every_type_of_option_survives_both_protocols() -> None:
     options = {"lm_weight": 0.25, "nbest": 2, "rescore": True, "language": "en"}
     request = build(b"x", lm_weight=0.25, nbest=2, rescore=True, language="en")
-    body, size = triton_messages.http_body(request)
+    body, size = triton_http.body_of(request)
     header = json.loads(body[:size])
     assert header["parameters"] == options
     assert body[size:] == b"\x01\x00\x00\x00x"
 
-    message = service_pb2.ModelInferRequest.FromString(triton_messages.grpc_bytes(request))
+    message = service_pb2.ModelInferRequest.FromString(triton_grpc.grpc_bytes(request))
     sent = {
         name: getattr(value, value.WhichOneof("parameter_choice"))
         for name, value in message.parameters.items()
@@ -324,7 +324,7 @@ def test_the_bytes_of_a_request_are_those_of_tritonclients_message(
         timeout=None,
         parameters=dict(request.parameters),
     )
-    found = service_pb2.ModelInferRequest.FromString(triton_messages.grpc_bytes(request))
+    found = service_pb2.ModelInferRequest.FromString(triton_grpc.grpc_bytes(request))
     assert found == expected
 
 
@@ -341,14 +341,14 @@ def test_a_stored_file_is_read_when_its_message_is_made(size: int) -> None:
 
     file = File(content)
     request = build(tensors.StoredFile(file))
-    assert (file.num_read, triton_messages.size_of(request)) == (0, size)
+    assert (file.num_read, triton_grpc.size_of(request)) == (0, size)
     for _ in range(2):  # it may go to another server
-        assert triton_messages.grpc_bytes(request) == triton_messages.grpc_bytes(build(content))
+        assert triton_grpc.grpc_bytes(request) == triton_grpc.grpc_bytes(build(content))
     with pytest.raises(AudioError, match="0 bytes"):
         build(tensors.StoredFile(io.BytesIO()))
 
 
 def test_more_than_a_grpc_message_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triton_messages, "GRPC_LIMIT", 10)
+    monkeypatch.setattr(triton_grpc, "GRPC_LIMIT", 10)
     with pytest.raises(AudioError, match="do not fit into one gRPC message"):
-        triton_messages.grpc_bytes(build(b"12345678901"))
+        triton_grpc.grpc_bytes(build(b"12345678901"))

@@ -61,6 +61,9 @@ integers of 16 or 32 bits. Those of 16 bits take half the bytes of the others.""
 OptionValue: TypeAlias = bool | int | float | str
 """A value of a field of `RecognitionOptions`."""
 
+Result: TypeAlias = NDArray[Any] | None
+"""The tensor RESULT of an answer."""
+
 STREAM_HEADER = "conch-stream"
 """Header of a live chunk with the id of its stream, for a router in front of several servers: the
 server reads the id in the body."""
@@ -101,6 +104,15 @@ class Request:
     def headers(self) -> dict[str, str]:
         """The headers of this request alone."""
         return {} if self.place is None else {STREAM_HEADER: self.place.stream_id}
+
+    @property
+    def sequence(self) -> dict[str, bool | str]:
+        """The parameters of Triton's sequence batcher; none for a recording."""
+        if (place := self.place) is None:
+            return {}
+        return dict(
+            sequence_id=place.stream_id, sequence_start=place.starts, sequence_end=place.ends
+        )
 
 
 def health_request(model: str, timeout_s: float) -> Request:

@@ -5,25 +5,22 @@ copy them, and their `start_stream` cannot say that no further request follows.
 """
 
 import asyncio
+import io
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from conch.client import tensors
 from conch.client.endpoint import Endpoint
 from conch.client.timeouts import timeout
-from conch.client.triton_messages import (
-    DEADLINE_MARGIN_S,
-    Result,
-    grpc_bytes,
-    grpc_failure,
-    grpc_result,
-    size_of,
-)
-from conch.wire.errors import ConchError
+from conch.wire import foreign
+from conch.wire.errors import AudioError, ConchError, from_wire
 from conch.wire.result import Transcript
 
 LARGE_BYTES = 1 << 20
@@ -36,6 +33,20 @@ MAX_BACKOFF_MS = 2000
 GRACE_S = 0.1
 """Seconds that a streamed answer may take to end by itself before it is cancelled: see
 DEADLINE_MARGIN_S. Code that cancels a task waiting for the next part has to wait for it first."""
+
+GRPC_LIMIT = 2**31 - 2**16
+"""Largest number of bytes of tensors in a gRPC message: a signed 32-bit length, minus headers."""
+
+DEADLINE_MARGIN_S = 1.0
+"""Seconds that a gRPC client waits beyond the request's deadline, so that the server is first to
+end the request. Triton 2.51 may crash, or keep the request for ever, if a cancellation meets the
+end of an answer."""
+
+LENGTH_BYTES = 4
+"""Bytes of the length that the KServe protocol puts in front of a BYTES element."""
+_RAW_CONTENT = bytes([7 << 3 | 2])
+"""Tag of the field `raw_input_contents`: its number, and that its length follows."""
+_PARAMETERS = {bool: "bool_param", int: "int64_param", float: "double_param", str: "string_param"}
 
 TRACEPARENT: ContextVar[str] = ContextVar("traceparent", default="")
 """Place of the present task in a trace (W3C Trace Context); empty for none. Requests over gRPC
@@ -68,7 +79,7 @@ class GrpcTransport:
     async def components_away(self, model: str, timeout_s: float) -> tuple[str, ...]:
         return tensors.away(await self._result(tensors.health_request(model, timeout_s)))
 
-    async def _result(self, request: tensors.Request) -> Result:
+    async def _result(self, request: tensors.Request) -> tensors.Result:
         import grpc
 
         settings = self._settings(request)
@@ -188,3 +199,90 @@ def metadata(
         *(request.headers.items() if request else ()),
         *([("traceparent", traceparent)] if traceparent else ()),
     )
+
+
+def grpc_result(answer: Any) -> tensors.Result:
+    """Return RESULT of a message `ModelInferResponse`."""
+    import tritonclient.grpc as tritongrpc
+
+    result: tensors.Result = tritongrpc.InferResult(answer).as_numpy("RESULT")
+    return result
+
+
+def grpc_bytes(request: tensors.Request) -> bytes:
+    """Return a request as the bytes of a protobuf message, `ModelInferRequest`.
+
+    Protobuf and gRPC copy the content of a message several times, and a file may have hundreds of
+    megabytes. So only the rest is written by protobuf, and the tensors follow it: the fields of a
+    message may come in any order (protobuf.dev, "Encoding").
+
+    Raises:
+        AudioError: more audio than one gRPC message holds.
+    """
+    from tritonclient.grpc import service_pb2
+    from tritonclient.utils import np_to_triton_dtype
+
+    if (size := size_of(request)) > GRPC_LIMIT:
+        raise AudioError(
+            f"{size / 1e9:.1f} GB of audio do not fit into one gRPC message (2.1 GB); "
+            "send a compressed file, or use HTTP"
+        )
+    head = service_pb2.ModelInferRequest(model_name=request.model, id=request.request_id)
+    head.outputs.add(name="RESULT")
+    for name, tensor in request.inputs.items():
+        kind = np_to_triton_dtype(tensor.dtype)
+        head.inputs.add(name=name, datatype=kind, shape=tensor.shape)
+    for option, value in {**request.sequence, **request.parameters}.items():
+        setattr(head.parameters[option], _PARAMETERS[type(value)], value)
+    message = io.BytesIO()
+    message.write(head.SerializeToString())
+    for tensor in request.inputs.values():
+        lengths = tensor.size * LENGTH_BYTES if tensor.dtype == np.object_ else 0
+        message.write(_RAW_CONTENT + _varint(_size(tensor) + lengths))
+        for piece in _content(tensor):
+            message.write(piece)
+    return message.getvalue()  # without a copy
+
+
+def _content(tensor: NDArray[Any]) -> Iterator[Any]:
+    """Yield the bytes of a tensor in pieces, without a copy."""
+    if tensor.dtype != np.object_:
+        yield np.ascontiguousarray(tensor).data.cast("B")
+        return
+    for item in tensor.ravel():
+        yield len(item).to_bytes(LENGTH_BYTES, "little")
+        yield from item.pieces() if isinstance(item, tensors.StoredFile) else [item]
+
+
+def _varint(number: int) -> bytes:
+    """Return a number as protobuf writes lengths: seven bits a byte, the lowest first."""
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])
+
+
+def size_of(request: tensors.Request) -> int:
+    """Return the bytes of a request's tensors."""
+    return sum(_size(tensor) for tensor in request.inputs.values())
+
+
+def _size(tensor: NDArray[Any]) -> int:
+    if tensor.dtype == np.object_:
+        return sum(len(item) for item in tensor.ravel())
+    return tensor.nbytes
+
+
+def grpc_failure(failure: Any, request: tensors.Request, endpoint: Endpoint) -> ConchError:
+    """Return the exception for a `grpc.RpcError` of a call; see `tensors.error`."""
+    code, message = str(failure.code()), failure.details() or ""
+    if code == "StatusCode.DEADLINE_EXCEEDED":
+        return tensors.no_answer(request.timeout_s, str(endpoint))
+    if from_wire(message) is None:
+        if foreign.GRPC_BROKEN_OFF in message:
+            return tensors.unreachable(str(endpoint), f"the answer is broken off: {message}")
+        is_lost = any(words in message for words in foreign.GRPC_LOST)
+        if code == "StatusCode.UNAVAILABLE" and is_lost:
+            return tensors.unreachable(str(endpoint), message)
+    return tensors.error(code, message, str(endpoint))

@@ -8,7 +8,6 @@ from urllib.parse import quote
 from conch.client import tensors
 from conch.client.endpoint import Endpoint
 from conch.client.http_session import connector_to, explained, session_to
-from conch.client.triton_messages import Result, http_body, http_result
 from conch.wire.errors import ConchError, DeadlineError, ServerError
 from conch.wire.result import Transcript
 
@@ -32,8 +31,8 @@ class HttpTransport:
     async def components_away(self, model: str, timeout_s: float) -> tuple[str, ...]:
         return tensors.away(await self._result(tensors.health_request(model, timeout_s)))
 
-    async def _result(self, request: tensors.Request) -> Result:
-        body, json_bytes = http_body(request)
+    async def _result(self, request: tensors.Request) -> tensors.Result:
+        body, json_bytes = body_of(request)
         headers = {**UNCOMPRESSED, **request.headers}
         if json_bytes is not None:
             headers[JSON_BYTES] = str(json_bytes)
@@ -49,7 +48,7 @@ class HttpTransport:
             content = await answer.read()
         if answer.status != 200:
             raise _error(answer.status, content, str(self._endpoint))
-        return http_result(content, answer.headers.get(JSON_BYTES))
+        return _result_of(content, answer.headers.get(JSON_BYTES))
 
     def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
         raise ServerError(
@@ -84,3 +83,34 @@ def _error(status: int, body: bytes, url: str) -> ConchError:
         if status == 503:
             return tensors.UnavailableError(f"{url}: a proxy has no server: {said:.200}")
         return tensors.error(str(status), said, url)
+
+
+def body_of(request: tensors.Request) -> tuple[bytes, int | None]:
+    """Return the body of a request over HTTP, and the length of the JSON in front of its tensors.
+
+    The length is None if the body has no tensors.
+    """
+    import tritonclient.http as tritonhttp
+    from tritonclient.utils import np_to_triton_dtype
+
+    inputs = []
+    for name, tensor in request.inputs.items():
+        item = tritonhttp.InferInput(name, list(tensor.shape), np_to_triton_dtype(tensor.dtype))
+        inputs.append(item.set_data_from_numpy(tensor))
+    body: tuple[bytes, int | None] = tritonhttp.InferenceServerClient.generate_request_body(
+        inputs,
+        outputs=[tritonhttp.InferRequestedOutput("RESULT")],
+        parameters=dict(request.parameters),
+        request_id=request.request_id,
+        **request.sequence,
+    )
+    return body
+
+
+def _result_of(body: bytes, json_bytes: str | None) -> tensors.Result:
+    """Return RESULT of a body that begins with JSON of this length; None if it has no tensors."""
+    import tritonclient.http as tritonhttp
+
+    found = tritonhttp.InferenceServerClient.parse_response_body(body, header_length=json_bytes)
+    result: tensors.Result = found.as_numpy("RESULT")
+    return result
