@@ -169,8 +169,13 @@ def word_errors(reference: str, hypothesis: str, scoring: Scoring = ENGLISH_WORD
 
 def pooled(errors: Iterable[WordErrors]) -> WordErrors:
     """Return the sums of all counts."""
-    found = [(item.words, item.substitutions, item.deletions, item.insertions) for item in errors]
-    return WordErrors(*map(sum, zip(*found, strict=True)))
+    found = list(errors)
+    return WordErrors(
+        sum(item.words for item in found),
+        sum(item.substitutions for item in found),
+        sum(item.deletions for item in found),
+        sum(item.insertions for item in found),
+    )
 
 
 def accuracy(errors: Sequence[tuple[str, WordErrors]]) -> Accuracy:
