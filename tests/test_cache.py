@@ -1,4 +1,4 @@
-"""What is made once is whole, is the user's own, and is made again by nobody."""
+"""What is made once is whole, is the user's own, and is not made again."""
 
 import os
 import stat
@@ -35,7 +35,7 @@ def cache(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def only_temporary(tmp_path, monkeypatch) -> Path:
-    """Return the folder beside temporary files, where no other can be written to."""
+    """Return the folder next to temporary files, where no other can be written to."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

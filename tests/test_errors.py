@@ -34,18 +34,18 @@ def test_every_kind_is_read_back_as_it_was_written(kind):
     assert str(found) == "what went wrong: 2 of 3\nlines (vad): all"
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(12, 12), (0, 1), (-3, 1), (86_400, 86_400)])
-def test_an_overload_tells_when_to_try_again_in_its_text(seconds, told):
+@pytest.mark.parametrize(("seconds", "expected"), [(12, 12), (0, 1), (-3, 1), (86_400, 86_400)])
+def test_an_overload_says_when_to_try_again_in_its_text(seconds, expected):
     found = from_wire(to_wire(OverloadedError.until("the queue is long", seconds)))
     assert isinstance(found, OverloadedError)
-    assert found.retry_after_s == told
-    assert str(found) == f"the queue is long; try again in {told} s"
+    assert found.retry_after_s == expected
+    assert str(found) == f"the queue is long; try again in {expected} s"
 
 
 @pytest.mark.parametrize(
     "text", ["full; try again", "full; try again in an hour", "try again in 5 s", ""]
 )
-def test_an_overload_need_not_tell_when(text):
+def test_an_overload_need_not_say_when(text):
     assert OverloadedError(text).retry_after_s is None
 
 

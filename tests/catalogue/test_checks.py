@@ -1,4 +1,4 @@
-"""A folder is told whole, or what is wrong with it, without loading it."""
+"""Checks of a folder, which load nothing."""
 
 import hashlib
 import json

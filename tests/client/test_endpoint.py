@@ -116,6 +116,6 @@ def test_no_error_and_no_repr_tells_a_key() -> None:
         Client(api_key=f"{KEY}\x00")
     with Client("http://127.0.0.1:1", api_key=KEY) as client, pytest.raises(ServerError) as lost:
         client.transcribe(SPEECH)
-    told = f"{endpoint!r} {endpoint} {client!r} {broken.value!r} {lost.value!r}"
-    assert KEY not in told
-    assert "newsroom" not in told
+    shown = f"{endpoint!r} {endpoint} {client!r} {broken.value!r} {lost.value!r}"
+    assert KEY not in shown
+    assert "newsroom" not in shown

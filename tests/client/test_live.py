@@ -43,14 +43,14 @@ def blocking(infer: Callable[[Any], Transcript], **settings: Any) -> LiveStream:
     return LiveStream(Portal(nothing), AsyncLiveStream(answered, **SETTINGS, **settings))
 
 
-def told(answers: Sequence[Transcript], **settings: Any) -> list[Transcript]:
+def answers_to(answers: Sequence[Transcript], **settings: Any) -> list[Transcript]:
     results = iter(answers)
     stream = blocking(lambda request: next(results), **settings)
     return [*(stream.send(CHUNK) for _ in answers[:-1]), stream.finish()]
 
 
 def test_the_last_answer_has_all_utterances_by_their_latest_pass() -> None:
-    *before, last = told(ANSWERS, options={})
+    *before, last = answers_to(ANSWERS, options={})
     assert before == list(ANSWERS[:-1])
     assert [item.text for item in last.segments] == ["One.", "Two.", "three"]
     assert [item.passes for item in last.segments] == [2, 2, 1]
@@ -77,13 +77,13 @@ def test_it_has_the_best_texts_of_all_utterances() -> None:
     item = segment("one", 0)
     other = replace(item.nbest[0], text="won", score=-1.0)
     ambiguous = replace(item, nbest=(*item.nbest, other))
-    last = told([answer("one", ambiguous), *ANSWERS[2:]], options={"nbest": 2})[-1]
+    last = answers_to([answer("one", ambiguous), *ANSWERS[2:]], options={"nbest": 2})[-1]
     assert [item.text for item in last.nbest] == ["one Two. three", "won Two. three"]
 
 
 @pytest.mark.parametrize("answers", [ANSWERS, ANSWERS[-1:]])
 def test_without_them_it_is_the_servers(answers: Sequence[Transcript]) -> None:
-    assert told(answers, options={}, keep_segments=False)[-1] == ANSWERS[-1]
+    assert answers_to(answers, options={}, keep_segments=False)[-1] == ANSWERS[-1]
 
 
 def leave_early(sent, fails=lambda request: False):

@@ -40,7 +40,7 @@ TALK = np.concatenate([TALK, np.zeros(1500, np.int16)])
 TEXT = "w1 w2 w3 w4 w5 w6 w7"
 LOST = ServerLostError("lost the connection", had_request=False)
 DIED = ServerLostError("lost the connection: Socket closed")
-AWAY = UnreachableError("nobody there")
+AWAY = UnreachableError("no server there")
 
 
 class Clock:
@@ -128,7 +128,7 @@ class Reader:
         assert answer.text.startswith(answer.stable)
 
 
-def told(stream: LiveStream, samples: np.ndarray = TALK, length: int = 200) -> Transcript:
+def answers_to(stream: LiveStream, samples: np.ndarray = TALK, length: int = 200) -> Transcript:
     reader = Reader()
     for chunk in chunks_of(samples, length):
         reader.see(stream.send(chunk))
@@ -176,7 +176,7 @@ def test_a_loss_at_any_request_costs_no_word(
         if is_heard:  # its answer is lost
             server.loses, server.fails = server.fails, server.loses
         with stream_on(server, options={"mode": mode}) as stream:
-            last = told(stream)
+            last = answers_to(stream)
         assert plain(last.text) == plain(TEXT), number
         assert last.duration == pytest.approx(len(TALK) / RATE, abs=0.001)
         assert [item.index for item in last.segments] == sorted(
@@ -203,7 +203,7 @@ def test_random_losses_of_random_speech(stream_on: StreamOn, cases: int) -> None
             "word_timestamps": chance.random() < 0.5,
         }
         with stream_on(server, options=options) as stream:
-            last = told(stream, samples, chance.choice([50, 200, 640, 1700]))
+            last = answers_to(stream, samples, chance.choice([50, 200, 640, 1700]))
         assert plain(last.text) == plain(expected)
         assert bool(last.words) == bool(options["word_timestamps"] and last.words)
         if options["word_timestamps"]:
@@ -213,10 +213,10 @@ def test_random_losses_of_random_speech(stream_on: StreamOn, cases: int) -> None
 
 
 def test_times_and_indices_go_on(stream_on: StreamOn) -> None:
-    expected = told(stream_on(WordServer(), options={**STREAMING, "word_timestamps": True}))
+    expected = answers_to(stream_on(WordServer(), options={**STREAMING, "word_timestamps": True}))
     server = WordServer()
     dies_at(30)(server)
-    last = told(stream_on(server, options={**STREAMING, "word_timestamps": True}))
+    last = answers_to(stream_on(server, options={**STREAMING, "word_timestamps": True}))
     found = [(word.text, pytest.approx(word.start, abs=0.002)) for word in last.words]
     assert [(word.text, word.start) for word in expected.words] == found
     for one, other in pairwise(last.segments):
@@ -232,7 +232,7 @@ def test_a_loss_while_it_goes_on(clock: Clock, stream_on: StreamOn) -> None:
     dies_at(9, 10, 11, 13, 15)(server)
     losses: list[ConchError] = []
     with stream_on(server, on_loss=losses.append) as stream:
-        last = told(stream)
+        last = answers_to(stream)
     assert last.text == TEXT
     assert losses == [LOST]
     assert len(stream.resumptions) == 1
@@ -251,7 +251,7 @@ def test_a_server_that_is_away_for_seconds(clock: Clock, stream_on: StreamOn) ->
 
     server.fails = fails
     with stream_on(server) as stream:
-        last = told(stream)
+        last = answers_to(stream)
     assert last.text == TEXT
     assert clock.pauses == [0.1, 0.2, 0.4, 0.8, 1.6, *[2.0] * 5]
     (resumption,) = stream.resumptions
@@ -263,7 +263,7 @@ def test_a_server_that_is_away_for_good(clock: Clock, stream_on: StreamOn) -> No
     server.fails = lambda request, number: AWAY if number > 8 else None
     with stream_on(server) as stream:
         with pytest.raises(UnreachableError):
-            told(stream)
+            answers_to(stream)
         assert 50 < clock.now_s < RESUME_S
         assert stream.resumptions == ()
 
@@ -295,7 +295,7 @@ def test_a_time_limit_of_the_chunk_comes_first(clock: Clock, stream_on: StreamOn
     server = WordServer()
     server.fails = lambda request, number: AWAY if number > 8 else None
     with stream_on(server, timeout_s=3.0) as stream, pytest.raises(UnreachableError):
-        told(stream)
+        answers_to(stream)
     assert clock.now_s < 3
 
 
@@ -312,7 +312,7 @@ def test_audio_that_ends_every_server_ends_two(stream_on: StreamOn) -> None:
     server.fails = fails
     with stream_on(server) as stream:
         with pytest.raises(PoisonError, match="2 servers were lost"):
-            told(stream)
+            answers_to(stream)
         num_sent = len(server.requests)
         with pytest.raises(PoisonError):
             stream.send(TALK[:200])
@@ -334,7 +334,7 @@ def test_a_process_that_dies_of_audio_it_has_answered_ends_two_servers(stream_on
 
     server.fails = fails
     with stream_on(server) as stream, pytest.raises(PoisonError):
-        told(stream)
+        answers_to(stream)
     starts = [request for request in server.requests if request.place and request.place.starts]
     assert len(starts) == 2
 
@@ -345,7 +345,7 @@ def test_servers_that_are_replaced_one_by_one_do_not_end_a_long_stream(stream_on
     server = WordServer()
     dies_at(*range(30, len(talk) // 200, 60), error=DIED)(server)
     with stream_on(server) as stream:
-        last = told(stream, talk)
+        last = answers_to(stream, talk)
         assert len(stream.resumptions) > 5
     assert plain(last.text) == "".join(f"w{number}" for number in range(1, 61))
 
@@ -363,7 +363,7 @@ def test_other_words_for_a_stream_that_is_gone(stream_on: StreamOn, error: Conch
     server = WordServer()
     dies_at(12, error=error)(server)
     with stream_on(server) as stream:
-        assert told(stream).text == TEXT
+        assert answers_to(stream).text == TEXT
     assert [item.error for item in stream.resumptions] == [error]
 
 
@@ -416,7 +416,7 @@ def test_a_first_chunk_that_finds_no_server(clock: Clock, stream_on: StreamOn) -
     with stream_on(server) as stream:
         with pytest.raises(UnreachableError):
             stream.send(TALK[:200])
-        assert told(stream).text == TEXT
+        assert answers_to(stream).text == TEXT
     assert clock.pauses == []
 
 
@@ -432,7 +432,7 @@ def test_a_server_that_is_full_is_asked_again(clock: Clock, stream_on: StreamOn)
 
     server.fails = fails
     with stream_on(server) as stream:
-        assert told(stream).text == TEXT
+        assert answers_to(stream).text == TEXT
     assert clock.pauses == [5.0]
 
 
@@ -449,7 +449,7 @@ def test_a_stream_that_goes_on_at_a_server_that_was_lost_is_ended(
     server = WordServer()
     setattr(server, loss, lambda request, at: LOST if at == number else None)
     with stream_on(server) as stream:
-        assert told(stream).text == TEXT
+        assert answers_to(stream).text == TEXT
     first = server.requests[0].place
     assert first is not None
     assert server.abandoned == [first.stream_id]
@@ -503,7 +503,7 @@ def test_audio_is_bounded_while_no_server_is_found(stream_on: StreamOn) -> None:
 def test_options_are_sent_again_and_sessions_are_new(stream_on: StreamOn) -> None:
     server = WordServer()
     dies_at(9)(server)
-    told(stream_on(server, options={"mode": "streaming", "nbest": 2}))
+    answers_to(stream_on(server, options={"mode": "streaming", "nbest": 2}))
     one, other = [request for request in server.requests if request.place and request.place.starts]
     assert one.parameters["nbest"] == other.parameters["nbest"] == 2
     assert one.parameters["session"] != other.parameters["session"]
@@ -513,7 +513,7 @@ def test_another_stream_is_opened_by_a_short_chunk(stream_on: StreamOn) -> None:
     server = WordServer()
     dies_at(20)(server)
     with stream_on(server) as stream:
-        assert told(stream).text == TEXT
+        assert answers_to(stream).text == TEXT
     (loss,) = stream.resumptions
     assert loss.sent_again_s * RATE > START_SAMPLES
     places = [request.place for request in server.requests]
@@ -533,7 +533,7 @@ def test_a_gateway_that_stops_ends_a_stream_and_costs_no_word(clock: Clock, mode
 
         live = async_stream(infer, clock, options={"mode": mode})
         with LiveStream(Direct(), live) as stream:
-            assert plain(told(stream).text) == plain(TEXT), number
+            assert plain(answers_to(stream).text) == plain(TEXT), number
         assert len(stream.resumptions) == 1
 
 
@@ -541,7 +541,7 @@ def test_it_is_switched_off(stream_on: StreamOn) -> None:
     server = WordServer()
     dies_at(9)(server)
     with stream_on(server, resume_s=0.0) as stream, pytest.raises(ServerLostError):
-        told(stream)
+        answers_to(stream)
     assert len(server.requests) == 11  # with the end of the stream
     with pytest.raises(OptionError, match="resume_s"):
         stream_on(server, resume_s=-1.0)
@@ -571,7 +571,7 @@ def test_with_asyncio_chunks_that_were_sent_at_once_keep_their_order(clock: Cloc
     chance = random.Random(3)
     for _ in range(20):
         server = WordServer()
-        # Not with the first chunk: who never had a server is told that there is none.
+        # Not with the first chunk: without a server before, the first chunk raises the error.
         dies_at(*chance.sample(range(1, 60), 3))(server)
         assert asyncio.run(_told_at_once(server, clock, chance)) == TEXT
 

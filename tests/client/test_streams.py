@@ -12,7 +12,7 @@ from conch.client import AsyncClient, Client
 from conch.wire.errors import AudioError, OptionError, ServerError
 
 # Port 1 of this machine is never a server.
-NOBODY = "grpc://127.0.0.1:1"
+CLOSED = "grpc://127.0.0.1:1"
 
 
 async def first_of(url: str, audio: bytes | str = b"RIFF", **options: Any) -> object:
@@ -27,20 +27,23 @@ def test_nobody_listens() -> None:
         gc.collect()  # gRPC's own thread ends with its last object
         return set(threading.enumerate()) <= threads
 
-    with Client(NOBODY) as client, pytest.raises(ServerError, match=f"{NOBODY}: .*`conch serve`"):
+    with (
+        Client(CLOSED) as client,
+        pytest.raises(ServerError, match=f"{CLOSED}: .*`conch serve`"),
+    ):
         next(client.stream(b"RIFF"))
     wait_until(have_ended)
-    with pytest.raises(ServerError, match=f"{NOBODY}: .*`conch serve`"):
-        asyncio.run(first_of(NOBODY))
+    with pytest.raises(ServerError, match=f"{CLOSED}: .*`conch serve`"):
+        asyncio.run(first_of(CLOSED))
 
 
 def test_options_and_files_are_checked_before_anything_is_sent() -> None:
-    with Client(NOBODY) as client:
+    with Client(CLOSED) as client:
         with pytest.raises(OptionError, match="nbest"):
             next(client.stream(b"RIFF", nbest=0))
         with pytest.raises(AudioError, match="no such file"):
             next(client.stream("no-such-file.wav"))
     with pytest.raises(OptionError, match="nbest"):
-        asyncio.run(first_of(NOBODY, nbest=0))
+        asyncio.run(first_of(CLOSED, nbest=0))
     with pytest.raises(AudioError, match="no such file"):
-        asyncio.run(first_of(NOBODY, "no-such-file.wav"))
+        asyncio.run(first_of(CLOSED, "no-such-file.wav"))

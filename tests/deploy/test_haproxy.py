@@ -88,9 +88,9 @@ def test_ports_that_are_not_named_are_those_of_conch_serve() -> None:
 def test_a_wrong_server_is_an_error_that_says_what_was_sent(text, problem, capsys) -> None:
     with pytest.raises(ValueError, match=problem):
         Server.parse(text)
-    told = refused(capsys, f"--server={text}")
-    assert "argument --server: HOST or HOST:http=PORT,grpc=PORT,gateway=PORT: " in told
-    assert f"; got {text!r}" in told
+    said = refused(capsys, f"--server={text}")
+    assert "argument --server: HOST or HOST:http=PORT,grpc=PORT,gateway=PORT: " in said
+    assert f"; got {text!r}" in said
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_folders_that_pip_reads_are_found(image_test: ModuleType, tmp_path: Path
         "PIP_EXTRA_INDEX_URL": f"{index.as_uri()} {tmp_path.as_uri()}/gone/simple",
         "PIP_FIND_LINKS": f"{links} relative",
     }
-    # An index on disk links to files beside it.
+    # An index on disk links to files next to it.
     assert image_test.local_places(settings) == [str(index.parent), str(links)]
 
 
@@ -42,7 +42,7 @@ def test_what_does_not_come_in_time_is_named(image_test: ModuleType) -> None:
 
 
 def test_a_program_that_is_missing_is_named() -> None:
-    # PATH has nothing, whoever runs the tests.
+    # PATH has nothing, whichever user runs the tests.
     done = subprocess.run(
         [sys.executable, ROOT / "scripts" / "image_test.py"],
         env={"PATH": "/nonexistent"},

@@ -41,8 +41,8 @@ def answering(name: str) -> Iterator[int]:
             made = {"client_secret": {"value": secret}} if beta else {"value": secret}
             self._answer({"by": name, "path": self.path, **made})
 
-        def _answer(self, told: dict[str, object]) -> None:
-            body = json.dumps(told).encode()
+        def _answer(self, said: dict[str, object]) -> None:
+            body = json.dumps(said).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -176,6 +176,6 @@ def test_grpc_that_loads_models_is_refused(router) -> None:
     target = router.grpc_url.removeprefix("grpc://")
     with grpc.insecure_channel(target) as channel:
         call = channel.unary_unary("/inference.GRPCInferenceService/RepositoryModelLoad")
-        with pytest.raises(grpc.RpcError) as told:
+        with pytest.raises(grpc.RpcError) as said:
             call(b"", timeout=20)
-    assert told.value.code() == grpc.StatusCode.PERMISSION_DENIED
+    assert said.value.code() == grpc.StatusCode.PERMISSION_DENIED

@@ -66,7 +66,7 @@ def test_the_language_chooses_what_counts_and_the_normaliser(
 
 
 @pytest.mark.parametrize(
-    ("told", "language"),
+    ("known", "language"),
     [
         (("", "auto", ""), "en"),
         (("", "auto", "ja"), "ja"),
@@ -74,8 +74,8 @@ def test_the_language_chooses_what_counts_and_the_normaliser(
         (("", "PT_br"), "pt"),
     ],
 )
-def test_the_first_language_that_is_told_holds(told: tuple[str, ...], language: str) -> None:
-    assert language_of(*told) == language
+def test_the_first_known_language_holds(known: tuple[str, ...], language: str) -> None:
+    assert language_of(*known) == language
 
 
 @pytest.mark.parametrize(

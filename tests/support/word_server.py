@@ -67,7 +67,7 @@ class _Stream:
 
 
 class WordServer:
-    """Answers requests of live streams; `fails` tells for each what goes wrong."""
+    """Answers requests of live streams; `fails` says what goes wrong with each."""
 
     def __init__(self, fails: Fault = lambda request, number: None) -> None:
         self.streams: dict[str, _Stream] = {}
@@ -111,11 +111,11 @@ class WordServer:
 
 def _recognized(stream: _Stream, *, ends: bool) -> Transcript:
     two_pass = stream.options.get("mode") != "streaming"
-    told: dict[int, Segment] = {}
+    shown: dict[int, Segment] = {}
     for index in stream.pending:  # its second pass has come
         item = stream.segments[index]
         best = Hypothesis(item.text.replace("w", "W"), 0, 0)
-        told[index] = stream.segments[index] = replace(item, nbest=(best,), passes=2)
+        shown[index] = stream.segments[index] = replace(item, nbest=(best,), passes=2)
     stream.pending = []
     until = len(stream.samples) if ends else len(stream.samples) // STEP * STEP
     while stream.heard < until:
@@ -138,7 +138,7 @@ def _recognized(stream: _Stream, *, ends: bool) -> Transcript:
             )
             stream.begins = stream.heard
             stream.segments.append(segment)
-            told[index] = segment
+            shown[index] = segment
             if two_pass:
                 stream.pending.append(index)
     if ends:
@@ -146,12 +146,12 @@ def _recognized(stream: _Stream, *, ends: bool) -> Transcript:
             item = stream.segments[index]
             best = Hypothesis(item.text.replace("w", "W"), 0, 0)
             stream.segments[index] = replace(item, nbest=(best,), passes=2)
-        stream.pending, told = [], dict(enumerate(stream.segments))
-    return _answer_of(stream, told, two_pass=two_pass, ends=ends)
+        stream.pending, shown = [], dict(enumerate(stream.segments))
+    return _answer_of(stream, shown, two_pass=two_pass, ends=ends)
 
 
 def _answer_of(
-    stream: _Stream, told: dict[int, Segment], *, two_pass: bool, ends: bool
+    stream: _Stream, shown: dict[int, Segment], *, two_pass: bool, ends: bool
 ) -> Transcript:
     utterance = None
     words = [
@@ -167,7 +167,7 @@ def _answer_of(
             newest=tuple(words[len(firm) :]),
         )
     may_change = min(stream.pending, default=len(stream.segments))
-    since = min([*told, may_change])
+    since = min([*shown, may_change])
     texts = [segment.text for segment in stream.segments[since:]]
     stable = [segment.text for segment in stream.segments[since:may_change]]
     if utterance is not None:
@@ -177,7 +177,7 @@ def _answer_of(
     text = " ".join(filter(None, texts))
     return Transcript(
         (Hypothesis(text, 0, 0),),
-        tuple(told[index] for index in sorted(told)),
+        tuple(shown[index] for index in sorted(shown)),
         stream.heard / RATE,
         ("vad",),
         {"vad": Stage(1, 1.0)},
