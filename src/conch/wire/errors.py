@@ -1,27 +1,4 @@
-"""All errors that Conch raises on purpose.
-
-Only a `TranscriptionError` is about a single request:
-
-    ConchError
-    ├── ConfigError              a model's parameters or files are wrong (at load)
-    ├── ServerError              tritonserver cannot be found, started or stopped
-    │   └── ServerLostError          the connection to it was lost
-    │       └── UnreachableError         there was none
-    ├── BenchError               a benchmark cannot be run as asked
-    ├── BulkError                a bulk run cannot begin or go on
-    └── TranscriptionError       one request cannot be answered
-        ├── InvalidRequestError      the request itself is wrong
-        │   ├── OptionError              an option: unknown, mistyped, out of range
-        │   ├── AudioError               the audio: missing, empty, not finite, not decodable
-        │   ├── SessionError             a chunk of a stream that is not open
-        │   └── PoisonError              the audio has ended servers
-        ├── DeadlineError            the request's own time budget is spent
-        ├── RequestCancelledError    the client gave up
-        ├── OverloadedError          a limit of this server is reached
-        ├── ProcessLostError         the process that answers died with the request
-        ├── ComponentError           a component model answered with an error
-        │   └── MissingModelError        a component model is not loaded
-        └── InternalError            a defect; the server's log has the cause
+"""All errors that Conch raises on purpose. Only a `TranscriptionError` is about a single request.
 
 Triton has fewer statuses than there are kinds of errors. The text of an error answer therefore
 begins with a code: `INVALID_OPTION: option 'nbest' …`. `to_wire` writes this text and `from_wire`

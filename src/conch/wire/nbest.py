@@ -19,10 +19,8 @@ def ranked(
 ) -> list[Hypothesis]:
     """Return the hypotheses of one segment with their scores, sorted by them.
 
-    The score is `base + lm · lm_score + ctc · ctc_score + attention · attention_score + word_bonus
-    · num_words` with the factors of `weights`. A part that is None does not count. The base is the
-    decoder's own score; with `replaces_lm`, which replaces a language model of the decoder's own,
-    it is `am_score`.
+    The score is that of `Hypothesis`, with the factors of `weights`. A part that is None does not
+    count. With `replaces_lm`, a language model of the decoder's own does not count either.
 
     Scoring the texts of one model by others is the second pass of U2
     (https://arxiv.org/abs/2012.05481) and n-best rescoring as of Ostendorf et al. (1991,
