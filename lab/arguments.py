@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from conch.cli.arguments import add_flags, number, positive
-from conch.cli.bench_arguments import URL, count
+from conch.cli.bench_arguments import LIMIT, URL, add_input, count
 from conch.wire.errors import BenchError
 from lab.recordings.joined import Joining
 from lab.settings import Setting, read_settings
@@ -19,6 +19,11 @@ def add_whole(group: "argparse._ActionsContainer", flag: str, default: int, help
     """Add a flag that takes a whole number from 1."""
     help = f"{help} (default: {default})"
     group.add_argument(flag, type=positive, default=default, metavar="N", help=help)
+
+
+def add_what(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
+    """Add the manifest, its parts and the number of utterances; return their group."""
+    return add_input(parser, LIMIT, limit=positive)
 
 
 def add_url(how: "argparse._ArgumentGroup") -> None:

@@ -5,13 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from conch.cli.arguments import Subparsers, add_command
-from conch.cli.bench_arguments import (
-    add_counts,
-    add_find_largest,
-    in_order,
-    write_json,
-)
+from conch.cli.arguments import Subparsers, add_command, add_flags
+from conch.cli.bench_arguments import FIND_LARGEST, add_counts, distinct, write_json
 from conch.scoring import COMPARING, require
 from lab.arguments import add_baseline, add_whole, folder
 from lab.orchestration.command import add_compared, benchmark_of, status_of
@@ -39,7 +34,7 @@ def add_suite(commands: Subparsers) -> None:
     how = add_compared(parser)
     add_counts(how, "--streams", "live streams at once (default: 8,16,24)")
     add_whole(how, "--seconds", 30, "of a stream")
-    add_find_largest(how)
+    add_flags(how, FIND_LARGEST)
     how.add_argument(
         "--stream-source", metavar="SOURCE", help="of the streams (default: that of --source)"
     )
@@ -73,7 +68,7 @@ def run_suite(args: argparse.Namespace) -> int:
     spoken = live.ViewerBenchmark(
         **choice,
         source=args.stream_source or args.source,
-        streams=in_order(args.streams or [[8, 16, 24]]),
+        streams=distinct(args.streams or [8, 16, 24]),
         find_largest=args.find_largest,
         seconds=args.seconds,
     )

@@ -26,8 +26,8 @@ from typing import Any
 from conch.bench.memory import cpu_by_process, cpu_since, process_tree, tree_memory
 from conch.bench.progress import progress
 from conch.bench.samples import Sample, load_samples
-from conch.cli.arguments import output, positive
-from conch.cli.bench_arguments import add_metric
+from conch.cli.arguments import add_flags, output, positive
+from conch.cli.bench_arguments import METRIC
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
 from conch.scoring.error_rates import (
@@ -169,7 +169,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=positive, metavar="N", help="at most N, spread evenly")
     parser.add_argument("--model", action="append", required=True, help="as conch models lists it")
     parser.add_argument("--language", default="", help="of the requests (default: theirs)")
-    add_metric(parser.add_argument_group("how errors are counted"))
+    add_flags(parser.add_argument_group("how errors are counted"), METRIC)
     parser.add_argument("--json", type=output, metavar="FILE", help="every figure and text")
     args = parser.parse_args(argv)
     try:

@@ -2,11 +2,11 @@
 
 import argparse
 
-from conch.cli.arguments import Subparsers, add_command
+from conch.cli.arguments import Subparsers, add_command, add_flags
 from conch.cli.bench_arguments import (
-    add_option,
+    OPTION,
+    add_input,
     add_output,
-    add_speech,
     choice_of,
     options_of,
     write_report,
@@ -36,11 +36,11 @@ def add_first(commands: Subparsers) -> None:
         "stream: how long the first segment takes, alone and in its recording.",
         epilog=EPILOG,
     )
-    what = add_speech(parser)
+    what = add_input(parser)
     add_whole(what, "--seconds", 600, "of a recording, at least")
     add_whole(what, "--limit", 5, "recordings at most, spread evenly over the manifest")
     add_whole(what, "--times", 3, "times that each one is sent")
-    add_option(what)
+    add_flags(what, OPTION)
     add_url(parser.add_argument_group("how"))
     add_output(parser)
 

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from conch.cli.arguments import Subparsers, add_command, number
-from conch.cli.bench_arguments import add_counts, add_output, in_order, write_report
+from conch.cli.bench_arguments import add_counts, add_output, distinct, write_report
 from lab.arguments import add_whole
 
 EPILOG = """
@@ -61,7 +61,7 @@ def run_gateway(args: argparse.Namespace) -> int:
             audio=args.audio or SPEECH,
             file_s=args.file_s,
             requests=args.requests,
-            streams=in_order(args.streams or [[1, 8]]),
+            streams=distinct(args.streams or [1, 8]),
             seconds=args.seconds,
         )
     )

@@ -4,16 +4,9 @@ import argparse
 from pathlib import Path
 
 from conch.cli.arguments import Subparsers, add_command, output
-from conch.cli.bench_arguments import (
-    add_counts,
-    add_output,
-    add_what,
-    choice_of,
-    in_order,
-    write_report,
-)
+from conch.cli.bench_arguments import add_counts, add_output, choice_of, distinct, write_report
 from conch.scoring import require
-from lab.arguments import add_whole
+from lab.arguments import add_what, add_whole
 
 EPILOG = """
 examples:
@@ -35,9 +28,9 @@ def run_growth(args: argparse.Namespace) -> int:
     report = benchmark.run(
         benchmark.GrowthBenchmark(
             **choice_of(args),
-            lengths=in_order(args.lengths or [[1, 5, 30, 300, 3600]]),
-            concurrency=in_order(args.concurrency or [[1, 4, 16, 64, 256]]),
-            streams=in_order(args.streams or [[1, 8, 24]]),
+            lengths=distinct(args.lengths or [1, 5, 30, 300, 3600]),
+            concurrency=distinct(args.concurrency or [1, 4, 16, 64, 256]),
+            streams=distinct(args.streams or [1, 8, 24]),
             seconds=args.seconds,
             model=args.model,
         )

@@ -5,15 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from conch.cli.arguments import Subparsers, UsageError, add_command
-from conch.cli.bench_arguments import (
-    add_output,
-    add_what,
-    choice_of,
-    count,
-    write_report,
-)
+from conch.cli.bench_arguments import add_output, choice_of, count, write_report
 from conch.wire.errors import OptionError
-from lab.arguments import add_url, add_whole
+from lab.arguments import add_url, add_what, add_whole
 
 EPILOG = """
 A run is a name and its options. `hotwords` and `prompt` among them without a value stand for the

@@ -2,22 +2,20 @@
 
 import argparse
 
-from conch.cli.arguments import Subparsers, UsageError, add_command
+from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags
 from conch.cli.bench_arguments import (
-    add_metric,
+    METRIC,
+    OPTION,
+    SEND,
     add_offered,
-    add_option,
     add_output,
-    add_send,
     add_server,
-    add_what,
-    closed_loops,
-    in_order,
+    offered_of,
     server_benchmark_of,
     write_report,
 )
 from conch.wire.errors import BenchError
-from lab.arguments import add_baseline, add_joining, joining
+from lab.arguments import add_baseline, add_joining, add_what, joining
 
 EPILOG = """
 examples:
@@ -42,9 +40,9 @@ def add_offline(commands: Subparsers) -> None:
         epilog=EPILOG,
     )
     what = add_what(parser)
-    add_send(what)
-    add_option(what)
-    add_metric(what)
+    add_flags(what, SEND)
+    add_flags(what, OPTION)
+    add_flags(what, METRIC)
     add_joining(parser.add_argument_group("long recordings, joined of the utterances"))
     how = parser.add_argument_group("how")
     add_offered(how)
@@ -66,8 +64,7 @@ def run_offline(args: argparse.Namespace) -> int:
     report = benchmark.run(
         benchmark.ComparisonBenchmark(
             **settings,
-            concurrency=closed_loops(args),
-            rates=in_order(args.rate or []),
+            **offered_of(args),
             send=args.send,
             warmup=args.warmup,
             joining=how_joined,

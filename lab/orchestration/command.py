@@ -8,13 +8,12 @@ from conch.cli.bench_arguments import (
     add_counts,
     add_output,
     add_rate,
-    add_what,
     choice_of,
-    in_order,
+    distinct,
     write_report,
 )
 from conch.scoring import require
-from lab.arguments import add_whole, folder, settings
+from lab.arguments import add_what, add_whole, folder, settings
 
 if TYPE_CHECKING:
     from lab.orchestration.benchmark import OrchestrationBenchmark, OrchestrationReport
@@ -72,9 +71,9 @@ def benchmark_of(args: argparse.Namespace) -> "OrchestrationBenchmark":
 
     return OrchestrationBenchmark(
         **choice_of(args),
-        concurrency=in_order(args.concurrency or [[1, 4, 8]]),
-        rates=in_order(args.rate or []),
-        instances=in_order(args.instances or [[1, 4, 8]]),
+        concurrency=distinct(args.concurrency or [1, 4, 8]),
+        rates=distinct(args.rate or []),
+        instances=distinct(args.instances or [1, 4, 8]),
         only=args.only,
         varied=args.vary,
         runs=args.runs,

@@ -5,15 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from conch.cli.arguments import Subparsers, add_command, output
-from conch.cli.bench_arguments import (
-    add_output,
-    add_what,
-    choice_of,
-    write_report,
-)
+from conch.cli.bench_arguments import add_output, choice_of, write_report
 from conch.scoring import require
 from conch.wire.errors import OptionError
-from lab.arguments import add_url, add_whole
+from lab.arguments import add_url, add_what, add_whole
 
 EPILOG = """
 examples:

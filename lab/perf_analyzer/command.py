@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from conch.cli.arguments import Subparsers, UsageError, add_command, number, positive
-from conch.cli.bench_arguments import add_counts, add_send, in_order
+from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, number, positive
+from conch.cli.bench_arguments import SEND, add_counts, distinct
 from conch.wire.errors import OptionError
 
 EPILOG = """
@@ -43,7 +43,7 @@ def add_perf_analyzer_input(commands: Subparsers) -> None:
     what.add_argument(
         "--limit", type=positive, metavar="N", help="at most N recordings, spread evenly"
     )
-    add_send(what)
+    add_flags(what, SEND)
     chunk_ms = number("milliseconds from 20 to 60000", lambda value: 20 <= value <= 60_000)
     what.add_argument(
         "--chunk-ms",
@@ -86,8 +86,8 @@ def run_perf_analyzer_input(args: argparse.Namespace) -> int:
             limit=args.limit,
             send=args.send,
             chunk_ms=args.chunk_ms,
-            concurrency=in_order(args.concurrency or [[1]]),
-            streams=in_order(args.streams or [[8]]),
+            concurrency=distinct(args.concurrency or [1]),
+            streams=distinct(args.streams or [8]),
             url=args.url,
             options=parse_options(args.option),
             stream_options=parse_options(args.stream_option, live=True),

@@ -2,19 +2,20 @@
 
 import argparse
 
-from conch.cli.arguments import Subparsers, UsageError, add_command, number
+from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, number
 from conch.cli.bench_arguments import (
-    add_option,
+    OPTION,
+    add_input,
     add_output,
-    add_speech,
-    add_warmup,
     choice_of,
+    count,
     options_of,
     write_report,
 )
 from lab.arguments import add_baseline, add_url
 
 ALL = "all"
+WARMUP = "--warmup N=4  utterances before each case that are not counted"
 
 RECORDINGS_EPILOG = """
 cases, of five minutes with pauses of 0.2 to 0.9 s unless noted:
@@ -47,7 +48,7 @@ def add_recordings(commands: Subparsers) -> None:
         "one at a time, and count wrong, missing and extra words.",
         epilog=RECORDINGS_EPILOG,
     )
-    what = add_speech(parser)
+    what = add_input(parser)
     what.add_argument(
         "--cases", default=ALL, metavar="NAME[,NAME…]", help="out of those below (default: all)"
     )
@@ -57,9 +58,9 @@ def add_recordings(commands: Subparsers) -> None:
         metavar="M",
         help="of audio of a case, at most, but one recording at least (default: all there is)",
     )
-    add_option(what)
+    add_flags(what, OPTION)
     how = parser.add_argument_group("how")
-    add_warmup(how, 4, "utterances before each case that are not counted (default: 4)")
+    add_flags(how, WARMUP, warmup=count)
     add_url(how)
     add_baseline(how)
     add_output(parser)

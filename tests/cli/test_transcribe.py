@@ -213,33 +213,37 @@ class Flaky:
         return found
 
 
+def transcription(
+    client: "Flaky | Poisoned", *, is_known: bool, healed_s: float = 60.0
+) -> transcribe.Transcription:
+    progress = Progress(["a.wav"], b"", can_stream=False, is_text_shown=False)
+    return transcribe.Transcription(
+        transcribe.Job("text", 1, {}, 4),
+        cast(AsyncClient, client),
+        progress,
+        is_known=is_known,
+        healed_s=healed_s,
+        look_s=0.0,
+    )
+
+
 def answered(client: Flaky, *, is_known: bool) -> Transcript:
-    async def ask() -> Transcript:
-        server = transcribe._Server(cast(AsyncClient, client), is_known=is_known)
-        return await one(server, "a.wav")
-
-    return asyncio.run(ask())
+    return asyncio.run(one(transcription(client, is_known=is_known), "a.wav"))
 
 
-async def one(server: transcribe._Server, name: str) -> Transcript:
+async def one(server: transcribe.Transcription, name: str) -> Transcript:
     progress = Progress([name], b"", can_stream=False, is_text_shown=False)
-    item = transcribe._Input(name, name, progress.file(name))
-    return await transcribe._answered(transcribe.Job("text", 1, {}, 1), item, server)
+    return await server.answered(transcribe.Input(name, name, progress.file(name)))
 
 
 NOTHING = Transcript((), (), 1.0, (), {})
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transcribe, "LOOK_S", 0.0)
 
 
 @pytest.mark.parametrize(
     ("error", "is_known"), [(ServerLostError("lost"), False), (UnreachableError("gone"), True)]
 )
 def test_a_file_goes_again_to_a_server_that_was_lost_with_it(
-    error: ServerError, is_known: bool, impatient: None
+    error: ServerError, is_known: bool
 ) -> None:
     late = (UnreachableError("gone"), DeadlineError("5 s"), OverloadedError("starts"), False, True)
     starts = ServerLostError("its process has died", had_request=False)
@@ -251,17 +255,17 @@ def test_a_file_goes_again_to_a_server_that_was_lost_with_it(
         answered(Flaky(error, starts, last, NOTHING), is_known=is_known)
 
 
-def test_an_address_that_never_answered_is_not_waited_for(impatient: None) -> None:
+def test_an_address_that_never_answered_is_not_waited_for() -> None:
     client = Flaky(UnreachableError("gone"), NOTHING, looks=[True])
     with pytest.raises(UnreachableError):
         answered(client, is_known=False)
     assert client.looks
 
 
-def test_a_server_that_refused_a_file_has_answered(impatient: None) -> None:
+def test_a_server_that_refused_a_file_has_answered() -> None:
     async def both() -> Transcript:
         client = Flaky(AudioError("no audio"), UnreachableError("gone"), NOTHING)
-        server = transcribe._Server(cast(AsyncClient, client), is_known=False)
+        server = transcription(client, is_known=False)
         with pytest.raises(AudioError):
             await one(server, "a.wav")
         return await one(server, "b.wav")
@@ -270,13 +274,11 @@ def test_a_server_that_refused_a_file_has_answered(impatient: None) -> None:
 
 
 def test_a_server_that_does_not_come_back_is_not_waited_for_again(
-    impatient: None, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(transcribe, "HEALED_S", 0.0)
-
     async def both() -> None:
         client = Flaky(UnreachableError("gone"), UnreachableError("still"), looks=[False] * 9)
-        server = transcribe._Server(cast(AsyncClient, client), is_known=True)
+        server = transcription(client, is_known=True, healed_s=0.0)
         with pytest.raises(UnreachableError, match="gone"):
             await one(server, "a.wav")
         looks = len(client.looks)
@@ -308,11 +310,11 @@ class Poisoned:
         return True
 
 
-def test_a_file_that_a_server_dies_of_fails_alone(impatient: None) -> None:
+def test_a_file_that_a_server_dies_of_fails_alone() -> None:
     client = Poisoned("poison.wav")
 
     async def all_of_them() -> list[Transcript | BaseException]:
-        server = transcribe._Server(cast(AsyncClient, client), is_known=True)
+        server = transcription(client, is_known=True)
         names = ("a.wav", "b.wav", "poison.wav", "c.wav")
         return await asyncio.gather(*(one(server, name) for name in names), return_exceptions=True)
 

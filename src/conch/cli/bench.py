@@ -6,17 +6,18 @@ from typing import Any
 
 from conch.cli.arguments import Subparsers, add_command, add_flags, number, positive
 from conch.cli.bench_arguments import (
+    FIND_LARGEST,
+    LIMIT,
+    METRIC,
+    OPTION,
+    SEND,
     add_counts,
-    add_find_largest,
-    add_metric,
+    add_input,
     add_offered,
-    add_option,
     add_output,
-    add_send,
     add_server,
-    add_what,
-    closed_loops,
-    in_order,
+    distinct,
+    offered_of,
     server_benchmark_of,
     write_report,
 )
@@ -48,6 +49,9 @@ examples:
 
 exit codes: 0 measured; 1 not measured, or every stream of a run failed; 2 wrong usage
 """
+ACCURACY = """
+--accuracy PRESET[,PRESET…]  values of the option accuracy to compare, such as fast,balanced,best
+"""
 STREAMS = """
 --chunk-ms N=640  milliseconds of a chunk
 --seconds N=60    seconds of audio of a stream
@@ -72,17 +76,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "whether or not earlier ones are answered.",
         epilog=OFFLINE,
     )
-    what = add_what(offline)
-    add_send(what)
-    add_option(what)
-    add_metric(what)
-    what.add_argument(
-        "--accuracy",
-        type=presets,
-        default=[],
-        metavar="PRESET[,PRESET…]",
-        help="values of the option accuracy to compare, such as fast,balanced,best",
-    )
+    text = LIMIT + SEND + OPTION + METRIC + ACCURACY
+    add_input(offline, text, limit=positive, accuracy=(presets, []))
     how = offline.add_argument_group("how")
     add_offered(how)
     add_server(how)
@@ -102,17 +97,16 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def add_streams(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
     """Add the streams, their audio and the server; return the group of the input."""
-    what = add_what(parser)
-    add_option(what)
-    add_metric(what)
+    what = add_input(parser, LIMIT + OPTION + METRIC, limit=positive)
     how = parser.add_argument_group("how")
     add_counts(
         how, "--streams", "concurrent streams; several numbers make one run each (default: 8)"
     )
     warmup = number("seconds from 0", lambda seconds: 0 <= seconds < math.inf)
     pause = number("seconds above 0", lambda seconds: 0 < seconds < math.inf)
-    add_flags(how, STREAMS, chunk_ms=positive, seconds=positive, pause=pause, warmup=warmup)
-    add_find_largest(how)
+    add_flags(
+        how, STREAMS + FIND_LARGEST, chunk_ms=positive, seconds=positive, pause=pause, warmup=warmup
+    )
     add_server(how)
     return what
 
@@ -140,11 +134,9 @@ def run_offline(args: argparse.Namespace) -> int:
     report = offline.run(
         offline.OfflineBenchmark(
             **settings,
-            concurrency=closed_loops(args),
-            rates=in_order(args.rate or []),
+            **offered_of(args),
             accuracy=args.accuracy,
             send=args.send,
-            warmup=args.warmup,
         )
     )
     write_report(args, report, markdown(report))
@@ -155,7 +147,7 @@ def live_benchmark_of(args: argparse.Namespace) -> dict[str, Any]:
     """Return the fields of a `conch.bench.live.LiveBenchmark`, from `add_streams`."""
     return {
         **server_benchmark_of(args, live=True),
-        "streams": in_order(args.streams or [[8]]),
+        "streams": distinct(args.streams or [8]),
         "chunk_ms": args.chunk_ms,
         "seconds": args.seconds,
         "pause_s": args.pause,

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ INPUT = """
 LIMIT = """
 --limit N  at most N utterances, spread evenly over the manifest; the same ones each time
 """
+OPTION = "--option NAME=VALUE...  a request option\n"
 METRIC = """
 --metric {auto,wer,cer}=auto  count errors in words or in characters; auto: characters for zh, yue,
                               ja, th, lo, my and km, else words
@@ -44,33 +45,23 @@ OUTPUT = """
 """
 
 
-def add_speech(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    """Add the manifest, and the split and source to send; return their group."""
+def add_input(
+    parser: argparse.ArgumentParser, more: str = "", **values: Any
+) -> "argparse._ArgumentGroup":
+    """Add the manifest, its parts and more flags, as for `add_flags`; return their group."""
     what = parser.add_argument_group("input")
-    add_flags(what, INPUT, manifest=Path)
-    return what
-
-
-def add_what(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    """Add the manifest, its parts and the number of utterances; return their group."""
-    what = add_speech(parser)
-    add_flags(what, LIMIT, limit=positive)
+    add_flags(what, INPUT + more, manifest=Path, **values)
     return what
 
 
 def choice_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields of a `conch.bench.samples.Choice`, from `add_what` or `add_speech`."""
+    """Return the fields of a `conch.bench.samples.Choice`, from `add_input`."""
     names = ("manifest", "split", "source", "limit")
     return {name: getattr(args, name) for name in names if name in args}
 
 
-def add_option(what: "argparse._ArgumentGroup") -> None:
-    """Add the options of the requests."""
-    add_flags(what, "--option NAME=VALUE...  a request option")
-
-
 def options_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any]:
-    """Return the options of `add_option`."""
+    """Return the options of the flag `OPTION`."""
     # Imported here, so that `conch --help` does not wait for the client.
     from conch.cli.option_pairs import parse_options
 
@@ -78,16 +69,6 @@ def options_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any
         return dict(parse_options(args.option, live=live))
     except OptionError as error:
         raise UsageError(str(error)) from None
-
-
-def add_metric(what: "argparse._ActionsContainer") -> None:
-    """Add the unit of errors."""
-    add_flags(what, METRIC)
-
-
-def add_send(what: "argparse._ArgumentGroup") -> None:
-    """Add the form in which requests carry audio."""
-    add_flags(what, SEND)
 
 
 def add_server(how: "argparse._ArgumentGroup") -> None:
@@ -109,8 +90,20 @@ def server_benchmark_of(args: argparse.Namespace, *, live: bool = False) -> dict
 
 
 def add_counts(how: "argparse._ArgumentGroup", flag: str, help: str) -> None:
-    """Add a flag that takes whole numbers from 1, several times too; see `in_order`."""
-    how.add_argument(flag, type=counts, action="append", metavar="N[,N…]", help=help)
+    """Add a flag that takes whole numbers from 1, several times too."""
+    how.add_argument(flag, type=counts, action="extend", metavar="N[,N…]", help=help)
+
+
+def add_rate(how: "argparse._ArgumentGroup") -> None:
+    """Add the paced loads."""
+    how.add_argument(
+        "--rate",
+        type=rates,
+        action="extend",
+        metavar="R[,R…]",
+        help="requests per second at random times (a Poisson process); latency counts from when "
+        "each request was due; several numbers make one run each",
+    )
 
 
 def add_offered(how: "argparse._ArgumentGroup") -> None:
@@ -119,29 +112,7 @@ def add_offered(how: "argparse._ArgumentGroup") -> None:
         how, "--concurrency", "concurrent clients; several numbers make one run each (default: 1)"
     )
     add_rate(how)
-    add_warmup(how, 8, "uncounted requests before each run (default: 8)")
-
-
-def add_rate(how: "argparse._ArgumentGroup") -> None:
-    """Add the paced loads."""
-    how.add_argument(
-        "--rate",
-        type=rates,
-        action="append",
-        metavar="R[,R…]",
-        help="requests per second at random times (a Poisson process); latency counts from when "
-        "each request was due; several numbers make one run each",
-    )
-
-
-def add_warmup(how: "argparse._ArgumentGroup", default: int, help: str) -> None:
-    """Add the number of requests that are not counted."""
-    how.add_argument("--warmup", type=count, default=default, metavar="N", help=help)
-
-
-def add_find_largest(how: "argparse._ArgumentGroup") -> None:
-    """Add the search for the largest number of live streams."""
-    add_flags(how, FIND_LARGEST)
+    add_flags(how, "--warmup N=8  uncounted requests before each run", warmup=count)
 
 
 def add_output(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
@@ -168,14 +139,16 @@ def write_json(path: Path, report: Any) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def closed_loops(args: argparse.Namespace) -> list[int]:
-    """Return the closed loops of `add_offered` by clients: one client if no load is named."""
-    return in_order(args.concurrency or ([] if args.rate else [[1]]))
+def offered_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of loads, from `add_offered`: one client if no load is named."""
+    clients = args.concurrency or ([] if args.rate else [1])
+    rates = distinct(args.rate or [])
+    return {"concurrency": distinct(clients), "rates": rates, "warmup": args.warmup}
 
 
-def in_order(groups: Sequence[Sequence[Number]]) -> list[Number]:
-    """Return the numbers of all groups without repetitions, in order."""
-    return list(dict.fromkeys(item for group in groups for item in group))
+def distinct(numbers: Iterable[Number]) -> list[Number]:
+    """Return numbers without repetitions, in order."""
+    return list(dict.fromkeys(numbers))
 
 
 def counts(text: str) -> list[int]:

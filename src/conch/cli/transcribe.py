@@ -161,8 +161,8 @@ def run(args: argparse.Namespace) -> int:
             progress,
         ):
             client = AsyncClient(url, timeout_s=PATIENCE_S, headers=headers)
-            server = _Server(client, is_known=args.url is None)
-            loop.run(_transcribe_all(job, names, stdin, server, progress))
+            transcription = Transcription(job, client, progress, is_known=args.url is None)
+            loop.run(transcription.of_all(names, stdin))
     return 1 if job.failed else 0
 
 
@@ -244,7 +244,7 @@ def _is_refused(job: Job, name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Input:
+class Input:
     """A file that is being transcribed."""
 
     name: str
@@ -254,128 +254,137 @@ class _Input:
     """Its texts for stdout; None is the end."""
 
 
-@dataclass
-class _Server:
-    """The server of a run."""
+class Transcription:
+    """The work of one call of the command, with one server."""
 
-    client: AsyncClient
-    is_known: bool
-    """Whether it has ever answered; an address that never did may be wrong."""
-    alone: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by a file that is sent again: it may be what kills the server."""
+    def __init__(
+        self,
+        job: Job,
+        client: AsyncClient,
+        progress: Progress,
+        *,
+        is_known: bool,
+        healed_s: float = HEALED_S,
+        look_s: float = LOOK_S,
+    ) -> None:
+        """Send nothing yet.
 
+        Args:
+            job: The task.
+            client: Client of the server.
+            progress: Shows what is done.
+            is_known: Whether the server has ever answered; an address that never did may be wrong.
+            healed_s: Seconds to wait for a server that was lost.
+            look_s: Seconds between two checks that it is back.
+        """
+        self._job, self._client, self._progress = job, client, progress
+        self._is_known, self._healed_s, self._look_s = is_known, healed_s, look_s
+        self._slots = asyncio.Semaphore(job.jobs)
+        # Held by a file that is sent again: it may be what kills the server.
+        self._alone = asyncio.Lock()
 
-async def _transcribe_all(
-    job: Job, names: Sequence[str], stdin: bytes, server: _Server, progress: Progress
-) -> None:
-    inputs = [_Input(name, stdin if name == STDIN else name, progress.file(name)) for name in names]
-    slots = asyncio.Semaphore(job.jobs)
-    async with server.client:
-        ticking = asyncio.create_task(progress.tick())
-        tasks = [
-            asyncio.create_task(_transcribe(job, item, server, slots, progress)) for item in inputs
+    async def of_all(self, names: Sequence[str], stdin: bytes) -> None:
+        """Transcribe all files; write them to stdout in order, whichever is done first."""
+        inputs = [
+            Input(name, stdin if name == STDIN else name, self._progress.file(name))
+            for name in names
         ]
+        async with self._client:
+            ticking = asyncio.create_task(self._progress.tick())
+            tasks = [asyncio.create_task(self._transcribe(item)) for item in inputs]
+            try:
+                for item in inputs:
+                    while (text := await item.output.get()) is not None:
+                        self._progress.write(text, sys.stdout)
+                await asyncio.gather(*tasks)
+            finally:
+                # Also after Ctrl-C, and when stdout is closed: no task may outlive the client.
+                for task in (ticking, *tasks):
+                    task.cancel()
+                await asyncio.gather(ticking, *tasks, return_exceptions=True)
+
+    async def _transcribe(self, item: Input) -> None:
+        """Transcribe one file; queue its texts for stdout, then None."""
+        job, path = self._job, self._job.destination(item.name)
+        problem = ""
         try:
-            # Write one file after the other, whichever is done first.
-            for item in inputs:
-                while (text := await item.output.get()) is not None:
-                    progress.write(text, sys.stdout)
-            await asyncio.gather(*tasks)
+            async with self._slots:
+                transcript = await self.answered(item)
+            for warning in transcript.warnings:
+                self._say(item, f"warning: {warning}")
+            if path is not None:
+                # JSON holds names of files, which need not be UTF-8.
+                text = job.render(item.name, transcript)
+                path.write_text(text, encoding="utf-8", errors="surrogateescape")
+            elif not (job.is_text_shown and item.progress.is_streamed):
+                item.output.put_nowait(job.render(item.name, transcript))
+        except ConchError as error:
+            problem = str(error).removeprefix(f"{item.name}: ")
+        except OSError as error:
+            problem = f"cannot write {path}: {error.strerror}"
         finally:
-            # Also after Ctrl-C, and when stdout is closed: no task may outlive the client.
-            for task in (ticking, *tasks):
-                task.cancel()
-            await asyncio.gather(ticking, *tasks, return_exceptions=True)
+            if problem:
+                job.failed.append(item.name)
+                self._say(item, problem)
+            item.progress.done()
+            item.output.put_nowait(None)
 
+    def _say(self, item: Input, text: str) -> None:
+        self._progress.write(f"conch: {item.name}: {text}\n", sys.stderr)
 
-async def _transcribe(
-    job: Job, item: _Input, server: _Server, slots: asyncio.Semaphore, progress: Progress
-) -> None:
-    """Transcribe one file; queue its texts for stdout, then None."""
-
-    def fail(reason: str) -> None:
-        job.failed.append(item.name)
-        progress.write(f"conch: {item.name}: {reason}\n", sys.stderr)
-
-    path = job.destination(item.name)
-    try:
-        async with slots:
-            transcript = await _answered(job, item, server)
-        for warning in transcript.warnings:
-            progress.write(f"conch: {item.name}: warning: {warning}\n", sys.stderr)
-        if path is not None:
-            # JSON holds names of files, which need not be UTF-8.
-            text = job.render(item.name, transcript)
-            path.write_text(text, encoding="utf-8", errors="surrogateescape")
-        elif not (job.is_text_shown and item.progress.is_streamed):
-            item.output.put_nowait(job.render(item.name, transcript))
-    except ConchError as error:
-        fail(str(error).removeprefix(f"{item.name}: "))
-    except OSError as error:
-        fail(f"cannot write {path}: {error.strerror}")
-    finally:
-        item.progress.done()
-        item.output.put_nowait(None)
-
-
-async def _answered(job: Job, item: _Input, server: _Server) -> Transcript:
-    """Transcribe one file; if the server is lost with it, send it again, alone, once it is back."""
-    sends, losses = 0, Losses()
-    while True:
-        sends += 1
-        try:
-            async with server.alone if sends > 1 else nullcontext():
-                with losses.attempt():
-                    transcript = await _asked(job, item, server.client)
-        except ServerLostError as error:
-            is_new = isinstance(error, UnreachableError) and not server.is_known
-            # Text on a terminal cannot be taken back.
-            is_shown = job.is_text_shown and item.progress.is_streamed
-            if is_new or is_shown or sends == MAX_SENDS:
+    async def answered(self, item: Input) -> Transcript:
+        """Transcribe one file; if the server is lost with it, send it again, alone, to it."""
+        sends, losses = 0, Losses()
+        while True:
+            sends += 1
+            try:
+                async with self._alone if sends > 1 else nullcontext():
+                    with losses.attempt():
+                        transcript = await self._asked(item)
+            except ServerLostError as error:
+                is_new = isinstance(error, UnreachableError) and not self._is_known
+                # Text on a terminal cannot be taken back.
+                is_shown = self._job.is_text_shown and item.progress.is_streamed
+                if is_new or is_shown or sends == MAX_SENDS:
+                    raise
+                if not await self._is_back(item):
+                    self._is_known = False
+                    raise
+            except TranscriptionError:
+                self._is_known = True
                 raise
-            if not await _is_back(item, server.client):
-                server.is_known = False
-                raise
-        except TranscriptionError:
-            server.is_known = True
-            raise
-        else:
-            server.is_known = True
-            return transcript
+            else:
+                self._is_known = True
+                return transcript
 
+    async def _is_back(self, item: Input) -> bool:
+        """Wait for a server that was lost; return whether it is back."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self._healed_s
+        while clock() < deadline:
+            await asyncio.sleep(self._look_s)
+            # While it starts, it may refuse, or answer late.
+            with suppress(ConchError):
+                if await self._client.is_ready(item.progress.model):
+                    return True
+        return False
 
-async def _asked(job: Job, item: _Input, client: AsyncClient) -> Transcript:
-    if item.progress.is_streamed:
-        return await _streamed(job, item, client)
-    return await client.transcribe(item.audio, **job.options)
-
-
-async def _is_back(item: _Input, client: AsyncClient) -> bool:
-    """Wait for a server that was lost, at most HEALED_S; return whether it is back."""
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + HEALED_S
-    while clock() < deadline:
-        await asyncio.sleep(LOOK_S)
-        # While it starts, it may refuse, or answer late.
-        with suppress(ConchError):
-            if await client.is_ready(item.progress.model):
-                return True
-    return False
-
-
-async def _streamed(job: Job, item: _Input, client: AsyncClient) -> Transcript:
-    """Transcribe one file as a stream; queue its text by segment if it goes to a terminal."""
-    parts: list[Transcript] = []
-    heading = job.heading(item.name)
-    async with aclosing(client.stream(item.audio, **job.options)) as stream:
-        async for part in stream:
-            parts.append(part)
-            if not part.segments:
-                continue
-            item.progress.reached(part.segments[-1].end)
-            if job.is_text_shown and part.text:
-                item.output.put_nowait(heading + to_text(part))
-                heading = ""
-    if job.is_text_shown and job.num_inputs > 1:
-        item.output.put_nowait(f"{heading}\n")
-    return joined_parts(parts, RecognitionOptions.parse(job.options).nbest)
+    async def _asked(self, item: Input) -> Transcript:
+        """Return the transcript of one file; queue its text by segment if a terminal shows it."""
+        job = self._job
+        if not item.progress.is_streamed:
+            return await self._client.transcribe(item.audio, **job.options)
+        parts: list[Transcript] = []
+        heading = job.heading(item.name)
+        async with aclosing(self._client.stream(item.audio, **job.options)) as stream:
+            async for part in stream:
+                parts.append(part)
+                if not part.segments:
+                    continue
+                item.progress.reached(part.segments[-1].end)
+                if job.is_text_shown and part.text:
+                    item.output.put_nowait(heading + to_text(part))
+                    heading = ""
+        if job.is_text_shown and job.num_inputs > 1:
+            item.output.put_nowait(f"{heading}\n")
+        return joined_parts(parts, RecognitionOptions.parse(job.options).nbest)
