@@ -26,7 +26,7 @@ def test_values_take_the_types_of_their_options() -> None:
         ("nbest=many", r"'nbest' takes an integer from 1 to 128; sent: 'many'"),
         ("nbest=2.5", r"'nbest' takes an integer from 1 to 128; sent: '2.5'"),
         ("nbest=0", r"'nbest' takes an integer from 1 to 128; sent: 0"),
-        ("lm_weight=nan", r"'lm_weight' takes a number from 0 to 10; sent: nan"),
+        ("lm_weight=nan", r"'lm_weight' takes a number from 0 to 10; sent: 'nan'"),
         ("decoder=magic", r"'decoder' takes one of .*; sent: 'magic'"),
     ],
 )

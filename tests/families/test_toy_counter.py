@@ -17,12 +17,12 @@ import conch.families
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.families import FAMILIES, traits
 from conch.gateway.openapi import make_document
-from conch.gateway.option_fields import options_of_text
 from conch.launcher import weights
 from conch.launcher.warmth import requests_for
 from conch.recognition.request import SpeechRequest
 from conch.wire.errors import OptionError
 from conch.wire.needs import components_for, components_of, missing
+from conch.wire.option_texts import options_of_text
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 from conch.wire.text_steps import no_text_steps

@@ -13,11 +13,12 @@ from typing import Any
 from conch.client import OptionValue
 from conch.gateway.errors import invalid, one_of
 from conch.gateway.models import known_name, options_of
-from conch.gateway.option_fields import add_of_openai, options_of_text
+from conch.gateway.option_fields import add_of_openai
 from conch.gateway.reading import read_json
 from conch.wire.formats import TIMED_FORMATS
 from conch.wire.languages import code_of, codes_of
 from conch.wire.limits import clipped
+from conch.wire.option_texts import options_of_text
 from conch.wire.options import RecognitionOptions, all_options
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "ctm", "stm", "conch")

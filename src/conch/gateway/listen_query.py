@@ -9,9 +9,9 @@ from conch.client import OptionValue
 from conch.gateway.errors import api_error, invalid, one_of
 from conch.gateway.live_audio import ENCODINGS, RAW, default_rate
 from conch.gateway.models import options_of
-from conch.gateway.option_fields import options_of_text
 from conch.wire.errors import AudioError, OptionError
 from conch.wire.limits import clipped
+from conch.wire.option_texts import options_of_text
 from conch.wire.options import RecognitionOptions
 
 OWN = ("encoding", "sample_rate", "model", "include", "answers", "told_s")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from conch.gateway.option_fields import options_of_text
 from conch.wire.errors import OptionError
+from conch.wire.option_texts import options_of_text
 from conch.wire.options import RecognitionOptions
 
 
