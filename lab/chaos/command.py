@@ -19,7 +19,7 @@ phases:
   faults     SIGKILL, SIGSTOP and hangs of each model, and of tritonserver, and no memory
   memory     a server with a small /dev/shm
 
-Honest requests run next to them, and their texts are compared word for word. At the end the streams,
+Honest requests run next to them, and their texts are compared word for word. At the end streams,
 processes, descriptors, threads and shared memory of the server are counted.
 
 examples:
