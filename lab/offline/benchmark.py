@@ -16,8 +16,8 @@ from conch.bench.offline import OfflineBenchmark, measure
 from conch.bench.progress import progress
 from conch.bench.records import Flat
 from conch.bench.samples import Sample, load_samples
-from conch.bench.servers import check_packages, server_of, triton_version
-from conch.scoring import require
+from conch.bench.servers import server_of, triton_version
+from conch.scoring import COMPARING, require
 from conch.scoring.error_rates import Scoring, language_of
 from conch.scoring.manifest import Utterance
 from conch.wire.options import RecognitionOptions
@@ -105,7 +105,7 @@ def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
         ServerError: no server answers, or it cannot be started.
     """
     with _recordings_and_warmup(benchmark) as (utterances, warmup):
-        check_packages(benchmark.url, utterances)
+        require(*COMPARING)
         if benchmark.baseline:
             require("faster_whisper", extra="lab")
         header = lab_header("offline", benchmark)

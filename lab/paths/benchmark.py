@@ -14,7 +14,8 @@ from conch.bench.offline import send_all
 from conch.bench.records import Flat
 from conch.bench.report import origin
 from conch.bench.samples import Choice, load_samples
-from conch.bench.servers import check_packages, server_of, triton_version
+from conch.bench.servers import server_of, triton_version
+from conch.scoring import COMPARING, require
 from conch.scoring.tables import number, percent, table
 from conch.wire.options import RecognitionOptions
 from lab.header import lab_header
@@ -86,7 +87,7 @@ def run(benchmark: PathsBenchmark) -> PathsReport:
         ServerError: no server answers, or it cannot be started.
     """
     utterances = benchmark.utterances()
-    check_packages(benchmark.url, utterances)
+    require(*COMPARING)
     samples = load_samples(utterances, "waveform")
     header = lab_header("paths", benchmark)
     offered = Offer(concurrency=benchmark.concurrency)

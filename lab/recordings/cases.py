@@ -15,8 +15,8 @@ from conch.bench.offline import measure
 from conch.bench.progress import progress
 from conch.bench.records import Flat
 from conch.bench.samples import ServerBenchmark, load_samples
-from conch.bench.servers import check_packages, server_of, triton_version
-from conch.scoring import require
+from conch.bench.servers import server_of, triton_version
+from conch.scoring import COMPARING, require
 from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import Utterance, select
 from conch.wire.errors import BenchError
@@ -126,7 +126,7 @@ def run(benchmark: RecordingsBenchmark) -> RecordingsReport:
     if benchmark.baseline:
         require("faster_whisper", extra="lab")
     utterances = benchmark.utterances()
-    check_packages(benchmark.url, utterances)
+    require(*COMPARING)
     warmup = list(islice(cycle(utterances), benchmark.warmup))
     header = lab_header("recordings", benchmark)
     with TemporaryDirectory(prefix="conch-recordings-") as folder:

@@ -21,7 +21,7 @@ from conch.bench.live_figures import LiveRun, Script, StreamRecord, figures
 from conch.bench.progress import progress
 from conch.bench.records import Flat
 from conch.bench.samples import Sample, ServerBenchmark, comparable, load_samples
-from conch.bench.servers import check_packages, server_of, triton_version
+from conch.bench.servers import server_of, triton_version
 from conch.client import AsyncClient
 from conch.scoring.error_rates import Scoring, language_of_texts
 from conch.scoring.manifest import Utterance
@@ -136,7 +136,6 @@ def prepared(benchmark: LiveBenchmark) -> tuple[list[Sample], Scoring]:
         BenchError: the manifest, an audio file or a package is missing.
     """
     utterances = comparable(benchmark.utterances())
-    check_packages(benchmark.url, utterances)
     scoring = scoring_of(utterances, benchmark)
     return load_samples(utterances, "waveform"), scoring
 

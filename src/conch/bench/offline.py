@@ -19,7 +19,7 @@ from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
 from conch.bench.progress import progress
 from conch.bench.records import Flat
 from conch.bench.samples import Sample, Send, ServerBenchmark, comparable, load_samples
-from conch.bench.servers import NO_HEADERS, check_packages, server_of, triton_version
+from conch.bench.servers import NO_HEADERS, server_of, triton_version
 from conch.client import AsyncClient
 from conch.scoring.error_rates import Metric
 from conch.wire.options import RecognitionOptions
@@ -135,7 +135,6 @@ def run(benchmark: OfflineBenchmark) -> OfflineReport:
         ServerError: no server answers, or it cannot be started.
     """
     utterances = comparable(benchmark.utterances())
-    check_packages(benchmark.url, utterances)
     begun = header("offline", benchmark)
     samples = load_samples(utterances, benchmark.send)
     warmup = list(islice(cycle(samples), benchmark.warmup))

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -14,22 +14,13 @@ from tritonclient.utils import InferenceServerException
 from conch.client.address import Address
 from conch.client.endpoint import Endpoint
 from conch.client.gateway import is_gateway
-from conch.scoring import COMPARING, require
-from conch.scoring.manifest import Utterance
+from conch.scoring import require
 from conch.wire.errors import ServerError
 
 if TYPE_CHECKING:
     from conch.bench.memory import MemorySampler
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
-
-
-def check_packages(url: str | None, utterances: Sequence[Utterance]) -> None:
-    """Check that the packages of a benchmark are installed."""
-    if any(utterance.text for utterance in utterances):
-        require(*COMPARING)
-    if url is None:
-        require("psutil", extra="server")
 
 
 @contextmanager
@@ -55,6 +46,7 @@ def own_server(
         ConfigError: that Whisper is missing or incomplete.
         ServerError: the server cannot be started.
     """
+    require("psutil", extra="server")
     # Imported here: only a new server needs their packages.
     from conch.bench.memory import MemorySampler
     from conch.launcher import ServerConfig, TritonServer

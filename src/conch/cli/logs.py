@@ -1,12 +1,11 @@
 """The log of a command, on stderr: for people, or one JSON object a line."""
 
 import argparse
-import contextlib
 import json
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timezone
 
 from conch.cli.arguments import add_flags
@@ -62,7 +61,7 @@ FLAGS = """
 
 
 def add_log_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of `shown_log`."""
+    """Add the flags of `with_log`."""
     add_flags(parser, FLAGS)
     parser.add_argument(
         "--access-log",
@@ -73,19 +72,29 @@ def add_log_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def with_log(args: argparse.Namespace, run: Callable[[], int]) -> int:
-    """Run a command with its log on stderr, and return its exit code.
+    """Run a command with Conch's log, and warnings of its libraries, on stderr.
 
     Raises:
         ConchError: the command fails. With JSON the error goes to the log, and 1 is returned.
     """
-    with shown_log(args):
-        try:
-            return run()
-        except ConchError as error:
-            if args.log_format != "json":
-                raise
-            _LOGGER.error("%s", error)
-            return 1
+    is_json = args.log_format == "json"
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if is_json else TextFormatter())
+    if not args.access_log:
+        handler.addFilter(lambda record: fields_of(record) is None)
+    root, before = logging.getLogger(), _LOGGER.level
+    root.addHandler(handler)
+    _LOGGER.setLevel(args.log_level.upper())
+    try:
+        return run()
+    except ConchError as error:
+        if not is_json:
+            raise
+        _LOGGER.error("%s", error)
+        return 1
+    finally:
+        root.removeHandler(handler)
+        _LOGGER.setLevel(before)
 
 
 def announce(args: argparse.Namespace, text: str) -> None:
@@ -94,21 +103,3 @@ def announce(args: argparse.Namespace, text: str) -> None:
         _LOGGER.info("%s", text)
     else:
         print(text, flush=True)
-
-
-@contextlib.contextmanager
-def shown_log(args: argparse.Namespace) -> Iterator[None]:
-    """Show Conch's log, and warnings of its libraries, on stderr inside a `with` block."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if args.log_format == "json" else TextFormatter())
-    if not args.access_log:
-        handler.addFilter(lambda record: fields_of(record) is None)
-    logger, root = logging.getLogger("conch"), logging.getLogger()
-    before = logger.level
-    root.addHandler(handler)
-    logger.setLevel(args.log_level.upper())
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-        logger.setLevel(before)

@@ -136,32 +136,19 @@ def _say(text: str) -> None:
 
 @contextlib.contextmanager
 def _bar(model: "KnownModel") -> Iterator[Callable[[int], None]]:
-    """Show a bar on a terminal once something is fetched; yield the function that moves it."""
+    """Yield the function that moves a bar; a terminal shows it once something is fetched."""
     from tqdm import tqdm
 
-    bar: tqdm[None] | None = None
+    look = {"unit": "B", "unit_scale": True, "disable": None, "delay": 1e-3}
+    with tqdm(desc=model.name, total=model.size, file=sys.stderr, **look) as bar:
 
-    def progress(fetched: int) -> None:
-        nonlocal bar
-        if bar is None:
-            bar = tqdm(
-                desc=model.name,
-                total=model.size,
-                unit="B",
-                unit_scale=True,
-                file=sys.stderr,
-                disable=None,
-            )
-        # Wheels are a little larger than their files.
-        bar.update(min(fetched, model.size) - bar.n)
+        def progress(fetched: int) -> None:
+            # Wheels are a little larger than their files.
+            bar.update(min(fetched, model.size) - bar.n)
 
-    try:
         yield progress
-        if bar is not None:
+        if bar.n:
             progress(model.size)
-    finally:
-        if bar is not None:
-            bar.close()
 
 
 def table(models: "Sequence[Listed]") -> Iterator[str]:

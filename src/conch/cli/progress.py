@@ -92,14 +92,10 @@ class Progress:
         is_long = length is None or length > LONG_S
         return FileProgress(self, length, self._can_stream and is_long)
 
-    def add_audio(self, seconds: float) -> None:
-        """Add seconds of audio that are done."""
+    def add(self, seconds: float, files: int = 0) -> None:
+        """Add seconds of audio and files that are done."""
         self._done += seconds
-        self.show()
-
-    def add_file(self) -> None:
-        """Count one file."""
-        self._num_done += 1
+        self._num_done += files
         self.show()
 
     def write(self, text: str, stream: TextIO) -> None:
@@ -125,17 +121,16 @@ class FileProgress:
         """The entry point that the file goes to."""
         return "speech_stream" if self.is_streamed else "speech"
 
-    def reached(self, seconds: float) -> None:
-        """Note that the audio is done up to this second of the file."""
+    def reached(self, seconds: float, files: int = 0) -> None:
+        """Note that the audio is done up to this second of the file, and that files are done."""
         # A segment may end a little after the length in the file's header.
         seconds = seconds if self._length is None else min(seconds, self._length)
-        self._progress.add_audio(seconds - self._reached)
+        self._progress.add(seconds - self._reached, files)
         self._reached = seconds
 
     def done(self) -> None:
         """Note that the file is done, or has failed."""
-        self.reached(self._reached if self._length is None else self._length)
-        self._progress.add_file()
+        self.reached(self._reached if self._length is None else self._length, files=1)
 
 
 class _Line:
