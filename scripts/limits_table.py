@@ -266,6 +266,7 @@ def limits_of_components() -> list[Limit]:
 def limits_of_gateway() -> list[Limit]:
     """Return the limits that the gateway checks before it calls a server."""
     config = GatewayConfig()
+    times = config.times
     return [
         Limit(
             "gateway: a file",
@@ -294,7 +295,7 @@ def limits_of_gateway() -> list[Limit]:
         ),
         Limit(
             "gateway: an upload without a byte",
-            f"{form.IDLE_S:g} s, then at least {form.LEAST_BYTES_PER_S} bytes a second",
+            f"{times.idle_s:g} s, then at least {form.LEAST_BYTES_PER_S} bytes a second",
             FIXED,
             f"{HOSTILE}::test_half_sent_uploads_are_given_up",
         ),
@@ -306,7 +307,7 @@ def limits_of_gateway() -> list[Limit]:
         ),
         Limit(
             "gateway: a connection without a whole request",
-            f"{service.KEEP_ALIVE_S:g} s",
+            f"{times.keep_alive_s:g} s",
             FIXED,
             f"{HOSTILE}::test_a_connection_without_a_whole_request_is_closed",
         ),
@@ -324,7 +325,7 @@ def limits_of_gateway() -> list[Limit]:
         ),
         Limit(
             "gateway: JSON body of `/v1/realtime/client_secrets`",
-            f"{secrets.MAX_BODY_BYTES >> 10} KiB in {secrets.BODY_S:g} s",
+            f"{secrets.MAX_BODY_BYTES >> 10} KiB in {times.settings_s:g} s",
             FIXED,
             f"{HOSTILE}::test_a_body_of_settings_has_its_limit",
         ),

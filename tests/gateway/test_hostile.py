@@ -10,11 +10,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from typing import Any
 
 import pytest
 from waiting import wait_until
 
-from conch.gateway import GatewayConfig, GatewayService, service
+from conch.gateway import GatewayConfig, GatewayService
+from conch.gateway.config import Times
 from conch.gateway.errors import api_error
 from conch.gateway.file_answer import headers
 from conch.gateway.file_request import parse
@@ -29,17 +31,18 @@ SECRETS = "/v1/realtime/client_secrets"
 BOUNDARY = "x"
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[GatewayService]:
-    """Yield a gateway in front of nothing, which takes files of one megabyte."""
-    config = GatewayConfig(servers=NOWHERE, port=0, max_body_mb=1)
+@contextmanager
+def serving(**settings: Any) -> Iterator[int]:
+    """Yield the port of a gateway in front of nothing, which takes files of one megabyte."""
+    config = GatewayConfig(servers=NOWHERE, port=0, max_body_mb=1, **settings)
     with GatewayService(config) as service:
-        yield service
+        yield int(service.url.rpartition(":")[2])
 
 
-@pytest.fixture
-def port(running: GatewayService) -> int:
-    return int(running.url.rpartition(":")[2])
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with serving() as port:
+        yield port
 
 
 def part(name: str, value: bytes, filename: str = "") -> bytes:
@@ -252,29 +255,31 @@ def test_ignored_fields_do_not_swell_the_headers() -> None:
     assert len(headers(parse(fields, {}))["x-conch-ignored"]) < 4_000
 
 
-def test_half_sent_uploads_are_given_up(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conch.gateway.form.IDLE_S", 1.0)
-    head = (
-        f"POST {FILES} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 900000\r\n"
-        f"Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n"
-    ).encode()
-    halves = [b"", part("file", bytes(9_000), "a.wav")[:-2], part("language", b"e")[:-2]]
-    connections = []
-    for number in range(60):
-        connection = socket.create_connection(("127.0.0.1", port))
-        connection.sendall(head + halves[number % len(halves)])
-        connections.append(connection)
-    for connection in connections:
-        with connection:
-            connection.settimeout(30)
-            assert connection.recv(65_536).startswith(b"HTTP/1.1 408 ")
-    status, _ = post(port, FILES, form())
-    assert status == PASSED[0]
+def test_half_sent_uploads_are_given_up() -> None:
+    with serving(times=Times(idle_s=1.0)) as port:
+        head = (
+            f"POST {FILES} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 900000\r\n"
+            f"Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n"
+        ).encode()
+        halves = [b"", part("file", bytes(9_000), "a.wav")[:-2], part("language", b"e")[:-2]]
+        connections = []
+        for number in range(60):
+            connection = socket.create_connection(("127.0.0.1", port))
+            connection.sendall(head + halves[number % len(halves)])
+            connections.append(connection)
+        for connection in connections:
+            with connection:
+                connection.settimeout(30)
+                assert connection.recv(65_536).startswith(b"HTTP/1.1 408 ")
+        status, _ = post(port, FILES, form())
+        assert status == PASSED[0]
 
 
-def test_an_upload_that_trickles_is_given_up(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conch.gateway.form.IDLE_S", 0.5)
-    with socket.create_connection(("127.0.0.1", port)) as connection:
+def test_an_upload_that_trickles_is_given_up() -> None:
+    with (
+        serving(times=Times(idle_s=0.5)) as port,
+        socket.create_connection(("127.0.0.1", port)) as connection,
+    ):
         connection.sendall(
             f"POST {FILES} HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n"
             f"Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n".encode()
@@ -299,11 +304,11 @@ def test_an_upload_that_trickles_is_given_up(port: int, monkeypatch: pytest.Monk
         assert answers[0].startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_body_of_settings_that_does_not_come_is_given_up(
-    port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("conch.gateway.realtime.secrets.BODY_S", 0.5)
-    with socket.create_connection(("127.0.0.1", port)) as connection:
+def test_a_body_of_settings_that_does_not_come_is_given_up() -> None:
+    with (
+        serving(times=Times(settings_s=0.5)) as port,
+        socket.create_connection(("127.0.0.1", port)) as connection,
+    ):
         connection.sendall(
             f"POST {SECRETS} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99\r\n"
             "Content-Type: application/json\r\n\r\n{".encode()
@@ -317,17 +322,15 @@ def test_a_body_of_settings_that_does_not_come_is_given_up(
     [b"", b"GET / HTTP/1.1\r\nHost: a", b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGE"],
     ids=["nothing", "half a request", "half a second request"],
 )
-def test_a_connection_without_a_whole_request_is_closed(
-    sent: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("conch.gateway.service.KEEP_ALIVE_S", 1.0)
-    with GatewayService(GatewayConfig(servers=NOWHERE, port=0)) as service:
-        port = int(service.url.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port)) as connection:
-            connection.sendall(sent)
-            began = time.monotonic()
-            rest_of(connection)
-            assert time.monotonic() - began < 15
+def test_a_connection_without_a_whole_request_is_closed(sent: bytes) -> None:
+    with (
+        serving(times=Times(keep_alive_s=1.0)) as port,
+        socket.create_connection(("127.0.0.1", port)) as connection,
+    ):
+        connection.sendall(sent)
+        began = time.monotonic()
+        rest_of(connection)
+        assert time.monotonic() - began < 15
 
 
 def test_the_name_of_a_segment_reaches_no_client() -> None:
@@ -368,13 +371,9 @@ def test_wrong_http_is_not_shown_from_warnings_up(
     assert [item for item in caplog.records if item.name == "conch.gateway.http"] == []
 
 
-def test_connections_beyond_the_file_descriptors_are_ended_and_the_others_served(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(service, "most_connections", lambda: 5)
+def test_connections_beyond_the_file_descriptors_are_ended_and_the_others_served() -> None:
     with ExitStack() as stack:
-        running = stack.enter_context(GatewayService(GatewayConfig(servers=NOWHERE, port=0)))
-        port = int(running.url.rpartition(":")[2])
+        port = stack.enter_context(serving(max_connections=5))
 
         def connect() -> http.client.HTTPConnection:
             return stack.enter_context(

@@ -14,7 +14,7 @@ import pytest
 from loop_gateway import LoopGateway, run_gateway, until
 from plain_live import PlainLiveClient, spoken
 
-from conch.gateway import sockets
+from conch.gateway.config import Times
 from conch.gateway.limits import Limits
 from conch.wire.errors import (
     AudioError,
@@ -512,9 +512,7 @@ def masked(opcode: int, data: bytes) -> bytes:
     [masked(2, spoken(1, 0.2).tobytes()), masked(1, b"?" * 80), masked(9, b"?" * 100)],
     ids=["audio", "what is no message", "ping"],
 )
-def test_a_client_that_does_not_read_is_left(frame: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "PING_S", 1.0)
-    monkeypatch.setattr(sockets, "SEND_TIMEOUT_S", 2.0)
+def test_a_client_that_does_not_read_is_left(frame: bytes) -> None:
     client = PlainLiveClient()
 
     async def scenario(running: Running) -> None:
@@ -548,4 +546,4 @@ def test_a_client_that_does_not_read_is_left(frame: bytes, monkeypatch: pytest.M
         assert client.open == set()
         assert ended(running, 1006) == 1
 
-    run(scenario, client)
+    run(scenario, client, times=Times(ping_s=1.0, send_s=2.0))

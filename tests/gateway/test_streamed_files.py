@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import aiohttp
-import pytest
 from loop_gateway import LoopGateway, run_gateway
 from plain_gateway import SAID
 
 from conch.client.poison import Losses
 from conch.client.tensors import StoredFile
+from conch.gateway.config import Times
 from conch.wire.errors import ComponentError, ConchError, OptionError, ServerError
 from conch.wire.result import Transcript
 
@@ -40,7 +40,11 @@ class HeldServer:
         yield SAID
 
 
-def run(server: HeldServer, scenario: Callable[[aiohttp.ClientResponse], Awaitable[None]]) -> None:
+def run(
+    server: HeldServer,
+    scenario: Callable[[aiohttp.ClientResponse], Awaitable[None]],
+    **settings: Any,
+) -> None:
     """Post a file to a gateway in front of a server, and do something with the answer."""
 
     async def posted(gateway: LoopGateway) -> None:
@@ -53,7 +57,7 @@ def run(server: HeldServer, scenario: Callable[[aiohttp.ClientResponse], Awaitab
         ):
             await scenario(answer)
 
-    run_gateway(posted)
+    run_gateway(posted, **settings)
 
 
 async def events_of(answer: aiohttp.ClientResponse) -> list[dict[str, Any]]:
@@ -73,10 +77,7 @@ def test_the_headers_leave_before_the_first_segment_is_known() -> None:
     run(server, scenario)
 
 
-def test_lines_keep_the_connection_open_before_the_first_segment(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("conch.gateway.transcriptions.KEEP_ALIVE_S", 0.1)
+def test_lines_keep_the_connection_open_before_the_first_segment() -> None:
     server = HeldServer()
 
     async def scenario(answer: aiohttp.ClientResponse) -> None:
@@ -84,7 +85,7 @@ def test_lines_keep_the_connection_open_before_the_first_segment(
         assert [line for line in lines if line.strip()] == [b": still at work\n"] * 3
         server.let_go.set()
 
-    run(server, scenario)
+    run(server, scenario, times=Times(comment_s=0.1))
 
 
 def test_an_error_that_is_known_at_once_has_its_status() -> None:

@@ -8,6 +8,24 @@ DEFAULT_PORT = 9000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """How long a gateway waits for its clients, in seconds."""
+
+    keep_alive_s: float = 75.0
+    """An idle connection is closed."""
+    idle_s: float = 60.0
+    """An upload of which nothing comes is refused. After this time it also has a least speed."""
+    settings_s: float = 30.0
+    """The settings of a client secret are refused."""
+    comment_s: float = 15.0
+    """A streamed answer without an event gets a comment."""
+    ping_s: float = 20.0
+    """A WebSocket gets a ping; the client has half as long to answer."""
+    send_s: float = 30.0
+    """A WebSocket whose client does not take a message is broken off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayConfig:
     """The address of a gateway, its clients, limits and servers."""
 
@@ -43,5 +61,8 @@ class GatewayConfig:
     """Longest live session, in seconds; not more than `max_stream_s` of the server."""
     max_backlog_s: float = 30.0
     """Seconds of audio of a live session that may wait for the server. More ends the session."""
+    max_connections: int = 0
+    """Connections at once; 0 for as many as the program has file descriptors for."""
+    times: Times = Times()
     drain_s: float = 30.0
     """Seconds for running work after the gateway was asked to stop."""

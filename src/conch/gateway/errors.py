@@ -32,7 +32,7 @@ class ApiError(Exception):
 
     Args:
         status: HTTP status.
-        message: What is wrong, and what is right.
+        message: The problem, and the values that are right.
         param: Field of the request that is wrong.
         code: Name of the error for programs.
         headers: Headers of the answer.

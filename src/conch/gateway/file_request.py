@@ -38,7 +38,7 @@ _VAD_FIELDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRequest:
-    """What a client asks for a file."""
+    """A request for the text of a file."""
 
     options: Mapping[str, Any]
     """Options of the request to Conch, checked."""
@@ -65,7 +65,7 @@ def parse(
     aliases: Mapping[str, str],
     forced: Mapping[str, str] = MappingProxyType({}),
 ) -> FileRequest:
-    """Return what a form asks for.
+    """Return the request in a form.
 
     Args:
         fields: Values by name; `x[]` and a JSON list in one value are lists too.

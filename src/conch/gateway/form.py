@@ -27,10 +27,8 @@ MAX_FORM_BYTES = 512 * 1024
 MEMORY_BYTES = 1 << 20
 PIECE_BYTES = 256 * 1024
 """Bytes of a file to read at a time."""
-IDLE_S = 60.0
-"""Seconds without a byte after which an upload is refused."""
 LEAST_BYTES_PER_S = 4000
-"""Slowest upload, after IDLE_S seconds: each takes room from the others."""
+"""Slowest upload, after `idle_s` seconds: each takes room from the others."""
 MB = 1_000_000
 
 HEADER_BYTES = 16 * 1024
@@ -52,7 +50,9 @@ class Form:
 
 
 @asynccontextmanager
-async def uploaded(request: web.Request, max_mb: float, room: Room) -> AsyncIterator[Form]:
+async def uploaded(
+    request: web.Request, max_mb: float, room: Room, idle_s: float
+) -> AsyncIterator[Form]:
     """Yield the form that a request sends as multipart/form-data (RFC 7578).
 
     Uploads take as long as their clients like, and many come at once: so files larger than
@@ -62,6 +62,7 @@ async def uploaded(request: web.Request, max_mb: float, room: Room) -> AsyncIter
         request: The request; its body is read.
         max_mb: Largest file, in megabytes.
         room: For its bytes, until the end of the block.
+        idle_s: Seconds without a byte after which an upload is refused.
 
     Raises:
         ApiError: there is no room, which is said before the body is read; the body is not a form,
@@ -84,7 +85,7 @@ async def uploaded(request: web.Request, max_mb: float, room: Room) -> AsyncIter
         room.taken(min(most, most if length is None else length)) as keep,
         tempfile.SpooledTemporaryFile(MEMORY_BYTES, prefix="conch-upload-") as file,
     ):
-        reader = _Reader(file, most)
+        reader = _Reader(file, most, idle_s)
         await reader.read(request)
         if not file.tell():
             raise ApiError(400, "the file is empty: 0 bytes", param="file", code="invalid_audio")
@@ -95,8 +96,8 @@ async def uploaded(request: web.Request, max_mb: float, room: Room) -> AsyncIter
 class _Reader:
     """Reads a form in pieces: its file to the disk, and its other fields to memory."""
 
-    def __init__(self, file: IO[bytes], max_bytes: int) -> None:
-        self._file, self._max_bytes = file, max_bytes
+    def __init__(self, file: IO[bytes], max_bytes: int, idle_s: float) -> None:
+        self._file, self._max_bytes, self._idle_s = file, max_bytes, idle_s
         self.digest = hashlib.sha256()
         self.fields: dict[str, tuple[str, ...]] = {}
         self._has_file = False
@@ -169,15 +170,15 @@ class _Reader:
     def _keep_pace(self, size: int) -> None:
         """Count bytes, and refuse a body that comes too slowly."""
         self._num_bytes += size
-        if self._num_bytes < (time.monotonic() - self._began - IDLE_S) * LEAST_BYTES_PER_S:
+        if self._num_bytes < (time.monotonic() - self._began - self._idle_s) * LEAST_BYTES_PER_S:
             raise _stalled(f"less than {LEAST_BYTES_PER_S} bytes a second come")
 
     async def _soon(self, coming: Awaitable[T]) -> T:
         try:
-            async with timeout(IDLE_S):
+            async with timeout(self._idle_s):
                 return await coming
         except asyncio.TimeoutError:
-            raise _stalled(f"nothing came for {IDLE_S:g} s") from None
+            raise _stalled(f"nothing came for {self._idle_s:g} s") from None
 
 
 def _wrong(message: str, param: str | None = None, code: str = "invalid_form") -> ApiError:

@@ -81,7 +81,7 @@ class ListenMessages:
 
 
 class Stats:
-    """What the requests of a session called, summed."""
+    """Sums of the calls of a session."""
 
     def __init__(self) -> None:
         self._calls = Calls()
@@ -157,7 +157,7 @@ def without_overlap(update: LiveUpdate, overlap: OverlapRemoval) -> LiveUpdate:
 
 
 class Answers:
-    """Gives each frame one transcript: what came without a frame is part of the next one."""
+    """Gives each frame one transcript; it repeats the segments of keep-alives before it."""
 
     def __init__(self) -> None:
         """Begin without an answer."""

@@ -15,14 +15,14 @@ from conch.wire.option_texts import options_of_text
 from conch.wire.options import RecognitionOptions
 
 OWN = ("encoding", "sample_rate", "model", "include", "answers", "told_s")
-"""Names of the query that are no options."""
+"""Names in the query that are no options."""
 MAX_TOLD_S = 60.0
 """Most seconds at the beginning whose words an earlier session may have sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListenQuery:
-    """What a session is asked for."""
+    """The session that a client asks for."""
 
     encoding: str
     sample_rate: int

@@ -199,7 +199,7 @@ class LiveFrames:
         self._raw = RawDecoder(encoding) if encoding in RAW else None
         self._container: ContainerDecoder | None = None
         self._first = b""
-        """First bytes, until they show what the audio is."""
+        """First bytes, until they show the format."""
 
     async def __aenter__(self) -> "LiveFrames":
         return self
@@ -228,7 +228,7 @@ class LiveFrames:
                 yield samples
 
     def _choose(self, first: bytes) -> None:
-        """Find out what the audio is by its first bytes."""
+        """Choose a decoder by the first bytes."""
         try:
             container = container_of(first)
         except AudioError as error:

@@ -45,7 +45,7 @@ ANSWER_TIMEOUT_S = 120.0
 FREE_TIMEOUT_S = 2.0
 """Seconds that closing waits for the stream to end; clean-up then continues in the background."""
 HISTORY_S = 1
-"""Seconds of ended utterances that the server keeps: a session keeps what it needs."""
+"""Seconds of ended utterances that the server keeps: the session keeps the rest."""
 MAX_WAITING = 10_000
 """Frames and requests that may wait: half a minute of the shortest usual frames, of 3 ms. Shorter
 ones would take more memory than their audio."""
@@ -447,7 +447,7 @@ class _Stream:
             pass
 
     async def _answered(self, request: Awaitable[Transcript]) -> Transcript:
-        # A request is not cancelled: Triton 2.51 may keep one for ever whose end meets that.
+        # A request is not cancelled: Triton 2.51 may then never end it.
         self._request = asyncio.ensure_future(request)
         return await asyncio.shield(self._request)
 

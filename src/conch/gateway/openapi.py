@@ -1,6 +1,6 @@
 """`GET /openapi.json`: the OpenAPI 3.1 document of the gateway.
 
-Its text stands in `openapi.yaml`. The options of requests and the schemas of Conch's own types are
+Its text is in `openapi.yaml`. The options of requests and the schemas of Conch's own types are
 made from the code, so that none of them can be missing.
 """
 

@@ -29,7 +29,7 @@ class Option:
     default: bool | int | float | str | None
     """null where other options decide."""
     default_in_words: str
-    """What other options make of the default."""
+    """The default in words, where other options decide."""
     low: float | None
     """Smallest number."""
     high: float | None
@@ -76,7 +76,7 @@ def takes_live(item: "Field[Any]") -> bool:
 
 
 def described(item: "Field[Any]") -> Option:
-    """Return what there is to know of an option."""
+    """Return the description of an option."""
     kind, data = kind_of(item), item.metadata
     default: Any = item.default
     two_pass = RecognitionOptions.parse({"mode": "two_pass"}, live=True)

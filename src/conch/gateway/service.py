@@ -20,7 +20,6 @@ from conch.wire.errors import ConfigError, ServerError
 
 logger = logging.getLogger(__name__)
 
-KEEP_ALIVE_S = 75.0
 END_S = 2.0
 """Seconds for connections to close after the drain."""
 FREE_S = 10.0
@@ -124,13 +123,13 @@ class GatewayService:
             handler_cancellation=True,
             access_log=None,
             logger=LOGGER,
-            keepalive_timeout=KEEP_ALIVE_S,
+            keepalive_timeout=config.times.keep_alive_s,
             max_field_size=MAX_HEADER_BYTES,
             shutdown_timeout=END_S,
         )
         await runner.setup()
         assert runner.server is not None
-        factory = limited(runner.server, most_connections())
+        factory = limited(runner.server, config.max_connections or most_connections())
         listening: asyncio.Server | None = None
         try:
             try:

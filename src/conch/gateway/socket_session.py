@@ -1,4 +1,4 @@
-"""A live session over a WebSocket: what all dialects share, from the first frame to the close."""
+"""A live session over a WebSocket: the common part of all dialects."""
 
 import asyncio
 import time
@@ -136,7 +136,7 @@ class SocketSession(ABC):
             if update.audio_s > self._charged_s:
                 self._gateway.heard(self._caller, self.route, update.audio_s - self._charged_s)
                 self._charged_s = update.audio_s
-                # What is left of a session that closes is heard in any case.
+                # The rest of a session that closes is recognised in any case.
                 if not self._is_closing:
                     self._caller.check_audio()
 
@@ -186,7 +186,7 @@ async def hold(
 
 
 def error_for_client(error: Exception) -> ApiError:
-    """Return the error that a client gets for what has ended its session."""
+    """Return the error for the client whose session an exception has ended."""
     if isinstance(error, ApiError):
         return error
     found = api_error(error if isinstance(error, ConchError) else public_error(error))

@@ -9,14 +9,10 @@ from aiohttp import hdrs, web
 from conch.client.timeouts import timeout
 from conch.gateway.access import is_websocket, protocols_in
 from conch.gateway.errors import ApiError
-from conch.gateway.state import REQUEST_ID
+from conch.gateway.state import GATEWAY, REQUEST_ID
 
-PING_S = 20.0
-"""Seconds between two pings; a client has half as long to answer."""
-SEND_TIMEOUT_S = 30.0
-"""Seconds for a client to take a message."""
 CLOSE_TIMEOUT_S = 5.0
-"""Seconds for a client to take the last messages, and as many for its own close frame."""
+"""Seconds for a client to take the last messages, and again for its own close frame."""
 
 NO_CODE = 1005
 """Code of a close frame without one (RFC 6455, section 7.4.1)."""
@@ -39,10 +35,10 @@ class LiveSocket:
             ApiError: the request asks for no WebSocket, or for other subprotocols only.
         """
         _check_upgrade(request, protocol)
-        self._request = request
+        self._request, self._times = request, request.app[GATEWAY].config.times
         # Pings and close frames are answered here, because aiohttp has no time limit for it.
         self.response = web.WebSocketResponse(
-            heartbeat=PING_S,
+            heartbeat=self._times.ping_s,
             autoping=False,
             autoclose=False,
             compress=False,
@@ -95,13 +91,13 @@ class LiveSocket:
     def abort(self) -> None:
         """Break the connection off, and drop what the client has not read."""
         self._sent_code = None
-        # Merely closed, it would stay until the client has read what was sent.
+        # After a mere close it stays until the client has read everything.
         if self._request.transport is not None:
             self._request.transport.abort()
 
     async def _in_time(self, sending: Awaitable[None]) -> None:
         try:
-            async with timeout(SEND_TIMEOUT_S):
+            async with timeout(self._times.send_s):
                 await sending
         except asyncio.TimeoutError:
             self.abort()

@@ -35,7 +35,7 @@ ANYBODY = "anybody"
 
 
 class Caller:
-    """The client that sends a request, and what is left of the limits of its key."""
+    """The client that sends a request, with the rest of the limits of its key."""
 
     def __init__(self, key: Key | None) -> None:
         """Begin with nothing used; the key is None where none is needed."""

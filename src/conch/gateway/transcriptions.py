@@ -27,8 +27,6 @@ ROUTE = "/v1/audio/transcriptions"
 HEADERS_S = 2.0
 """Seconds after which the headers of a streamed answer leave without an event: most errors of the
 request are known before, and get their status."""
-KEEP_ALIVE_S = 15.0
-"""Seconds of silence after which a streamed answer sends a comment."""
 
 
 async def transcribe(request: web.Request) -> web.StreamResponse:
@@ -59,9 +57,11 @@ async def _answered(request: web.Request, forced: Mapping[str, str]) -> web.Stre
     """Answer with the text of a file, by the options of its form and those that are forced."""
     gateway, caller = request.app[GATEWAY], request[CALLER]
     with gateway.file_of(caller):
-        async with uploaded(request, gateway.config.max_body_mb, gateway.uploads) as form:
-            asked = file_request.parse(form.fields, gateway.config.model_aliases, forced)
-            await _check_length(form, gateway.config.max_audio_s)
+        config = gateway.config
+        idle_s = config.times.idle_s
+        async with uploaded(request, config.max_body_mb, gateway.uploads, idle_s) as form:
+            asked = file_request.parse(form.fields, config.model_aliases, forced)
+            await _check_length(form, config.max_audio_s)
             work = _Transcription(request, form, asked)
             try:
                 return await (work.stream() if asked.is_streamed else work.answer())
@@ -198,14 +198,14 @@ class _Transcription:
     @property
     def _patience_s(self) -> float:
         """Seconds to wait for the next part before a comment is sent."""
-        return KEEP_ALIVE_S if self._stream.prepared else HEADERS_S
+        return self._gateway.config.times.comment_s if self._stream.prepared else HEADERS_S
 
     async def _send(self, event: dict[str, Any]) -> None:
         await self._stream.write(_written(event))
 
 
 def _written(event: dict[str, Any]) -> bytes:
-    """Return an event as it is sent; its type is in the data, as OpenAI's clients expect."""
+    """Return the bytes of an event; its type is in the data, as OpenAI's clients expect."""
     transcript = event.get("transcript")
     if isinstance(transcript, Transcript):
         data = f'{{"type": "{event["type"]}", "transcript": {transcript.to_json()}}}'

@@ -14,7 +14,7 @@ from loop_gateway import LoopGateway, run_gateway, until
 from plain_live import RATE, PlainLiveClient, spoken
 from realtime_client import BUFFER, TEXT, RealtimeClient, connected
 
-from conch.gateway import sockets
+from conch.gateway.config import Times
 from conch.gateway.keys import Key, digest, write_keys
 from conch.gateway.limits import Limits
 from conch.wire.errors import ComponentError, ConchError, OptionError, ServerError
@@ -381,12 +381,7 @@ def test_a_client_that_goes_away_frees_the_stream() -> None:
 
 
 @pytest.mark.parametrize("sends_audio", [True, False])
-def test_a_client_that_does_not_read_is_left(
-    sends_audio: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sockets, "PING_S", 1.0)
-    monkeypatch.setattr(sockets, "SEND_TIMEOUT_S", 2.0)
-
+def test_a_client_that_does_not_read_is_left(sends_audio: bool) -> None:
     async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as client:
             await begin(client, include=["conch.partial"])
@@ -409,7 +404,7 @@ def test_a_client_that_does_not_read_is_left(
             await asyncio.gather(sending, return_exceptions=True)
             assert not running.client.open
 
-    run_gateway(scenario)
+    run_gateway(scenario, times=Times(ping_s=1.0, send_s=2.0))
 
 
 def test_the_protocols_of_browsers() -> None:

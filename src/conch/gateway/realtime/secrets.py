@@ -18,7 +18,6 @@ LIFETIMES_S = (10, 7200)
 DEFAULT_LIFETIME_S = 600
 MAX_BODY_BYTES = 8 * 2**10
 """Largest body: settings are kept as long as their secret."""
-BODY_S = 30.0
 OBJECT = "realtime.transcription_session"
 
 
@@ -53,8 +52,9 @@ def _secret(
 
 
 async def _body_of(request: web.Request) -> Mapping[str, Any]:
-    request.app[GATEWAY].count_request(request[CALLER])
-    data = await body_of(request, MAX_BODY_BYTES, BODY_S)
+    gateway = request.app[GATEWAY]
+    gateway.count_request(request[CALLER])
+    data = await body_of(request, MAX_BODY_BYTES, gateway.config.times.settings_s)
     try:
         body = parse_json(data.decode() or "{}")
     except ValueError as error:

@@ -90,7 +90,7 @@ class _Item:
     """A turn, from its first word to its text."""
 
     is_single: bool
-    """Whether it ends with its utterance: the turn detection has found it."""
+    """Whether it ends with its utterance, because turn detection found it."""
     id: str = field(default_factory=lambda: events.new_id("item"))
     final: list[str] = field(default_factory=list)
     """Texts of its first utterances, which no longer change: a long turn has many."""
@@ -99,7 +99,7 @@ class _Item:
     utterances: dict[int, _Utterance] = field(default_factory=dict)
     """The others, by index in the session, in order."""
     has_begun: bool = False
-    """Whether the client knows that there is speech."""
+    """Whether the client was sent that speech has begun."""
     has_delta: bool = False
     is_committed: bool = False
     seconds: float = 0.0
@@ -110,7 +110,7 @@ class _Item:
 
     @property
     def is_known(self) -> bool:
-        """Whether the client has heard of it."""
+        """Whether the client has events of it."""
         return self.is_committed or self.has_begun or self.has_delta or self.shown is not None
 
     @property
@@ -181,7 +181,7 @@ class _Era:
 
     number: int
     item: _Item | None
-    """What all of its utterances belong to; None if each is an item."""
+    """Item of all its utterances; None if each is an item."""
     speaking: _Item | None = None
     """The item of the utterance that is being spoken, if each is an item."""
     is_dropped: bool = False
@@ -189,7 +189,7 @@ class _Era:
 
 
 class Turns:
-    """The events that follow from an update of the audio, or from what the client asks for.
+    """Makes events of the updates of the audio, and of the client's requests.
 
     Each of `commit`, `clear` and `cut` goes with one mark of the live session: `finalize`, `clear`
     and `finalize`. The updates up to that mark belong to the audio before it. `audio_s` is always
@@ -223,7 +223,7 @@ class Turns:
         if update.finalized or update.cleared:
             self._eras.popleft()
             result += self._finish(era, update.audio_s, keep=self._eras[0].item)
-            # What was cleared has no number: the next utterance has it.
+            # The next utterance has the number of a cleared one.
             self._first_heard.clear()
         return result
 
