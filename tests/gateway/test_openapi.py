@@ -20,11 +20,11 @@ from conch.gateway.access import KEY_PROTOCOL, OPEN_PATHS
 from conch.gateway.app import make_app
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_answer import CONTENT_TYPES, Deltas, body
-from conch.gateway.file_request import _KNOWN, FORMATS, GRANULARITIES, parse
+from conch.gateway.file_request import FORMATS, GRANULARITIES, KNOWN, parse
 from conch.gateway.format import read
 from conch.gateway.listen_query import MAX_TOLD_S, OWN
 from conch.gateway.live_audio import ENCODINGS
-from conch.gateway.models import DEFAULT_MODEL, PATHS, _described
+from conch.gateway.models import DEFAULT_MODEL, PATHS, model_object
 from conch.gateway.options import described
 from conch.gateway.state import Gateway
 from conch.wire.errors import (
@@ -148,7 +148,7 @@ def test_a_translation_has_the_fields_of_a_transcription_but_its_task() -> None:
 def test_the_form_has_openais_fields() -> None:
     fields = {name.removesuffix("[]") for name in FORM["properties"]}
     # Speakers are not told apart: their fields are among those that change nothing.
-    assert _KNOWN - fields == {"known_speaker_names", "known_speaker_references"}
+    assert KNOWN - fields == {"known_speaker_names", "known_speaker_references"}
 
 
 def test_the_answers_with_a_text_tell_their_headers() -> None:
@@ -202,7 +202,7 @@ def as_json(item: Any) -> Any:
 
 
 def test_models_and_options_are_those_of_their_schemas() -> None:
-    named("Model").validate(_described("conch"))
+    named("Model").validate(model_object("conch"))
     for item in OPTIONS.values():
         named("Option").validate(as_json(described(item)))
     for component in components_for(RecognitionOptions()):

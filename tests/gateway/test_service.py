@@ -1,5 +1,6 @@
 """The start and the stop of a gateway, without a speech server."""
 
+import socket
 import threading
 from pathlib import Path
 
@@ -13,24 +14,18 @@ from conch.wire.errors import ConfigError, ServerError
 NOWHERE = ("grpc://127.0.0.1:1",)
 
 
-def test_a_stop_while_it_starts_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_while_it_starts_ends_it() -> None:
     """As Ctrl-C does: it interrupts the wait for the port, and leaves the block."""
-    looks, go_on = threading.Event(), threading.Event()
-
-    async def slow_start(servers: object) -> None:
-        looks.set()
-        go_on.wait(20)
-
-    monkeypatch.setattr("conch.gateway.servers.Servers.start", slow_start)
-    service = GatewayService(GatewayConfig(servers=NOWHERE, port=0))
-    service._thread.start()
-    assert looks.wait(20)
-    closing = threading.Thread(target=service.close)
-    closing.start()
-    go_on.set()
-    closing.join(20)
-    assert not closing.is_alive()
-    assert not service._thread.is_alive()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"grpc://127.0.0.1:{silent.getsockname()[1]}"
+        service = GatewayService(GatewayConfig(servers=(url,), port=0))
+        starting = threading.Thread(target=service.__enter__)
+        starting.start()
+        line, _ = silent.accept()  # the gateway looks whether the server is ready
+        with line:
+            service.close()
+        starting.join(20)
+    assert not {"gateway", starting.name} & {thread.name for thread in threading.enumerate()}
 
 
 def test_a_taken_port_is_an_error_that_says_what_to_do() -> None:

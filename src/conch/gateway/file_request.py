@@ -42,8 +42,6 @@ class FileRequest:
 
     options: Mapping[str, Any]
     """Options of the request to Conch, checked."""
-    parsed: RecognitionOptions
-    """The same with all defaults."""
     format: str
     granularities: frozenset[str]
     """Of verbose_json: which of `words` and `segments` to answer with."""
@@ -108,21 +106,20 @@ def parse(
     if keywords := sent.get("keywords", ()):
         options.setdefault("hotwords", ",".join(keywords))
     ignored += add_of_openai(options, languages, prompt, live=False)
-    parsed = RecognitionOptions.parse(options)
+    RecognitionOptions.parse(options)
     if granularities and format != "verbose_json":
         ignored.append("timestamp_granularities")
     if has_logprobs and not (format == "json" or (is_streamed and format != "conch")):
         ignored.append("include")
     if is_streamed and format not in ("json", "conch"):
         ignored.append("response_format")
-    unknown = [name for name in sent if name not in _KNOWN and name not in all_options()]
+    unknown = [name for name in sent if name not in KNOWN and name not in all_options()]
     ignored += unknown
     warnings = [_unknown_field(name) for name in unknown[:MAX_IGNORED]]
     if known_name(model, aliases).endswith("-diarize"):
         warnings.append(f"model {model} answers without speakers: nothing here separates them")
     return FileRequest(
         options=options,
-        parsed=parsed,
         format=format,
         granularities=granularities or frozenset({"segment"}),
         has_logprobs=has_logprobs,
@@ -132,7 +129,7 @@ def parse(
     )
 
 
-_KNOWN = frozenset(
+KNOWN = frozenset(
     (
         *("model", "language", "languages", "prompt", "keywords", "response_format", "stream"),
         *("timestamp_granularities", "include", "chunking_strategy", *NO_MEANING),
@@ -144,7 +141,7 @@ _KNOWN = frozenset(
 def _unknown_field(name: str) -> str:
     """Return the warning about an unknown field, with the known one that is close."""
     # Newer clients send fields that are far from any of these: no error, and no wild guess.
-    close = difflib.get_close_matches(name.lower(), [*all_options(), *_KNOWN], n=1, cutoff=0.75)
+    close = difflib.get_close_matches(name.lower(), [*all_options(), *KNOWN], n=1, cutoff=0.75)
     hint = f"; did you mean '{close[0]}'?" if close else ""
     return f"the field {clipped(name)!r} is unknown and changes nothing{hint}"
 

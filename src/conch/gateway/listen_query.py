@@ -28,8 +28,6 @@ class ListenQuery:
     sample_rate: int
     """Hz of the decoded samples."""
     options: Mapping[str, OptionValue]
-    parsed: RecognitionOptions
-    """The same with all defaults."""
     has_stats: bool
     """Whether there are messages of the path."""
     answers_all: bool
@@ -74,14 +72,13 @@ def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> L
             **options_of(values.get("model", ""), aliases),
             **options_of_text(sent, others=OWN),
         }
-        parsed = RecognitionOptions.parse(options, live=True)
+        RecognitionOptions.parse(options, live=True)
     except OptionError as error:
         raise api_error(error) from None
     return ListenQuery(
         encoding,
         sample_rate,
         options,
-        parsed,
         has_stats="stats" in parts,
         answers_all=answers == "all",
         has_resume="resume" in parts,

@@ -68,7 +68,7 @@ def unknown_model(model: str, aliases: Mapping[str, str]) -> ApiError:
 async def list_models(request: web.Request) -> web.Response:
     """Answer with the models whose components a server has loaded."""
     names = await _servable(request)
-    return web.json_response({"object": "list", "data": [_described(name) for name in names]})
+    return web.json_response({"object": "list", "data": [model_object(name) for name in names]})
 
 
 async def get_model(request: web.Request) -> web.Response:
@@ -76,7 +76,7 @@ async def get_model(request: web.Request) -> web.Response:
     name, aliases = request.match_info["model"], request.app[GATEWAY].config.model_aliases
     if known_name(name, aliases) not in await _servable(request):
         raise unknown_model(name, aliases)
-    return web.json_response(_described(name))
+    return web.json_response(model_object(name))
 
 
 async def _servable(request: web.Request) -> list[str]:
@@ -91,5 +91,5 @@ async def _servable(request: web.Request) -> list[str]:
     return [name for name, components in needed.items() if components <= loaded]
 
 
-def _described(name: str) -> dict[str, Any]:
+def model_object(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": CREATED, "owned_by": "conch"}

@@ -62,11 +62,12 @@ async def list_components(request: web.Request) -> web.Response:
     aliases = request.app[GATEWAY].config.model_aliases
     query = MultiDict(request.query)
     if query.pop("live", "false").lower() in ("true", "1"):
-        options = query_of(list(query.items()), aliases).parsed
+        options, live = query_of(list(query.items()), aliases).options, True
     else:
         fields = {name: tuple(query.getall(name)) for name in query}
-        options = file_request.parse(fields, aliases).parsed
-    body = msgspec.json.encode({"components": components_for(options)})
+        options, live = file_request.parse(fields, aliases).options, False
+    parsed = RecognitionOptions.parse(options, live=live)
+    body = msgspec.json.encode({"components": components_for(parsed)})
     return web.Response(body=body, content_type="application/json")
 
 
