@@ -120,6 +120,9 @@ class InProcessComponents:
             raise ComponentError(f"{model}: {error}") from error
         return {name: HostTensor(outputs[name]) for name in call.outputs}
 
+    def give_up(self, model: str) -> None:
+        """See `conch.bls.call.Components.give_up`; no process dies here."""
+
     async def is_loaded(self, model: str) -> bool:
         """See `conch.bls.call.Components.is_loaded`."""
         return model in self._queues

@@ -61,6 +61,9 @@ class Counter:
     async def is_loaded(self, model):
         return True
 
+    def give_up(self, model):
+        pass
+
     def close(self, failure):
         pass
 

@@ -1,8 +1,9 @@
 """Plain components whose processes die and come back, as those of a Triton with a launcher."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 
 from plain_components import HostTensor, PlainComponents
 
@@ -24,6 +25,7 @@ class MortalComponents(PlainComponents):
         """How often each component has died."""
         self.dead: set[str] = set()
         self._queued: Counter[tuple[str, int]] = Counter()
+        self._given_up: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     def kill(self, model: str) -> None:
         """End the process of a component; it counts as loaded until `unload`."""
@@ -38,6 +40,9 @@ class MortalComponents(PlainComponents):
     def load(self, model: str) -> None:
         self.missing.discard(model)
         self.dead.discard(model)
+
+    def give_up(self, model: str) -> None:
+        self._given_up.pop(model, asyncio.Event()).set()
 
     async def replace(self, model: str, *, found_s: float = 0.5, load_s: float = 1.0) -> None:
         """Do as a launcher: find the process dead, unload the model and load it."""
@@ -56,6 +61,8 @@ class MortalComponents(PlainComponents):
         if model in self.dead or self.lives[model] != life:
             self.calls.append(model)
             self._queued[model, life] += 1
-            await asyncio.sleep(FAILURE_S * self._queued[model, life])
+            with suppress(TimeoutError):
+                failure_s = FAILURE_S * self._queued[model, life]
+                await asyncio.wait_for(self._given_up[model].wait(), failure_s)
             raise ComponentAwayError(f"the process of {model} has died")
         return await super().call(call)

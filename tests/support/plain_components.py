@@ -73,6 +73,9 @@ class PlainComponents:
             outputs = self._in_stream(model, arrays, parameters, call.place)
         return {name: HostTensor(outputs[name]) for name in call.outputs}
 
+    def give_up(self, model: str) -> None:
+        """See `conch.bls.call.Components.give_up`; no process dies here."""
+
     async def is_loaded(self, model: str) -> bool:
         return model not in self.missing
 

@@ -89,3 +89,7 @@ class Components(Protocol):
     async def is_loaded(self, model: str) -> bool:
         """Return whether the server has a component."""
         ...
+
+    def give_up(self, model: str) -> None:
+        """Raise ComponentAwayError from the calls in flight of a component that was replaced."""
+        ...

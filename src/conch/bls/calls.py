@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from conch.bls.call import Call, Components, Outputs, Parameter, Policy, Send, Tensor
 from conch.bls.deadline import Deadline
-from conch.bls.failover import Loaded
+from conch.bls.failover import Failover
 from conch.bls.metrics import CALL_SECONDS, CALLS, Metric, Metrics
 from conch.component import Array
 from conch.wire.errors import (
@@ -50,7 +50,7 @@ class Calls:
         self,
         components: Components,
         policies: Sequence[Policy],
-        loaded: Loaded,
+        failover: Failover,
         metrics: Metrics,
         mode: str,
         deadline: Deadline,
@@ -60,7 +60,7 @@ class Calls:
         self._send: Send = components.call
         for policy in reversed(policies):
             self._send = partial(policy, proceed=self._send)
-        self._server, self._metrics, self._mode = loaded, metrics, mode
+        self._failover, self._metrics, self._mode = failover, metrics, mode
         self._loaded: dict[str, bool] = {}
         self._began = time.perf_counter()
         self._stages: dict[str, Stage] = {}
@@ -137,7 +137,7 @@ class Calls:
     async def is_loaded(self, model: str) -> bool:
         """Return whether the server has a component; it is asked once."""
         if model not in self._loaded:
-            self._loaded[model] = await self._server.is_loaded(model)
+            self._loaded[model] = await self._failover.is_loaded(model)
         return self._loaded[model]
 
     def count(self, family: Metric, value: float = 1.0, /, **labels: str) -> None:

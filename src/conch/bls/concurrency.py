@@ -48,10 +48,6 @@ class ConcurrencyLimits:
         first, others = (2, 4) if self._traits(model).is_one_by_one else (4, 16)
         return max(1, self._most(model) // (first if is_first else others))
 
-    def give_up(self, model: str) -> None:
-        """Cancel the calls in flight of a component that was replaced: no answer will come."""
-        self.at(model).give_up()
-
     def _most(self, model: str) -> int:
         config, is_one_by_one = self._config, self._traits(model).is_one_by_one
         return config.max_encoder_calls if is_one_by_one else config.max_decoder_calls

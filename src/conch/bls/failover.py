@@ -13,13 +13,12 @@ Triton 2.51 treats calls like this after `kill -9` of a component's process:
 import asyncio
 import logging
 import math
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
-from conch.bls.call import Call, Outputs, Send
+from conch.bls.call import Call, Components, Outputs, Send
 from conch.bls.errors import ComponentAwayError, ComponentHungError, StreamLostError
 from conch.bls.metrics import CALLS_REPEATED, Metrics, outcome
 from conch.wire.errors import MissingModelError
@@ -42,14 +41,6 @@ REMEMBER_S = 0.5
 LEAST_POLL_S, MOST_POLL_S = 0.02, 0.2
 """Shortest and longest seconds between two checks of a component that is away; each wait is 1.5
 times the one before."""
-
-
-class Loaded(Protocol):
-    """Knows which components a server has."""
-
-    async def is_loaded(self, model: str) -> bool:
-        """Return whether the server has a component."""
-        ...
 
 
 @dataclass(slots=True)
@@ -76,20 +67,18 @@ class Failover:
 
     def __init__(
         self,
-        server: Loaded,
+        components: Components,
         metrics: Metrics,
         served: Iterable[str] = (),
-        replaced: Callable[[str], None] = lambda model: None,
     ) -> None:
         """Start with no component away.
 
         Args:
-            server: Says whether a component is back.
+            components: Those of the server, for calls that belong to no request.
             metrics: Where repeats are counted.
             served: The components that the server is known to have.
-            replaced: Called with a component whose calls in flight are given up.
         """
-        self._server, self._metrics, self._replaced = server, metrics, replaced
+        self._components, self._metrics = components, metrics
         self._known = set(served)
         """The components that the server has, or had and may get back."""
         self._absences: dict[str, _Absence] = {}
@@ -97,8 +86,6 @@ class Failover:
         """When calls of a component that was away were last let through again."""
         self._probes: dict[str, tuple[float, asyncio.Task[bool]]] = {}
         """The latest probe of each component, and when it started."""
-        self._in_flight: defaultdict[str, set[asyncio.Task[Any]]] = defaultdict(set)
-        self._given_up: set[asyncio.Task[Any]] = set()
 
     @property
     def away(self) -> list[str]:
@@ -159,22 +146,9 @@ class Failover:
             self._metrics.add(CALLS_REPEATED, component=model, outcome=how)
 
     async def _try(self, call: Call, proceed: Send) -> Outputs:
-        """Make a call, and give it up when its component has been replaced."""
+        """Make a call; its answer lets the others through."""
         model, began = call.model, _now()
-        task = asyncio.current_task()
-        assert task is not None
-        cancelling = task.cancelling()
-        self._in_flight[model].add(task)
-        try:
-            found = await proceed(call)
-        except asyncio.CancelledError:
-            # As in `asyncio.timeout`: a task for each call would cost more than all the rest.
-            if task not in self._given_up or task.uncancel() > cancelling:
-                raise
-            raise ComponentAwayError(f"{model} was replaced while it was called") from None
-        finally:
-            self._in_flight[model].discard(task)
-            self._given_up.discard(task)
+        found = await proceed(call)
         self._known.add(model)
         absence = self._absences.get(model)
         if absence is not None and not absence.is_open and began >= absence.tried_at:
@@ -203,7 +177,7 @@ class Failover:
         now = _now()
         probed_at, probe = self._probes.get(model, (-math.inf, None))
         if probe is None or (probe.done() and now - probed_at >= REMEMBER_S):
-            probe = asyncio.create_task(self._server.is_loaded(model))
+            probe = asyncio.create_task(self._components.is_loaded(model))
             self._probes[model] = now, probe
         return await asyncio.shield(probe)
 
@@ -226,7 +200,7 @@ class Failover:
             while not (is_ready and was_unloaded) and _now() - began < PATIENCE_S:
                 await asyncio.sleep(poll_s)
                 poll_s = _longer(poll_s)
-                is_ready = await self._server.is_loaded(model)
+                is_ready = await self._components.is_loaded(model)
                 if not is_ready:
                     was_unloaded, absence.is_open = True, False
                 elif not was_unloaded and not absence.is_open and _now() >= absence.tries_at:
@@ -244,10 +218,7 @@ class Failover:
             self._known.discard(model)
         elif was_unloaded:
             logger.warning("component %s is back after %.1f s", model, took_s)
-            for task in self._in_flight[model]:  # their process is gone
-                self._given_up.add(task)
-                task.cancel()
-            self._replaced(model)
+            self._components.give_up(model)
         self._let_through(model, absence, is_back=is_ready)
 
     def _let_one_through(self, absence: _Absence) -> None:

@@ -144,7 +144,7 @@ class HangWatch:
     def calling(
         self, call: Call, size: int, give_up: Callable[[ComponentAwayError], None]
     ) -> Iterator[None]:
-        """Watch the call that is made in the block, if its model is one of the components.
+        """Watch the call that is made in the block; it hangs only at one of the components.
 
         Args:
             call: The call.
@@ -152,9 +152,6 @@ class HangWatch:
             give_up: Ends the wait for its answer with an error; called once at most, in a thread.
         """
         model = call.model
-        if not self.watches(model):
-            yield
-            return
         in_stream = call.place is not None
         patience_s = START_PATIENCE_S if in_stream and not call.continues_stream else 0.0
         in_flight = _CallInFlight(size, in_stream, patience_s, self._clock(), give_up)
@@ -184,6 +181,16 @@ class HangWatch:
         most_s = UNKNOWN_S if math.isnan(expected_s) else factor * expected_s
         return float(max(self._least_s, most_s) * 2 ** min(hangs, MAX_DOUBLINGS))
 
+    def give_up(self, model: str, before: float = math.inf) -> None:
+        """Fail the calls that a component got before a time: it was replaced since."""
+        with self._lock:
+            in_flight = self._calls.get(model, {})
+            calls = [item for item in in_flight if item.began < before]
+            for item in calls:
+                del in_flight[item]
+        for item in calls:
+            item.give_up(ComponentAwayError(f"{model} was replaced while it was called"))
+
     def look(self) -> None:
         """Check the oldest call of each component once, and end the components that hang."""
         now = self._clock()
@@ -191,7 +198,11 @@ class HangWatch:
         elapsed_s = min(now - self._looked_at, 2 * PERIOD_S)
         self._looked_at = now
         with self._lock:
-            oldest = [(model, next(iter(calls))) for model, calls in self._calls.items() if calls]
+            oldest = [
+                (model, next(iter(calls)))
+                for model, calls in self._calls.items()
+                if calls and self.watches(model)
+            ]
             have_answered, self._has_answered = self._has_answered, set()
         for model, call in oldest:
             if not call.is_oldest or (call.in_stream and model in have_answered):
@@ -213,13 +224,7 @@ class HangWatch:
     def _hung(self, model: str, call: _CallInFlight) -> None:
         oldest_process = min(self._processes.started(model), default=-math.inf)
         if oldest_process > call.began:
-            # Calls from before the component was replaced get no answer.
-            with self._lock:
-                calls = [item for item in self._calls[model] if item.began < oldest_process]
-                for item in calls:
-                    del self._calls[model][item]
-            for item in calls:
-                item.give_up(ComponentAwayError(f"{model} was replaced while it was called"))
+            self.give_up(model, oldest_process)
             return
         with self._lock:
             calls = list(self._calls.pop(model, {}))

@@ -46,6 +46,8 @@ class Host:
         `components` returns those for the calls of a request; `asyncio.to_thread` uses `executor`.
         """
         self._service, self._runtime, self._components = service, runtime, components
+        self._answering: set[Future[None]] = set()
+        """Requests in flight: an event loop keeps no reference to its tasks."""
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(executor)
         self._thread = threading.Thread(
@@ -56,7 +58,9 @@ class Host:
     def start(self, message: Message, responder: Responder) -> None:
         """Start to answer a request, without waiting for it."""
         answer = self._answer(message, responder)
-        asyncio.run_coroutine_threadsafe(answer, self._loop).add_done_callback(_log_failure)
+        answering = asyncio.run_coroutine_threadsafe(answer, self._loop)
+        self._answering.add(answering)
+        answering.add_done_callback(self._answered)
 
     def close(self, timeout_s: float, stop_calls: Callable[[], None]) -> None:
         """Free state in components, cancel requests that still run, and stop the event loop.
@@ -112,7 +116,7 @@ class Host:
             await asyncio.gather(*running, return_exceptions=True)
         await self._loop.shutdown_asyncgens()
 
-
-def _log_failure(answer: "Future[None]") -> None:
-    if not answer.cancelled() and (error := answer.exception()):
-        logger.error("an answer could not be sent", exc_info=error)
+    def _answered(self, answering: "Future[None]") -> None:
+        self._answering.discard(answering)
+        if not answering.cancelled() and (error := answering.exception()):
+            logger.error("an answer could not be sent", exc_info=error)

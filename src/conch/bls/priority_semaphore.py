@@ -83,11 +83,6 @@ class PrioritySemaphore:
         finally:
             self._leave()
 
-    def give_up(self) -> None:
-        """Cancel the running jobs and free their places: their component is gone."""
-        for running in self._running:
-            running.cancel()
-
     @contextmanager
     def exempt(self) -> Iterator[None]:
         """Count the block as a job in flight that has not waited; others wait for it.

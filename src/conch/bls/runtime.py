@@ -37,7 +37,7 @@ class Runtime:
         self.metrics = metrics or Metrics()
         self.admission = Admission(config, self.metrics)
         self.limits = ConcurrencyLimits(config, own, self.metrics)
-        self.failover = Failover(detached, self.metrics, served, self.limits.give_up)
+        self.failover = Failover(detached, self.metrics, served)
         self._without_waiting = WithoutWaiting(self.limits)
 
     def calls(self, components: Components, mode: str, deadline: Deadline, turns: Policy) -> Calls:

@@ -122,6 +122,10 @@ class TritonComponents:
         """Return whether the server has a component."""
         return await asyncio.get_running_loop().run_in_executor(_ready_pool, _is_ready, model)
 
+    def give_up(self, model: str) -> None:
+        """Fail the calls in flight of a component; see `conch.bls.call.Components.give_up`."""
+        self._hangs.give_up(model)
+
     def _call(
         self, call: Call, timeout_s: float | None, give_up: Callable[[ComponentAwayError], None]
     ) -> Outputs:
