@@ -21,27 +21,20 @@ from conch.wire.errors import AudioError
 
 STATE_THEIR_LENGTH = ("asf", "avi", "flac", "flv", "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2")
 """Formats whose header has the length. For others, FFmpeg guesses it from the bit rate."""
-
 CUT_OFF_S = 1.0
 """A file that is this many seconds shorter than its header says is cut off."""
-
 MIN_GAP_S = 0.5
 """Smallest gap between two frames in seconds; less is rounding."""
-
 MAX_GAP_S = 600.0
 """Largest gap between two frames in seconds; more is a broken time."""
-
 MAX_ALLOCATION = 64 * 2**20
 """Largest allocation of FFmpeg in bytes. The index of ten hours of speech takes less. A forged
 header of a few bytes could claim all memory."""
-
 MAX_LOST_FIRST = 10_000
 """Largest number of lost packets before the first decoded one: minutes of real audio. It stops
 forged files that consist of millions of bad packets."""
-
 MAX_FRAME_SAMPLES = 2**21
 """Most samples in a decoded frame, over all channels; no real frame has as many."""
-
 SAMPLE_FORMATS = {
     "u8": (np.uint8, 2**7),
     "s16": (np.int16, 2**15),
@@ -187,11 +180,7 @@ class ContainerFile:
         return float(duration / av.time_base)
 
     def _sound(self) -> Any:
-        """Return the audio track to decode.
-
-        Raises:
-            AudioError: the file has no audio, or its codec is not one of `ffmpeg.CODECS`.
-        """
+        """Return the audio track to decode; raise AudioError without one of `ffmpeg.CODECS`."""
         container = self._container
         if not container.streams.audio:
             raise AudioError(f"AUDIO has no audio track: found {_described(container)}")

@@ -8,7 +8,6 @@ from conch.audio.sniffing import NOT_AUDIO, is_text
 
 UNKNOWN_LENGTH = 0x7FF00000
 """Smallest length in a header that means: until the end of the file."""
-
 SHOWN_CHARS = 32
 SHOWN_BYTES = 8
 

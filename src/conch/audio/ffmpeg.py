@@ -13,7 +13,6 @@ FORMATS = (
     "mpegts,ogg,qcp,tta,voc,w64,wav,wv"
 )
 """Demuxers that open no other files."""
-
 CODECS = (
     "aac,aac_latm,ac3,adpcm_ima_qt,adpcm_ima_wav,adpcm_ms,adpcm_swf,alac,amrnb,amrwb,ape,dca,"
     "dss_sp,eac3,flac,g722,g723_1,g726,g726le,g729,gsm,gsm_ms,ilbc,libopencore_amrnb,"
@@ -23,10 +22,8 @@ CODECS = (
     "wmalossless,wmapro,wmav1,wmav2,wmavoice"
 )
 """Audio decoders."""
-
 MAX_STREAMS = 40
 """Largest number of streams in a file, because each may have an index that takes memory."""
-
 OPTIONS: Mapping[str, str] = MappingProxyType(
     {
         "format_whitelist": FORMATS,
@@ -39,11 +36,7 @@ OPTIONS: Mapping[str, str] = MappingProxyType(
 
 
 def refuse_to_open(url: str, flags: int, options: dict[str, str]) -> NoReturn:
-    """Refuse to open a file or address that a file names; the `io_open` of `av.open`.
-
-    Raises:
-        PermissionError: always.
-    """
+    """Raise PermissionError: the `io_open` of `av.open` for what a file names."""
     raise PermissionError("a file with audio names another")
 
 

@@ -94,11 +94,7 @@ class LibsndfileFile:
             self._warn_if_cut_off(done / self.sample_rate)
 
     def _after_damage(self, done: int, block_frames: int, reason: str) -> Iterator[Array]:
-        """Yield the samples after the first `done`, decoded by FFmpeg.
-
-        Raises:
-            AudioError: neither library can decode anything.
-        """
+        """Yield the samples after the first `done` by FFmpeg."""
         try:
             rest: AudioFile | None = ContainerFile(self._data)
         except AudioError:
@@ -134,9 +130,9 @@ class LibsndfileFile:
 
 
 def _stated_by_actual(log: str) -> float:
-    """Return the stated length of a file divided by its actual length, from libsndfile's log.
+    """Return the stated length of a file divided by the actual one, which libsndfile only logs.
 
-    libsndfile corrects the length, and only logs it: `data : 348800 (should be 174378)`.
+    Its line is `data : 348800 (should be 174378)`.
     """
     sizes = re.findall(r": (\d+) \(should be (\d+)\)", log)
     lengths = [(int(stated), int(actual)) for stated, actual in sizes]

@@ -17,17 +17,13 @@ from conch.wire.errors import AudioError, OptionError
 
 Channels = Literal["mix", "split"] | int
 """All channels mixed, each by itself, or one by its number from 1."""
-
 MIX = 0
 """Channel number of the mix of all channels."""
-
 MAX_CHANNELS = 64
 MAX_SPLIT_CHANNELS = 8
 """Limit of `split`, because each channel is decoded and recognised separately."""
-
 GUESSED_BYTES_PER_S = 4000
 """Bytes of a second if a file's header has no length: few, as in speech of low quality."""
-
 SAME = 1e-4
 """Channels that differ by less than this, 80 dB below full scale, hold the same signal."""
 
@@ -175,11 +171,7 @@ def _mono(
 
 
 def _limited(file: AudioFile, max_audio_s: float) -> Iterator[Array]:
-    """Yield a file's blocks; they are shorter if it has many channels.
-
-    Raises:
-        AudioError: the file is too long.
-    """
+    """Yield a file's blocks, shorter ones if it has many channels, up to the longest audio."""
     frames = 0
     for block in file.blocks(BLOCK_SAMPLES // file.num_channels):
         frames += len(block)

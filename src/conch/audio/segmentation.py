@@ -15,13 +15,10 @@ from conch.wire.options import RecognitionOptions
 
 HYSTERESIS = 0.15
 """A region closes this far below the threshold, as in Silero's own utilities."""
-
 LEAST_CLOSE = 0.01
 """Smallest probability at which a region closes, as in Silero's own utilities."""
-
 MIN_LEVEL = 0.3
 """Loudness of -70 dB full scale: the noise of a microphone."""
-
 MERGE_GAP_S = 2.0
 """Regions closer than this share a segment if they fit, because context helps the decoder."""
 

@@ -7,22 +7,17 @@ from conch.component import Array
 
 FULL_SCALE = 0.99
 """Smallest level of a clipped sample; below 1, because codecs change levels a little."""
-
 CLIPPED_SHARE = 0.005
 """Smallest share of clipped samples for a warning. On tests/data, 2 % cost no word and 19 % gave
 four times the errors. A voice at full level without clipping has none."""
-
 MAX_OFFSET = 0.02
 """Smallest mean of the samples for a warning. The offset stays in the audio: on tests/data, an
 offset of 0.3 cost no word."""
-
 LOW_PEAK = 0.01
 """Peak below which to warn: 40 dB below full scale. There, Whisper makes three times the errors on
 tests/data in 16 bit. 10 dB lower, the VAD loses speech."""
-
 NARROW_RATE = 8_000
 """Warn below this sample rate in Hz, that of a telephone. 4000 Hz gives five times the errors."""
-
 CANCELLED = 0.01
 """Channels cancel each other if the power of their mix is below this share of that of unrelated
 channels."""

@@ -9,7 +9,6 @@ NUM_FIRST_BYTES = 4096
 """Bytes to look at: two frames of an mp3, whose longest has 1441 bytes."""
 NUM_SURE_BYTES = 64
 """Bytes that distinguish a container, or text, from raw samples."""
-
 _MAGIC = (
     (b"OggS", "ogg"),
     (b"fLaC", "flac"),
@@ -19,7 +18,6 @@ _MAGIC = (
     (b"\x1aE\xdf\xa3", "matroska"),  # webm, mkv
 )
 """First bytes of a container, and FFmpeg's name for it."""
-
 NOT_AUDIO = {
     b"%PDF": "a PDF",
     b"PK\x03\x04": "a zip archive (or an office document)",
@@ -34,10 +32,8 @@ NOT_AUDIO = {
     b"\x7fELF": "a program",
 }
 """First bytes of a format without audio, and its name."""
-
 _FORMS = {b"WAVE": "wav", b"AVI ": "avi", b"AIFF": "aiff", b"AIFC": "aiff"}
 """FFmpeg's names for the contents of the containers RIFF, RF64 and FORM."""
-
 _BITRATES = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
 _BITRATES_LOW = (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
 """Bit rates of an mp3's frames below 32 kHz, in kbit/s; those above are for 32 kHz and more."""

@@ -48,11 +48,7 @@ class Call:
         return self.place is not None and not self.place.starts
 
     def queue_timeout_s(self) -> float | None:
-        """Return the longest time in the component's queue, in seconds; None for no limit.
-
-        Raises:
-            DeadlineError: no time is left.
-        """
+        """Return the longest time in the queue in seconds, None for no limit."""
         left_s = self.deadline.remaining_s(f"before {self.model} was called")
         if self.place is None or not self.place.starts:
             return left_s

@@ -26,7 +26,6 @@ Frame = list[bytes | memoryview]
 
 SEND_TIMEOUT_S = 10
 """Seconds after which a peer that reads nothing counts as gone."""
-
 _LENGTH = struct.Struct(">I")
 
 
@@ -90,11 +89,7 @@ class Channel:
             self._closed(self)
 
     def _take(self) -> None:
-        """Take one frame.
-
-        Raises:
-            EOFError: the connection has ended.
-        """
+        """Take one frame; raise EOFError at the end of the connection."""
         header = json.loads(self._bytes(*_LENGTH.unpack(self._bytes(_LENGTH.size))))
         tensors = {spec["name"]: self._tensor(spec) for spec in header.pop("tensors")}
         try:

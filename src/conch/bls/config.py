@@ -40,11 +40,7 @@ class BlsConfig:
     times as long as usual is ended and loaded again. Waits for a core do not count."""
 
     def __post_init__(self) -> None:
-        """Check every limit.
-
-        Raises:
-            ConfigError: a value is too low, infinite or not a number.
-        """
+        """Check every limit; raise ConfigError at one that is too low, infinite or not a number."""
         for item in fields(self):
             if item.type is str:
                 continue

@@ -4,10 +4,7 @@ from conch.wire.errors import ComponentError
 
 
 class ComponentAwayError(ComponentError):
-    """A component's process has died, or the component is being replaced.
-
-    The call may be repeated. The component's streams are lost.
-    """
+    """A component has died or is being replaced: a call may be repeated, streams are lost."""
 
 
 class ComponentHungError(ComponentAwayError):

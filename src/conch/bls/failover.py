@@ -73,10 +73,7 @@ class Failover:
     ) -> None:
         """Start with no component away.
 
-        Args:
-            components: Those of the server, for calls that belong to no request.
-            metrics: Where repeats are counted.
-            served: The components that the server is known to have.
+        Calls of `components` belong to no request; `served` are those that the server surely has.
         """
         self._components, self._metrics = components, metrics
         self._known = set(served)
@@ -104,11 +101,7 @@ class Failover:
         return True
 
     async def __call__(self, call: Call, proceed: Send) -> Outputs:
-        """Make a call, and repeat it after its component was away.
-
-        Raises:
-            ComponentAwayError: the component is away.
-        """
+        """Make a call, and repeat it after its component was away."""
         model = call.model
         if model in self.away:
             if call.continues_stream:
@@ -156,11 +149,7 @@ class Failover:
         return found
 
     async def _back(self, model: str) -> None:
-        """Wait until a call of a component may be made.
-
-        Raises:
-            ComponentAwayError: it has not come back.
-        """
+        """Wait until a call may be made; raise ComponentAwayError if the component stays away."""
         absence = self._absences.get(model)
         if absence is None or absence.is_open:
             return

@@ -29,10 +29,9 @@ class PrioritySemaphore:
         """Start with no job.
 
         Args:
-            most: Largest number of jobs in flight, without exempt ones. A function may return
-                another number each time.
-            oldest_of: One of this many places in a row goes to the job with the least key without
-                its first part (its age), so that no job waits forever; 0 for none.
+            most: Largest number of jobs in flight, without exempt ones; it may change.
+            oldest_of: One of this many places goes to the job with the least key without its first
+                part, which is the oldest, so that no job waits forever; 0 for none.
         """
         self._most = most if callable(most) else lambda: most
         self._oldest_of = oldest_of

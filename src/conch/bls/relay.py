@@ -42,7 +42,6 @@ logger = logging.getLogger(__name__)
 Start = Callable[[Message, Responder], None]
 Trusts = Callable[[int, int], bool]
 """Returns whether a process may be the peer, by its id and its user."""
-
 PATIENCE_S = 15.0
 """Longest wait of a request for a host that is being loaded, in seconds."""
 POLL_S = 0.05
@@ -290,11 +289,7 @@ class Relay:
             self._lost(number)
 
     def _connected(self, until: float) -> Channel:
-        """Return the connection to the host; wait for one that is being loaded.
-
-        Raises:
-            OverloadedError: there is no host, or this model is being unloaded.
-        """
+        """Return the connection to the host; wait for one that is being loaded, or raise."""
         while not self._closing.is_set():
             if channel := self._channel:
                 return channel

@@ -30,7 +30,7 @@ class Runtime:
             config: Limits.
             own: Traits of this server's components.
             detached: Components for calls that belong to no request.
-            served: Names of the components that the server is known to have.
+            served: The components that the server is known to have.
             metrics: Where the work is counted; None for new ones.
         """
         self.detached = detached
@@ -41,10 +41,7 @@ class Runtime:
         self._without_waiting = WithoutWaiting(self.limits)
 
     def calls(self, components: Components, mode: str, deadline: Deadline, turns: Policy) -> Calls:
-        """Return the calls of one recording, which wait for its `RecordingTurns`.
-
-        `mode` is the label of the path in the metrics.
-        """
+        """Return the calls of one recording, which wait for its `RecordingTurns`."""
         policies = (self.failover, turns)
         return Calls(components, policies, self.failover, self.metrics, mode, deadline)
 

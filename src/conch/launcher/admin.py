@@ -9,14 +9,12 @@ Nor do clients need to call the components, whose key only the models have.
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 
 from conch.wire import component_key
 from conch.wire.errors import ServerError
 
 ADMIN_APIS = ("shared-memory", "model-repository", "trace", "logging")
 """Triton's names of the closed APIs; all others answer clients."""
-
 OPTIONS = ("--http-restricted-api", "--grpc-restricted-protocol")
 """Options of `tritonserver` that restrict APIs, for HTTP and for gRPC."""
 
@@ -74,19 +72,21 @@ def with_component_key(environment: Mapping[str, str], key: str) -> dict[str, st
 
     Other local users cannot read a process's environment, as they can its command line.
     """
-    copied = dict(environment)
-    copied.pop(component_key.ENVIRONMENT, None)
-    return {**copied, component_key.ENVIRONMENT: key} if key else copied
+    copied = {**environment, component_key.ENVIRONMENT: key}
+    if not key:
+        del copied[component_key.ENVIRONMENT]
+    return copied
 
 
 def own_restrictions(callers: Sequence[Restriction]) -> list[Restriction]:
     """Return restrictions, with a new key, for the ADMIN_APIS that the caller leaves open."""
     key = new_key()
-    return [
-        Restriction(option, left, "conch-admin-key", key)
-        for option in OPTIONS
-        if (left := _left(option, callers))
-    ]
+    found = []
+    for option in OPTIONS:
+        taken = {api for item in callers if item.option == option for api in item.apis}
+        if left := tuple(api for api in ADMIN_APIS if api not in taken):
+            found.append(Restriction(option, left, "conch-admin-key", key))
+    return found
 
 
 def headers_for(api: str, restricted: Iterable[Restriction]) -> Mapping[str, str]:
@@ -103,14 +103,9 @@ def without_keys(command: Iterable[str]) -> list[str]:
     shown = []
     before = ""
     for argument in command:
-        is_restriction = before in OPTIONS or argument.partition("=")[0] in OPTIONS
         apis, colon, pair = argument.partition(":")
-        is_shown = not (is_restriction and colon)
-        shown.append(argument if is_shown else f"{apis}:{pair.partition('=')[0]}=***")
+        if colon and (before in OPTIONS or argument.partition("=")[0] in OPTIONS):
+            argument = f"{apis}:{pair.partition('=')[0]}=***"
+        shown.append(argument)
         before = argument
     return shown
-
-
-def _left(option: str, callers: Iterable[Restriction]) -> tuple[str, ...]:
-    taken = set(chain.from_iterable(item.apis for item in callers if item.option == option))
-    return tuple(api for api in ADMIN_APIS if api not in taken)

@@ -16,7 +16,6 @@ They carry the calls of a model in flight (`max_calls_in_flight` of `speech`) an
 so they must outnumber the calls. Each waiting thread makes it slower to wake another one
 (docs/notes/performance.md).
 """
-
 EXIT_MARGIN_S = 2.0
 """Seconds that the launcher waits for the server beyond the server's own wait for requests."""
 

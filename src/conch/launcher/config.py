@@ -32,53 +32,38 @@ class ServerConfig:
 
     model_repositories: Iterable[str | Path] = field(default_factory=shipped_repositories)
     """Folders of models; a model's name must be unique across all of them."""
-
     model_config: str = ""
     """NAME of the `configs/NAME.pbtxt` that replaces config.pbtxt in each model that has one."""
-
     models: Iterable[str] = ()
     """Names of the only models to load; empty for all."""
-
     also_as: Iterable[str] = ()
     """Further names under which `speech` is served, each as a model of its own. They are loaded
     whatever `models` names; a caller who loads models by `extra_args` names them there too."""
-
     whisper: str = ""
     """Name of a Whisper that `conch models` lists, or its folder; empty for the one that the
     configs of the components name."""
-
     open_components: bool = False
     """Whether any client of the ports may call the components, not only `speech`: for tests and
     benchmarks of components."""
-
     host: str = "127.0.0.1"
     """IPv4 address or name that the three ports listen on; 0.0.0.0 for every interface."""
-
     http_port: int = 0
     """Port of the HTTP service; 0 takes any free port."""
-
     grpc_port: int = 0
     """Port of the gRPC service; 0 takes any free port."""
-
     metrics_port: int = 0
     """Port of the Prometheus metrics; 0 takes any free port."""
-
     tritonserver: str | Path | None = None
     """Path of the server's binary; None searches PATH, then the nvidia-pytriton wheel."""
-
     startup_timeout_s: float = 120.0
     """Seconds for all models to load."""
-
     warm_up: bool = False
     """Whether the server counts as ready only after each component of `speech` has answered."""
-
     stop_timeout_s: float = 30.0
     """Seconds for requests and models to finish after a stop; then everything is killed. A
     server that computes nothing any more is killed earlier."""
-
     log_level: LogLevel = "info"
     """Least severe level of the server's log that is forwarded."""
-
     extra_args: Iterable[str] = ()
     """Passed to `tritonserver` unchanged, after the launcher's own arguments."""
 

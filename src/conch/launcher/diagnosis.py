@@ -33,8 +33,7 @@ def stub_failure(lines: Sequence[LogLine]) -> str | None:
     After this failure Triton neither answers nor exits.
     """
     for line in lines:
-        match = _STUB_START.search(line.message)
-        if match:
+        if match := _STUB_START.search(line.message):
             return f"a Python model cannot be started: {shorten(match['reason'])}"
     return None
 
@@ -44,8 +43,7 @@ def models_failed(lines: Sequence[LogLine]) -> dict[str, str]:
     failures: dict[str, str] = {}
     for line in lines:
         for pattern in _MODEL_FAILURES:
-            match = pattern.search(line.message)
-            if match:
+            if match := pattern.search(line.message):
                 failures[match["name"]] = _detailed(shorten(match["reason"]), lines)
     return failures
 
@@ -65,18 +63,16 @@ def shorten(reason: str) -> str:
     """Return the exception and the innermost place of a Python model's traceback."""
     reason = _STATUS.sub("", reason, count=1) if _STATUS.match(reason) else reason
     head, _, places = reason.partition("\n\nAt:\n")
-    head_lines = [line.strip() for line in head.splitlines() if line.strip()]
-    if head_lines and head_lines[0].startswith("Traceback"):
-        head_lines = head_lines[-1:]
-    place = places.strip().splitlines()[0].strip() if places.strip() else ""
-    message = " ".join(head_lines)
-    return f"{message} (at {place})" if place else message
+    heads = [line.strip() for line in head.splitlines() if line.strip()]
+    if heads and heads[0].startswith("Traceback"):
+        heads = heads[-1:]
+    place = places.strip().partition("\n")[0].strip()
+    return " ".join(heads) + (f" (at {place})" if place else "")
 
 
 def explain_exit(lines: Sequence[LogLine], returncode: int | None) -> str:
     """Return in one sentence why the server ended, else the last lines of its log."""
-    failures = models_failed(lines)
-    if failures:
+    if failures := models_failed(lines):
         return "; ".join(f"model '{name}' failed to load: {why}" for name, why in failures.items())
     if reason := stub_failure(lines):
         return reason

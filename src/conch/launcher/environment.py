@@ -13,7 +13,6 @@ from conch.wire.errors import ServerError
 
 DEBIAN_PACKAGES = {"libexpat.so.1": "libexpat1", "libz.so.1": "zlib1g"}
 """Debian package by library, for libraries that a slim Debian lacks."""
-
 SHARED_MEMORY = Path("/dev/shm")
 """Where the server and its models exchange tensors."""
 DEFAULT_TRACES_URL = "http://localhost:4318/v1/traces"
@@ -21,7 +20,7 @@ DEFAULT_TRACES_URL = "http://localhost:4318/v1/traces"
 
 
 def libpython_name(python: tuple[int, int] = sys.version_info[:2]) -> str:
-    """Return the file name of the shared library that a Python backend stub links to."""
+    """Return the file name of the shared library that a stub of this Python links to."""
     return f"libpython{python[0]}.{python[1]}.so.1.0"
 
 
@@ -123,13 +122,12 @@ def trace_environment(extra_args: Iterable[str], base: Mapping[str, str]) -> dic
 
 def _missing_message(missing: list[str], searched: list[Path]) -> str:
     """Return one sentence on the missing libraries: where they were sought, how to install them."""
-    packages = []
-    for name in missing:
-        match = re.fullmatch(r"(libpython\d+\.\d+)\.so\.1\.0", name)
-        package = match[1] if match else DEBIAN_PACKAGES.get(name)
-        if package:
-            packages.append(package)
-    hint = f"; on Debian: apt-get install {' '.join(packages)}" if packages else ""
+    packages = [
+        name.removesuffix(".so.1.0") if name.startswith("libpython") else DEBIAN_PACKAGES.get(name)
+        for name in missing
+    ]
+    known = " ".join(filter(None, packages))
+    hint = f"; on Debian: apt-get install {known}" if known else ""
     places = ", ".join(map(str, searched))
     return (
         f"Triton's Python backend needs {' and '.join(missing)}, found neither in {places} "

@@ -42,16 +42,13 @@ class Installation:
 
     python_backend: PythonBackend | None = None
     """The wheel's backend, of which the launcher builds a directory; None for other servers."""
-
     backend_directory: Path | None = None
     """Backends of a server that is not in Triton's own /opt/tritonserver; None in that place."""
 
 
 def wheel_root() -> Path | None:
-    """Return the server's folder in the nvidia-pytriton wheel, None if it is not installed.
-
-    The package is not imported: that would take a second and start threads.
-    """
+    """Return the server's folder in the nvidia-pytriton wheel, None if it is not installed."""
+    # Its import would take a second and start threads.
     spec = importlib.util.find_spec("pytriton")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -117,7 +114,7 @@ def wheel_backend(root: Path, python: tuple[int, int]) -> PythonBackend:
     stubs = root / "python_backend_stubs"
     stub = stubs / f"{python[0]}.{python[1]}" / STUB
     if not stub.is_file():
-        versions = sorted((path.parent.name for path in stubs.glob(f"*/{STUB}")), key=_version_key)
+        versions = sorted((path.parent.name for path in stubs.glob(f"*/{STUB}")), key=_version)
         raise ServerError(
             f"the Triton wheel at {root} has no Python backend for Python "
             f"{python[0]}.{python[1]}; it has {', '.join(versions) or 'none at all'}"
@@ -146,5 +143,5 @@ def check_numpy(version: str) -> None:
         )
 
 
-def _version_key(version: str) -> tuple[int, ...]:
+def _version(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())

@@ -17,7 +17,6 @@ logging.getLogger("conch").addHandler(logging.NullHandler())
 
 TAIL_LINES = 1000
 """Lines kept. The usage text that Triton prints after a wrong option is shorter."""
-
 _HEADER = re.compile(
     r"([VIWEF])\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+\s+(?P<source>[^\s:\]]+:\d+)\] ?(?P<message>.*)"
 )

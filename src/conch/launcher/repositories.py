@@ -18,7 +18,8 @@ def shipped_repositories() -> tuple[Path, ...]:
     Raises:
         ServerError: neither place has both.
     """
-    places = _places()
+    package = Path(conch.__file__).resolve().parent
+    places = (package / "_models", package.parent.parent)
     for place in places:
         repositories = tuple(place / name for name in NAMES)
         if all(path.is_dir() for path in repositories):
@@ -27,11 +28,6 @@ def shipped_repositories() -> tuple[Path, ...]:
         f"the model repositories {' and '.join(NAMES)} are in neither of "
         f"{', '.join(map(str, places))}: name yours with --model-repository"
     )
-
-
-def _places() -> tuple[Path, Path]:
-    package = Path(conch.__file__).resolve().parent
-    return package / "_models", package.parent.parent
 
 
 def check_repository(path: Path) -> None:
@@ -68,12 +64,9 @@ def check_models(repositories: Iterable[Path], names: Iterable[str]) -> None:
     there = model_names(repositories)
     for name in names:
         if name not in there:
-            close = difflib.get_close_matches(name, there, n=1)
-            hint = (
-                f"did you mean {close[0]}?"
-                if close
-                else f"they have {', '.join(there)}; conch serve --add-model-repository adds one"
-            )
+            hint = f"they have {', '.join(there)}; conch serve --add-model-repository adds one"
+            if close := difflib.get_close_matches(name, there, n=1):
+                hint = f"did you mean {close[0]}?"
             raise ServerError(f"no model {name!r} in the model repositories; {hint}")
 
 

@@ -58,10 +58,7 @@ def without_weights(repositories: Iterable[Path], model_config: str) -> dict[str
 
 
 def _takes_the_default(path: Path) -> bool:
-    """Return whether a config.pbtxt leaves its parameter `model` empty.
-
-    One without the parameter is not of a model of Conch.
-    """
+    """Return whether a config.pbtxt has the parameter `model`, as Conch's have, and it is empty."""
     config = parsed_config(path)
     parameters = config.parameters if config else {}
     return "model" in parameters and not parameters["model"].string_value
