@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from servers import ANY_TRITON_PORTS, SERVE
+from servers import ANY_TRITON_PORTS, SERVE, running
 
 GATEWAY = [sys.executable, "-m", "conch.cli", "gateway"]
 _ADDRESS = re.compile(r"^ +gateway +(https?://\S+)", re.MULTILINE)
@@ -83,32 +83,18 @@ def _address_in(welcome: str) -> str:
 
 @contextmanager
 def _running(command: list[str]) -> Iterator[str]:
-    """Run a command of Conch; yield what it says up to its last line of welcome."""
+    """Run a command of Conch, yield its welcome, and stop it as Ctrl-C does."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        # Nobody reads the log while the server runs, and a full pipe would stop it.
+        # The log is not read while the server runs, and a full pipe would stop it.
         (Path(folder) / "log").open("w+") as log,
-        subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        ) as process,
     ):
         try:
-            assert process.stdout is not None
-            welcome = ""
-            for line in process.stdout:
-                welcome += line
-                if "Ctrl-C" in line:
-                    break
-            else:
-                process.wait(30)
-                log.seek(0)
-                raise AssertionError(f"{' '.join(command)} ended: {welcome}{log.read()}")
-            yield welcome
-            process.send_signal(signal.SIGINT)
-            process.wait(60)
-        finally:
-            process.kill()
+            with running(command, log) as (process, welcome):
+                yield welcome
+                process.send_signal(signal.SIGINT)
+                process.wait(60)
+        except AssertionError:
+            log.seek(0)
+            print(log.read(), file=sys.stderr)
+            raise

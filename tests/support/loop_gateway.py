@@ -6,10 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from aiohttp import web
+from own_gateway import listening
 from plain_live import PlainLiveClient
 
-from conch.gateway.app import make_app
 from conch.gateway.config import GatewayConfig
 from conch.gateway.keys import Key
 from conch.gateway.limits import Limits
@@ -61,14 +60,8 @@ def run_gateway(
         if limits is not None:
             everybody = gateway.caller(replace(Key("me", ""), limits=limits))
             gateway.caller = lambda key: everybody  # type: ignore[method-assign]
-        runner = web.AppRunner(make_app(gateway), handler_cancellation=True, shutdown_timeout=2)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        try:
+        async with listening(gateway, 2) as url:
             await asyncio.wait_for(scenario(LoopGateway(gateway, servers, url)), 60)
-        finally:
-            await runner.cleanup()
 
     asyncio.run(main())
 

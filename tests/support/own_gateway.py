@@ -2,8 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -13,6 +13,19 @@ from conch.gateway.config import GatewayConfig
 from conch.gateway.state import Gateway
 
 Result = TypeVar("Result")
+
+
+@asynccontextmanager
+async def listening(gateway: Gateway, shutdown_timeout_s: float) -> AsyncIterator[str]:
+    """Let a gateway listen on a free port, and yield its URL."""
+    app = make_app(gateway)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=shutdown_timeout_s)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
 
 
 class OwnGateway:
@@ -41,26 +54,21 @@ def own_gateway(*servers: str, **settings: Any) -> Iterator[OwnGateway]:
     def wait_for(coroutine: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result(60)
 
-    async def start() -> tuple[web.AppRunner, OwnGateway]:
+    @asynccontextmanager
+    async def run() -> AsyncIterator[OwnGateway]:
         gateway = Gateway(GatewayConfig(servers=servers, port=0, **settings))
         await gateway.servers.start()
-        runner = web.AppRunner(make_app(gateway), handler_cancellation=True, shutdown_timeout=5)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        port = runner.addresses[0][1]
-        return runner, OwnGateway(gateway, loop, f"http://127.0.0.1:{port}")
-
-    async def stop(runner: web.AppRunner, running: OwnGateway) -> None:
-        await runner.cleanup()
-        await running.gateway.wait_for_streams(10)
-        await running.gateway.servers.close()
+        async with listening(gateway, 5) as url:
+            yield OwnGateway(gateway, loop, url)
+        await gateway.wait_for_streams(10)
+        await gateway.servers.close()
 
     try:
-        runner, running = wait_for(start())
+        running = run()
         try:
-            yield running
+            yield wait_for(running.__aenter__())
         finally:
-            wait_for(stop(runner, running))
+            wait_for(running.__aexit__(None, None, None))
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()

@@ -6,9 +6,10 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import psutil
 
@@ -46,30 +47,37 @@ def traces_of(name: str) -> list[str]:
 
 
 @contextmanager
-def serving(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", str, str]]:
-    """Yield a ready `conch serve`: the process, its HTTP address and the server's name."""
+def running(
+    command: Sequence[str], stderr: int | IO[str] = subprocess.PIPE
+) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """Run a command of Conch; yield its process and its words of welcome."""
     with subprocess.Popen(
-        [*SERVE, *ANY_PORTS, *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True
     ) as process:
         try:
             assert process.stdout is not None
-            url = ""
+            welcome = ""
             for line in process.stdout:
-                if match := re.search(r"HTTP +http://(\S+)", line):
-                    url = match[1]
+                welcome += line
                 if "Ctrl-C" in line:
                     break
-            server = next(iter(children_of(process.pid).values()))
-            name = re.search(r"--id=(\S+)", server)
-            assert url
-            assert name
-            yield process, url, name[1]
+            else:
+                said = process.stderr.read() if process.stderr else ""
+                raise AssertionError(f"{' '.join(command)} ended: {welcome}{said}")
+            yield process, welcome
         finally:
             process.kill()
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", str, str]]:
+    """Yield a ready `conch serve`: the process, its HTTP address and the server's name."""
+    with running([*SERVE, *ANY_PORTS, *arguments]) as (process, welcome):
+        url = re.search(r"HTTP +http://(\S+)", welcome)
+        name = re.search(r"--id=(\S+)", next(iter(children_of(process.pid).values())))
+        assert url
+        assert name
+        yield process, url[1], name[1]
 
 
 def children_of(parent: int) -> dict[int, str]:

@@ -6,7 +6,7 @@ from conch.triton.relay_point import RelayPoint
 
 
 class TritonPythonModel:
-    """The speech model under the decoupled policy: one response per segment, as it is known.
+    """The speech model under the decoupled policy: one response per segment, at once.
 
     The process of `speech` answers, so that both share limits and order.
     """

@@ -24,7 +24,7 @@ PROBE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class DecodedAudio:
-    """Audio that is decoded as it is read."""
+    """Audio that is decoded while it is read."""
 
     sample_rate: int
     """Hz."""

@@ -46,7 +46,7 @@ class Keeper:
             processes: the processes of the server.
             endpoints: its ports.
             entry_points: models that answer requests after their `execute`; Triton lets these
-                requests wait for ever when the process has died.
+                requests wait without end when the process has died.
             load_timeout_s: seconds for a model to load.
             heals: times that each model got new processes, to add to.
             first: the models' processes when the server became ready, by id; one of them may have
@@ -165,7 +165,7 @@ class Keeper:
             except OSError as error:
                 self._failures[model] = MOST_FAILURES
                 raise ServerError(
-                    f"requests in flight would wait for ever, and their connections cannot be cut: "
+                    f"requests in flight would wait without end, and their connections cannot be cut: "
                     f"{error}"
                 ) from error
         if at.administer(model, "load", self._load_timeout_s):

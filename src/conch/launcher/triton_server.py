@@ -171,7 +171,7 @@ class TritonServer:
     def healing(self) -> Iterator[None]:
         """Run `keep_serving` on a separate thread until the block ends.
 
-        Without it Triton lets the requests of an entry point whose process has died wait for ever.
+        Without it, requests of an entry point whose process has died wait without end.
 
         Raises:
             ServerError: the server was not started.

@@ -1,4 +1,4 @@
-"""The threads of an entry point: what is urgent never waits for a thread behind what is not."""
+"""The threads of an entry point: an urgent call never waits for a thread behind another one."""
 
 import os
 import threading

@@ -42,7 +42,7 @@ class StderrHandler(logging.Handler):
 def log_to_stderr() -> None:
     """Let what Conch logs in this process reach the server's standard error, from level info up.
 
-    Python by itself drops what is less than a warning, and leaves out the level of the rest.
+    Python by itself drops lines below warning, and leaves out the level of the rest.
     """
     logger = logging.getLogger("conch")
     if not any(isinstance(handler, StderrHandler) for handler in logger.handlers):

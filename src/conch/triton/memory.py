@@ -1,6 +1,6 @@
 """Give memory that a model's process has freed back to the system.
 
-glibc keeps what is freed for later. Loading frees up to 20 MB, and a call the activations of its
+glibc keeps freed memory for later. Loading frees up to 20 MB, and a call the activations of its
 batch: 30 to 60 MB for a segment.
 """
 

@@ -121,6 +121,6 @@ def _times(thread: str) -> ThreadTimes:
     fields = stat_fields(thread)
     try:
         computed, waited, _ = Path(f"/proc/{thread}/schedstat").read_text().split()
-    except FileNotFoundError:  # a kernel without it tells only whole ticks of computing
+    except FileNotFoundError:  # this kernel counts whole ticks of computing only
         return ThreadTimes(fields[0] in ("R", "D"), sum(map(int, fields[11:13])) / TICKS_PER_S, 0.0)
     return ThreadTimes(fields[0] in ("R", "D"), int(computed) / 1e9, int(waited) / 1e9)

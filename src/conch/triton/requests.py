@@ -71,7 +71,7 @@ def _check_caller(sent: Any) -> None:
         raise InvalidRequestError(
             "components take calls of speech and speech_stream alone; for tests and benchmarks "
             "conch serve --open-components, or a tritonserver without the environment variable "
-            f"{component_key.ENVIRONMENT}, lets everybody call them"
+            f"{component_key.ENVIRONMENT}, opens them to any client"
         )
 
 

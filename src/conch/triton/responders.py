@@ -45,7 +45,7 @@ class Answers:
         return send
 
     def close(self) -> None:
-        """Send what is left, and stop the threads."""
+        """Send the remaining answers, and stop the threads."""
         for thread in self._threads:
             thread.shutdown()
 

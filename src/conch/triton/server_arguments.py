@@ -7,7 +7,7 @@ from pathlib import Path
 from conch.triton.responders import THREADS
 
 DEFAULT_POOL = 32
-"""Threads of the python backend in each instance, where `tritonserver` is told none."""
+"""Default number of the python backend's threads in each instance."""
 SHARED_MEMORY = "shared-memory"
 """The API that reads other clients' audio."""
 PORTS = {

@@ -1,6 +1,6 @@
 """Spans of requests and of their calls of components, sent to a collector by OpenTelemetry.
 
-Triton makes spans of the requests that it samples, and tells a model their context. It ends them as
+Triton makes spans of the requests that it samples, and gives a model their context. It ends them as
 soon as the model has taken the request, long before the answer. A call of a component that names
 its request's trace after that ends the whole server (Triton 2.51). So the calls have spans of our
 own, below Triton's span of the model.
@@ -44,7 +44,7 @@ class Tracer:
         self._tracer = self._provider.get_tracer(SCOPE)
 
     def close(self) -> None:
-        """Send what is left and stop the thread."""
+        """Send the remaining spans and stop the thread."""
         self._provider.shutdown()
 
     def begin(
