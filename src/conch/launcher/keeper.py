@@ -165,7 +165,7 @@ class Keeper:
             except OSError as error:
                 self._failures[model] = MOST_FAILURES
                 raise ServerError(
-                    f"requests in flight would wait without end, and their connections cannot be cut: "
+                    f"requests in flight would never end, and their connections cannot be cut: "
                     f"{error}"
                 ) from error
         if at.administer(model, "load", self._load_timeout_s):
