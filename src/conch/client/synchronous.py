@@ -101,7 +101,12 @@ class Client:
         self._portal.close()
 
     transcribe = _blocking(AsyncClient.transcribe, Portal.run)
+    """Transcribe one audio; see `AsyncClient.transcribe`."""
     transcribe_batch = _blocking(AsyncClient.transcribe_batch, Portal.run)
+    """Transcribe several audios in one request; see `AsyncClient.transcribe_batch`."""
     stream = _blocking(AsyncClient.stream, Portal.each)
+    """Yield a transcript of each segment of one audio; see `AsyncClient.stream`."""
     live = _blocking(AsyncClient.live, LiveStream)
+    """Open a live stream; see `AsyncClient.live`."""
     is_ready = _blocking(AsyncClient.is_ready, Portal.run)
+    """Return whether the server takes requests for a model; see `AsyncClient.is_ready`."""
