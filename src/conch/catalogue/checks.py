@@ -18,10 +18,8 @@ from conch.wire.errors import ConfigError
 
 SPEC = "WhisperSpec"
 _EMBEDDINGS = "decoder/embeddings/weight"
-_TYPED_SINCE = 4
-"""Binary version from which a variable has a type and a number of bytes."""
-_NEWEST = 255
-"""Above any real binary version: such a file is something else."""
+_VERSIONS = range(4, 256)
+"""Binary versions whose variables have a type and a number of bytes; no real one is above."""
 _MULTILINGUAL_VOCABULARY = 51865
 """Least tokens of a multilingual Whisper, by CTranslate2's rule; English ones have one less."""
 _LANGUAGE = re.compile(r"<\|[a-z]{2,3}\|>")
@@ -107,14 +105,12 @@ def _vocabulary_size(path: Path) -> int:
     size = path.stat().st_size
     with path.open("rb") as file:
         try:
-            version = _number(file, "I")
-            if not 1 < version <= _NEWEST:
+            if _number(file, "I") not in _VERSIONS:
                 raise UnfitModelError("its model.bin is not in CTranslate2's format")
-            spec = _string(file)
-            if spec != SPEC:
+            if (spec := _string(file)) != SPEC:
                 raise UnfitModelError(f"its model.bin is no Whisper, but {spec!r:.40}")
             _number(file, "I")  # revision
-            shapes = dict(_shape(file, version, size) for _ in range(_number(file, "I")))
+            shapes = dict(_shape(file, size) for _ in range(_number(file, "I")))
             for _ in range(2 * _number(file, "I")):  # aliases: a name and what it stands for
                 _string(file)
         except (struct.error, UnicodeDecodeError):
@@ -126,13 +122,12 @@ def _vocabulary_size(path: Path) -> int:
     return int(shapes[_EMBEDDINGS][0])
 
 
-def _shape(file: BinaryIO, version: int, size: int) -> tuple[str, tuple[int, ...]]:
+def _shape(file: BinaryIO, size: int) -> tuple[str, tuple[int, ...]]:
     """Read the next variable, and return its name and shape."""
     name = _string(file)
     shape = tuple(_number(file, "I") for _ in range(_number(file, "B")))
-    width = _number(file, "B")
-    length = _number(file, "I")
-    file.seek(length if version >= _TYPED_SINCE else width * length, os.SEEK_CUR)
+    _number(file, "B")  # type
+    file.seek(_number(file, "I"), os.SEEK_CUR)
     if file.tell() > size:
         raise struct.error
     return name, shape
