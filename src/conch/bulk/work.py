@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from conch.bulk.cut import Cut, Piece, joined
+import msgspec
+
+from conch.bulk.cut import Cut, joined
 from conch.bulk.inputs import Source
 from conch.bulk.rows import Row, row_of, rows_of, shard_bytes
 from conch.bulk.sending import Answer, Sending
@@ -61,8 +63,13 @@ class Unit:
     @property
     def part(self) -> str:
         """Name of its result in the folder of work."""
-        name = "short" if self.index < 0 else f"{self.index:04d}-{self.piece:05d}"
-        return f"{WORK}/{self.shard}/{name}.json"
+        return part_of(self.shard, self.index, self.piece)
+
+
+def part_of(shard: str, index: int = -1, piece: int = 0) -> str:
+    """Return the name of the result of a unit in the folder of work."""
+    name = "short" if index < 0 else f"{index:04d}-{piece:05d}"
+    return f"{WORK}/{shard}/{name}.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +106,7 @@ def recorded_outcome(output: Output, shard: str, kind: str) -> Outcome:
     except FileNotFoundError:
         name = f"{shard}.{kind}"
         return Outcome.of(shard, rows_of(output.path(name), output.read(name)))
-    pairs = {name: tuple(map(tuple, data[name])) for name in ("errors", "warnings")}
-    return Outcome(**{**data, **pairs})
+    return msgspec.convert(data, Outcome)
 
 
 def write_shard(job: Job, output: Output, shard: str, rows: Sequence[Row]) -> Outcome:
@@ -136,11 +142,9 @@ def cut_path(unit: Unit, index: int) -> str:
     return f"{WORK}/{unit.shard}/{index:04d}.json"
 
 
-def cut_from(content: bytes) -> Cut:
+def read_cut(output: Output, name: str) -> Cut:
     """Return the cut that was written as JSON."""
-    data = json.loads(content)
-    pieces = tuple(Piece(**item) for item in data["pieces"])
-    return Cut(pieces, data["duration"], tuple(data["channels"]), tuple(data["warnings"]))
+    return msgspec.convert(json.loads(output.read(name)), Cut)
 
 
 def joined_answer(cut: Cut, parts: Sequence[Answer], nbest: int) -> Answer:
@@ -170,19 +174,19 @@ def finish(job: Job, output: Output, unit: Unit, nbest: int) -> Outcome:
     Raises:
         BulkError: a file cannot be read or written.
     """
-    short = Unit(unit.shard, unit.sources)
+    short = part_of(unit.shard)
     try:
         rows = []
-        cuts = {index: cut_from(output.read(cut_path(unit, index))) for index in unit.long}
+        cuts = {index: read_cut(output, cut_path(unit, index)) for index in unit.long}
         parts = {
-            index: [Unit(unit.shard, (), index=index, piece=n).part for n in range(len(cut.pieces))]
+            index: [part_of(unit.shard, index, piece) for piece in range(len(cut.pieces))]
             for index, cut in cuts.items()
         }
         there = set(output.names(f"{WORK}/{unit.shard}"))
-        needed = [short.part, *(part for found in parts.values() for part in found)]
+        needed = [short, *(part for found in parts.values() for part in found)]
         if not {part.rpartition("/")[2] for part in needed} <= there:
             return Outcome(unit.shard)
-        of_short = iter(output.read(short.part).splitlines())
+        of_short = iter(output.read(short).splitlines())
         for index, source in enumerate(unit.sources):
             if index not in cuts:
                 rows.append(json.loads(next(of_short)))

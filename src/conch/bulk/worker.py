@@ -23,9 +23,9 @@ from conch.bulk.work import (
     Job,
     Outcome,
     Unit,
-    cut_from,
     cut_path,
     finish,
+    read_cut,
     recorded_outcome,
     write_formats,
     write_shard,
@@ -93,7 +93,7 @@ def _pieces(unit: Unit, job: Job, options: RecognitionOptions) -> Iterator[tuple
     try:
         data = read_audio(unit.sources[unit.index])
         try:
-            found = cut_from(output.read(name))
+            found = read_cut(output, name)
         except FileNotFoundError:
             found = cutting.cut(data, options, _vad(), job.piece_s or MAX_REQUEST_S / 4)
             require(output, job.run)

@@ -100,6 +100,7 @@ def gateway_config(args: argparse.Namespace) -> "GatewayConfig":
         if model not in PATHS:
             raise ConfigError(f"--model-alias {alias}={model}: the models are {', '.join(PATHS)}")
     host, port = args.gateway_address
+    limits = ("max_body_mb", "max_upload_mb", "max_audio_s", "max_files", "max_sessions", "drain_s")
     return GatewayConfig(
         host=host,
         port=port,
@@ -109,10 +110,5 @@ def gateway_config(args: argparse.Namespace) -> "GatewayConfig":
         tls_key=args.tls_key,
         allowed_origins=tuple(args.allow_origin),
         model_aliases=aliases,
-        max_body_mb=args.max_body_mb,
-        max_upload_mb=args.max_upload_mb,
-        max_audio_s=args.max_audio_s,
-        max_files=args.max_files,
-        max_sessions=args.max_sessions,
-        drain_s=args.drain_s,
+        **{name: getattr(args, name) for name in limits},
     )

@@ -134,22 +134,18 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
         )
     repositories = args.model_repository or shipped_repositories()
     also_as = () if args.also_as is None else map(str.strip, args.also_as.split(","))
+    same = (
+        *("host", "http_port", "grpc_port", "metrics_port", "tritonserver", "model_config"),
+        *("whisper", "open_components", "log_level"),
+    )
     config = ServerConfig(
         models=models_named(args.models) if args.models else (),
         also_as=also_as,
         model_repositories=(*repositories, *args.add_model_repository),
-        model_config=args.model_config,
-        whisper=args.whisper,
-        open_components=args.open_components,
-        host=args.host,
-        http_port=args.http_port,
-        grpc_port=args.grpc_port,
-        metrics_port=args.metrics_port,
-        tritonserver=args.tritonserver,
         startup_timeout_s=args.startup_timeout,
         warm_up=True,
-        log_level=args.log_level,
         extra_args=args.tritonserver_args,
+        **{name: getattr(args, name) for name in same},
     )
     return TritonServer(config)
 

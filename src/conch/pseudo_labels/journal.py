@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
+
 from conch.bulk.inputs import Source
 from conch.bulk.lock import flocked
 from conch.bulk.plan import check_asked
@@ -96,10 +98,9 @@ class Journal:
                 if number == 1:
                     check_asked(str(self.path), data, asked)
                     continue
-                stretches = tuple(Stretch(**item) for item in data["stretches"])
-                entry = Entry(**{**data, "stamp": tuple(data["stamp"]), "stretches": stretches})
+                entry = msgspec.convert(data, Entry)
                 self._entries[entry.path] = entry
-            except (ValueError, TypeError, KeyError, AttributeError):
+            except (ValueError, AttributeError, msgspec.ValidationError):
                 raise BulkError(
                     f"{self.path}, line {number} is damaged; --overwrite does all again"
                 ) from None
