@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from live_samples import answer, sample
+from live_answers import answer, spoken
+from live_samples import sample
 
 from conch.bench.live import LiveBenchmark, best_of, largest, scoring_of, scripts, warm_up
 from conch.bench.live_figures import Script, StreamRecord, figures
@@ -62,10 +63,10 @@ def test_partials_and_finals_are_seen_when_they_come():
     )
     first = Segment(0.0, 2.2, (Hypothesis("a", 0, 0),), index=0)
     record.see(answer(""), 0.7)
-    record.see(answer("a"), 1.3)
+    record.see(answer("a", utterance=spoken("", "", "a")), 1.3)
     record.see(answer("a", first), 3.2)  # not final yet
     record.see(answer("a", Segment(0.0, 2.2, first.nbest, index=0, passes=2)), 3.8)
-    record.see(answer("a b"), 4.6)
+    record.see(answer("a b", utterance=spoken("", "", "b")), 4.6)
     assert record.first_partial_s == [1.3, pytest.approx(1.1)]
     assert record.final_s == [pytest.approx(1.8)]
 
@@ -75,11 +76,11 @@ def test_words_of_a_second_pass_are_not_the_first_text_of_the_next_utterance():
         Script(np.zeros(1, np.float32), 16_000, ((0.0, 2.0), (3.5, 5.0)), "a b"), True
     )
     hypotheses = (Hypothesis("a more", 0, 0),)
-    record.see(answer("a"), 1.3)
+    record.see(answer("a", utterance=spoken("", "", "a")), 1.3)
     record.see(answer("a", Segment(0.0, 2.2, (Hypothesis("a", 0, 0),), index=0)), 3.2)
     record.see(answer("a more", Segment(0.0, 2.2, hypotheses, index=0, passes=2)), 3.6)
     assert record.first_partial_s == [1.3]
-    record.see(answer("a more b"), 4.6)
+    record.see(answer("a more b", utterance=spoken("", "", "b")), 4.6)
     assert record.first_partial_s == [1.3, pytest.approx(1.1)]
 
 

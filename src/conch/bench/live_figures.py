@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.shown import ScreenLog, Shown
+from conch.bench.shown import Shown, shown_by
 from conch.bench.speed import Latency, latency_ms
 from conch.scoring.error_rates import Scoring, word_error_rate
 from conch.wire.result import Transcript
@@ -51,7 +51,7 @@ class StreamRecord:
         """The last text."""
         self.error = ""
         """Why the stream broke off; empty if it did not."""
-        self._log = ScreenLog(has_second_pass=has_second_pass)
+        self._has_second_pass = has_second_pass
         self._num_words: dict[int, int] = {}
         """Words at most shown of each utterance of the server while it is spoken."""
         self._partial_known: set[int] = set()
@@ -65,7 +65,7 @@ class StreamRecord:
             What the answer shows.
         """
         self.text = answer.text
-        shown = self._log.shown(answer, now_s)
+        shown = shown_by(answer, now_s, has_second_pass=self._has_second_pass)
         self._see_first_words(shown)
         for item in shown.ended:
             self._ended.add(item.index)

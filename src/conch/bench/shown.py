@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from conch.wire.joining import joined_text
 from conch.wire.result import Transcript, text_of_words
 
 
@@ -33,44 +32,23 @@ class Shown:
     is_last: bool
 
 
-class ScreenLog:
-    """Recorder of what each answer shows. It keeps the changes, because streams are long."""
+def shown_by(answer: Transcript, now_s: float, *, has_second_pass: bool) -> Shown:
+    """Return what an answer shows.
 
-    def __init__(self, *, has_second_pass: bool) -> None:
-        """Start with an empty screen.
-
-        Args:
-            has_second_pass: whether a second pass replaces the text of an ended utterance.
-        """
-        self._has_second_pass = has_second_pass
-        self._texts: dict[int, str] = {}
-
-    def shown(self, answer: Transcript, now_s: float) -> Shown:
-        """Return what an answer shows that came `now_s` seconds after the first sample.
-
-        Where an answer has no `utterance`, the text of the open utterance follows the ended ones in
-        `text`, and its firm words are in `stable`.
-        """
-        ended = tuple(
-            Ended(
-                index=segment.index,
-                text=segment.text,
-                end_s=segment.end,
-                is_final=segment.passes == 2 or not self._has_second_pass or bool(segment.error),
-            )
-            for segment in answer.segments
+    Args:
+        answer: The answer.
+        now_s: When it came, in seconds after the stream's first sample was spoken.
+        has_second_pass: Whether a second pass replaces the text of an ended utterance.
+    """
+    ended = tuple(
+        Ended(
+            index=segment.index,
+            text=segment.text,
+            end_s=segment.end,
+            is_final=segment.passes == 2 or not has_second_pass or bool(segment.error),
         )
-        self._texts |= {item.index: item.text for item in ended}
-        text: str | None
-        firm: str | None
-        if answer.utterance is not None:
-            text, firm = answer.utterance.text, text_of_words(answer.utterance.firm)
-        else:
-            before = joined_text(self._texts[index] for index in sorted(self._texts))
-            text, firm = _following(answer.text, before), _following(answer.stable, before)
-        return Shown(now_s, ended, text or "", firm or "", answer.is_final)
-
-
-def _following(text: str, before: str) -> str | None:
-    """Return what follows a beginning of a text; None if the text begins otherwise."""
-    return text.removeprefix(before).strip() if text.startswith(before) else None
+        for segment in answer.segments
+    )
+    spoken = answer.utterance
+    text, firm = (spoken.text, text_of_words(spoken.firm)) if spoken else ("", "")
+    return Shown(now_s, ended, text, firm, answer.is_final)

@@ -103,7 +103,8 @@ def test_a_run_tells_what_a_viewer_sees():
 def test_a_server_without_rolling_passes_and_a_script_without_times_have_no_such_figures():
     script = Script(np.zeros(16_000, np.float32), 16_000, ((0.0, 1.0),), "a b")
     record = ViewerRecord(script, False)
-    record.see(answer("a b"), 0.5)
+    newest = tuple(Word(word, 0.0, 0.0, 1.0) for word in ("a", "b"))
+    record.see(replace(answer("a b"), utterance=OpenUtterance(0.0, (), (), newest)), 0.5)
     run = seen([record], [()])
     assert (run.screen_wer_1s, run.rolling, run.orchestration_share) == (None, None, None)
     assert (run.firm_lag_ms.p50, run.revised_share) == (None, 0)

@@ -1,8 +1,8 @@
-"""The text on the screen after each answer, from servers that tell firm words and from others."""
+"""The text on the screen after each answer."""
 
 from math import inf
 
-from conch.bench.shown import ScreenLog
+from conch.bench.shown import shown_by
 from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, Word
 from lab.live.shown import Line, screens
 
@@ -39,16 +39,20 @@ def open_utterance(firm: str, tentative: str = "", newest: str = "") -> OpenUtte
 
 
 def seen(*answers: Transcript, has_second_pass: bool = True):
-    log = ScreenLog(has_second_pass=has_second_pass)
-    return list(screens([log.shown(item, float(at)) for at, item in enumerate(answers)]))
+    log = [
+        shown_by(item, float(at), has_second_pass=has_second_pass)
+        for at, item in enumerate(answers)
+    ]
+    return list(screens(log))
 
 
 def test_a_second_pass_replaces_an_utterance_while_the_next_is_spoken():
+    spoken = open_utterance("", "", "and")
     found = seen(
-        answer("hello word"),
+        answer("hello word", utterance=open_utterance("", "", "hello word")),
         answer("hello word", segment("hello word", 0, 2.0)),
-        answer("hello word and", segment("hello word", 0, 2.0)),
-        answer("Hello, world! and", segment("Hello, world!", 0, 2.0, passes=2)),
+        answer("", segment("hello word", 0, 2.0), utterance=spoken),
+        answer("", segment("Hello, world!", 0, 2.0, passes=2), utterance=spoken),
         answer("Hello, world! And.", segment("And.", 1, 4.0, passes=2), is_final=True),
     )
     first = Line(("hello", "word"), 0, False)
@@ -76,16 +80,6 @@ def test_firm_words_are_those_of_the_open_utterance():
     assert found[0].lines[1].words == ("up", "and", "away")
 
 
-def test_without_them_stable_tells_the_firm_words():
-    found = seen(
-        answer("yes", segment("yes", 0, 1.0), stable="yes"),
-        answer("yes up and away", stable="yes up"),
-        has_second_pass=False,
-    )
-    assert found[0].lines == (Line(("yes",), 1, True),)
-    assert found[1].lines[1] == Line(("up", "and", "away"), 1, False)
-
-
 def test_a_text_that_begins_otherwise_is_that_of_the_open_utterance():
     # Streams without partials.
     found = seen(answer("other", segment("yes", 0, 1.0), utterance=open_utterance("up")))
@@ -98,5 +92,7 @@ def test_an_utterance_without_a_second_pass_is_final_with_its_error():
 
 
 def test_an_open_text_may_vanish():
-    found = seen(answer("no"), answer(""), answer("", is_final=True))
+    found = seen(
+        answer("no", utterance=open_utterance("no")), answer(""), answer("", is_final=True)
+    )
     assert [item.words for item in found] == [["no"], [], []]
