@@ -38,9 +38,13 @@ demo: $(SERVER) ## Transcribe real speech on a server of its own, rescoring off 
 serve: $(SERVER) ## Run the server and its page on http://127.0.0.1:9000 until Ctrl-C
 	@$(BIN)/conch serve $(ARGS)
 
-bench: $(TOOLS) ## Measure everything, into bench-results (ARGS="suite --help" tells how)
-	@$(BIN)/python -m lab $(or $(ARGS),suite --manifest tests/data/manifest.tsv --runs 1 --rate 1 \
-		--streams 4 --seconds 10 --folder bench-results)
+bench: $(TOOLS) ## The main benchmarks, into bench-results (`.venv/bin/python -m lab --help` has all)
+	@mkdir -p bench-results
+	@for what in "orchestration --runs 1 --rate 1 --plots bench-results" "offline" \
+		"live --streams 4 --seconds 10"; do \
+		$(BIN)/python -m lab $$what --manifest $(or $(MANIFEST),tests/data/manifest.tsv) $(ARGS) \
+			--json bench-results/$${what%% *}.json --markdown bench-results/$${what%% *}.md || exit; \
+	done
 
 test: check unit other-cpu integration ## Lint, types, unit tests and server tests
 

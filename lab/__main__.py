@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 
 from conch.wire.errors import ConchError
-from lab import suite
 from lab.bulk import command as bulk
 from lab.chaos import command as chaos
 from lab.fairness import command as fairness
@@ -20,7 +19,6 @@ from lab.offline import command as offline
 from lab.orchestration import command as orchestration
 from lab.paths import command as paths
 from lab.perf_analyzer import command as perf_analyzer
-from lab.recordings import command as recordings
 
 NAME = " ".join(PROGRAM)
 
@@ -31,17 +29,14 @@ def build_parser() -> argparse.ArgumentParser:
         prog=NAME,
         description="Measure Conch next to other ways to do the same, and part by part.",
         epilog=f"`{NAME} COMMAND --help` explains a command and shows examples. On a GPU machine "
-        "`python -m lab.gpu_check --help`, for Whisper models `python -m lab.whispers --help`, for "
-        "training `lab/training/README.md`.",
+        "`python -m lab.gpu_check --help`, for training `lab/training/README.md`.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     offline.add_offline(commands)
     live.add_live(commands)
-    recordings.add_recordings(commands)
     paths.add_paths(commands)
     names.add_names(commands)
     orchestration.add_orchestration(commands)
-    suite.add_suite(commands)
     growth.add_growth(commands)
     gateway.add_gateway(commands)
     fairness.add_fairness(commands)

@@ -132,9 +132,11 @@ def answered(measured: Measured) -> list[Spoken]:
 def scorings_of(measured: Measured) -> list[Scoring]:
     """Return how the text of each recording is compared, as `conch bench offline` does it."""
     load: Load[Transcript] = measured.load
-    told = {item.index: item.answer.language for item in load.outcomes if item.answer is not None}
+    detected = {
+        item.index: item.answer.language for item in load.outcomes if item.answer is not None
+    }
     languages = [
-        language_of_texts(measured.options, sample.utterance.language, told.get(index, ""))
+        language_of_texts(measured.options, sample.utterance.language, detected.get(index, ""))
         for index, sample in enumerate(measured.samples)
     ]
     return [Scoring.of(measured.metric, language) for language in languages]

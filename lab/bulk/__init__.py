@@ -1,1 +1,1 @@
-"""What `conch bulk` costs beside `conch transcribe`."""
+"""What `conch bulk` costs next to `conch transcribe`."""

@@ -1,7 +1,7 @@
 """Time `conch transcribe` and `conch bulk` on the same files and the same server.
 
 Both are timed as processes, from their start to their end. Ray takes a while to start, once; a run
-of one short file tells how long. What is left is what each file costs more.
+of one short file shows how long. The rest is the extra cost of each file.
 """
 
 import subprocess
@@ -210,8 +210,8 @@ def _length(settings: BulkBenchmark, url: str, seconds: int, folder: Path) -> Le
         out = folder.with_name(f"{folder.name}-texts{turn}")
         transcribe_s.append(_timed([*transcribe, str(out), *files]))
         bulk_s.append(_bulk(settings, url, folder, shards, "--overwrite"))
-        told = f"  transcribe {transcribe_s[-1]:.1f} s, bulk {bulk_s[-1]:.1f} s"
-        print(told, file=sys.stderr, flush=True)
+        line = f"  transcribe {transcribe_s[-1]:.1f} s, bulk {bulk_s[-1]:.1f} s"
+        print(line, file=sys.stderr, flush=True)
     return Length(
         seconds=seconds,
         files=len(files),

@@ -24,7 +24,7 @@ def add_bulk(commands: Subparsers) -> None:
         commands,
         "bulk",
         run_bulk,
-        help="what conch bulk costs beside conch transcribe, and hours for a million hours",
+        help="the cost of conch bulk next to conch transcribe, and hours for a million hours",
         description="Transcribe the same files with conch transcribe and with conch bulk, on one "
         "server. All files are the sample of conch demo, repeated.",
         epilog=EPILOG,

@@ -108,7 +108,7 @@ class Work:
         return _core_ms() / sum(item.cpu_ms for item in self.stages)
 
     def rate_of_cores(self, servers: int) -> float:
-        """Return those for which the cores are enough beside the GPU, spread over `servers`."""
+        """Return those for which the cores are enough next to the GPU, spread over `servers`."""
         rate = 0.0
         # The larger the rate, the larger the batches, the larger the rate: from below it rises to
         # the one that fits.

@@ -51,7 +51,7 @@ POLL_S = 1.0
 STOP_GOAL_S = 8.0
 """Longest stop with idle live streams: 5 s, and what a busy machine adds."""
 IDLE_STREAMS = 3
-"""Live streams that are open when the server is told to stop."""
+"""Live streams that are open when the server has to stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,8 +224,8 @@ class Running:
         await self._connections.aclose()
         self.found.failures += left_over(self._names, addresses)
         if stop_s > STOP_GOAL_S:
-            told = f"SIGTERM with {IDLE_STREAMS} idle live streams: {stop_s:.1f} s to the end"
-            self.found.failures.append(told)
+            found = f"SIGTERM with {IDLE_STREAMS} idle live streams: {stop_s:.1f} s to the end"
+            self.found.failures.append(found)
         say(f"stopped in {stop_s:.1f} s with {IDLE_STREAMS} live streams open")
         return round(stop_s, 2)
 

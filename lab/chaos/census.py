@@ -1,4 +1,4 @@
-"""Count what a server holds, and what is left of it when it has ended."""
+"""Count what a server holds, and what it leaves when it has ended."""
 
 import re
 import socket
@@ -109,7 +109,7 @@ def left_over(names: Iterable[str], addresses: Addresses) -> list[str]:
         with socket.socket() as probe:
             probe.settimeout(1)
             if probe.connect_ex((host, int(port))) == 0:
-                found.append(f"somebody listens on {address}")
+                found.append(f"something listens on {address}")
     return found
 
 

@@ -18,14 +18,14 @@ from lab.chaos.doors.target import PATIENCE_S, Addresses, Target
 from lab.chaos.speech import RATE, speech, wav_file
 
 PAUSE_S = 0.4
-"""Seconds between two honest requests beside hostile ones."""
+"""Seconds between two honest requests next to hostile ones."""
 CHUNK = RATE // 2
 """Samples of a live chunk."""
 RECORDING, BY_GRPC, BY_GATEWAY = "recording", "recording, gRPC", "file, gateway"
 LIVE, LISTEN, SEGMENTS = "live", "listen", "segments"
 CTC, GRAPH, NEURAL, NGRAM = "ctc", "wfst", "neural rescorer", "n-gram rescorer"
 KINDS = (RECORDING, BY_GRPC, BY_GATEWAY, LIVE, LISTEN)
-"""What is sent beside hostile requests."""
+"""The requests next to hostile ones."""
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     CTC: {"decoder": "ctc"},
     GRAPH: {"decoder": "wfst"},
@@ -79,7 +79,7 @@ class Heard:
 
     @property
     def busy(self) -> int:
-        """How many were refused for want of capacity."""
+        """How many were refused for lack of capacity."""
         return sum(item.outcome == "busy" for item in self.asked)
 
     @property

@@ -1,7 +1,7 @@
-"""Measure the waits of a crowd, and of a short recording beside a long one.
+"""Measure the waits of a crowd, and of a short recording during a long one.
 
 A crowd of clients sends the same recording at the same moment. Some are refused; the waits of the
-others, and the time until a refusal, are told apart. The short recording is sent again and again,
+others and the time until a refusal have their own figures. The short recording is sent repeatedly,
 first alone and then while the long one is recognised, so that both medians have the same number.
 """
 
@@ -19,8 +19,6 @@ from conch.bench.speed import Latency, latency_ms, rtfx
 from conch.client import AsyncClient
 from conch.scoring.tables import number, table
 from conch.wire.errors import ConchError, OverloadedError
-from lab.fairness import mixed
-from lab.fairness.mixed import Mixed
 from lab.fairness.speech import LANGUAGE, PATIENT_S, speech_of
 from lab.header import lab_header
 
@@ -49,11 +47,7 @@ class FairnessBenchmark:
     long: int = 3600
     """Seconds of the long recording."""
     times: int = 12
-    """Times that the short one is sent, alone and beside the long one."""
-    files: int = 40
-    """Sent at once next to live streams, half of them with streamed answers."""
-    streams: int = 8
-    """Live streams next to these files."""
+    """Times that the short one is sent, alone and during the long one."""
     url: str | None = None
 
 
@@ -79,22 +73,22 @@ class Crowd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
-    """A short recording alone, and beside a long one."""
+class During:
+    """A short recording alone, and during a long one."""
 
     alone: Latency
-    beside: Latency
-    sent_beside: int
+    during: Latency
+    sent_during: int
     """Number of times that the short one was done before the long one."""
     long_s: float
     """Time of the long one, in seconds."""
 
     @property
     def ratio(self) -> float | None:
-        """Median beside the long one / alone."""
-        if self.beside.p50 is None or self.alone.p50 is None:
+        """Median during the long one / alone."""
+        if self.during.p50 is None or self.alone.p50 is None:
             return None
-        return self.beside.p50 / self.alone.p50
+        return self.during.p50 / self.alone.p50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +99,7 @@ class FairnessReport:
     seconds: int
     """Of each recording of the crowd."""
     crowd: Crowd
-    beside: Beside
-    mixed: Mixed
+    during: During
 
 
 def run(benchmark: FairnessBenchmark) -> FairnessReport:
@@ -117,18 +110,14 @@ def run(benchmark: FairnessBenchmark) -> FairnessReport:
     """
     header = lab_header("fairness", benchmark)
     with server_of(benchmark.url) as (url, _):
-        crowd, beside = asyncio.run(_measured(benchmark, url))
-        sizes = {"files": benchmark.files, "seconds": benchmark.seconds}
-        both = asyncio.run(mixed.measure(url, streams=benchmark.streams, **sizes))
+        crowd, during = asyncio.run(_measured(benchmark, url))
         header = header.with_triton(triton_version(url))
-    return FairnessReport(
-        header=header, seconds=benchmark.seconds, crowd=crowd, beside=beside, mixed=both
-    )
+    return FairnessReport(header=header, seconds=benchmark.seconds, crowd=crowd, during=during)
 
 
 def markdown(report: FairnessReport) -> str:
     """Return the tables of a report."""
-    crowd, beside = report.crowd, report.beside
+    crowd, during = report.crowd, report.during
     crowded = table(
         (
             *("crowd", "accepted", "refused", "wrong", "p50 ms", "p95 ms"),
@@ -147,21 +136,21 @@ def markdown(report: FairnessReport) -> str:
     shorts = table(
         ("a short recording", "times", "p50 ms", "p95 ms"),
         [
-            ("alone", "", number(beside.alone.p50, 0), number(beside.alone.p95, 0)),
+            ("alone", "", number(during.alone.p50, 0), number(during.alone.p95, 0)),
             (
-                "beside a long one",
-                str(beside.sent_beside),
-                number(beside.beside.p50, 0),
-                number(beside.beside.p95, 0),
+                "during a long one",
+                str(during.sent_during),
+                number(during.during.p50, 0),
+                number(during.during.p95, 0),
             ),
         ],
     )
-    told = (
-        f"The long one took {beside.long_s:.1f} s; ratio of the medians: {number(beside.ratio, 2)}."
+    took = (
+        f"The long one took {during.long_s:.1f} s; ratio of the medians: {number(during.ratio, 2)}."
     )
     sent = crowd.accepted + crowd.refused + crowd.failed
     come_from = origin(report.header, f"{sent} recordings at once", sent * report.seconds)
-    return "\n\n".join((come_from, crowded, shorts, told, mixed.markdown(report.mixed)))
+    return "\n\n".join((come_from, crowded, shorts, took))
 
 
 def crowd_of(
@@ -192,7 +181,7 @@ def crowd_of(
     )
 
 
-async def _measured(benchmark: FairnessBenchmark, url: str) -> tuple[Crowd, Beside]:
+async def _measured(benchmark: FairnessBenchmark, url: str) -> tuple[Crowd, During]:
     crowded, short, long = map(speech_of, (benchmark.seconds, benchmark.short, benchmark.long))
     connections = benchmark.clients + 1
     async with AsyncClient(url, timeout_s=PATIENT_S, connections=connections) as client:
@@ -201,11 +190,11 @@ async def _measured(benchmark: FairnessBenchmark, url: str) -> tuple[Crowd, Besi
         alone = [await _sent(client, short) for _ in range(benchmark.times)]
         under_way = asyncio.create_task(_sent(client, long))
         await asyncio.sleep(1)
-        beside: list[Outcome] = []
-        while not under_way.done() and len(beside) < benchmark.times:
+        during: list[Outcome] = []
+        while not under_way.done() and len(during) < benchmark.times:
             outcome = await _sent(client, short)
             if not under_way.done():
-                beside.append(outcome)
+                during.append(outcome)
             await asyncio.sleep(PAUSE_S)
         long_s, _ = await under_way
         began = time.perf_counter()
@@ -213,10 +202,10 @@ async def _measured(benchmark: FairnessBenchmark, url: str) -> tuple[Crowd, Besi
         outcomes = await asyncio.gather(*(_sent(client, crowded) for _ in range(benchmark.clients)))
         wall_s = time.perf_counter() - began
         crowd = crowd_of(outcomes, await late, benchmark.seconds, wall_s)
-    return crowd, Beside(
+    return crowd, During(
         alone=_latency(alone),
-        beside=_latency(beside),
-        sent_beside=len(beside),
+        during=_latency(during),
+        sent_during=len(during),
         long_s=round(long_s, 3),
     )
 

@@ -22,10 +22,9 @@ def add_fairness(commands: Subparsers) -> None:
         commands,
         "fairness",
         run_fairness,
-        help="who waits how long: a crowd at once, and a short recording beside a long one",
-        description="Send one recording from many clients at once, a short one while a long one "
-        "is recognised, and files with and without streamed answers next to live streams. All "
-        "recordings are the sample of conch demo, repeated.",
+        help="who waits how long: a crowd at once, and a short recording during a long one",
+        description="Send one recording from many clients at once, and a short one while a long "
+        "one is recognised. All recordings are the sample of conch demo, repeated.",
         epilog=EPILOG,
     )
     what = parser.add_argument_group("input")
@@ -33,10 +32,8 @@ def add_fairness(commands: Subparsers) -> None:
     add_whole(what, "--seconds", 10, "of each recording of the crowd")
     add_whole(what, "--short", 5, "seconds of the short recording")
     add_whole(what, "--long", 3600, "seconds of the long one")
-    times = "times that the short one is sent, alone and beside the long one"
+    times = "times that the short one is sent, alone and during the long one"
     add_whole(what, "--times", 12, times)
-    add_whole(what, "--files", 40, "files at once next to live streams, half of them streamed")
-    add_whole(what, "--streams", 8, "live streams next to these files")
     add_url(parser.add_argument_group("how"))
     add_output(parser)
 

@@ -31,7 +31,7 @@ def add_first(commands: Subparsers) -> None:
         commands,
         "first",
         run_first,
-        help="the first segment of a long recording, beside that segment alone",
+        help="the first segment of a long recording, and that segment alone",
         description="Join the utterances of a manifest to long recordings, and ask for each as a "
         "stream: how long the first segment takes, alone and in its recording.",
         epilog=EPILOG,

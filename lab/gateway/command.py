@@ -25,7 +25,7 @@ def add_gateway(commands: Subparsers) -> None:
         commands,
         "gateway",
         run_gateway,
-        help="latency and CPU of the gateway beside Triton's",
+        help="latency and CPU of the gateway next to Triton's",
         description="Measure the latency and the CPU time that a gateway adds to a file and to "
         "live streams.",
         epilog=EPILOG,

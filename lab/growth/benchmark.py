@@ -1,7 +1,7 @@
 """`python -m lab growth`: does the cost of a second of audio stay the same as the load grows?
 
-Four things grow, one at a time: the length of a recording (one client), the number of clients
-(recordings of five seconds), the number of live streams (paced in real time), and the model.
+Three things grow, one at a time: the length of a recording (one client), the number of clients
+(recordings of five seconds), and the number of live streams (paced in real time).
 
 A process's CPU is counted in ticks of 10 ms, so a row of recordings has at least a hundred seconds
 of audio if each is shorter.
@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +30,9 @@ from conch.bench.servers import own_server, triton_version
 from conch.component.waveform import SAMPLE_RATE
 from conch.scoring import COMPARING, require
 from conch.scoring.error_rates import ENGLISH_WORDS
-from conch.scoring.manifest import Utterance, select
+from conch.scoring.manifest import Utterance
 from lab.cpu import ORCHESTRATION, share_of
 from lab.header import lab_header
-from lab.model_repository import repository_of
-from lab.settings import Setting
 from lab.waveforms import resampled
 
 PAUSE_S = 0.5
@@ -46,15 +43,7 @@ CLIP_S = 5
 """Seconds of the recordings that several clients send."""
 REQUESTS = 24
 """Least requests of a row of clients."""
-UTTERANCES = 12
-"""Utterances for each model."""
 WARMUP = 4
-WHISPER = ("attention_encoder", "attention_decoder")
-"""The models that must name the same Whisper folder."""
-MODELS = ("speech", "vad", *WHISPER)
-"""Models of the servers that differ in Whisper."""
-OPTIONS = {"language": "en"}
-"""Options of a model's requests: detecting the language would be one more call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +58,6 @@ class GrowthBenchmark(Choice):
     """Numbers of concurrent streams."""
     seconds: int = 20
     """Least seconds of audio of each stream."""
-    model: Path | None = None
-    """A CTranslate2 Whisper folder to compare with the default one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,18 +86,10 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LengthRow:
-    """Recordings of one length, sent by one client."""
+class RecordingsRow:
+    """Recordings of one length, sent by some clients."""
 
     length_s: int
-    figures: Flat[RunFigures]
-    taken: Flat[Taken]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConcurrencyRow:
-    """Recordings of five seconds, sent by several clients."""
-
     concurrency: int
     figures: Flat[RunFigures]
     taken: Flat[Taken]
@@ -130,29 +109,18 @@ class StreamsRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRow:
-    """The same recordings, recognised by one model."""
-
-    model: str
-    figures: Flat[RunFigures]
-    taken: Flat[Taken]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GrowthReport:
     """The report of the benchmark."""
 
     header: Flat[Header]
-    lengths: Sequence[LengthRow]
-    concurrency: Sequence[ConcurrencyRow]
+    lengths: Sequence[RecordingsRow]
+    concurrency: Sequence[RecordingsRow]
     streams: Sequence[StreamsRow]
-    models: Sequence[ModelRow]
 
     @property
     def errors(self) -> list[str]:
         """The first error of each row that has one."""
-        rows: list[LengthRow | ConcurrencyRow | ModelRow] = []
-        rows += [*self.lengths, *self.concurrency, *self.models]
+        rows = [*self.lengths, *self.concurrency]
         found = [row.figures.error_messages[0].message for row in rows if row.figures.errors]
         return found + [row.figures.error_messages[0] for row in self.streams if row.figures.errors]
 
@@ -162,7 +130,7 @@ def run(benchmark: GrowthBenchmark) -> GrowthReport:
 
     Raises:
         BenchError: the manifest, an audio file or a package is missing.
-        ServerError: a server cannot be started, for example because `model` is no Whisper folder.
+        ServerError: a server cannot be started.
     """
     require(*COMPARING)
     samples = [_resampled(item) for item in load_samples(benchmark.utterances(), "waveform")]
@@ -173,22 +141,14 @@ def run(benchmark: GrowthBenchmark) -> GrowthReport:
         header = header.with_triton(triton_version(url))
         for length in benchmark.lengths:
             sent = clips(audio, length, repeats(length))
-            figures, taken = _recordings(url, memory, sent, clients=1)
-            lengths.append(LengthRow(length_s=length, figures=figures, taken=taken))
+            lengths.append(_recordings(url, memory, sent, length, clients=1))
     with _fresh_server(audio) as (url, memory):
         for clients in benchmark.concurrency:
             sent = clips(audio, CLIP_S, max(REQUESTS, 2 * clients))
-            figures, taken = _recordings(url, memory, sent, clients)
-            concurrency.append(ConcurrencyRow(concurrency=clients, figures=figures, taken=taken))
+            concurrency.append(_recordings(url, memory, sent, CLIP_S, clients))
     with _fresh_server(audio) as (url, memory):
         streams = [_streams(url, memory, samples, count, benchmark) for count in benchmark.streams]
-    folders = {"tiny.en": None, benchmark.model.name: benchmark.model} if benchmark.model else {}
-    few = set(select([item.utterance for item in samples], limit=UTTERANCES))
-    chosen_samples = [item for item in samples if item.utterance in few]
-    models = [_model(name, folder, chosen_samples) for name, folder in folders.items()]
-    return GrowthReport(
-        header=header, lengths=lengths, concurrency=concurrency, streams=streams, models=models
-    )
+    return GrowthReport(header=header, lengths=lengths, concurrency=concurrency, streams=streams)
 
 
 def joined(waveforms: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
@@ -261,39 +221,18 @@ def _resampled(sample: Sample) -> Sample:
     return replace(sample, audio=waveform, sample_rate=SAMPLE_RATE)
 
 
-async def _sent(
-    url: str, samples: Sequence[Sample], clients: int, options: Mapping[str, Any] | None = None
-) -> RunFigures:
-    offered = Offer(concurrency=clients)
-    load = await send_all(url, samples, offered=offered, options=options or {})
+async def _sent(url: str, samples: Sequence[Sample], clients: int) -> RunFigures:
+    load = await send_all(url, samples, offered=Offer(concurrency=clients), options={})
     return run_figures(samples, load)
 
 
 def _recordings(
-    url: str,
-    memory: MemorySampler,
-    samples: Sequence[Sample],
-    clients: int,
-    options: Mapping[str, Any] | None = None,
-) -> tuple[RunFigures, Taken]:
+    url: str, memory: MemorySampler, samples: Sequence[Sample], length_s: int, clients: int
+) -> RecordingsRow:
     with _watched(memory) as taken:
-        figures = asyncio.run(_sent(url, samples, clients, options))
-    return figures, taken(figures.audio_s)
-
-
-def whisper_settings(folder: Path) -> tuple[Setting, ...]:
-    """Return the settings that make a server use another Whisper."""
-    return tuple(Setting(model, "model", str(folder.resolve())) for model in WHISPER)
-
-
-def _model(name: str, folder: Path | None, samples: Sequence[Sample]) -> ModelRow:
-    with (
-        repository_of(MODELS, whisper_settings(folder) if folder else ()) as repository,
-        own_server(repository) as (url, memory),
-    ):
-        asyncio.run(_sent(url, samples[:WARMUP], clients=1, options=OPTIONS))
-        figures, taken = _recordings(url, memory, samples, clients=1, options=OPTIONS)
-        return ModelRow(model=name, figures=figures, taken=taken)
+        figures = asyncio.run(_sent(url, samples, clients))
+    cost = taken(figures.audio_s)
+    return RecordingsRow(length_s=length_s, concurrency=clients, figures=figures, taken=cost)
 
 
 def _streams(

@@ -1,7 +1,6 @@
 """`python -m lab growth`: how the cost of a second of audio grows with load."""
 
 import argparse
-from pathlib import Path
 
 from conch.cli.arguments import Subparsers, add_command, output
 from conch.cli.bench_arguments import add_counts, add_output, choice_of, distinct, write_report
@@ -11,8 +10,7 @@ from lab.arguments import add_what, add_whole
 EPILOG = """
 examples:
   python -m lab growth --manifest speech/manifest.tsv --split dev --plot benchmark.png
-  python -m lab growth --manifest calls.tsv --lengths 5,60 --concurrency 1,8 --streams 1,8 \\
-      --model whisper-base
+  python -m lab growth --manifest calls.tsv --lengths 5,60 --concurrency 1,8 --streams 1,8
 
 exit codes: 0 measured, 1 not measured or a request failed, 2 wrong usage
 """
@@ -32,7 +30,6 @@ def run_growth(args: argparse.Namespace) -> int:
             concurrency=distinct(args.concurrency or [1, 4, 16, 64, 256]),
             streams=distinct(args.streams or [1, 8, 24]),
             seconds=args.seconds,
-            model=args.model,
         )
     )
     write_report(args, report, markdown(report))
@@ -47,10 +44,10 @@ def add_growth(commands: Subparsers) -> None:
         commands,
         "growth",
         run_growth,
-        help="the cost of a second of audio as lengths, clients, streams and models grow",
-        description="Let the length of recordings, the number of clients, the number of live "
-        "streams and the model grow, one at a time, and see what a second of audio costs: CPU "
-        "by process, and memory. The command starts its servers.",
+        help="the cost of a second of audio as lengths, clients and streams grow",
+        description="Let the length of recordings, the number of clients and the number of live "
+        "streams grow, one at a time, and see the cost of a second of audio: CPU by process, and "
+        "memory. The command starts its servers.",
         epilog=EPILOG,
     )
     add_what(parser)
@@ -60,21 +57,7 @@ def add_growth(commands: Subparsers) -> None:
     add_counts(how, "--concurrency", "clients that send recordings of 5 s (default: 1,4,16,64,256)")
     add_counts(how, "--streams", "live streams at once (default: 1,8,24)")
     add_whole(how, "--seconds", 20, "of a stream")
-    how.add_argument(
-        "--model",
-        type=_folder,
-        metavar="FOLDER",
-        help="a CTranslate2 Whisper folder to put beside the default model: twelve utterances of "
-        "each",
-    )
     out = add_output(parser)
     out.add_argument(
         "--plot", type=output, metavar="FILE.png", help="the cost against each of what grows"
     )
-
-
-def _folder(text: str) -> Path:
-    path = Path(text)
-    if not (path / "model.bin").is_file():
-        raise argparse.ArgumentTypeError(f"not a CTranslate2 Whisper folder: {text!r}")
-    return path

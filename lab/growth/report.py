@@ -5,10 +5,9 @@ from pathlib import Path
 
 from conch.bench.figures import RunFigures
 from conch.scoring.tables import number, percent, table
-from lab.growth.benchmark import Cost, GrowthReport, Taken
+from lab.growth.benchmark import Cost, GrowthReport, RecordingsRow, Taken
 from lab.panels import panels
 
-PROCESSES = ("vad", "attention_encoder", "attention_decoder", "speech", "tritonserver")
 COST = ["CPU s / audio s", "of it not components'", "not components' %"]
 MEMORY = ["`speech` MB", "all MB"]
 
@@ -21,7 +20,7 @@ def markdown(report: GrowthReport) -> str:
         f"{machine.load_average:g} at the start; Triton {versions['triton']}, Python "
         f"{versions['python']}; {report.header.started_at}"
     )
-    tables = [_lengths(report), _concurrency(report), _streams(report), _models(report)]
+    tables = [_recordings([*report.lengths, *report.concurrency]), _streams(report)]
     errors = [f"**{message}**" for message in report.errors]
     parts = [f"`{report.header.command}`", *filter(None, tables), *errors, where]
     return "\n\n".join(parts) + "\n"
@@ -60,39 +59,24 @@ def _grown(report: GrowthReport) -> Mapping[str, Mapping[int, Cost]]:
     }
 
 
-def _lengths(report: GrowthReport) -> str:
-    header = ["seconds of a recording", "requests", "calls/request", *COST, "RTFx", "p50 ms"]
-    rows = [
-        [
-            str(row.length_s),
-            str(row.figures.utterances),
-            _calls(row.figures),
-            *_cost(row.taken),
-            number(row.figures.rtfx),
-            number(row.figures.latency_ms.p50, 0),
-            *_memory(row.taken),
-        ]
-        for row in report.lengths
-    ]
-    return table([*header, *MEMORY], rows) if rows else ""
-
-
-def _concurrency(report: GrowthReport) -> str:
-    header = ["clients, 5 s", "requests", "errors", *COST, "RTFx", "p50 ms", "p99 ms", *MEMORY]
-    rows = [
+def _recordings(rows: Sequence[RecordingsRow]) -> str:
+    header = ["clients", "seconds", "requests", "errors", "calls/request", *COST]
+    cells = [
         [
             str(row.concurrency),
+            str(row.length_s),
             str(row.figures.utterances),
             str(row.figures.errors),
+            _calls(row.figures),
             *_cost(row.taken),
             number(row.figures.rtfx),
             number(row.figures.latency_ms.p50, 0),
             number(row.figures.latency_ms.p99, 0),
             *_memory(row.taken),
         ]
-        for row in report.concurrency
+        for row in rows
     ]
-    return table(header, rows) if rows else ""
+    return table([*header, "RTFx", "p50 ms", "p99 ms", *MEMORY], cells) if cells else ""
 
 
 def _streams(report: GrowthReport) -> str:
@@ -109,22 +93,6 @@ def _streams(report: GrowthReport) -> str:
             *_memory(row.taken),
         ]
         for row in report.streams
-    ]
-    return table(header, rows) if rows else ""
-
-
-def _models(report: GrowthReport) -> str:
-    header = ["model", "RTFx", "WER %", *COST, *(f"`{name}`" for name in PROCESSES), "all MB"]
-    rows = [
-        [
-            row.model,
-            number(row.figures.rtfx),
-            percent(row.figures.accuracy.wer),
-            *_cost(row.taken),
-            *(number((row.taken.cost.cpu_s_per_audio_s or {}).get(name), 4) for name in PROCESSES),
-            number(row.taken.peak_memory_mb, 0),
-        ]
-        for row in report.models
     ]
     return table(header, rows) if rows else ""
 

@@ -16,7 +16,7 @@ class Line:
     words: tuple[str, ...]
     """Normalised words."""
     num_firm: int
-    """How many of the first words are told to be firm."""
+    """How many of the first words are firm."""
     is_final: bool
 
 

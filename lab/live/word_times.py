@@ -1,4 +1,4 @@
-"""Times of reference words: a manifest has none, so Conch's offline path tells them."""
+"""Times of reference words: a manifest has none, so Conch's offline path gives them."""
 
 import asyncio
 import sys
@@ -59,7 +59,7 @@ class WordTimes:
     def of(self, url: str, indices: Iterable[int]) -> Mapping[int, tuple[TimedWord, ...]]:
         """Return the reference words of utterances, in seconds from the start of each.
 
-        A message on standard error tells of words whose times are only interpolated because the
+        A message on standard error counts words whose times are only interpolated because the
         server did not transcribe their utterance.
 
         Args:
@@ -94,7 +94,7 @@ class WordTimes:
                 )
         if errors := [outcome.error for outcome in load.outcomes if outcome.error]:
             print(
-                f"lab live: the server tells no word times of {len(errors)} of {len(asked)} "
+                f"lab live: the server gives no word times of {len(errors)} of {len(asked)} "
                 f"utterances, so they are spread by characters: {errors[0]}",
                 file=sys.stderr,
             )

@@ -9,12 +9,12 @@ from conch.cli.arguments import Subparsers, add_command, output
 from conch.wire.errors import BenchError
 
 MANIFEST_EPILOG = """
-A folder's content tells its layout:
+The content of a folder shows its layout:
   LibriSpeech   *.trans.txt in any folder below
   Common Voice  train.tsv, dev.tsv and test.tsv, or else validated.tsv, and clips
   AISHELL       transcript/aishell_transcript*.txt and wav
   Kaldi         wav.scp and text. Commands in wav.scp are not run. With segments, utterances are cut
-                into FLAC files in a folder beside the manifest, named like it and -segments
+                into FLAC files in a folder next to the manifest, named like it and -segments
 
 examples:
   python -m lab manifest LibriSpeech/dev-clean

@@ -36,7 +36,7 @@ class Layout:
 
     name: str
     looked_for: str
-    """Files that tell the layout, in words."""
+    """Files that show the layout, in words."""
     read: Callable[[Path, Path], list[Utterance]]
     """From the folder, and a folder for files to be made, to its utterances; none if the folder is
     of another layout."""
@@ -125,7 +125,7 @@ def _aishell(folder: Path, _: Path) -> list[Utterance]:
     transcripts = sorted((root / "transcript").glob("aishell_transcript*.txt"))
     if not transcripts:
         return []
-    # The text does not tell the folder of its file.
+    # The text does not say the folder of its file.
     files = {path.stem: path for path in sorted((root / "wav").rglob("*.wav"))}
     return [
         Utterance(path, text, path.relative_to(root / "wav").parts[0], "aishell")
@@ -161,8 +161,8 @@ def _kaldi_path(folder: Path, name: str, path: str) -> Path:
             "write its output to a file and name that"
         )
     # Kaldi takes them as relative to where it is started.
-    beside = folder / path
-    return beside if beside.is_file() else Path(path)
+    own = folder / path
+    return own if own.is_file() else Path(path)
 
 
 def _cut_segments(

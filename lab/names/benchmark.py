@@ -208,7 +208,7 @@ async def answers(
         async def send(index: int) -> Transcript:
             place, turn = divmod(index, len(runs))
             sample = samples[place]
-            # Nobody is always the first to hear an utterance.
+            # Each run is the first to hear some of the utterances.
             options = list(runs.values())[(turn + place) % len(runs)]
             return await client.transcribe(sample.audio, sample_rate=sample.sample_rate, **options)
 

@@ -1,4 +1,4 @@
-"""The list of hotwords: names that a split speaks of, among names that nobody says; pure.
+"""The list of hotwords: names that a split speaks of, among names that are never said; pure.
 
 A name is a word that a spelling dictionary has in no form without a capital letter. So references
 in upper case, as LibriSpeech's are, have names too. A few rare words are left among them that no
@@ -30,11 +30,11 @@ class Names:
     said: tuple[str, ...]
     """Names of the references."""
     distractors: tuple[str, ...]
-    """Names that nobody says."""
+    """Names that are never said."""
 
     @property
     def hotwords(self) -> str:
-        """Value of the option `hotwords`, in an order that does not tell who is said."""
+        """Value of the option `hotwords`, in an order that does not show which are said."""
         return ",".join(self._all())
 
     @property

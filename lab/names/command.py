@@ -34,7 +34,7 @@ def add_names(commands: Subparsers) -> None:
         run_names,
         help="hotwords: names found, words spoiled, names invented",
         description="Send a split with a list of hotwords: rare names that it speaks of, among "
-        "names of the training split that nobody says. Count the names that are found.",
+        "names of the training split that are never said. Count the names that are found.",
         epilog=EPILOG,
     )
     what = add_what(parser)
@@ -51,7 +51,7 @@ def add_names(commands: Subparsers) -> None:
         type=count,
         default=1000,
         metavar="N",
-        help="names in the list that nobody says (default: 1000)",
+        help="names in the list that are never said (default: 1000)",
     )
     what.add_argument(
         "--unlisted",

@@ -1,4 +1,4 @@
-"""Count names that were found, names that nobody said, and the errors of all other words."""
+"""Count names that were found, names that were not said, and the errors of all other words."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable

@@ -35,7 +35,7 @@ SESSION = "perf_analyzer"
 
 SEQUENCE_MODEL = "ctc_streaming_encoder"
 """A component with Triton's sequence batcher. perf_analyzer sends sequences to a model only if the
-model's config has one, or that of a model which it is told to be called by the model."""
+model's config has one, or that of a model that is named as its caller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

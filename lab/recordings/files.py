@@ -42,7 +42,7 @@ def write_recordings(
 ) -> list[JoinedUtterance]:
     """Join utterances, write the recordings to a folder and return them.
 
-    A recording is a FLAC file, or a telephone call's WAV in G.711 µ-law. Beside them are a
+    A recording is a FLAC file, or a telephone call's WAV in G.711 µ-law. Next to them are a
     `manifest.tsv`, and `utterances.tsv` with the times of what they are made of.
 
     Args:

@@ -65,7 +65,7 @@ def test_a_graph_is_for_the_units_of_the_model_that_is_named(tmp_path, arpa):
     log_probs[range(6), [*written, *[0] * (6 - len(written))]] = -0.01
     stream.advance(log_probs)
     assert stream.finish()[0].text == "a ball"
-    with pytest.raises(ConfigError, match="make it anew with `conch graph --model`"):
+    with pytest.raises(ConfigError, match="make it again with `conch graph --model`"):
         DecodingGraph(out, Characters.vocab)
 
 

@@ -188,11 +188,6 @@ def test_a_very_long_text_is_freed_without_recursion():
     gc.collect()
 
 
-def test_shapes_are_checked():
-    with pytest.raises(ValueError, match=r"must be \[T, 5\]; is \[7, 4\]"):
-        new_search().advance(np.zeros((7, 4)))
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -9,7 +9,6 @@ from conch.component.parameters import read_parameters
 from conch.families.silero.vad import SileroConfig
 from conch.launcher.repositories import check_repository
 from conch.wire.errors import BenchError
-from lab.growth.benchmark import whisper_settings
 from lab.model_repository import model_args, own_repositories, read_config, repository_of
 from lab.settings import read_settings
 
@@ -55,7 +54,8 @@ def test_another_whisper_is_named_by_encoder_and_decoder_and_by_nothing_else(
     tmp_path: Path,
 ) -> None:
     models = ("vad", "attention_encoder", "attention_decoder")
-    with repository_of(models, whisper_settings(tmp_path)) as repository:
+    settings = read_settings(",".join(f"{model}.model={tmp_path}" for model in models[1:]))
+    with repository_of(models, settings) as repository:
         check_repository(repository)
         for model in models[1:]:
             parameters = config_of(repository, model).parameters

@@ -51,7 +51,7 @@ class RawCall:
         try:
             reader, writer = await asyncio.open_connection(host, int(port))
         except ConnectionRefusedError:
-            return Answer(LOST, f"nobody listens on {self.port}")
+            return Answer(LOST, f"nothing listens on {self.port}")
         try:
             # The server may close the connection in the middle.
             with suppress(ConnectionError, TimeoutError):

@@ -1,28 +1,22 @@
-"""Print word error rates of a checkpoint or exported graph: by source and chunk, greedy and n-gram.
+"""Print word error rates of a checkpoint or exported graph: by source and chunk.
 
     python -m lab.training.ctc.evaluate runs/first/final.pt --manifest speech/manifest.tsv
 
-With --ngram also by pyctcdecode's beam search with an n-gram, the en-us trigram unless another is
-named; with --graph also by the decoding graph that comes with Conch, or one of `conch graph`; with
---rescore the n-best of that graph are rescored by the whole n-gram, as option rescore does it.
+With --graph also by the decoding graph that comes with Conch, or one of `conch graph`; with
+--rescore the n-best of that graph are rescored by an n-gram, as option rescore does it.
 """
 
 import argparse
 import sys
 import time
 from collections.abc import Sequence
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
-from conch.component.arrays import FloatArray
 from conch.decoding.graph.search import DecodingGraph
 from conch.decoding.graph.shipped import unpacked_graph
-from conch.families.ctc.units import Units
 from conch.families.ngram.model import LanguageModelConfig, load_language_model
 from lab.training.ctc import checkpoint
 from lab.training.ctc.data import utterances_of
@@ -34,8 +28,6 @@ from lab.training.ctc.trainer import STREAMING_LEFT
 from lab.waveforms import waveform_of
 
 _FRAME_MS = 20
-_search: Any = None
-"""An NgramSearch, in each process that searches."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -47,14 +39,9 @@ def main(arguments: list[str] | None = None) -> None:
     add("--split", default="dev")
     add("--chunk-ms", type=int, nargs="*", default=[0, 160, 320, 640, 1280], help="0 is full")
     add("--left-ms", type=int, default=STREAMING_LEFT * _FRAME_MS, help="seen before a chunk")
-    add("--ngram", action="store_true", help="search with an n-gram too; needs pyctcdecode")
     add("--language-model", default="", help="ARPA; en-us if left out")
-    add("--lm-weight", type=float, default=0.5)
-    add("--word-bonus", type=float, default=1.0)
-    add("--beam-size", type=int, default=50)
     add("--graph", nargs="?", const="", metavar="FILE", help="search in a graph too")
     add("--rescore", action="store_true", help="rescore the n-best of the graph too")
-    add("--processes", type=int, default=1, help="of the search with --ngram")
     add("--limit", type=int, help="utterances, evenly taken; all if left out")
     args = parser.parse_args(arguments)
     if args.rescore and args.graph is None:
@@ -96,9 +83,6 @@ def main(arguments: list[str] | None = None) -> None:
         if args.rescore:
             texts = best_texts(scored_lists(graph, language_model, log_probs))
             print(table.row(f"{context}, graph, rescored", texts), flush=True)
-        if args.ngram:
-            texts = searched(log_probs, units, args)
-            print(table.row(f"{context}, n-gram", texts), flush=True)
 
 
 class Table:
@@ -125,38 +109,6 @@ class Table:
             )
             rates.append(f"{100 * errors / words:.2f}")
         return f"| {name} | {' | '.join(rates)} |"
-
-
-def searched(log_probs: Sequence[FloatArray], units: Units, args: argparse.Namespace) -> list[str]:
-    """Return the texts that a beam search with the n-gram finds."""
-    progress = tqdm(total=len(log_probs), desc="searching", mininterval=10)
-    # Not forked: torch's threads do not survive it.
-    with get_context("spawn").Pool(args.processes, open_search, (units.vocab, args)) as pool:
-        texts = []
-        for text in pool.imap(search_one, log_probs, chunksize=8):
-            texts.append(text)
-            progress.update()
-    progress.close()
-    return texts
-
-
-def open_search(vocab: Sequence[str], args: argparse.Namespace) -> None:
-    """Load the n-gram in this process."""
-    from lab.training.ctc.ngram_search import NgramSearch
-
-    global _search
-    _search = NgramSearch(
-        vocab,
-        LanguageModelConfig(model=args.language_model),
-        lm_weight=args.lm_weight,
-        word_bonus=args.word_bonus,
-        beam_size=args.beam_size,
-    )
-
-
-def search_one(log_probs: FloatArray) -> str:
-    """Return the best text of one utterance."""
-    return str(_search(log_probs))
 
 
 if __name__ == "__main__":

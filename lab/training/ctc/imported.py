@@ -18,7 +18,7 @@ from lab.training.ctc.model import CtcModel, CtcModelConfig
 _PREFIX = "model."
 """Of the model within `export.Step`; matrices alone lose their names."""
 _MATRIX = re.compile(r"/(\w+?)(?:_(\d+))?/MatMul")
-"""The node that multiplies by one tells its name, and its layer from the second on."""
+"""The node that multiplies by a weight has its name, and its layer from the second on."""
 
 
 def load_exported(path: Path) -> tuple[CtcModel, Units]:

@@ -70,7 +70,7 @@ class TrainerConfig:
     moved_chance: float = 0.25
     """Of an utterance at positions of a long stream, not at its start."""
     masks: AugmentConfig | None = None
-    """What is hidden of the features; nothing if None."""
+    """Masks of the features; none if None."""
     consistency: float = 0.0
     """Weight of the disagreement of two views of each batch; 0: one view is enough."""
     bf16: bool = True
@@ -290,7 +290,7 @@ class Trainer:
 def with_masks(
     features: Tensor, lens: Tensor, bands: NDArray[np.bool_], spans: NDArray[np.bool_]
 ) -> Tensor:
-    """Return features `[B, F, n_mels]` with what is hidden at each utterance's mean."""
+    """Return features `[B, F, n_mels]` with masked values at each utterance's mean."""
     device = features.device
     means = features.sum((1, 2)) / (lens.to(device) * features.shape[2])  # padding is zeros
     padded = np.pad(spans, ((0, 0), (0, features.shape[1] - spans.shape[1])))

@@ -5,7 +5,7 @@
 
 Full context only, products in float32. Features are made inside the graph, so that its tensors are
 those of the component `ctc_encoder` (component_models/README.md), except one. Triton joins the rows
-of a batch, which differ in length, and tells their ends in `waveform_shapes`. This is
+of a batch, which differ in length, and gets their ends in `waveform_shapes`. This is
 its ragged batching; component_models/ctc_encoder/configs/onnxruntime.pbtxt asks for both.
 
 The component answers an empty row, or one longer than 40 s, with an error. The graph checks

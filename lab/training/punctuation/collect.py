@@ -5,7 +5,7 @@
         --without texts/test/*.txt --out texts
 
 Clones are those of books of https://github.com/standardebooks, one folder each, bare or not.
-`books.tsv` beside this file names those of the model that ships; its tests go to OUT/test. Those to
+`books.tsv` in this folder names those of the model that ships; its tests go to OUT/test. Those to
 learn from are by authors who died before 1956, as later ones are free in the United States alone.
 """
 

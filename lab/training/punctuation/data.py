@@ -46,7 +46,7 @@ def vocabulary_of(lines: Sequence[Sequence[Heard]], size: int, least: int = 3) -
 
 
 def cased_forms(lines: Sequence[Sequence[Heard]]) -> tuple[dict[str, str], set[str]]:
-    """Return what the case of a word's first letter does not tell.
+    """Return what the case of a word's first letter does not show.
 
     Returns:
         Forms with a capital inside that are the usual ones, as mcdonald to McDonald; and words

@@ -1,4 +1,4 @@
-"""Write a checkpoint as ONNX: an embedding in int8, other weights in fp16, the words beside them.
+"""Write a checkpoint as ONNX: an embedding in int8, other weights in fp16, the words next to them.
 
     python -m lab.training.punctuation.export runs/punctuation/final.pt --out punctuation-en.onnx
 

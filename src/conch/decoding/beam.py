@@ -183,6 +183,8 @@ class BeamSearch:
         """
         self.options = options
         self._vocab, self._space = vocab, vocab.space
+        self.language_model = language_model if options.language_model else None
+        """As far as the search uses one."""
         self._fusion: Fusion | None = None
         if options.language_model:
             if language_model is None:
@@ -198,14 +200,7 @@ class BeamSearch:
         self._num_frames = 0
 
     def advance(self, log_probs: NDArray[np.floating[Any]]) -> None:
-        """Take the next frames, natural log posteriors `[T, V]`.
-
-        Raises:
-            ValueError: the shape does not fit.
-        """
-        width = len(self._vocab.texts)
-        if log_probs.ndim != 2 or log_probs.shape[1] != width:
-            raise ValueError(f"log_probs must be [T, {width}]; is {list(log_probs.shape)}")
+        """Take the next frames, natural log posteriors `[T, V]`."""
         if len(log_probs):
             for frame, blank, units in self._possible(log_probs.astype(np.float64)):
                 self._step(self._num_frames + frame, blank, units)
@@ -214,8 +209,8 @@ class BeamSearch:
     def _possible(self, log_probs: DoubleArray) -> Iterator[tuple[int, float, dict[int, float]]]:
         """Yield frames with the log posteriors of the blank and of the other possible units.
 
-        Where only the blank is possible in several frames in a row, they count as one: each but the
-        first only adds its log posterior to every prefix.
+        Frames in a row with the blank alone count as one: the others only add their log
+        posterior to every prefix.
         """
         limit = np.minimum(log_probs.max(1, keepdims=True), self.options.unit_min_log_prob)
         is_possible = log_probs >= limit
@@ -229,8 +224,10 @@ class BeamSearch:
         rows, units = is_possible[frames].nonzero()
         found = [*zip(units.tolist(), log_probs[frames[rows], units].tolist(), strict=True)]
         ends = np.searchsorted(rows, np.arange(len(frames) + 1)).tolist()
-        for frame, together, ends_of in zip(frames.tolist(), blanks, pairwise(ends), strict=True):
-            yield frame, together, dict(found[slice(*ends_of)])
+        for frame, together, (start, end) in zip(
+            frames.tolist(), blanks, pairwise(ends), strict=True
+        ):
+            yield frame, together, dict(found[start:end])
 
     def _step(self, frame: int, blank: float, units: Mapping[int, float]) -> None:
         """Search one frame."""
@@ -276,7 +273,7 @@ class BeamSearch:
             worst = sorted(map(_RANK, parts))[-self.options.beam_size]
         for prefix in self._beam:
             words, last = prefix.words, prefix.last
-            most = bonus + words.score if words else 0.0
+            most = bonus + words.score if words else 0.0  # a word's log probability is at most 0
             for unit, log_prob in units.items():
                 if unit != last:
                     score = log_prob + prefix.total
@@ -322,8 +319,9 @@ class BeamSearch:
                 grown = _Prefix(hash((prefix.key, unit)), prefix.key, emission, words)
                 grown.unit = grown.total = score
                 beam.append(grown)
-        # Only now: what grew needed the emissions before the frame.
-        for prefix, prefix.emission in staying:
+        # Only now: grown prefixes needed the emissions before the frame.
+        for prefix, emission in staying:
+            prefix.emission = emission
             prefix.keep(worst)
         return beam
 

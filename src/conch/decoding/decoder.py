@@ -144,7 +144,7 @@ class CtcDecoder:
         finder = self._new_finder(parameters)
         if decoder_of(parameters) == "ctc":
             beam = BeamSearch(self._vocab, search_options(parameters), self._language_model)
-            return BeamUtterance(beam, self._language_model, finder)
+            return BeamUtterance(beam, finder)
         if self._graph is None:
             raise OptionError("option 'decoder' cannot be wfst here: no graph is loaded")
         return GraphUtterance(self._graph, self._graph_config, finder, has_lattice=asks_lattice)

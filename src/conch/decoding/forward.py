@@ -52,7 +52,7 @@ def forward_scores(log_probs: FloatArray, texts: Sequence[Sequence[int]]) -> Dou
     """Return the log of the summed probabilities of all alignments of each text.
 
     The forward algorithm of CTC (Graves et al., 2006, "Connectionist Temporal Classification",
-    ICML). Probabilities are multiplied, which is ten times as fast as to add logarithms. Texts too
+    ICML). Multiplying probabilities is ten times as fast as adding logarithms. Texts too
     improbable for that, far below e^-1000, are computed again in logarithms.
 
     Args:
@@ -134,7 +134,7 @@ def _totals(emissions: DoubleArray, places: _Places, numbers: _Arithmetic) -> Do
     Args:
         emissions: float64 `[T, used]`: each used unit's probability in each frame, in `numbers`.
         places: The texts.
-        numbers: What emissions and totals are.
+        numbers: Numbers of emissions and totals.
     """
     plus, times, zero, one = numbers
     blanks = emissions[:, BLANK].tolist()

@@ -32,7 +32,7 @@ class Words(NamedTuple):
     spelling: int
     """Hash of its units."""
     context: Context
-    """What the n-gram knows of the words before it."""
+    """The n-gram's context before it."""
     score: float
     """What the words before it add to the prefix's score."""
     lm_score: float

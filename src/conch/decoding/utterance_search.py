@@ -8,7 +8,6 @@ from typing import Protocol
 from conch.component.arrays import FloatArray
 from conch.decoding.agreement import LocalAgreement
 from conch.decoding.beam import BeamHypothesis, BeamSearch
-from conch.decoding.fusion import CtcLanguageModel
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstHypothesis, WfstStream
 from conch.decoding.hotwords.placing import HotwordFinder, Reading, beam_reading
 from conch.decoding.hypothesis import CtcHypothesis
@@ -36,11 +35,10 @@ class BeamUtterance:
     def __init__(
         self,
         search: BeamSearch,
-        language_model: CtcLanguageModel | None = None,
         hotwords: HotwordFinder | None = None,
     ) -> None:
-        """Begin an utterance with a new search and the language model that it may use."""
-        self._search, self._language_model, self._hotwords = search, language_model, hotwords
+        """Begin an utterance with a new search."""
+        self._search, self._hotwords = search, hotwords
         self._agreement = LocalAgreement()
 
     def advance(self, log_probs: FloatArray) -> None:
@@ -72,8 +70,8 @@ class BeamUtterance:
 
     def _reading(self, item: BeamHypothesis) -> Reading:
         assert self._hotwords is not None
-        options = self._search.options
-        return beam_reading(item, self._hotwords.frames, options, self._language_model)
+        search = self._search
+        return beam_reading(item, self._hotwords.frames, search.options, search.language_model)
 
 
 class GraphUtterance:

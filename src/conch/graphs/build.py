@@ -12,7 +12,6 @@ this label, paths at the end of a sentence would look better while a stream goes
 import json
 import math
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +22,13 @@ import kaldifst
 import numpy as np
 
 from conch.decoding.graph import FORMAT
-from conch.decoding.graph.fst_arrays import FstArrays, fst_arrays, open_fst, write_fst
+from conch.decoding.graph.fst_arrays import (
+    FstArrays,
+    from_kaldifst,
+    fst_arrays,
+    to_kaldifst,
+    write_fst,
+)
 from conch.families.ctc import BLANK
 from conch.families.ctc.units import Units
 from conch.families.ngram.table import SENTENCE_END, SENTENCE_START, NgramTable, with_words
@@ -220,8 +225,8 @@ def _composed(
     end = size + 1
     spellings = _spellings(units, table, lexicon)
     progress(f"composing {len(spellings)} spellings with {sum(map(len, table.orders))} n-grams")
-    lexicon_fst = _to_kaldifst(_lexicon_fst(end, spellings, table))
-    grammar_fst = _to_kaldifst(_with_backoff_label(grammar(table, word_bonus), table))
+    lexicon_fst = to_kaldifst(_lexicon_fst(end, spellings, table))
+    grammar_fst = to_kaldifst(_with_backoff_label(grammar(table, word_bonus), table))
     kaldifst.arcsort(lexicon_fst, "olabel")
     kaldifst.arcsort(grammar_fst, "ilabel")
     graph = kaldifst.StdVectorFst(kaldifst.compose(lexicon_fst, grammar_fst))
@@ -229,15 +234,15 @@ def _composed(
     kaldifst.determinize_star(graph, use_log=True)
     progress(f"minimising {graph.num_states} states")
     kaldifst.minimize_encoded(graph)
-    arrays = _from_kaldifst(graph)
+    arrays = from_kaldifst(graph)
     arrays.arcs["ilabel"][arrays.arcs["ilabel"] > end] = EPSILON
-    graph = _to_kaldifst(arrays)
+    graph = to_kaldifst(arrays)
     kaldifst.arcsort(graph, "ilabel")
     progress(f"adding blanks and repetitions to {graph.num_states} states")
     graph = kaldifst.StdVectorFst(kaldifst.compose(_token_fst(size), graph))
     # The search with lattices relies on epsilons being first in every state.
     kaldifst.arcsort(graph, "ilabel")
-    return _from_kaldifst(graph)
+    return from_kaldifst(graph)
 
 
 def _spellings(
@@ -318,17 +323,3 @@ def _token_fst(vocab_size: int) -> Any:
     token.set_final(BLANK, 0.0)
     kaldifst.arcsort(token, "olabel")
     return token
-
-
-def _to_kaldifst(fst: FstArrays) -> Any:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "fst")
-        write_fst(path, fst)
-        return kaldifst.StdVectorFst(kaldifst.StdConstFst.read(str(path)))
-
-
-def _from_kaldifst(fst: Any) -> FstArrays:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "fst")
-        kaldifst.StdConstFst(fst).write(str(path))
-        return open_fst(path).arrays()

@@ -1,4 +1,4 @@
-"""The figures of a crowd, and of a short recording beside a long one."""
+"""The figures of a crowd, and of a short recording during a long one."""
 
 import io
 
@@ -8,7 +8,7 @@ import soundfile
 
 from conch.bench.speed import Latency
 from conch.wire.errors import ComponentError, OverloadedError
-from lab.fairness.benchmark import Beside, crowd_of
+from lab.fairness.benchmark import During, crowd_of
 from lab.fairness.speech import speech_of
 
 
@@ -27,10 +27,10 @@ def test_a_crowd_of_refusals_has_no_wait():
     assert (crowd.accepted, crowd.wrong, crowd.wait.p50, crowd.rtfx) == (0, 0, None, None)
 
 
-@pytest.mark.parametrize(("beside", "ratio"), [(Latency(p50=300.0), 1.5), (Latency(), None)])
-def test_the_ratio_is_that_of_the_medians(beside, ratio):
+@pytest.mark.parametrize(("during", "ratio"), [(Latency(p50=300.0), 1.5), (Latency(), None)])
+def test_the_ratio_is_that_of_the_medians(during, ratio):
     alone = Latency(p50=200.0)
-    assert Beside(alone=alone, beside=beside, sent_beside=1, long_s=9.0).ratio == ratio
+    assert During(alone=alone, during=during, sent_during=1, long_s=9.0).ratio == ratio
 
 
 def test_recordings_are_as_long_as_they_should_be():

@@ -13,11 +13,9 @@ from conch.bench.speed import Latency
 from conch.component.waveform import SAMPLE_RATE
 from lab.growth.benchmark import (
     ROW_AUDIO_S,
-    ConcurrencyRow,
     Cost,
     GrowthReport,
-    LengthRow,
-    ModelRow,
+    RecordingsRow,
     StreamsRow,
     Taken,
     clips,
@@ -59,17 +57,15 @@ def live(streams: int) -> LiveRun:
 
 
 def report(
-    lengths: Sequence[LengthRow] = (),
-    concurrency: Sequence[ConcurrencyRow] = (),
+    lengths: Sequence[RecordingsRow] = (),
+    concurrency: Sequence[RecordingsRow] = (),
     streams: Sequence[StreamsRow] = (),
-    models: Sequence[ModelRow] = (),
 ) -> GrowthReport:
     return GrowthReport(
         header=header("python -m lab growth"),
         lengths=lengths,
         concurrency=concurrency,
         streams=streams,
-        models=models,
     )
 
 
@@ -127,21 +123,18 @@ def test_a_report_has_a_table_for_each_part_that_was_measured(tmp_path: Path) ->
     many = run_figures(20.0, accuracy(0.05), LATENCY, utterances=4, errors=["too many"])
     found = report(
         lengths=[
-            LengthRow(length_s=length, figures=FIGURES, taken=taken()) for length in (1, 3600)
+            RecordingsRow(length_s=length, concurrency=1, figures=FIGURES, taken=taken())
+            for length in (1, 3600)
         ],
-        concurrency=[ConcurrencyRow(concurrency=256, figures=many, taken=taken())],
+        concurrency=[RecordingsRow(length_s=5, concurrency=256, figures=many, taken=taken())],
         streams=[StreamsRow(figures=live(8), taken=taken())],
-        models=[
-            ModelRow(model=name, figures=FIGURES, taken=taken()) for name in ("tiny.en", "base")
-        ],
     )
     text = markdown(found)
-    assert "| 3600 | 4 | 2.0 | 0.0500 | 0.00500 | 10.00 | 20.0 | 10 | 44 | 470 |" in text
-    assert "| 256 | 4 | 1 | 0.0500 |" in text
+    assert "| 1 | 3600 | 4 | 0 | 2.0 | 0.0500 | 0.00500 | 10.00 | 20.0 | 10 | 13 | 44 |" in text
+    assert "| 256 | 5 | 4 | 1 | 1.0 | 0.0500 |" in text
     assert "**too many**" in text
     assert "| 8 | yes | 7 | 60.0 | 0.0500 |" in text
-    assert "| base | 20.0 | 5.00 | 0.0500 | 0.00500 | 10.00 | - | 0.0150 | 0.0300 |" in text
-    assert text.count("| --- |") == 4
+    assert text.count("| --- |") == 2
     assert markdown(report(streams=found.streams)).count("| --- |") == 1
     picture = tmp_path / "growth.png"
     plot(found, picture)
@@ -150,9 +143,8 @@ def test_a_report_has_a_table_for_each_part_that_was_measured(tmp_path: Path) ->
 
 def test_a_row_without_an_answer_has_dashes_and_no_point_in_the_picture(tmp_path: Path) -> None:
     gone = run_figures(None, accuracy(0.05), Latency(), utterances=4, errors=["gone"] * 4)
-    found = report(
-        concurrency=[ConcurrencyRow(concurrency=1, figures=gone, taken=taken(audio_s=0.0))]
-    )
-    assert "| 1 | 4 | 4 | - | - | - | - | - | - |" in markdown(found)
+    row = RecordingsRow(length_s=5, concurrency=1, figures=gone, taken=taken(audio_s=0.0))
+    found = report(concurrency=[row])
+    assert "| 1 | 5 | 4 | 4 | 1.0 | - | - | - | - | - | - |" in markdown(found)
     plot(found, tmp_path / "growth.png")
     assert (tmp_path / "growth.png").is_file()

@@ -1,4 +1,4 @@
 """A search in a decoding graph, by kaldi-decoder."""
 
 FORMAT = "conch-ctc-graph-1"
-"""What a file of `conch graph` says that it is."""
+"""Name of the format in the files of `conch graph`."""

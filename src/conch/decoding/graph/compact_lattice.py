@@ -1,8 +1,8 @@
 """Compact lattices: each word sequence once, with the costs and the units of its best path.
 
 The determinisation is that of Povey et al. (2012, "Generating exact lattices in the WFST
-framework", ICASSP): states are sets of states of the search's lattice, each with what is left of
-its weight, and a weight holds the units too. kaldifst has none for this kind of weight.
+framework", ICASSP): a state is a set of states of the search's lattice, each with the rest of its
+weight, and a weight holds the units too. kaldifst has no determinisation for such weights.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ _DELTA = 1e-4
 
 
 class Weight(NamedTuple):
-    """What a path costs, and what it reads."""
+    """The cost of a path, and its input labels."""
 
     cost: float
     """Of both, by which paths are compared: the graph's and the scaled acoustic one."""
@@ -117,8 +117,8 @@ def compact_lattice(
     Args:
         paths: From words to input labels, without cycles.
         costs: float64 `[T, labels]`: of input label 1 and following in each frame, scaled.
-        num_frames: Frames of the audio; those after them are the end, and are not told.
-        acoustic_scale: What the acoustic costs were multiplied by.
+        num_frames: Frames of the audio; frames after them are the end, and are left out.
+        acoustic_scale: Factor of the acoustic costs.
         beam: Cost above the best path that a word sequence may have.
     """
     raw = _Raw(paths, costs, num_frames, acoustic_scale, beam)
@@ -142,7 +142,7 @@ def compact_lattice(
             heappush(waiting, (raw.place(subset), numbers[key]))
         return numbers[key]
 
-    # In the order of the lattice: what a state costs is known only after all arcs to it.
+    # In the order of the lattice: the cost of a state is known only after all arcs to it.
     waiting: list[tuple[int, int]] = []
     order: list[int] = []
     number_of({paths.start: ONE}, 0.0)
@@ -171,14 +171,14 @@ def compact_lattice(
 
 
 _Subset = dict[int, Weight]
-"""States of the search's lattice, and what is left of the weights of the paths to them."""
+"""States of the search's lattice, and the rest of the weights of the paths to them."""
 _Key = tuple[tuple[int, int, tuple[int, ...]], ...]
 _Spread = dict[int, _Subset]
-"""What each word leads to."""
+"""The states that each word leads to."""
 
 
 def _spread(raw: "_Raw", subset: _Subset) -> tuple[_Spread, Weight | None]:
-    """Return what words lead to from states, and the weight of an end without one."""
+    """Return the states that words lead to, and the weight of an end without a word."""
     found: _Spread = defaultdict(dict)
     final: Weight | None = None
     for state, begun in subset.items():

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, overload
 
+import kaldifst
 import numpy as np
 from numpy.typing import NDArray
 
@@ -145,10 +146,26 @@ def write_fst(
             file.write(b"".join(encoded))
 
 
+def to_kaldifst(fst: FstArrays) -> Any:
+    """Return a transducer as a `kaldifst.StdVectorFst`."""
+    with open(os.memfd_create("fst"), "wb") as file:
+        path = Path(f"/proc/self/fd/{file.fileno()}")
+        write_fst(path, fst)
+        return kaldifst.StdVectorFst(kaldifst.StdConstFst.read(str(path)))
+
+
+def from_kaldifst(fst: Any) -> FstArrays:
+    """Return a `kaldifst.StdVectorFst` as arrays."""
+    with open(os.memfd_create("fst"), "rb") as file:
+        path = Path(f"/proc/self/fd/{file.fileno()}")
+        kaldifst.StdConstFst(fst).write(str(path))
+        return open_fst(path).arrays()
+
+
 def lattice_path(path: Any) -> NDArray[Any]:
     """Return the arcs of a lattice of kaldifst that is a single path, from its start.
 
-    kaldifst tells arcs one by one, which takes twelve times as long as to write and read them all.
+    Reading arcs one by one from kaldifst takes twelve times as long as to write and read them all.
 
     Args:
         path: a `kaldifst.Lattice` whose states are in the order of the path.

@@ -4,10 +4,8 @@ kaldi-decoder's own lattice decoder has no limit on active tokens, and takes min
 of noise; this one keeps to `max_active`.
 """
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import kaldifst
@@ -15,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.component.arrays import DoubleArray, IntArray
-from conch.decoding.graph.fst_arrays import FstArrays, FstFile, fst_arrays, write_fst
+from conch.decoding.graph.fst_arrays import FstArrays, FstFile, fst_arrays, to_kaldifst
 
 _MAX_STATES = 10_000
 """Of a determinised lattice; a larger one is pruned more."""
@@ -68,7 +66,7 @@ def path_costs(arcs: Iterable[tuple[int, float]]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """What is alive after a frame."""
+    """The states that are alive after a frame."""
 
     states: IntArray
     """int64 `[N]`: sorted."""
@@ -173,7 +171,7 @@ def _search(fst: FstFile, costs: DoubleArray, beam: float, max_active: int) -> l
 def _next_frame(
     fst: FstFile, last: _Frame, costs: DoubleArray, beam: float, max_active: int
 ) -> _Frame:
-    """Return what is alive after a frame, whose costs by label are given."""
+    """Return the next frame; `costs` are those of its labels."""
     limit = last.costs.min() + beam
     if len(last.costs) > max_active:
         limit = min(limit, np.partition(last.costs, max_active)[max_active])
@@ -332,7 +330,7 @@ def _determinised(lattice: FstArrays) -> Any:
     words = _loaded(lattice, output_is_word=True)
     try:
         kaldifst.determinize_star(words, max_states=_MAX_STATES)
-    except RuntimeError:  # what it raises at its limit
+    except RuntimeError:  # raised at its limit
         return None
     return words
 
@@ -353,14 +351,11 @@ def _best_paths(lattice: FstArrays, words: Any, nbest: int) -> list[LatticePath]
 
 
 def _loaded(lattice: FstArrays, *, output_is_word: bool) -> Any:
-    arcs = lattice.arcs
     if output_is_word:
-        arcs = arcs.copy()
+        arcs = lattice.arcs.copy()
         arcs["olabel"] = arcs["ilabel"]
-    with open(os.memfd_create("lattice"), "wb") as file:
-        path = Path(f"/proc/self/fd/{file.fileno()}")
-        write_fst(path, replace(lattice, arcs=arcs))
-        fst = kaldifst.StdVectorFst(kaldifst.StdConstFst.read(str(path)))
+        lattice = replace(lattice, arcs=arcs)
+    fst = to_kaldifst(lattice)
     kaldifst.connect(fst)
     return fst
 

@@ -126,7 +126,7 @@ class DecodingGraph:
         if inputs[2:-1] != tuple(vocab[1:]):
             raise ConfigError(
                 f"the graph {path} is for the vocabulary {list(inputs[2:-1])[:40]}, not for the "
-                f"model's {list(vocab[1:])[:40]}: make it anew with `conch graph --model`"
+                f"model's {list(vocab[1:])[:40]}: make it again with `conch graph --model`"
             )
         self.vocab = tuple(vocab)
         self.words = words
@@ -151,9 +151,9 @@ class WfstStream:
         """Begin an utterance.
 
         Args:
-            graph: what is searched.
+            graph: the graph to search.
             config: how.
-            has_graph_scores: whether hypotheses tell the graph's scores by frame.
+            has_graph_scores: whether hypotheses have the graph's scores by frame.
         """
         self._graph = graph  # kaldi-decoder keeps a bare pointer to it
         self._has_graph_scores = has_graph_scores
@@ -166,7 +166,6 @@ class WfstStream:
         )
         self._decoder.init_decoding()
         self._frames: list[FloatArray] = []
-        self._is_finished = False
         self._lattice: tuple[WordLattice, DoubleArray] | None = None
         """Paths near the best one, and the costs of the frames."""
 
@@ -183,10 +182,8 @@ class WfstStream:
                 be 0.
 
         Raises:
-            InvalidRequestError: they are of another vocabulary, or the stream is finished.
+            InvalidRequestError: they are of another vocabulary.
         """
-        if self._is_finished:
-            raise InvalidRequestError("the stream is finished: begin another one")
         if log_probs.shape[1:] != (len(self._graph.vocab),):
             # kaldi-decoder would read other memory.
             raise InvalidRequestError(f"log_probs is {list(log_probs.shape)}, not [T, vocab_size]")
@@ -217,14 +214,8 @@ class WfstStream:
         """End the utterance and return its hypotheses, best first, each of other words.
 
         More than one cost a second search, by a lattice, and so does `lattice_text`, which needs
-        `has_lattice`.
-
-        Raises:
-            InvalidRequestError: the stream is finished already.
+        `has_lattice`. Nothing may follow.
         """
-        if self._is_finished:
-            raise InvalidRequestError("the stream is finished: begin another one")
-        self._is_finished = True
         ending = self._ending()
         self._feed(ending)
         if (nbest == 1 and not has_lattice) or not self._frames:

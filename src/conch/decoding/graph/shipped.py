@@ -1,4 +1,4 @@
-"""The decoding graph that comes with Conch, packed as long as nobody uses it."""
+"""The decoding graph that comes with Conch, packed until its first use."""
 
 import lzma
 import shutil
@@ -11,11 +11,11 @@ from conch.wire.errors import ConfigError
 
 PACKED = WEIGHTS / "ctc-en.fst.xz"
 _VERSION = 2
-"""Of the unpacked file. It changes with what `write_fst` writes."""
+"""Of the unpacked file: it changes with the format of `write_fst`."""
 
 
 def unpacked_graph(packed: Path = PACKED) -> Path:
-    """Return the graph as a file that can be mapped into memory, unpacked by the first who asks.
+    """Return the graph as a file that can be mapped; the first process that asks unpacks it.
 
     Raises:
         ConfigError: the package holds no graph, or there is no place for it.
@@ -27,7 +27,7 @@ def unpacked_graph(packed: Path = PACKED) -> Path:
         plain = path.with_name("plain.fst")
         with lzma.open(packed) as source, plain.open("wb") as file:
             shutil.copyfileobj(source, file, 1 << 20)
-        # The package has the symbols in front, and what is behind them cannot be mapped.
+        # The package has the symbols in front: states and arcs behind them cannot be mapped.
         graph = open_fst(plain)
         write_fst(path, graph.arrays(), symbols=graph.symbols)
         plain.unlink()

@@ -67,7 +67,7 @@ def beam_reading(
         item: of the beam.
         log_probs: float32 `[T, V]`.
         options: of the search.
-        model: the n-gram, for options that use it.
+        model: the n-gram, None for a search without it.
     """
     units = np.array([BLANK, *item.units, BLANK])
     frames = np.arange(len(log_probs))
@@ -78,7 +78,7 @@ def beam_reading(
     peaks = np.array(item.frames, np.int64)
     am_scores[peaks] = log_probs[peaks, units[1:-1]]
     reading = Reading(item.words, am_scores.astype(np.float64), np.zeros(len(log_probs)))
-    if model is None or not options.language_model:
+    if model is None:
         return reading
     found = model.word_log_probs(word.text for word in item.words)
     for word, log_prob in zip(item.words, found, strict=True):

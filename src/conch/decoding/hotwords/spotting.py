@@ -43,7 +43,7 @@ class Spots(NamedTuple):
 
 
 class Spotter:
-    """The tokens of one utterance; what it finds does not depend on how frames are cut up."""
+    """The tokens of one utterance; the result does not depend on the chunks."""
 
     def __init__(self, trie: HotwordTrie) -> None:
         """Begin an utterance."""
@@ -57,7 +57,7 @@ class Spotter:
         nothing = np.zeros(0, np.int64)
         self._spots = Spots(nothing, nothing, nothing, np.zeros(0))
         self._found: list[tuple[IntArray, IntArray, int]] = []
-        """What `_spots` lacks: phrases, their tokens, and after which frame they end."""
+        """Not in `_spots` yet: phrases, their tokens, and the frame after their end."""
 
     def advance(self, log_probs: FloatArray) -> None:
         """Take the next frames, float32 `[T, V]`."""
