@@ -1,1 +1,1 @@
-"""`python -m lab recordings`: long recordings of several kinds, joined from utterances."""
+"""Long recordings joined from utterances."""
