@@ -84,17 +84,62 @@ class Answer:
         return cls(None, error, data["seconds"])
 
 
+def model_versions(url: str, names: list[str], headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the version and weights of models of a Triton, by name; over gRPC alone.
+
+    The weights are the model's parameter `model`; without it `packaged`, those that come with the
+    version of Conch.
+
+    Args:
+        names: Names of models; those that the server does not describe are left out.
+    """
+    if not url.startswith("grpc"):
+        return {}
+    import grpc  # type: ignore[import-untyped]
+    from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+    from conch.client import triton_grpc
+    from conch.client.endpoint import Endpoint
+
+    endpoint = Endpoint.parse(url, headers=headers)
+    settings = {"timeout": 10, "metadata": triton_grpc.metadata(endpoint)}
+    found: dict[str, str] = {}
+    with triton_grpc.channel(grpc, endpoint) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        for name in names:
+            try:
+                answer = stub.ModelConfig(service_pb2.ModelConfigRequest(name=name), **settings)
+                meta = stub.ModelMetadata(service_pb2.ModelMetadataRequest(name=name), **settings)
+            except grpc.RpcError:
+                continue
+            weights = answer.config.parameters["model"].string_value or "packaged"
+            found[name] = f"{','.join(meta.versions)} {weights}"
+    return found
+
+
 class Sender:
     """The connection of one event loop to one server, or to the one that follows it."""
 
-    def __init__(self, address: Callable[[], str], sending: Sending) -> None:
+    def __init__(
+        self,
+        address: Callable[[], str],
+        sending: Sending,
+        *,
+        connect: Callable[..., AsyncClient] | None = None,
+        versions: Callable[..., dict[str, str]] = model_versions,
+        retry_s: float = RETRY_S,
+    ) -> None:
         """Connect to nothing yet.
 
         Args:
             address: Returns the URL of the server; after a loss, that of the next one. May block.
             sending: How requests are sent.
+            connect: Makes a client, with the arguments of `AsyncClient`.
+            versions: Asks for the versions of models; see `model_versions`.
+            retry_s: Seconds between two looks at a server that is gone.
         """
         self._address, self._sending = address, sending
+        self._connect, self._versions_of, self._retry_s = connect or AsyncClient, versions, retry_s
         self._slots = asyncio.Semaphore(sending.jobs)
         self._alone = asyncio.Lock()
         self._connecting = asyncio.Lock()
@@ -158,7 +203,7 @@ class Sender:
             except OverloadedError as failure:
                 if time.monotonic() > deadline:
                     raise BulkError(f"{self._url} is too busy: {failure}") from None
-                await asyncio.sleep(failure.retry_after_s or RETRY_S)
+                await asyncio.sleep(failure.retry_after_s or self._retry_s)
             except MissingModelError:
                 raise
             except (ComponentError, InternalError):
@@ -182,7 +227,7 @@ class Sender:
         self._url = await asyncio.to_thread(self._address)
         self._models = {}
         sending = self._sending
-        return AsyncClient(self._url, timeout_s=sending.timeout_s, headers=sending.headers)
+        return self._connect(self._url, timeout_s=sending.timeout_s, headers=sending.headers)
 
     async def _lost(self, client: AsyncClient, failure: ServerError) -> None:
         """Wait until a server answers again, the same or another one."""
@@ -205,45 +250,12 @@ class Sender:
                         f"no server for {self._sending.patience_s:g} s: {failure}; run "
                         "the same command again to continue"
                     )
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(self._retry_s)
 
     async def _versions(self, path: tuple[str, ...]) -> dict[str, str]:
         models = self._models
         missing = [name for name in path if name not in models]
         if missing:
             headers = self._sending.headers
-            models.update(await asyncio.to_thread(model_versions, self._url, missing, headers))
+            models.update(await asyncio.to_thread(self._versions_of, self._url, missing, headers))
         return {name: models.get(name, "") for name in path}
-
-
-def model_versions(url: str, names: list[str], headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the version and weights of models of a Triton, by name; over gRPC alone.
-
-    The weights are the model's parameter `model`; without it `packaged`, those that come with the
-    version of Conch.
-
-    Args:
-        names: Names of models; those that the server does not describe are left out.
-    """
-    if not url.startswith("grpc"):
-        return {}
-    import grpc  # type: ignore[import-untyped]
-    from tritonclient.grpc import service_pb2, service_pb2_grpc
-
-    from conch.client import triton_grpc
-    from conch.client.endpoint import Endpoint
-
-    endpoint = Endpoint.parse(url, headers=headers)
-    settings = {"timeout": 10, "metadata": triton_grpc.metadata(endpoint)}
-    found: dict[str, str] = {}
-    with triton_grpc.channel(grpc, endpoint) as channel:
-        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-        for name in names:
-            try:
-                answer = stub.ModelConfig(service_pb2.ModelConfigRequest(name=name), **settings)
-                meta = stub.ModelMetadata(service_pb2.ModelMetadataRequest(name=name), **settings)
-            except grpc.RpcError:
-                continue
-            weights = answer.config.parameters["model"].string_value or "packaged"
-            found[name] = f"{','.join(meta.versions)} {weights}"
-    return found
