@@ -27,7 +27,6 @@ from conch.gateway.errors import ApiError, api_error
 from conch.gateway.realtime import secrets, session
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway
 from conch.wire.access import MAX_ERROR, SAFE_ID, log_access, made_id
-from conch.wire.errors import ConchError, public_error
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -113,16 +112,12 @@ async def _observed(request: web.Request, handler: Handler) -> web.StreamRespons
 async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         answer = await handler(request)
-    except ApiError as error:
-        answer = _error_answer(request, error)
-    except ConchError as error:
-        answer = _error_answer(request, api_error(error))
+    except ConnectionResetError:
+        raise
     except web.HTTPException as error:
         answer = _error_answer(request, _of_aiohttp(request, error))
-    except (ConnectionResetError, asyncio.CancelledError):
-        raise
     except Exception as error:
-        answer = _error_answer(request, api_error(public_error(error)))
+        answer = _error_answer(request, api_error(error))
     if not answer.prepared:
         answer.headers["x-request-id"] = request[REQUEST_ID]
         answer.headers.update(cors_headers(request))

@@ -78,8 +78,11 @@ def overloaded(message: str, retry_after_s: int = RETRY_AFTER_S) -> ApiError:
     return ApiError(503, message, code="overloaded", headers={"Retry-After": str(retry_after_s)})
 
 
-def api_error(error: errors.ConchError) -> ApiError:
-    """Return the error of the API for an error of a Conch server or of its client."""
+def api_error(failure: Exception) -> ApiError:
+    """Return the error of the API for another error; of a defect it has only a reference."""
+    if isinstance(failure, ApiError):
+        return failure
+    error = failure if isinstance(failure, errors.ConchError) else errors.public_error(failure)
     code = code_of(error)
     # Clients must not see the servers' addresses and memory.
     message = _SEGMENT.sub("…", _ADDRESS.sub("the speech server", str(error)))

@@ -22,7 +22,6 @@ from conch.wire.errors import AudioError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import strict_json
 
-ROUTE = "/v1/listen"
 PROTOCOL = "conch"
 """Subprotocol for browsers, which can only send a key as a second one."""
 MAX_FRAME_BYTES = 4 * 2**20
@@ -42,14 +41,10 @@ async def listen(request: web.Request) -> web.StreamResponse:
     # First, as a browser learns from a plain GET alone why its WebSocket was refused.
     query = query_of(list(request.query.items()), request.app[GATEWAY].config.model_aliases)
     socket = LiveSocket(request, PROTOCOL, MAX_FRAME_BYTES)
-    return await hold(
-        request, socket, ROUTE, lambda client: _Listener(request, socket, client, query)
-    )
+    return await hold(request, socket, lambda client: _Listener(request, socket, client, query))
 
 
 class _Listener(SocketSession):
-    route = ROUTE
-
     def __init__(
         self, request: web.Request, socket: LiveSocket, client: AsyncClient, query: ListenQuery
     ) -> None:

@@ -6,10 +6,10 @@ from itertools import chain
 
 from conch.audio.limits import check_rate
 from conch.client import OptionValue
-from conch.gateway.errors import api_error, invalid, one_of
+from conch.gateway.errors import invalid, one_of
 from conch.gateway.live_audio import ENCODINGS, RAW, default_rate
 from conch.gateway.models import options_of
-from conch.wire.errors import AudioError, OptionError
+from conch.wire.errors import AudioError
 from conch.wire.limits import clipped
 from conch.wire.option_texts import options_of_text
 from conch.wire.options import RecognitionOptions
@@ -47,6 +47,7 @@ def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> L
 
     Raises:
         ApiError: a name or a value is wrong.
+        OptionError: an option of Conch has a wrong value.
     """
     values: dict[str, str] = {}
     for name, value in fields:
@@ -66,15 +67,12 @@ def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> L
     )
     parts = {one_of("include", item, ("stats", "resume")) for item in included}
     sent = {name: value for name, value in values.items() if name not in OWN}
-    try:
-        sample_rate = _rate(values.get("sample_rate"), encoding)
-        options = {
-            **options_of(values.get("model", ""), aliases),
-            **options_of_text(sent, others=OWN),
-        }
-        RecognitionOptions.parse(options, live=True)
-    except OptionError as error:
-        raise api_error(error) from None
+    sample_rate = _rate(values.get("sample_rate"), encoding)
+    options = {
+        **options_of(values.get("model", ""), aliases),
+        **options_of_text(sent, others=OWN),
+    }
+    RecognitionOptions.parse(options, live=True)
     return ListenQuery(
         encoding,
         sample_rate,

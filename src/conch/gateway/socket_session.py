@@ -4,7 +4,6 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import ClassVar
 
 import aiohttp
 from aiohttp import web
@@ -17,23 +16,19 @@ from conch.gateway.sockets import ABNORMAL, CLOSE_TIMEOUT_S, LiveSocket
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
 from conch.wire.errors import (
     AudioError,
-    ConchError,
     InvalidRequestError,
     OverloadedError,
     ServerError,
     SessionError,
-    public_error,
 )
 
 
 class SocketSession(ABC):
     """Reads the frames of a client, and sends what follows from its audio."""
 
-    route: ClassVar[str]
-
     def __init__(self, request: web.Request, socket: LiveSocket, client: AsyncClient) -> None:
         self._gateway, self._caller = request.app[GATEWAY], request[CALLER]
-        self._request_id = request[REQUEST_ID]
+        self._route, self._request_id = request.path, request[REQUEST_ID]
         self._socket, self._client = socket, client
         self._longest_s = self._gateway.config.max_session_s
         self._expires_at = round(time.time() + self._longest_s)
@@ -131,10 +126,10 @@ class SocketSession(ABC):
             if not self._has_text and self._first_audio_at is not None and update.has_text:
                 self._has_text = True
                 seconds = time.monotonic() - self._first_audio_at
-                self._gateway.metrics.first_text_seconds.labels(self.route).observe(seconds)
+                self._gateway.metrics.first_text_seconds.labels(self._route).observe(seconds)
             yield update
             if update.audio_s > self._charged_s:
-                self._gateway.heard(self._caller, self.route, update.audio_s - self._charged_s)
+                self._gateway.heard(self._caller, self._route, update.audio_s - self._charged_s)
                 self._charged_s = update.audio_s
                 # The rest of a session that closes is recognised in any case.
                 if not self._is_closing:
@@ -144,7 +139,6 @@ class SocketSession(ABC):
 async def hold(
     request: web.Request,
     socket: LiveSocket,
-    route: str,
     session_on: Callable[[AsyncClient], SocketSession],
 ) -> web.StreamResponse:
     """Hold a session from its WebSocket to its close frame; `session_on` returns it for a server.
@@ -153,7 +147,7 @@ async def hold(
         ApiError: before the WebSocket is accepted: nothing is free.
         ConnectionResetError: the client has gone without a close frame.
     """
-    gateway = request.app[GATEWAY]
+    gateway, route = request.app[GATEWAY], request.path
     with gateway.session_of(request[CALLER], route):
         try:
             ended: Exception | None = None
@@ -187,9 +181,7 @@ async def hold(
 
 def error_for_client(error: Exception) -> ApiError:
     """Return the error for the client whose session an exception has ended."""
-    if isinstance(error, ApiError):
-        return error
-    found = api_error(error if isinstance(error, ConchError) else public_error(error))
+    found = api_error(error)
     if isinstance(error, AudioError):
         found.param = None  # there is no file
     return found

@@ -138,8 +138,7 @@ class _Transcription:
                 raise
             if isinstance(error, PoisonError):
                 self.log_poison()
-            found = api_error(error) if isinstance(error, ConchError) else error
-            await self._send({"error": found.as_dict()})
+            await self._send({"error": api_error(error).as_dict()})
         await self._stream.write_eof()
         return self._stream
 

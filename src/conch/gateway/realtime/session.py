@@ -24,7 +24,6 @@ from conch.gateway.sockets import LiveSocket
 from conch.gateway.state import GATEWAY
 from conch.wire.result import strict_json
 
-ROUTE = "/v1/realtime"
 PROTOCOL = "realtime"
 """Subprotocol that browsers offer, with another one that holds their key."""
 BETA_PROTOCOL = "openai-beta.realtime-v1"
@@ -35,7 +34,7 @@ MAX_MESSAGE_BYTES = client_events.MAX_AUDIO_BYTES * 4 // 3 + 2**20
 async def realtime(request: web.Request) -> web.StreamResponse:
     """Hold a transcription session."""
     socket = LiveSocket(request, PROTOCOL, MAX_MESSAGE_BYTES)
-    return await hold(request, socket, ROUTE, lambda client: _Session(request, socket, client))
+    return await hold(request, socket, lambda client: _Session(request, socket, client))
 
 
 def _is_beta(request: web.Request) -> bool:
@@ -59,8 +58,6 @@ def _first_config(request: web.Request) -> SessionConfig:
 
 
 class _Session(SocketSession):
-    route = ROUTE
-
     def __init__(self, request: web.Request, socket: LiveSocket, client: AsyncClient) -> None:
         super().__init__(request, socket, client)
         self._config, self._is_beta = _first_config(request), _is_beta(request)
