@@ -54,6 +54,14 @@ def test_logprobs_spell_the_text() -> None:
     assert found[1]["logprob"] == pytest.approx(math.log(0.5))
 
 
+@pytest.mark.parametrize("confidence", [0.0, math.nan])
+def test_a_log_probability_is_a_number(confidence: float) -> None:
+    words = (Word("你", 0.0, 0.1, confidence), Word("好", 0.1, 0.2, 1.0))
+    found = file_answer.logprobs(words)
+    assert [item["token"] for item in found] == ["你", "好"]
+    assert [item["logprob"] for item in found] == [-100.0, 0.0]
+
+
 def test_verbose_json_has_every_key_of_a_segment_and_numbers_for_times() -> None:
     found = answered(response_format="verbose_json", language="de")
     assert found["task"] == "transcribe"

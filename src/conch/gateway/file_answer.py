@@ -30,6 +30,8 @@ CONTENT_TYPES = {
     "ctm": "text/plain",
     "stm": "text/plain",
 }
+LEAST_LOGPROB = -100.0
+"""Stands for a probability of 0, and for an unknown one."""
 MAX_HEADER = 1500
 """Characters of the header of warnings: proxies take 4 to 8 kB of headers."""
 RECORDING = "audio"
@@ -136,7 +138,8 @@ def logprobs(words: Sequence[Word], before: str = "") -> list[dict[str, Any]]:
     found = []
     for pair, word in zip(pairwise(texts), words, strict=True):
         token = separator(*pair) + word.text
-        logprob = math.log(max(word.confidence, 1e-9))
+        is_known = word.confidence > 0  # not NaN either
+        logprob = math.log(word.confidence) if is_known else LEAST_LOGPROB
         found.append({"token": token, "bytes": list(token.encode()), "logprob": logprob})
     return found
 

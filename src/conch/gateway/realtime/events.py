@@ -1,11 +1,11 @@
 """The events that a realtime session sends, as OpenAI's clients read them."""
 
-import math
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from conch.gateway.errors import ApiError
+from conch.gateway.file_answer import logprobs
 from conch.wire.result import Word
 
 Event: TypeAlias = dict[str, Any]
@@ -13,7 +13,6 @@ Event: TypeAlias = dict[str, Any]
 TRANSCRIPTION = "conversation.item.input_audio_transcription"
 """Beginning of the types of events with text."""
 _BUFFER = "input_audio_buffer"
-_LEAST_LOGPROB = -100.0
 
 
 def new_id(prefix: str) -> str:
@@ -97,17 +96,6 @@ def partial(item_id: str, final: str, firm: str, tentative: str, newest: str) ->
     """
     parts = {"final": final, "firm": firm, "tentative": tentative, "newest": newest}
     return _event("conch.partial", item_id=item_id, **parts)
-
-
-def logprobs(words: Sequence[Word]) -> list[dict[str, Any]]:
-    """Return the log probabilities of words; Conch has none of tokens."""
-    found = []
-    for number, word in enumerate(words):
-        token = f" {word.text}" if number else word.text
-        is_known = word.confidence > 0  # not NaN either
-        logprob = math.log(word.confidence) if is_known else _LEAST_LOGPROB
-        found.append({"token": token, "bytes": list(token.encode()), "logprob": round(logprob, 5)})
-    return found
 
 
 def _event(kind: str, **fields: Any) -> Event:
