@@ -59,10 +59,10 @@ def make_app(gateway: Gateway) -> web.Application:
             web.get("/health/ready", health.ready),
             web.get("/metrics", health.metrics),
             web.get("/openapi.json", openapi.document),
-            web.get("/docs", static.docs),
-            web.get("/", static.index),
-            web.get("/favicon.ico", static.favicon),
-            web.get(r"/page/{name:\w[\w.-]*}", static.file),
+            web.get("/docs", static.page("docs.html")),
+            web.get("/", static.page("index.html")),
+            web.get("/favicon.ico", static.page("favicon.svg")),
+            web.get(r"/page/{name:\w[\w.-]*}", static.page()),
         ]
     )
     return app

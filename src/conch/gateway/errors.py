@@ -3,7 +3,6 @@
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from conch.wire import errors
@@ -45,10 +44,11 @@ class ApiError(Exception):
         *,
         param: str | None = None,
         code: str | None = None,
-        headers: Mapping[str, str] = MappingProxyType({}),
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        self.status, self.param, self.code, self.headers = status, param, code, dict(headers)
+        self.status, self.param, self.code = status, param, code
+        self.headers = dict(headers or {})
 
     @property
     def type(self) -> str:

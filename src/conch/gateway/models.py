@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from aiohttp import web
@@ -23,13 +22,11 @@ OPENAI_MODELS = (
 openai-python v3.54.0."""
 _DATE = re.compile(r"-[0-9]{4}-[0-9]{2}-[0-9]{2}$")
 """End of the name of a version of one of OpenAI's models."""
-PATHS: Mapping[str, Mapping[str, OptionValue]] = MappingProxyType(
-    {
-        DEFAULT_MODEL: {},
-        **{name: {} for name in OPENAI_MODELS},
-        **{f"conch-{decoder}": {"decoder": decoder} for decoder in decoders()},
-    }
-)
+PATHS: Mapping[str, Mapping[str, OptionValue]] = {
+    DEFAULT_MODEL: {},
+    **{name: {} for name in OPENAI_MODELS},
+    **{f"conch-{decoder}": {"decoder": decoder} for decoder in decoders()},
+}
 CREATED = 1_767_225_600
 """Creation time of all models, in seconds since 1970: clients want a number."""
 

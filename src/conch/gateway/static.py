@@ -1,5 +1,6 @@
 """The web page, and the one that shows the API's document: the files of `page` and `viewer`."""
 
+from collections.abc import Awaitable, Callable
 from importlib import resources
 from pathlib import PurePosixPath
 
@@ -27,32 +28,17 @@ TYPES = {
 }
 
 
-async def index(request: web.Request) -> web.Response:
-    """Answer with the web page."""
-    return _answer("index.html")
+def page(name: str = "") -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Return the handler of a file; by default of the one that the path of the request names."""
 
+    async def answer(request: web.Request) -> web.Response:
+        file = name or request.match_info["name"]
+        kind = TYPES.get(PurePosixPath(file).suffix)
+        package = resources.files("conch.gateway")
+        paths = [package / folder / file for folder in ("page", "viewer")]
+        found = [path for path in paths if path.is_file()]
+        if kind is None or not found:
+            raise web.HTTPNotFound
+        return web.Response(body=found[0].read_bytes(), headers={**HEADERS, "Content-Type": kind})
 
-async def docs(request: web.Request) -> web.Response:
-    """Answer with the page that shows the API's document."""
-    return _answer("docs.html")
-
-
-async def favicon(request: web.Request) -> web.Response:
-    """Answer with the icon that browsers ask for by themselves."""
-    return _answer("favicon.svg")
-
-
-async def file(request: web.Request) -> web.Response:
-    """Answer with a file of the page."""
-    return _answer(request.match_info["name"])
-
-
-def _answer(name: str) -> web.Response:
-    kind = TYPES.get(PurePosixPath(name).suffix)
-    package = resources.files("conch.gateway")
-    found = [
-        path for path in (package / "page" / name, package / "viewer" / name) if path.is_file()
-    ]
-    if kind is None or not found:
-        raise web.HTTPNotFound
-    return web.Response(body=found[0].read_bytes(), headers={**HEADERS, "Content-Type": kind})
+    return answer
