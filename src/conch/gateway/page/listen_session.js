@@ -1,5 +1,5 @@
 /**
- * A live session that outlives its connection: another one goes on where the text is firm.
+ * A live session that outlives its connection: another one continues after the firm text.
  *
  * The server says from where it has to hear the audio again; the page keeps it from there.
  */
@@ -18,14 +18,14 @@ export const MAX_KEPT_S = 180;
 const AHEAD_S = 20;
 /** Seconds of them that may wait for the network. */
 const WAITING_S = 4;
-/** Codes of a close frame after which another session may go on: of a gateway that stops, of a
+/** Codes of a close frame after which another session may continue: of a gateway that stops, of a
  * server that has lost the stream or is away. */
 const AGAIN_CODES = [1001, 1012, 1013];
 /** Servers that the same audio may end; as MAX_LOSSES of `conch.client.poison`. */
 const MAX_LOSSES = 2;
 
 /**
- * Return whether a session that ended so may go on in another one.
+ * Return whether another session may continue one that ended so.
  * @param {import("./listen_socket.js").Ending} ending
  * @returns {boolean}
  */

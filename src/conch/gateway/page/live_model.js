@@ -109,7 +109,7 @@ export class LiveModel {
    * @returns {Utterance | null}
    */
   spoken(message, sentS) {
-    // What was ended is not opened again by a message that was under way.
+    // A late message does not open an ended utterance again.
     if (this.utterances.get(message.index)?.isOpen === false) return null;
     const { index, start, firm = "", tentative = "", newest = "" } = message;
     const text = message.text ?? joinedText([firm, tentative, newest]);
@@ -130,7 +130,7 @@ export class LiveModel {
       this.note(index, count(text), count(text), sentS);
       this.seen.delete(index);
     }
-    // Until the second pass has heard all of it, only what was firm stays so.
+    // Until the second pass has heard all of it, only the firm words stay.
     const texts = partsOf(text, final ? text : (this.utterances.get(index)?.firm ?? ""), "");
     return this.put({
       index,
@@ -261,7 +261,7 @@ export function piecesThatStay(pieces, text) {
  * Return what to say of a session that has come to its end.
  * @param {import("./listen_socket.js").Ending} ending
  * @param {object} session
- * @param {string} session.problem What went wrong before, or nothing.
+ * @param {string} session.problem An earlier problem, or nothing.
  * @param {boolean} session.wasOn Nobody had asked for the end.
  * @param {number} session.droppedS Seconds of audio that the network did not take.
  * @returns {{text: string, isProblem: boolean}}

@@ -117,7 +117,7 @@ export class LivePanel {
       this.isHeard = this.isPaused = false;
       /** @type {"fine" | "late" | "drop"} */
       this.pressure = "fine";
-      /** What went wrong while the session goes on. */
+      /** A problem after which the session continues. */
       this.problem = "";
       this.hasResumed = false;
       this.model.begin();
@@ -186,7 +186,7 @@ export class LivePanel {
     this.levelBar.style.transform = `scaleX(${Math.max(0, Math.min(1, (level + 60) / 60))})`;
     if (!this.socket) return;
     const pressure = this.socket.send(bytes);
-    // What goes to and fro would be said each time.
+    // Otherwise a screen reader says each change between late and drop.
     if (pressure !== "late" || this.pressure !== "drop") this.pressure = pressure;
     this.timer.textContent = clock(this.model.startS + this.socket.sentS);
     this.quiet = level < MUTED_DB ? this.quiet + 1 : 0;

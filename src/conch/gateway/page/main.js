@@ -1,4 +1,4 @@
-/** Puts the page together: two ways in, the choices, and what comes back. */
+/** Puts the page together: the two inputs, the choices, and the answers. */
 
 import { ApiError, componentsFor, getJson, keepKey, key } from "./api.js";
 import { Choices } from "./choices.js";
@@ -160,12 +160,12 @@ const live = new LivePanel(byId("live-panel"), {
       state === "off" ? "Text while you talk" : "Then the last words come";
   },
   explainRefusal: async (path) => {
-    // A browser does not tell why a WebSocket is refused; plain HTTP does.
+    // A browser does not say why a WebSocket is refused; plain HTTP does.
     try {
       await getJson(path);
       return "";
     } catch (error) {
-      // Nothing is wrong with what was asked for.
+      // The request has no problem.
       return error.status === 426 ? FULL : explain(error);
     }
   },

@@ -204,7 +204,7 @@ export class PathView {
   }
 
   /**
-   * Draw the wires. One that stays as it is is left alone, as moving it restarts its animation.
+   * Draw the wires. An unchanged one is not touched: moving it restarts its animation.
    * @param {PathModel} model
    */
   wire(model) {
