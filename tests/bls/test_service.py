@@ -15,7 +15,7 @@ from conch.bls.config import BlsConfig
 from conch.bls.host import Host
 from conch.bls.metrics import CALLS, Metric
 from conch.bls.runtime import Runtime
-from conch.bls.service import Answer, Job, Message
+from conch.bls.service import Answer, Message
 from conch.bls.traits import Traits
 from conch.wire.access import fields_of
 from conch.wire.errors import InvalidRequestError, OverloadedError
@@ -36,14 +36,14 @@ class WordCounts:
             raise InvalidRequestError("send TEXT")
         return texts.ravel().tolist()
 
-    async def run(self, request: list[bytes], job: Job) -> AsyncGenerator[Answer, None]:
-        calls = self.runtime.live_calls(job.components, "words")
+    async def run(self, request: list[bytes], components, record) -> AsyncGenerator[Answer, None]:
+        calls = self.runtime.live_calls(components, "words")
         for text in request:
             inputs = {"text": np.array([text], dtype=np.object_)}
             number = (await calls("counter", inputs, ("words",)))["words"].numpy()
             self.counted += int(number.item())
             yield {"WORDS": number[np.newaxis]}
-        job.record.called(calls.stages)
+        record.called(calls.stages)
 
     async def close(self, timeout_s: float) -> None:
         self.counted = 0

@@ -13,7 +13,7 @@ import numpy as np
 from conch.bls.access_log import AccessRecord
 from conch.bls.call import Components
 from conch.bls.runtime import Runtime
-from conch.bls.service import Job, Message, Responder, Service
+from conch.bls.service import Message, Responder, Service
 from conch.wire import health
 from conch.wire.errors import OverloadedError, TranscriptionError, public_error
 
@@ -82,7 +82,7 @@ class Host:
         record = AccessRecord(message.request_id, message.model)
         failure = None
         try:
-            await self._run(message, responder, Job(components, record))
+            await self._run(message, responder, components, record)
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError):  # only `close` cancels
                 error = OverloadedError("the model is being unloaded; try again")
@@ -93,14 +93,17 @@ class Host:
             responder.end()
             record.log(failure)
 
-    async def _run(self, message: Message, responder: Responder, job: Job) -> None:
+    async def _run(
+        self, message: Message, responder: Responder, components: Components, record: AccessRecord
+    ) -> None:
         if health.PARAMETER in message.parameters:
-            job.record.leave_out()
+            record.leave_out()
             text = health.to_json(self._runtime.failover.away)
             responder.send({"RESULT": np.array([[text.encode()]], dtype=np.object_)})
             return
         has_answered = message.is_decoupled
-        async with aclosing(self._service.run(self._service.parse(message), job)) as answers:
+        request = self._service.parse(message)
+        async with aclosing(self._service.run(request, components, record)) as answers:
             async for answer in answers:
                 responder.send(answer)
                 has_answered = True

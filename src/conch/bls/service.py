@@ -63,16 +63,6 @@ class Responder(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Everything that a service needs to run one request."""
-
-    components: Components
-    """Components for its calls."""
-    record: AccessRecord
-    """Its line in the access log."""
-
-
 Request = TypeVar("Request")
 
 
@@ -92,8 +82,12 @@ class Service(Protocol[Request]):
         """
         ...
 
-    def run(self, request: Request, job: Job) -> AsyncGenerator[Answer, None]:
+    def run(
+        self, request: Request, components: Components, record: AccessRecord
+    ) -> AsyncGenerator[Answer, None]:
         """Yield the answers of a request: one, or any number if it is decoupled.
+
+        `components` are for its calls, and `record` is its line in the access log.
 
         Raises:
             TranscriptionError: the request failed; no answer follows.

@@ -6,9 +6,10 @@ from contextlib import aclosing
 import numpy as np
 
 from conch.bls.access_log import AccessRecord
+from conch.bls.call import Components
 from conch.bls.metrics import AUDIO_IN_FLIGHT, COMPONENTS_AWAY, Metric
 from conch.bls.runtime import Runtime
-from conch.bls.service import Answer, Job, Message
+from conch.bls.service import Answer, Message
 from conch.bls.traits import HANG_FACTOR, OwnComponents, Traits
 from conch.component import Array
 from conch.families import traits
@@ -66,22 +67,23 @@ class Recognition:
             arrived=message.arrived,
         )
 
-    async def run(self, request: SpeechRequest, job: Job) -> AsyncGenerator[Answer, None]:
+    async def run(
+        self, request: SpeechRequest, components: Components, record: AccessRecord
+    ) -> AsyncGenerator[Answer, None]:
         """Yield one answer; if the request is decoupled, one per segment and a last one."""
-        record = job.record
         if request.stream_id and not request.is_decoupled:
             record.leave_out()  # a live stream has one line, which is written at its end
-            transcripts = await self._recognizer.recognize(request, job.components)
+            transcripts = await self._recognizer.recognize(request, components)
             yield {name: rows[0] for name, rows in _tensors(transcripts, request.outputs).items()}
             return
         record.mode, record.fields["rows"] = OFFLINE, request.num_rows
         if not request.is_decoupled:
-            transcripts = await self._recognizer.recognize(request, job.components)
+            transcripts = await self._recognizer.recognize(request, components)
             _note(record, transcripts)
             yield _tensors(transcripts, request.outputs)
             return
         last: tuple[Transcript, ...] = ()
-        async with aclosing(self._recognizer.stream(request, job.components)) as answers:
+        async with aclosing(self._recognizer.stream(request, components)) as answers:
             async for transcript in answers:
                 last = (transcript,)  # it counts the calls for all before it
                 yield _tensors(last, request.outputs)
