@@ -22,7 +22,7 @@ ARROWS: Mapping[str, set[str]] = {
     "audio": {"component", "wire"},
     # What answers requests; only the last one knows Triton. Recognition finds the hooks of a family
     # by the names that it declares, and imports none.
-    "bls": {"component", "wire"},
+    "bls": {"component", "processes", "wire"},
     "recognition": {"audio", "bls", "component", "declarations", "language", "wire"},
     "triton": {"bls", "component", "processes", "recognition", "wire"},
     # What the components compute, and the hooks of their families; serving never imports the making

@@ -4,13 +4,15 @@ from collections.abc import Sequence
 
 from conch.bls.hangs import HangWatch
 from conch.bls.metrics import Metrics
+from conch.bls.model_processes import ModelProcesses
 from conch.recognition import own_components
 
 
-class PlainProcesses:
+class PlainProcesses(ModelProcesses):
     """One process for each model, since a time; what is killed is listed."""
 
     def __init__(self, began: float = 0.0) -> None:
+        super().__init__(server=0)
         self.began = began
         self.starved: dict[str, float] = {}
         """Seconds of each look for which a model waits for a core."""

@@ -11,14 +11,14 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 from conch.bls.call import START_PATIENCE_S, Call
 from conch.bls.errors import ComponentAwayError, ComponentHungError
 from conch.bls.metrics import HANGS, Metrics
+from conch.bls.model_processes import ModelProcesses
 from conch.bls.traits import OwnComponents, Traits
 
 logger = logging.getLogger(__name__)
@@ -33,22 +33,6 @@ MEMORY = 64
 """Largest number of calls in the mean of a component's speed."""
 STARVED_FROM_S = 1.0
 """Seconds without an answer after which it matters whether the component waits for a core."""
-
-
-class Processes(Protocol):
-    """The processes of this server's models."""
-
-    def started(self, model: str) -> Sequence[float]:
-        """Return when each process of a model began; empty where none can be seen."""
-        ...
-
-    def starved_s(self, model: str) -> float:
-        """Return the seconds since the last check for which a model has waited for a core."""
-        ...
-
-    def kill(self, model: str, before: float) -> int:
-        """End the processes of a model that began before a time; return how many."""
-        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -98,7 +82,7 @@ class HangWatch:
 
     def __init__(
         self,
-        processes: Processes,
+        processes: ModelProcesses,
         components: OwnComponents,
         least_s: float,
         metrics: Metrics,
@@ -111,7 +95,7 @@ class HangWatch:
             components: The components to watch. Other models may also serve other clients.
             least_s: Seconds without an answer that never count as a hang.
             metrics: Where hangs are counted.
-            clock: Returns the time in seconds, as `Processes.started` does.
+            clock: Returns the time in seconds, as `ModelProcesses.started` does.
         """
         self._processes, self._components = processes, components
         self._least_s, self._metrics = least_s, metrics

@@ -10,6 +10,7 @@ from conch.bls.config import BlsConfig
 from conch.bls.hangs import HangWatch
 from conch.bls.host import Host
 from conch.bls.metrics import Metrics
+from conch.bls.model_processes import ModelProcesses, boot_time_s
 from conch.bls.relay import RelayServer
 from conch.bls.runtime import Runtime
 from conch.bls.service import Message, Responder, Service
@@ -19,7 +20,6 @@ from conch.triton.lanes import Lanes
 from conch.triton.logs import log_to_stderr
 from conch.triton.messages import Requests, address_of, is_of_this_server
 from conch.triton.metrics import MetricsPublisher
-from conch.triton.model_processes import ModelProcesses, boot_time_s
 from conch.triton.server_arguments import missing_arguments, parents_command
 from conch.triton.tracing import tracer_of_environment
 from conch.wire.entry_points import SERVED_VARIABLE

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from waiting import wait_until
 
+from conch.bls.model_processes import ModelProcesses, ThreadTimes, boot_time_s, starved_s
 from conch.processes import STUB
-from conch.triton.model_processes import ModelProcesses, ThreadTimes, boot_time_s, starved_s
 
 SLEEP = "import time; time.sleep(600)"
 BURN = "while True: pass"

@@ -49,10 +49,7 @@ def starved_s(
 
 
 class ModelProcesses:
-    """The processes of the models of the server that has started this one.
-
-    See `conch.bls.hangs.Processes`. Times are those of `boot_time_s`.
-    """
+    """The processes of the models of a server; times are those of `boot_time_s`."""
 
     def __init__(self, server: int) -> None:
         """List nothing yet; `server` is the id of the server's process."""
