@@ -60,7 +60,7 @@ class Host:
 
 @pytest.fixture
 def address() -> str:
-    return address_of(os.getpid(), str(threading.get_ident()), f"test-{os.urandom(4).hex()}")
+    return address_of(f"test-{os.getpid()}-{os.urandom(4).hex()}")
 
 
 @pytest.fixture

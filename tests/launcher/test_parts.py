@@ -12,6 +12,7 @@ from conch.cli import main
 from conch.launcher import ServerConfig, environment, installation, ports
 from conch.launcher.command import BLS_THREADS, server_command
 from conch.launcher.endpoints import Endpoints
+from conch.launcher.process import Workspace
 from conch.launcher.repositories import (
     check_models,
     check_repository,
@@ -229,9 +230,7 @@ def command_with(
         ServerConfig(model_repositories=["a", "b"], models=models, extra_args=extra_args),
         installation.Installation(Path("/opt/tritonserver/bin/tritonserver")),
         Endpoints("127.0.0.1", 1, 2, 3),
-        name="conch-x",
-        segment_prefix="conch-x-",
-        directory=directory,
+        workspace=Workspace("conch-x", directory),
         restricted=[],
     )
 

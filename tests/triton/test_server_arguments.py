@@ -10,6 +10,7 @@ from conch.launcher.admin import ADMIN_APIS, OPTIONS, Restriction
 from conch.launcher.command import server_command
 from conch.launcher.endpoints import Endpoints
 from conch.launcher.installation import Installation
+from conch.launcher.process import Workspace
 from conch.recognition.config import RecognitionConfig
 from conch.triton.server_arguments import missing_arguments, parents_command
 
@@ -24,9 +25,7 @@ def test_a_server_of_the_launcher_lacks_nothing(tmp_path):
         ServerConfig(),
         Installation(Path("/opt/tritonserver/bin/tritonserver")),
         Endpoints("127.0.0.1", 1, 2, 3),
-        name="a",
-        segment_prefix="b",
-        directory=tmp_path,
+        workspace=Workspace("a", tmp_path),
         restricted=[Restriction(option, ADMIN_APIS, "key", "secret") for option in OPTIONS],
     )
     assert missing_arguments(command, BLAS, CALLS) == []

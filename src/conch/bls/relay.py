@@ -10,6 +10,7 @@ A frame `cancel` goes to the host when the client gives up.
 """
 
 import logging
+import os
 import socket
 import struct
 import threading
@@ -27,6 +28,7 @@ from conch.bls.access_log import AccessRecord
 from conch.bls.channel import Channel, Header, encoded
 from conch.bls.service import Answer, Message, Responder
 from conch.component import Array
+from conch.processes import stat_fields
 from conch.wire.errors import (
     InternalError,
     OverloadedError,
@@ -63,13 +65,22 @@ class RelayConfig:
     """Name of the model that answers. It must be on the same server."""
 
 
-def address_of(server: int, began: str, model: str) -> str:
-    """Return the address at which a model takes the requests of others.
+def address_of(model: str) -> str:
+    """Return the address at which a model of this server takes the requests of others.
 
-    It is in Linux's abstract namespace, so it disappears with the process. It has the process id of
-    `tritonserver`, and when that process `began`, because process ids are reused.
+    It is in Linux's abstract namespace, so it disappears with the process. It has the beginning of
+    `tritonserver`, because process ids are reused.
     """
-    return f"\0conch-{server}-{began}-{model}"
+    server = os.getppid()
+    return f"\0conch-{server}-{stat_fields(str(server))[19]}-{model}"
+
+
+def is_of_this_server(process: int, user: int) -> bool:
+    """Return whether a process is one of a model of this server, and of this user."""
+    try:
+        return user == os.geteuid() and int(stat_fields(str(process))[1]) == os.getppid()
+    except OSError:  # it has ended, or belongs to another container
+        return False
 
 
 class RelayServer:

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from conch.launcher.admin import Restriction
 from conch.launcher.config import ServerConfig
 from conch.launcher.endpoints import Endpoints
 from conch.launcher.installation import Installation
+from conch.launcher.process import Workspace
 
 BLS_THREADS = 64
 """Threads of the python backend in each instance of a model.
@@ -25,26 +25,17 @@ def server_command(
     installation: Installation,
     endpoints: Endpoints,
     *,
-    name: str,
-    segment_prefix: str,
-    directory: Path,
+    workspace: Workspace,
     restricted: Iterable[Restriction],
 ) -> Sequence[str]:
-    """Return the arguments of one start, with the backend directory built in `directory`.
+    """Return the arguments of one start, which closes the `restricted` APIs.
 
-    Args:
-        config: the caller's choices.
-        installation: the server's binary and backends.
-        endpoints: the ports to listen on.
-        name: the server's id.
-        segment_prefix: how the names of its shared memory begin.
-        directory: temporary folder for the wheel's backend directory.
-        restricted: APIs to close.
+    The backend directory of the wheel is built in the workspace.
     """
-    command = [str(installation.tritonserver), f"--id={name}"]
+    command = [str(installation.tritonserver), f"--id={workspace.name}"]
     backends = installation.backend_directory
     if installation.python_backend is not None:
-        backends = installation.python_backend.link_into(directory)
+        backends = installation.python_backend.link_into(workspace.directory)
     if backends is not None:
         command.append(f"--backend-directory={backends}")
     command += [f"--model-repository={path}" for path in config.model_repositories]
@@ -62,7 +53,7 @@ def server_command(
         "--exit-on-error=true",
         "--strict-readiness=true",
         f"--exit-timeout-secs={max(1, math.floor(config.stop_timeout_s - EXIT_MARGIN_S))}",
-        f"--backend-config=python,shm-region-prefix-name={segment_prefix}",
+        f"--backend-config=python,shm-region-prefix-name={workspace.segment_prefix}",
         f"--backend-config=python,thread-pool-size={BLS_THREADS}",
         # These lines explain a failed start; the launcher decides which ones it forwards.
         "--log-info=true",

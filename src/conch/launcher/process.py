@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from conch.launcher import guard
@@ -26,12 +27,19 @@ GUARD_TIMEOUT_S = 5.0
 """Seconds for the guard to end."""
 
 
+@dataclass(frozen=True)
 class Workspace:
     """The folder and shared memory of one server, which must not outlive it."""
 
-    def __init__(self) -> None:
-        self.name = f"conch-{secrets.token_hex(6)}"
-        self.directory = Path(tempfile.mkdtemp(prefix=f"{self.name}-"))
+    name: str
+    """The id of the server."""
+    directory: Path
+
+    @classmethod
+    def new(cls) -> "Workspace":
+        """Make a folder for another server."""
+        name = f"conch-{secrets.token_hex(6)}"
+        return cls(name, Path(tempfile.mkdtemp(prefix=f"{name}-")))
 
     @property
     def segment_prefix(self) -> str:

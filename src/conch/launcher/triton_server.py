@@ -242,16 +242,14 @@ class TritonServer:
         return Endpoints(address, http, grpc, metrics, self._restricted)
 
     def _start_on(self, preparation: Preparation, endpoints: Endpoints) -> None:
-        workspace = Workspace()
+        workspace = Workspace.new()
         try:
             directory = workspace.directory
             command = server_command(
                 with_aliases(with_whisper(self.config, directory), directory),
                 preparation.installation,
                 endpoints,
-                name=workspace.name,
-                segment_prefix=workspace.segment_prefix,
-                directory=directory,
+                workspace=workspace,
                 restricted=self._own_restrictions,
             )
             LOGGER.debug("starting %s", " ".join(without_keys(command)))

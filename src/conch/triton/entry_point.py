@@ -11,14 +11,14 @@ from conch.bls.hangs import HangWatch
 from conch.bls.host import Host
 from conch.bls.metrics import Metrics
 from conch.bls.model_processes import ModelProcesses, boot_time_s
-from conch.bls.relay import RelayServer
+from conch.bls.relay import RelayServer, address_of, is_of_this_server
 from conch.bls.runtime import Runtime
 from conch.bls.service import Message, Responder, Service
 from conch.bls.traits import OwnComponents
 from conch.triton.components import TritonComponents
 from conch.triton.lanes import Lanes
 from conch.triton.logs import log_to_stderr
-from conch.triton.messages import Requests, address_of, is_of_this_server
+from conch.triton.messages import Requests
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.server_arguments import missing_arguments, parents_command
 from conch.triton.tracing import tracer_of_environment

@@ -1,13 +1,11 @@
-"""Requests of Triton as messages, and where another process takes them."""
+"""Requests of Triton as messages."""
 
 import json
-import os
 from collections.abc import Mapping
 from typing import Any
 
-from conch.bls import relay
+from conch.bls.relay import Start
 from conch.bls.service import Message
-from conch.processes import stat_fields
 from conch.triton.requests import sequence_flags
 from conch.triton.responders import Answers, TritonResponder
 from conch.triton.tracing import trace_of
@@ -18,7 +16,7 @@ from conch.wire.errors import public_error
 class Requests:
     """Takes the requests of one BLS model of Triton, and sends their answers."""
 
-    def __init__(self, args: Mapping[str, str], begin: relay.Start) -> None:
+    def __init__(self, args: Mapping[str, str], begin: Start) -> None:
         """Take what Triton gives to `initialize`; `begin` starts to answer a message."""
         policy = json.loads(args["model_config"]).get("model_transaction_policy", {})
         self._model, self._is_decoupled = args["model_name"], bool(policy.get("decoupled"))
@@ -54,17 +52,3 @@ class Requests:
             is_decoupled=self._is_decoupled,
             trace=trace_of(request),
         )
-
-
-def address_of(model: str) -> str:
-    """Return the address at which a model of this server takes the requests of others."""
-    server = os.getppid()
-    return relay.address_of(server, stat_fields(str(server))[19], model)
-
-
-def is_of_this_server(process: int, user: int) -> bool:
-    """Return whether a process is one of a model of this server, and of this user."""
-    try:
-        return user == os.geteuid() and int(stat_fields(str(process))[1]) == os.getppid()
-    except OSError:  # it has ended, or belongs to another container
-        return False

@@ -4,10 +4,10 @@ import gc
 from collections.abc import Mapping
 from typing import Any
 
-from conch.bls.relay import Relay, RelayConfig
+from conch.bls.relay import Relay, RelayConfig, address_of, is_of_this_server
 from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
-from conch.triton.messages import Requests, address_of, is_of_this_server
+from conch.triton.messages import Requests
 
 
 class RelayPoint:
