@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from conch.audio import ffmpeg, lengths, pieces
-from conch.audio.lengths import length_of
-from conch.audio.pieces import decoded_pipe
+from conch.audio import ffmpeg, pieces
+from conch.audio.pieces import decoded_pipe, length_of
 from conch.audio.sniffing import NUM_FIRST_BYTES, container_of, first_bytes
 from conch.cli import containers
 from conch.cli.containers import decoded_file
@@ -230,7 +229,7 @@ def test_a_codec_that_is_not_of_the_list_is_not_run(
 
 
 def test_without_pyav_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (containers, lengths, pieces):
+    for module in (containers, pieces):
         monkeypatch.setattr(module, "is_pyav_there", lambda: False)
     with pytest.raises(AudioError, match=r"stdin is a container \(mp3\), and .* pip install av"):
         decoded_pipe(b"ID3", io.BufferedReader(io.BytesIO()), "mp3", "stdin")

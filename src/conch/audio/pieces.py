@@ -1,4 +1,4 @@
-"""Decode audio containers in pieces by PyAV (FFmpeg), from files and pipes.
+"""Decode audio containers in pieces by PyAV (FFmpeg), from files and pipes; find their length.
 
 PyAV may be missing: the command line works without it.
 """
@@ -8,9 +8,10 @@ import io
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import numpy as np
+import soundfile
 from numpy.typing import NDArray
 
 from conch.audio import ffmpeg
@@ -75,6 +76,28 @@ def opened_by_pyav(source: Any, container: str | None = None) -> Any:
         io_open=ffmpeg.refuse_to_open,
         buffer_size=PROBE_BYTES,
     )
+
+
+def length_of(file: IO[bytes]) -> float | None:
+    """Return the seconds of audio that a seekable file states; None if it states none.
+
+    The file may be wrong: only decoding shows how much audio it has.
+    """
+    file.seek(0)
+    try:
+        return float(soundfile.info(file).duration)
+    except (OSError, RuntimeError):
+        pass
+    if not is_pyav_there():
+        return None
+    import av
+
+    file.seek(0)
+    try:
+        with opened_by_pyav(file) as container:
+            return container.duration / av.time_base if container.duration else None
+    except (OSError, ValueError):  # each of FFmpeg's errors is at least one of these
+        return None
 
 
 def is_pyav_there() -> bool:
