@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 
 import numpy as np
 import pytest
@@ -346,25 +347,22 @@ def test_components_that_cannot_free_a_stream_are_named_in_the_log(caplog):
     assert "ctc_streaming_decoder" not in record.getMessage()
 
 
-def test_streams_expire_though_the_sweep_has_failed_once(caplog, monkeypatch):
-    failed = []
+def test_streams_expire_though_the_sweep_has_failed_once(caplog):
+    failing = []
+
+    def clock():
+        if failing:
+            raise RuntimeError(failing.pop())
+        return time.monotonic()
 
     async def scenario(recognizer, components):
-        is_abandoned = recognizer.open_streams._is_abandoned
-
-        def fail_once(entry):
-            if not failed:
-                failed.append(entry)
-                raise RuntimeError("a defect")
-            return is_abandoned(entry)
-
         await Client(recognizer, components).send(audio("1"))
-        monkeypatch.setattr(recognizer.open_streams, "_is_abandoned", fail_once)
+        failing.append("a defect")  # only the sweep looks at the clock now
         while len(recognizer.open_streams):
             await asyncio.sleep(0.01)
 
     with caplog.at_level(logging.ERROR):
-        _, components = run(scenario, stream_ttl_s=0.2)
+        _, components = run(scenario, stream_ttl_s=0.2, clock=clock)
     assert "a defect" in caplog.text
     assert ended_once(components)
     assert len(components.ended) == 2

@@ -34,10 +34,17 @@ from conch.wire.result import Hypothesis, Transcript
 
 logger = logging.getLogger(__name__)
 
+Options = Mapping[str, Any]
+"""Those of a request, by name, not checked yet."""
+
 SESSION = "session"
 """Request parameter that separates the streams of two clients with the same sequence id."""
 MAX_SESSION = 128
 """Characters of a session, as of a sequence id in Triton."""
+ABANDON = "abandon"
+"""Request parameter of an END whose text no one reads: the open utterance is dropped."""
+LEAST_S = 0.1
+"""Seconds that a waiting chunk counts for at least: it takes more than its samples."""
 
 
 class StreamName(NamedTuple):
@@ -51,20 +58,13 @@ class StreamName(NamedTuple):
     """The client's session, None without one. Whoever does not know it cannot reach the stream."""
 
 
-LEAST_S = 0.1
-"""Seconds that a waiting chunk counts for at least: it takes more than its samples."""
-
-ABANDON = "abandon"
-"""Request parameter of an END whose text no one reads: the open utterance is dropped."""
-
-
 @dataclass(slots=True)
 class _Open:
     name: StreamName
     stream: LiveStream
     record: AccessRecord
-    parameters: Mapping[str, Any]
-    """Parameters of START."""
+    parameters: Options
+    """Those of START."""
     clock: Callable[[], float]
     used: float
     """When its last chunk was answered."""
@@ -101,13 +101,6 @@ class _Open:
             self.waiting -= 1
             self.waiting_s -= seconds
             self.used = self.clock()
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    """A chunk that was refused as a whole, because it is wrong in itself."""
-
-    reason: InvalidRequestError
 
 
 class OpenStreams:
@@ -166,9 +159,10 @@ class OpenStreams:
             self._runtime.admission.holding(request.num_bytes),
         ):
             try:
-                name = _name(request)
-                is_abandoned = _abandons(request)
-                entry = self._started(name, request) if request.starts else self._known(name)
+                name, options, is_abandoned = _read(request)
+                entry = (
+                    self._started(name, request, options) if request.starts else self._known(name)
+                )
             except Exception as error:
                 AccessRecord(request.request_id, request.model).log(error)
                 raise
@@ -178,32 +172,34 @@ class OpenStreams:
                 self._close(entry, "abandoned")
                 return _nothing(entry.audio_s)
             try:
-                answer = await self._answer(entry, request, components)
+                answer = await self._answer(entry, request, options, components)
             except BaseException as error:
                 self._close(entry, "error", error)
                 raise
-            if isinstance(answer, _Refused):
+            if isinstance(answer, InvalidRequestError):
                 if request.starts or request.ends:
-                    self._close(entry, "error", answer.reason)
-                raise answer.reason
+                    self._close(entry, "error", answer)
+                raise answer
             return answer
 
     async def _answer(
-        self, entry: _Open, request: SpeechRequest, components: Components
-    ) -> Transcript | _Refused:
-        """Answer a chunk after those before it. An error ends the stream."""
-        options = entry.stream.options
-        deadline = Deadline(options.deadline_ms, started=request.arrived)
-        calls = self._runtime.live_calls(components, options.mode, deadline)
+        self, entry: _Open, request: SpeechRequest, options: Options, components: Components
+    ) -> Transcript | InvalidRequestError:
+        """Answer a chunk after those before it. An error ends the stream, unless it is returned.
+
+        A chunk that is wrong in itself is refused as a whole.
+        """
+        deadline = Deadline(entry.stream.options.deadline_ms, started=request.arrived)
+        calls = self._runtime.live_calls(components, entry.stream.options.mode, deadline)
         arrived = self._clock()
         with entry.in_line(request.chunk_samples, self._config.max_waiting_s):
             async with calls.limited(), entry.turn:
                 if entry.is_closed:
                     raise _unknown(entry.name)
                 try:
-                    steps, seconds = self._steps(entry, request)
+                    steps, seconds = self._steps(entry, request, options)
                 except InvalidRequestError as error:
-                    return _Refused(error)
+                    return error
                 entry.arrivals.add(seconds, arrived)
                 transcript = await entry.stream.recognize(
                     steps,
@@ -218,14 +214,14 @@ class OpenStreams:
                 return transcript
 
     def _steps(
-        self, entry: _Open, request: SpeechRequest
+        self, entry: _Open, request: SpeechRequest, options: Options
     ) -> tuple[Sequence[tuple[Array, bool]], float]:
         """Check a chunk and return its steps, as of `LiveAudio.steps`, and its seconds.
 
         Raises:
             InvalidRequestError: the chunk is refused; the stream is unchanged.
         """
-        for name, value in _options(request).items():
+        for name, value in options.items():
             if name not in entry.parameters or entry.parameters[name] != value:
                 raise OptionError(
                     f"option '{name}' can be chosen with START only; the stream is under way"
@@ -253,8 +249,7 @@ class OpenStreams:
         self._metrics.add(AUDIO_SECONDS, seconds, mode=entry.stream.options.mode)
         return steps, seconds
 
-    def _started(self, name: StreamName, request: SpeechRequest) -> _Open:
-        parameters = _options(request)
+    def _started(self, name: StreamName, request: SpeechRequest, parameters: Options) -> _Open:
         options = RecognitionOptions.parse(parameters, live=True)
         before = self._open.get(name)
         if before is None and len(self._open) >= self._config.max_streams:
@@ -330,7 +325,7 @@ class OpenStreams:
 
 
 def _without_second_pass(
-    parameters: Mapping[str, Any], options: RecognitionOptions
+    parameters: Options, options: RecognitionOptions
 ) -> RecognitionOptions | None:
     """Return the options of mode streaming, if the client left the mode to the server."""
     if parameters.get("mode", "auto") != "auto" or options.mode == "streaming":
@@ -345,42 +340,28 @@ def _unknown(name: StreamName) -> SessionError:
     return SessionError(f"session {name.stream_id} is expired or unknown; send START")
 
 
-def _name(request: SpeechRequest) -> StreamName:
-    """Return which stream a chunk belongs to.
+def _read(request: SpeechRequest) -> tuple[StreamName, Options, bool]:
+    """Return which stream a chunk belongs to, its options, and whether no one reads the last text.
 
     Raises:
-        OptionError: the session is too long.
+        OptionError: the session is too long, or ABANDON is not true, or not with END alone.
     """
-    sent = request.parameters.get(SESSION)
+    options = dict(request.parameters)
+    sent, abandons = options.pop(SESSION, None), options.pop(ABANDON, None)
     session = None if sent is None else str(sent)
     if session is not None and len(session) > MAX_SESSION:
         raise OptionError(
             f"option '{SESSION}' takes at most {MAX_SESSION} characters; sent: {len(session)}"
         )
-    return StreamName(request.model, request.stream_id, session)
-
-
-def _abandons(request: SpeechRequest) -> bool:
-    """Return whether a chunk ends its stream without a last text.
-
-    Raises:
-        OptionError: the parameter is not true, or not with END alone.
-    """
-    if ABANDON not in request.parameters:
-        return False
-    sent = request.parameters[ABANDON]
-    if sent is not True or request.starts or not request.ends:
-        raise OptionError(f"parameter '{ABANDON}' takes true, with END alone; sent: {sent!r:.50}")
-    return True
+    is_sent = ABANDON in request.parameters
+    if is_sent and (abandons is not True or request.starts or not request.ends):
+        raise OptionError(
+            f"parameter '{ABANDON}' takes true, with END alone; sent: {abandons!r:.50}"
+        )
+    return StreamName(request.model, request.stream_id, session), options, is_sent
 
 
 def _nothing(seconds: float) -> Transcript:
     """Return the last answer of a stream that is abandoned; `seconds` is its audio."""
     nbest = (Hypothesis("", 0.0, 0.0),)
     return Transcript(nbest, (), round(seconds, 3), (), {}, is_final=True)
-
-
-def _options(request: SpeechRequest) -> dict[str, Any]:
-    return {
-        name: value for name, value in request.parameters.items() if name not in (SESSION, ABANDON)
-    }
