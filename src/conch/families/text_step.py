@@ -1,14 +1,14 @@
-"""The tensors of a text step: a component from text to text."""
+"""Text steps: components from text to text, all with the same tensors."""
 
-from conch.families.family import Tensor
+from conch.families.family import Component, Tensor
 
-INPUTS = (
+_INPUTS = (
     Tensor("text", "BYTES", (1,), "the text of a segment, UTF-8, not empty"),
     Tensor(
         "language", "BYTES", (1,), "code of its language; absent if it is unknown", is_optional=True
     ),
 )
-OUTPUTS = (
+_OUTPUTS = (
     Tensor(
         "text",
         "BYTES",
@@ -24,3 +24,10 @@ OUTPUTS = (
         "in Unicode characters",
     ),
 )
+
+
+def text_step(name: str, role: str, title: str) -> Component:
+    """Return the declaration of a text step."""
+    return Component(
+        name=name, role=role, title=title, step="write", inputs=_INPUTS, outputs=_OUTPUTS
+    )

@@ -2,17 +2,12 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Component, Family, Need, Rewriter
+from conch.families.family import Family, Need, Rewriter
 from conch.families.options import option
-from conch.families.text_step import INPUTS, OUTPUTS
+from conch.families.text_step import text_step
 
-INVERSE_NORMALIZER = Component(
-    name="inverse_normalizer",
-    role="numbers, dates and amounts in digits",
-    title="Numbers",
-    step="write",
-    inputs=INPUTS,
-    outputs=OUTPUTS,
+INVERSE_NORMALIZER = text_step(
+    "inverse_normalizer", "numbers, dates and amounts in digits", "Numbers"
 )
 
 
@@ -34,11 +29,11 @@ FAMILY = Family(
     options=InverseNormalizerOptions,
     needs=(
         Need(
-            components=("inverse_normalizer",),
+            components=(INVERSE_NORMALIZER.name,),
             when={"itn": True},
             reason="itn=true",
             purpose="text",
         ),
     ),
-    rewriters=(Rewriter(component="inverse_normalizer", option="itn"),),
+    rewriters=(Rewriter(component=INVERSE_NORMALIZER.name, option="itn"),),
 )

@@ -2,18 +2,11 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Component, Family, Need, Rewriter
+from conch.families.family import Family, Need, Rewriter
 from conch.families.options import option
-from conch.families.text_step import INPUTS, OUTPUTS
+from conch.families.text_step import text_step
 
-PUNCTUATOR = Component(
-    name="punctuator",
-    role="punctuation and capitals",
-    title="Punctuation",
-    step="write",
-    inputs=INPUTS,
-    outputs=OUTPUTS,
-)
+PUNCTUATOR = text_step("punctuator", "punctuation and capitals", "Punctuation")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,18 +27,18 @@ FAMILY = Family(
     options=PunctuationOptions,
     needs=(
         Need(
-            components=("punctuator",),
+            components=(PUNCTUATOR.name,),
             when={"punctuate": True, "writes_punctuation": False},
             reason="punctuate=true",
             purpose="text",
         ),
         # For utterances that the second pass has no time for.
         Need(
-            components=("punctuator",),
+            components=(PUNCTUATOR.name,),
             when={"punctuate": True, "mode": "two_pass"},
             reason="punctuate=true",
             purpose="text",
         ),
     ),
-    rewriters=(Rewriter(component="punctuator", option="punctuate", adds_punctuation=True),),
+    rewriters=(Rewriter(component=PUNCTUATOR.name, option="punctuate", adds_punctuation=True),),
 )
