@@ -4,19 +4,22 @@ A text step returns a new text and spans: which characters of the old text have 
 characters of the new one. Outside of the spans both texts are equal.
 """
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from conch.component import Array
+from conch.component import Array, text_step
 from conch.wire.replacements import Replacements, findable
 from conch.wire.result import Word
 
 MAX_CHANGES = 2000
-"""Spans of an answer: several for each word that anybody says in a segment."""
+"""Spans of an answer: several for each word of a segment."""
+_RUN = re.compile(r"\S+")
 
 
 class Change(NamedTuple):
@@ -78,22 +81,21 @@ def replaced(text: str, rules: Replacements) -> Rewritten:
     Heard forms are found whatever their case, from left to right, the longest first. What a rule
     has written is not read again. A form that becomes nothing takes the space before it along.
     """
-    pieces: list[str] = []
-    changes: list[Change] = []
-    at = length = 0
+    new, spans = text_step.changed(text, _replacements(text, rules))
+    return Rewritten(new, tuple(Change(*span) for span in spans))
+
+
+def _replacements(text: str, rules: Replacements) -> Iterator[text_step.Change]:
+    at = 0
     for found in rules.pattern.finditer(findable(text)):
         start, end = found.span()
         assert found.lastindex is not None
         new = rules.written[found.lastindex - 1]
         if not new:
             start, end = _with_space(text, at, start, end)
-        if text[start:end] == new:
-            continue
-        pieces += [text[at:start], new]
-        length += start - at
-        changes.append(Change(start, end, length, length + len(new)))
-        length, at = length + len(new), end
-    return Rewritten("".join([*pieces, text[at:]]), tuple(changes))
+        if text[start:end] != new:
+            yield text_step.Change(start, end, new)
+            at = end
 
 
 def _with_space(text: str, least: int, start: int, end: int) -> tuple[int, int]:
@@ -171,16 +173,10 @@ def _pieces(text: str, after: Rewritten) -> list[Change]:
 def _bounds(places: Sequence[_Place], text: str, after: Rewritten) -> Iterator[tuple[int, int]]:
     """Yield start and end of each word in the new text."""
     starts = [item.start for item in places if item.start and not text[item.start - 1].isspace()]
-    cuts = {_moved(start, after.changes) for start in starts}
-    begun: int | None = None
-    for at, char in enumerate(after.text):
-        if begun is not None and (char.isspace() or at in cuts):
-            yield begun, at
-            begun = None
-        if begun is None and not char.isspace():
-            begun = at
-    if begun is not None:
-        yield begun, len(after.text)
+    cuts = sorted({_moved(start, after.changes) for start in starts})
+    for run in _RUN.finditer(after.text):
+        inside = cuts[bisect_right(cuts, run.start()) : bisect_left(cuts, run.end())]
+        yield from pairwise((run.start(), *inside, run.end()))
 
 
 def _moved(at: int, changes: Sequence[Change]) -> int:
