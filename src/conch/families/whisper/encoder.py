@@ -103,24 +103,15 @@ def window_frames(num_samples: int, config: WhisperEncoderConfig) -> int:
 def _with_window(
     config: WhisperEncoderConfig, parameters: Mapping[str, Any]
 ) -> WhisperEncoderConfig:
-    """Return the configuration with the window that a request asks for."""
-    shortest = _milliseconds(parameters, "min_window_ms", LEAST_WINDOW_MS)
-    margin = _milliseconds(parameters, "window_margin_ms", 0)
-    return replace(
-        config,
-        min_window_s=config.min_window_s if shortest is None else shortest / 1000,
-        window_margin_s=config.window_margin_s if margin is None else margin / 1000,
-    )
-
-
-def _milliseconds(parameters: Mapping[str, Any], name: str, least: int) -> int | None:
-    """Return a length of a request's window, or None if it has none."""
-    value = parameters.get(name)
-    if value is None:
-        return None
+    """Return the configuration with the window that a request asks for, in milliseconds."""
     most = round(WINDOW_S * 1000)
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise OptionError(
-            f"option '{name}' takes an integer from {least} to {most}; sent: {value!r:.80}"
-        )
-    return value
+    asked: dict[str, Any] = {}
+    for name, least in (("min_window_ms", LEAST_WINDOW_MS), ("window_margin_ms", 0)):
+        if (value := parameters.get(name)) is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise OptionError(
+                f"option '{name}' takes an integer from {least} to {most}; sent: {value!r:.80}"
+            )
+        asked[name.removesuffix("ms") + "s"] = value / 1000
+    return replace(config, **asked)
