@@ -8,7 +8,7 @@ import pkgutil
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 from conch.bls.call import Tensor
 from conch.bls.calls import Calls
@@ -19,13 +19,23 @@ from conch.families.options import holds
 from conch.recognition.decoded import NOTHING_DECODED, Decoded
 from conch.recognition.live.endpointing import SpeechProbs
 from conch.recognition.live.state import Utterance
-from conch.recognition.speech import Encoded, Encoder, Heard, SpeechSegment
+from conch.recognition.speech import SpeechSegment
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Segment, Word
 
+Encoded = TypeVar("Encoded")
+"""What the encoder of a recogniser returns."""
 
-class Recogniser(Encoder[Encoded], Protocol[Encoded]):
+
+class Recogniser(Protocol[Encoded]):
     """Turns a segment into text by the two components that its `Decoder` declares."""
+
+    encoder: str
+    """Name of the encoder."""
+
+    async def encode(self, calls: Calls, waveform: Array) -> Encoded:
+        """Return a segment as the decoder takes it; FP32 [samples], 16 kHz."""
+        ...
 
     async def encode_open(self, calls: Calls, waveform: Array) -> Encoded:
         """Encode the latest audio of an open live utterance, as `encode` does a segment."""
@@ -52,6 +62,21 @@ class Recogniser(Encoder[Encoded], Protocol[Encoded]):
         `nbest` is in the order of all opinions, its scores in nats.
         """
         return words
+
+
+class Heard:
+    """The outputs of the encoders for a segment: each is called once, and only if needed."""
+
+    def __init__(self, speech: SpeechSegment, calls: Calls) -> None:
+        self.speech, self._calls = speech, calls
+        self._encoded: dict[str, Any] = dict(speech.encoded)
+
+    async def by(self, recogniser: Recogniser[Encoded]) -> Encoded:
+        """Return what the encoder of a recogniser hears in the segment."""
+        name = recogniser.encoder
+        if name not in self._encoded:
+            self._encoded[name] = await recogniser.encode(self._calls, self.speech.waveform)
+        return cast(Encoded, self._encoded[name])
 
 
 class FirstPass:

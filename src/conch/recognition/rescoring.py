@@ -9,9 +9,8 @@ from dataclasses import replace
 
 from conch.bls.calls import Calls, together
 from conch.language.normalize import language_model_words
-from conch.recognition.hooks import decoder_of, text_scorers
+from conch.recognition.hooks import Heard, decoder_of, text_scorers
 from conch.recognition.metrics import LISTS
-from conch.recognition.speech import Heard
 from conch.wire.nbest import ranked
 from conch.wire.needs import RESCORERS, missing, rescoring_components_of
 from conch.wire.options import RecognitionOptions

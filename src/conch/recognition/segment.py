@@ -1,11 +1,11 @@
 """Recognise one segment: encode, decode and, if the request asks for it, rescore and align."""
 
 from conch.bls.calls import Calls
-from conch.recognition.hooks import decoder_of, recogniser_of
+from conch.recognition.hooks import Heard, decoder_of, recogniser_of
 from conch.recognition.languages import with_detected_language, with_language
 from conch.recognition.offline.coverage import has_pause, is_thin
 from conch.recognition.rescoring import rescored
-from conch.recognition.speech import Heard, SpeechSegment
+from conch.recognition.speech import SpeechSegment
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
 

@@ -1,29 +1,12 @@
-"""A stretch of speech to recognise, and what the encoders hear in it."""
+"""A stretch of speech to recognise."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, cast
+from typing import Protocol
 
 from conch.audio.segmentation import frames_between
-from conch.bls.calls import Calls
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
-
-Encoded = TypeVar("Encoded")
-"""What the encoder of a recogniser returns."""
-Encoded_co = TypeVar("Encoded_co", covariant=True)
-"""The same, of an encoder alone."""
-
-
-class Encoder(Protocol[Encoded_co]):
-    """Encodes a segment."""
-
-    encoder: str
-    """Name of its component."""
-
-    async def encode(self, calls: Calls, waveform: Array) -> Encoded_co:
-        """Return a segment as the decoder takes it; FP32 [samples], 16 kHz."""
-        ...
 
 
 class Frames(Protocol):
@@ -88,18 +71,3 @@ class SpeechSegment:
             },
             said_before=nothing if start else self.said_before,
         )
-
-
-class Heard:
-    """The outputs of the encoders for a segment: each is called once, and only if needed."""
-
-    def __init__(self, speech: SpeechSegment, calls: Calls) -> None:
-        self.speech, self._calls = speech, calls
-        self._encoded: dict[str, Any] = dict(speech.encoded)
-
-    async def by(self, encoder: Encoder[Encoded]) -> Encoded:
-        """Return what an encoder hears in the segment."""
-        if encoder.encoder not in self._encoded:
-            found = await encoder.encode(self._calls, self.speech.waveform)
-            self._encoded[encoder.encoder] = found
-        return cast(Encoded, self._encoded[encoder.encoder])

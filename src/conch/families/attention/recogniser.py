@@ -49,7 +49,7 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
     async def encode(
         self, calls: Calls, waveform: Array, window: Mapping[str, int] | None = None
     ) -> EncodedSegment:
-        """See `Encoder.encode`. `window` has parameters in place of those of the config."""
+        """See `Recogniser.encode`. `window` has parameters in place of those of the config."""
         wanted = ("encoder_out", "encoder_out_lens")
         outputs = await calls(self.encoder, {"waveform": waveform}, wanted, window)
         return EncodedSegment(*(outputs[name] for name in wanted))

@@ -13,8 +13,7 @@ from conch.bls.call import Parameter, Tensor
 from conch.bls.calls import Calls
 from conch.component import Array, bytes_array
 from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
-from conch.recognition.hooks import Recogniser
-from conch.recognition.speech import Heard
+from conch.recognition.hooks import Heard, Recogniser
 from conch.wire.options import RecognitionOptions
 
 ENCODER, DECODER = "ctc_encoder", "ctc_decoder"

@@ -2,7 +2,7 @@
 
 from conch.bls.calls import Calls
 from conch.component import bytes_array
-from conch.recognition.speech import Heard
+from conch.recognition.hooks import Heard
 from conch.wire.options import RecognitionOptions
 
 CONTEXT_WORDS = 40

@@ -3,7 +3,7 @@
 from conch.bls.calls import Calls
 from conch.families.attention.recogniser import AttentionRecogniser
 from conch.families.whisper.declaration import COMPONENTS
-from conch.recognition.speech import Heard
+from conch.recognition.hooks import Heard
 from conch.wire.options import RecognitionOptions
 
 OPEN_WINDOW = {"min_window_ms": 7500, "window_margin_ms": 3000}

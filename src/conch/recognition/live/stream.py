@@ -24,7 +24,7 @@ from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.decoded import Decoded
-from conch.recognition.hooks import FirstPass, decoder_of, first_pass_of, speech_finder
+from conch.recognition.hooks import FirstPass, Heard, decoder_of, first_pass_of, speech_finder
 from conch.recognition.languages import may_be_in, with_only_language
 from conch.recognition.live.answers import LiveAnswers, Present
 from conch.recognition.live.endpointing import (
@@ -41,7 +41,7 @@ from conch.recognition.live.state import State, Step, Utterance, Waiting
 from conch.recognition.live.text import LiveText, with_live_text
 from conch.recognition.metrics import ENDPOINTS
 from conch.recognition.rescoring import rescored
-from conch.recognition.speech import Heard, saying
+from conch.recognition.speech import saying
 from conch.recognition.text.steps import check_text_models, with_text_steps_if_possible
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Segment, Transcript, Word, text_of_words
