@@ -34,7 +34,7 @@ from lab.recordings.files import write_recordings
 from lab.recordings.joined import Joining
 
 ENTRY_POINT = "speech_stream"
-WITNESS = ("ctc_encoder", "ctc_decoder")
+ANOTHER = ("ctc_encoder", "ctc_decoder")
 """Components that `coverage` calls if they are loaded."""
 PATIENT_S = 3600.0
 """Longest wait for an answer, in seconds."""
@@ -110,7 +110,7 @@ def run(benchmark: FirstBenchmark) -> FirstReport:
         joining = Joining(seconds=benchmark.seconds)
         made = write_recordings(utterances, joining, Path(folder), benchmark.limit)
         needed = components_of(RecognitionOptions.parse(benchmark.options))
-        with server_url(benchmark.url, (ENTRY_POINT, *needed, *WITNESS)) as url:
+        with server_url(benchmark.url, (ENTRY_POINT, *needed, *ANOTHER)) as url:
             header = header.with_triton(triton_version(url))
             rows = asyncio.run(_rows(benchmark, url, [item.path for item in made]))
     return FirstReport(header=header, rows=rows)

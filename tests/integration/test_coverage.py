@@ -61,7 +61,7 @@ def test_no_passage_is_lost_of_a_recording_or_a_stream(server, client, with_paus
     offline = wer(text, transcript.text)
     assert offline <= 0.05
     assert transcript.unrecognised == ()
-    # The witness is called for doubtful segments, not for all.
+    # The second opinion is called for doubtful segments, not for all.
     assert 1 <= asked == transcript.stages["ctc_encoder"].calls
     assert transcript.stages["attention_encoder"].calls > len(transcript.segments)
 
@@ -88,7 +88,7 @@ def test_a_repair_of_the_first_segment_does_not_wait_for_all_later_ones(server, 
     assert first.stages["attention_encoder"].calls < 15
 
 
-def test_a_text_without_doubt_asks_no_witness(client, recordings, executions):
+def test_a_text_without_doubt_asks_no_second_opinion(client, recordings, executions):
     before, _ = executions("ctc_encoder")
     transcript = client.transcribe(recordings[0].path)
     assert wer(recordings[0].text, transcript.text) == 0

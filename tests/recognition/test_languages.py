@@ -104,7 +104,7 @@ def test_the_words_of_another_text_are_aligned_in_the_language_that_was_found():
     assert "languages" not in aligning
 
 
-def test_parts_that_are_decoded_again_and_their_witness_know_the_language():
+def test_parts_that_are_decoded_again_and_the_second_opinion_know_the_language():
     components = SpokenComponents(until_a_pause)
     components.language_spoken, components.language_share = "de", 0.7
     recognizer = recognizer_on(components)

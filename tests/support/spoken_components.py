@@ -60,7 +60,7 @@ class SpokenComponents(PlainComponents):
     def __init__(self, forgets: Forgets = lambda words, seconds: words) -> None:
         super().__init__()
         self.forgets = forgets
-        self.witness_hears = True
+        self.other_hears = True
 
     def attention_encoder(self, inputs: Any, parameters: Any) -> Any:
         waveform = np.abs(inputs["waveform"])
@@ -88,7 +88,7 @@ class SpokenComponents(PlainComponents):
         return outputs | (columns(words) if parameters["align"] else {})
 
     def ctc_decoder(self, inputs: Any, parameters: Any) -> Any:
-        words = heard(inputs["log_probs"]) if self.witness_hears else []
+        words = heard(inputs["log_probs"]) if self.other_hears else []
         return {
             "hypotheses": bytes_array([" ".join(word.text for word in words)]),
             "scores": np.array([-1], np.float32),

@@ -26,7 +26,7 @@ from conch.wire.errors import ComponentError, DeadlineError, MissingModelError
 from conch.wire.result import Transcript, Word
 
 ONCE = ["vad", "attention_encoder", "attention_decoder"]
-WITNESS = ["ctc_encoder", "ctc_decoder"]
+ANOTHER = ["ctc_encoder", "ctc_decoder"]
 AGAIN = ["attention_encoder", "attention_decoder"]
 DECODED = ("hypotheses", "scores", "language", "language_probability")
 
@@ -75,7 +75,7 @@ def test_of_a_text_that_ends_too_early_only_the_tail_is_decoded_again():
     waveform = made(".abcd-efgh.")
     transcript, counted = recognize(components, waveform, word_timestamps=True)
     assert transcript.text == "a b c d e f g h"
-    assert components.calls == [*ONCE, *WITNESS, *AGAIN]
+    assert components.calls == [*ONCE, *ANOTHER, *AGAIN]
     assert counted == {"filled": 1}
     assert_words_are_timed(transcript)
     starts = [word.start for word in transcript.words]
@@ -104,7 +104,7 @@ def test_of_a_text_that_begins_too_late_both_parts_are_decoded_again():
     waveform = made(".abcd-efgh.")
     transcript, counted = recognize(components, waveform, word_timestamps=True)
     assert transcript.text == "a b c d e f g h"
-    assert components.calls == [*ONCE, *WITNESS, *AGAIN, *AGAIN]
+    assert components.calls == [*ONCE, *ANOTHER, *AGAIN, *AGAIN]
     assert counted == {"filled": 1}
     assert_words_are_timed(transcript)
     starts = [word.start for word in transcript.words]
@@ -120,21 +120,21 @@ def test_a_passage_left_out_in_the_middle_comes_between_the_others():
     components = SpokenComponents(without_the_middle)
     transcript, _ = recognize(components, made("abcd-efg-hijk"), word_timestamps=True)
     assert transcript.text == "a b c d e f g h i j k"
-    assert components.calls == [*ONCE, *WITNESS, *AGAIN, *AGAIN, *AGAIN]
+    assert components.calls == [*ONCE, *ANOTHER, *AGAIN, *AGAIN, *AGAIN]
     assert_words_are_timed(transcript)
 
 
-def test_where_the_witness_hears_nobody_the_text_stays():
+def test_where_the_other_hears_nobody_the_text_stays():
     components = SpokenComponents(until_a_pause)
-    components.witness_hears = False
+    components.other_hears = False
     transcript, counted = recognize(components, made(".abcd-efgh."))
     assert transcript.text == "a b c d"
-    assert components.calls == [*ONCE, *WITNESS]
+    assert components.calls == [*ONCE, *ANOTHER]
     assert counted == {"refuted": 1}
     assert (transcript.unrecognised, transcript.warnings) == ((), ())
 
 
-class WithoutWitness(SpokenComponents):
+class WithoutAnother(SpokenComponents):
     """A server on which the CTC model is not loaded, or out of order."""
 
     error: ComponentError = MissingModelError("ctc_encoder is not loaded", "ctc_encoder")
@@ -143,12 +143,12 @@ class WithoutWitness(SpokenComponents):
         raise self.error
 
 
-@pytest.mark.parametrize("error", [WithoutWitness.error, ComponentError("out of order")])
+@pytest.mark.parametrize("error", [WithoutAnother.error, ComponentError("out of order")])
 @pytest.mark.parametrize(
     ("said", "text"), [("abcd-efg", "a b c d e f g"), ("abcd-ef", "a b c d")], ids=["long", "short"]
 )
-def test_without_a_witness_only_a_gap_of_a_second_is_certain(said, text, error):
-    components = WithoutWitness(until_a_pause)
+def test_without_a_second_opinion_only_a_gap_of_a_second_is_certain(said, text, error):
+    components = WithoutAnother(until_a_pause)
     components.error = error
     transcript, counted = recognize(components, made(said))
     assert transcript.text == text
@@ -190,7 +190,7 @@ def test_a_segment_without_any_text_is_reported_too():
     assert [left.heard for left in transcript.unrecognised] == ["a b c d"]
     assert transcript.warnings == ("speech from 0.0 to 1.6 s was not recognised",)
     assert counted == {"unrecognised": 1, "seconds": pytest.approx(1.6)}
-    assert components.calls == [*ONCE, *WITNESS]
+    assert components.calls == [*ONCE, *ANOTHER]
 
 
 def test_without_coverage_nothing_is_aligned_and_nothing_checked():
@@ -226,16 +226,22 @@ def test_a_thin_text_is_aligned_by_a_call_of_its_own(monkeypatch):
     assert counted == {"filled": 1}
     # The tail is thin as well, by these words of a letter each.
     aligned = [inputs for inputs in components.inputs if "text" in inputs]
-    assert components.calls == [*ONCE, "attention_decoder", *WITNESS, *AGAIN, "attention_decoder"]
+    assert components.calls == [
+        *ONCE,
+        "attention_decoder",
+        *ANOTHER,
+        *AGAIN,
+        "attention_decoder",
+    ]
     assert [inputs["text"][0].decode() for inputs in aligned] == ["a", "b c d e f g h"]
 
 
 @pytest.mark.parametrize("decoder", ["ctc", "wfst"])
 def test_texts_of_ctc_are_not_checked(decoder):
     components = SpokenComponents(until_a_pause)
-    components.witness_hears = False
+    components.other_hears = False
     transcript, counted = recognize(components, made(".abcd-efgh."), decoder=decoder)
-    assert components.calls == ["vad", *WITNESS]
+    assert components.calls == ["vad", *ANOTHER]
     assert (counted, transcript.unrecognised) == ({}, ())
 
 
@@ -293,8 +299,8 @@ def test_where_one_gap_stays_the_other_is_repaired_and_both_are_separate():
 
 
 @pytest.mark.parametrize("level", [0.0, 1e-5])
-def test_silence_that_no_vad_and_no_witness_heard_is_not_cut(level):
-    class AlwaysYou(WithoutWitness):
+def test_silence_that_no_vad_and_no_second_opinion_heard_is_not_cut(level):
+    class AlwaysYou(WithoutAnother):
         """What Whisper writes of silence."""
 
         def attention_decoder(self, inputs, parameters):
@@ -317,7 +323,7 @@ def test_a_long_segment_without_any_text_is_halved_where_it_is_quiet():
     components = SpokenComponents(nothing_of_much)
     transcript, counted = recognize(components, made("abcdefghijk-lmnopqrstuv"))
     assert transcript.text == " ".join("abcdefghijklmnopqrstuv")
-    assert components.calls == [*ONCE, *WITNESS, *AGAIN, *AGAIN]
+    assert components.calls == [*ONCE, *ANOTHER, *AGAIN, *AGAIN]
     assert counted == {"filled": 1}
     parts = components.waveforms("attention_encoder")[1:]
     assert sum(map(len, parts)) == len(components.waveforms("attention_encoder")[0])
@@ -345,7 +351,7 @@ def test_hypotheses_of_the_parts_are_joined_best_first():
         ("a b c d? e f g h", -3.0),
     ]
     # Another hypothesis of the whole may be of more than the head.
-    assert components.calls == [*ONCE, *WITNESS, *AGAIN, *AGAIN]
+    assert components.calls == [*ONCE, *ANOTHER, *AGAIN, *AGAIN]
 
 
 def test_segments_of_one_recording_are_repaired_each_by_itself():
