@@ -1,11 +1,8 @@
 """The only package that imports `triton_python_backend_utils`.
 
 The python backend provides that module inside the server; it is never installed. `respond` answers
-the requests of a component, and `settled` frees what only its loading took.
-
-`EntryPoint`, in `entry_point`, answers those of a BLS model. `publish_streams`, in `metrics`,
-publishes the number of open streams of a component. They are not imported here: they need the
-orchestrator and its readers of audio, which would take 10 MB of each component's process.
+the requests of a component, and `settled` frees what only its loading took. `entry_point` answers
+those of a BLS model. It is not imported here, and so takes no memory of the components.
 """
 
 from conch.component.parameters import read_parameters
