@@ -7,7 +7,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from types import TracebackType
 
 from conch.launcher import diagnosis, warmth
 from conch.launcher.admin import callers_restrictions, new_key, own_restrictions, without_keys
@@ -85,12 +84,7 @@ class TritonServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.stop()
 
     def start(self) -> None:
@@ -131,9 +125,7 @@ class TritonServer:
 
         A signal handler may call this, also while `stop` waits.
         """
-        # A thread that restarts the server may clear it meanwhile.
-        process = self._process
-        if process is not None:
+        if process := self._process:  # a thread that restarts the server may clear it meanwhile
             process.kill()
 
     def wait(self, timeout_s: float | None = None) -> int | None:

@@ -14,9 +14,8 @@ from conch.wire.options import RecognitionOptions
 
 SPEECH = Path(conch.__file__).parent / "samples" / "tiger.ogg"
 """Seven seconds of verse."""
-SAMPLE_RATE = 16_000
-WARM_UP_S = 1.0
-"""Seconds of it that are recognised: enough to reach encoders, decoders and rescorers."""
+SAMPLES = 16_000
+"""Samples of it that are recognised, a second: enough for encoders, decoders and rescorers."""
 STREAM_ID = "warm-up"
 """Name of the live stream among them."""
 TIMEOUT_S = 30.0
@@ -46,7 +45,7 @@ def warm_up(endpoints: Endpoints) -> None:
         return
     import soundfile  # where it is needed: servers of other models start without it
 
-    samples, _ = soundfile.read(SPEECH, int(WARM_UP_S * SAMPLE_RATE), dtype="int16")
+    samples, _ = soundfile.read(SPEECH, SAMPLES, dtype="int16")
     for options in requests_for(models):
         head, body = request_body(options, samples.tobytes())
         headers = {"Inference-Header-Content-Length": str(head)}
