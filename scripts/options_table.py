@@ -6,7 +6,7 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
-from conch.families import all_families, decoders
+from conch.families import all_families, decoders, takers
 from conch.wire.options import all_options, all_rules, default_of, describe
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "guide" / "options.md"
@@ -60,9 +60,9 @@ def _set(preset: Mapping[str, Any]) -> Iterator[str]:
 def contradictions_list() -> str:
     """Return a line per rule, in the words of its error and the order of the options."""
     rules = [
-        (item.name, f"goes with decoder {' or '.join(item.metadata['decoders'])}")
+        (item.name, f"goes with decoder {' or '.join(taken_by)}")
         for item in all_options().values()
-        if item.metadata["decoders"]
+        if (taken_by := takers(item))
     ]
     for message in dict.fromkeys(rule.message for rule in all_rules()):
         found = re.fullmatch(r"option '(\w+)' (.*)", _without_values(message))

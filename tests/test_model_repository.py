@@ -125,8 +125,8 @@ def test_an_overlays_parameters_are_those_of_the_code(path):
 )
 def test_a_component_batches_and_lets_a_deadline_drop_what_waits(path):
     config = parsed(path)
-    takes_rows_alone = path.parent.name == "attention_encoder"  # on a CPU
-    assert config.max_batch_size > 1 or takes_rows_alone
+    component = traits().get(path.parent.name)
+    assert config.max_batch_size > 1 or (component and component.is_one_by_one)
     if config.HasField("sequence_batching"):
         assert config.sequence_batching.HasField("oldest"), "streams share executions"
         return
@@ -220,6 +220,7 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
         {"rescore": True, "rescorer": "ngram"},
         {"decoder": "ctc"},
         {"decoder": "wfst"},
+        {"decoder": "moonshine"},
         {"decoder": "wfst", "punctuate": True, "itn": True},
     ):
         parameters = {"nbest": 3, **options}

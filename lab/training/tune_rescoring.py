@@ -40,18 +40,22 @@ NGRAM, NEURAL = (
     {"rescore": True, "rescorer": "ngram"},
     {"rescore": True, "rescorer": "neural"},
 )
+_ATTENTION = ({**NEURAL, "ctc_rescore": True}, NGRAM)
 RUNS: Mapping[str, Sequence[Mapping[str, Any]]] = {
-    "attention": ({**NEURAL, "ctc_rescore": True}, NGRAM),
+    "attention": _ATTENTION,
+    "moonshine": _ATTENTION,
     "wfst": ({"attention_rescore": True}, NEURAL, NGRAM),
 }
 """Options of the requests that together give every part of every hypothesis, by decoder."""
+_ATTENTION_GRID = {
+    "ngram": np.arange(0.0, 0.31, 0.02).tolist(),
+    "neural": np.arange(0.0, 0.61, 0.05).tolist(),
+    "ctc": np.arange(0.0, 0.41, 0.05).tolist(),
+    "word_bonus": np.arange(-1.5, 2.1, 0.5).tolist(),
+}
 GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = {
-    "attention": {
-        "ngram": np.arange(0.0, 0.31, 0.02).tolist(),
-        "neural": np.arange(0.0, 0.61, 0.05).tolist(),
-        "ctc": np.arange(0.0, 0.41, 0.05).tolist(),
-        "word_bonus": np.arange(-1.5, 2.1, 0.5).tolist(),
-    },
+    "attention": _ATTENTION_GRID,
+    "moonshine": _ATTENTION_GRID,
     "wfst": {
         "ngram": np.arange(0.0, 2.1, 0.2).tolist(),
         "neural": np.arange(0.0, 2.1, 0.2).tolist(),

@@ -145,7 +145,7 @@ def test_a_segment_without_a_text_has_no_language():
         ({"languages": "de,en", "language": "de"}, "option 'languages' goes with language=auto"),
         ({"languages": "de", "decoder": "ctc"}, "option 'languages' goes with decoder attention"),
         ({"task": "summarise"}, "option 'task' takes one of transcribe, translate"),
-        ({"task": "translate", "decoder": "wfst"}, "option 'task' takes transcribe with decoder"),
+        ({"task": "translate", "decoder": "wfst"}, "option 'task' goes with decoder attention"),
         ({"task": "translate", "accuracy": "best"}, "option 'accuracy' takes fast with task"),
         ({"task": "translate", "rescore": True}, "option 'rescore' goes with task=transcribe"),
         ({"task": "translate", "ctc_rescore": True}, "option 'ctc_rescore' goes with task=tr"),

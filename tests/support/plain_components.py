@@ -121,6 +121,8 @@ class PlainComponents:
             **(self.aligned(texts[0], seconds) if parameters["align"] else {}),
         }
 
+    moonshine_encoder, moonshine_decoder = attention_encoder, attention_decoder
+
     def language(self, parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Return `language_spoken`, detected if the request leaves it open."""
         asked = parameters["language"]

@@ -1,12 +1,12 @@
 """Load a model on CTranslate2."""
 
 import ctypes
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from conch.component.niceness import be_nice
 from conch.component.parameters import DeviceConfig
 from conch.wire.errors import ConfigError
 
@@ -51,13 +51,8 @@ def load_ctranslate2(
         ConfigError: CTranslate2 refuses the model, the device or the compute type, or a CUDA
             library is missing.
     """
-    if not 0 <= config.nice <= 19:
-        raise ConfigError(f"nice takes 0 to 19; is: {config.nice}")
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
-    # Linux keeps the niceness of each thread; those of CTranslate2 take it over. A process that was
-    # started nicer stays so: only root could change that.
-    nice = max(config.nice, os.getpriority(os.PRIO_PROCESS, 0))
-    os.setpriority(os.PRIO_PROCESS, 0, nice)
+    be_nice(config.nice)
     try:
         model = kind(
             str(folder),

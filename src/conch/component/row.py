@@ -11,7 +11,7 @@ import numpy as np
 
 from conch.component.arrays import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE
-from conch.wire.errors import AudioError, InvalidRequestError
+from conch.wire.errors import AudioError, InvalidRequestError, OptionError
 from conch.wire.limits import MAX_TEXT, MAX_TEXTS
 
 Outputs = Mapping[str, Array]
@@ -32,6 +32,20 @@ class Row:
     """Whether the row is the first of its stream."""
     ends: bool = False
     """Whether the row is the last of its stream."""
+
+    def count(self, name: str, default: int, most: int) -> int:
+        """Return a request parameter that is an integer from 1 to `most`.
+
+        Raises:
+            OptionError: it is something else.
+        """
+        value = self.parameters.get(name, default)
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not is_whole or not 1 <= value <= most:
+            raise OptionError(
+                f"option '{name}' takes an integer from 1 to {most}; sent: {value!r:.80}"
+            )
+        return int(value)
 
     def texts(self, name: str, most: int = MAX_TEXTS, longest: int = MAX_TEXT) -> list[str]:
         """Return a BYTES input as strings: at most `most`, each of at most `longest` bytes.

@@ -1,10 +1,13 @@
 """The families of models that Conch serves: a folder each, and one line here."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import Field
+from typing import Any
 
 from conch.families.ctc.declaration import FAMILY as CTC
 from conch.families.family import Component, Decoder, Family
 from conch.families.inverse_normalizer.declaration import FAMILY as INVERSE_NORMALIZER
+from conch.families.moonshine.declaration import FAMILY as MOONSHINE
 from conch.families.ngram.declaration import FAMILY as NGRAM
 from conch.families.punctuation.declaration import FAMILY as PUNCTUATION
 from conch.families.silero.declaration import FAMILY as SILERO
@@ -13,7 +16,7 @@ from conch.families.whisper.declaration import FAMILY as WHISPER
 
 FAMILIES: tuple[Family, ...] = (
     *(SILERO, NGRAM, SMOLLM2),
-    *(WHISPER, CTC),
+    *(WHISPER, MOONSHINE, CTC),
     *(PUNCTUATION, INVERSE_NORMALIZER),
 )
 """All families. Text steps work in this order, and so do scorers of texts: language models take the
@@ -38,6 +41,13 @@ def traits() -> Mapping[str, Component]:
 def decoders() -> Mapping[str, Decoder]:
     """Return the values of the option `decoder`, by name."""
     return {decoder.name: decoder for family in all_families() for decoder in family.decoders}
+
+
+def takers(option: Field[Any]) -> tuple[str, ...]:
+    """Return the decoders that take an option; empty for all."""
+    named: tuple[str, ...] = option.metadata["decoders"]
+    others = (item.name for item in decoders().values() if option.name in item.takes)
+    return (*named, *others) if named else ()
 
 
 def rescorers() -> Mapping[str, str]:

@@ -100,6 +100,8 @@ class Decoder:
     """Whether it passes over an open live utterance again and again."""
     has_language_model: bool = False
     """Whether its scores hold those of a language model, which a rescorer's scores replace."""
+    takes: tuple[str, ...] = ()
+    """Options of other families that it takes although they do not name it."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of options that differ from those of others."""
     rescored: Mapping[str, Any] = field(default_factory=dict)

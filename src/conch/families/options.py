@@ -42,7 +42,7 @@ def option(
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Holds for every value but one."""
+    """Holds for every value but one, or but those of a tuple."""
 
     value: Any
 
@@ -93,7 +93,7 @@ def holds(when: When, value_of: Callable[[str], Any]) -> bool:
 def _fits(value: Any, wanted: Any, value_of: Callable[[str], Any]) -> bool:
     match wanted:
         case Other():
-            return bool(value != wanted.value)
+            return not _fits(value, wanted.value, value_of)
         case Above():
             limit = value_of(wanted.limit) if isinstance(wanted.limit, str) else wanted.limit
             return bool(value > limit)

@@ -15,6 +15,7 @@ import msgspec
 from aiohttp import web
 
 import conch
+from conch.families import takers
 from conch.gateway.format import FormatRequest
 from conch.gateway.options import Option, takes_live
 from conch.wire.needs import Component
@@ -73,8 +74,8 @@ def of_option(item: "Field[Any]") -> Schema:
     notes = [data["help"]]
     if data["otherwise"]:
         notes.append(f"by default {data['otherwise']}")
-    if data["decoders"]:
-        notes.append(f"with decoder {' or '.join(data['decoders'])}")
+    if taken_by := takers(item):
+        notes.append(f"with decoder {' or '.join(taken_by)}")
     text = "; ".join(notes)
     schema: Schema = {"type": _KINDS[kind]} if kind is not None else {}
     if data["low"] is not None:

@@ -8,7 +8,7 @@ from aiohttp import web
 from multidict import MultiDict
 
 import conch
-from conch.families import decoders
+from conch.families import decoders, takers
 from conch.gateway import file_request
 from conch.gateway.listen_query import query_of
 from conch.gateway.state import GATEWAY
@@ -81,9 +81,9 @@ def described(item: "Field[Any]") -> Option:
     kind, data = kind_of(item), item.metadata
     default: Any = item.default
     two_pass = RecognitionOptions.parse({"mode": "two_pass"}, live=True)
-    takers: tuple[str, ...] = data["decoders"]
+    taken_by = takers(item)
     # A decoder that hears no live audio has the second pass, and another one the first.
-    is_of_first = bool(takers) and two_pass.is_followed(item)
+    is_of_first = bool(taken_by) and two_pass.is_followed(item)
     of_second = [decoder.name for decoder in decoders().values() if not decoder.live]
     return Option(
         name=item.name,
@@ -94,8 +94,8 @@ def described(item: "Field[Any]") -> Option:
         high=data["high"],
         choices=words_of(item) or None,
         help=data["help"],
-        decoders=takers,
-        live_decoders=tuple(dict.fromkeys((*takers, *of_second))) if is_of_first else takers,
+        decoders=taken_by,
+        live_decoders=tuple(dict.fromkeys((*taken_by, *of_second))) if is_of_first else taken_by,
         by_accuracy=any(
             item.name in preset
             for decoder in decoders().values()

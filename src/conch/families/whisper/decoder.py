@@ -18,7 +18,7 @@ from conch.families.whisper.config import ENCODER_FRAME_S, WINDOW_S, load_whispe
 from conch.families.whisper.declaration import MAX_BEAM
 from conch.families.whisper.search import MAX_POSITIONS, Decoded, Guards, search
 from conch.families.whisper.tokens import WhisperTokens
-from conch.wire.errors import InvalidRequestError, OptionError
+from conch.wire.errors import InvalidRequestError
 from conch.wire.languages import codes_of
 from conch.wire.result import Word
 
@@ -194,8 +194,8 @@ class WhisperDecoder:
             num_frames=num_frames,
             choice=self._choice(row),
             task=task,
-            beam_size=_count(row.parameters, "beam_size", 5),
-            nbest=_count(row.parameters, "nbest", 1),
+            beam_size=row.count("beam_size", 5, MAX_BEAM),
+            nbest=row.count("nbest", 1, MAX_BEAM),
             before=self.tokens.before(str(row.parameters.get("prompt", ""))),
             align=bool(row.parameters.get("align", False)),
             aligned_text=row.texts("text", 1)[0] if "text" in row.inputs else None,
@@ -288,16 +288,6 @@ class WhisperDecoder:
 
 def _view(array: FloatArray) -> ctranslate2.StorageView:
     return ctranslate2.StorageView.from_array(np.ascontiguousarray(array))
-
-
-def _count(parameters: Any, name: str, default: int) -> int:
-    value = parameters.get(name, default)
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if not is_whole or not 1 <= value <= MAX_BEAM:
-        raise OptionError(
-            f"option '{name}' takes an integer from 1 to {MAX_BEAM}; sent: {value!r:.80}"
-        )
-    return int(value)
 
 
 def _text_language(job: _Job, spoken: str) -> str:

@@ -1,6 +1,5 @@
 """Beam search with Whisper's decoder, and guards against invented texts."""
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -8,6 +7,7 @@ import ctranslate2
 import numpy as np
 
 from conch.component.arrays import FloatArray
+from conch.families.attention.repetition import compression_ratio
 from conch.families.whisper.tokens import WhisperTokens
 
 MAX_POSITIONS = 448
@@ -89,12 +89,6 @@ def search(
         for row, decoded in zip(again, retried, strict=True):
             found[row] = decoded
     return [_silenced(decoded, guards) for decoded in found]
-
-
-def compression_ratio(text: str) -> float:
-    """Return the compression ratio of a text by zlib: above 2.4, the text repeats itself."""
-    data = text.encode()
-    return len(data) / len(zlib.compress(data))
 
 
 def _decoded(result: ctranslate2.models.WhisperGenerationResult, tokens: WhisperTokens) -> Decoded:

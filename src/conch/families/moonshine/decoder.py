@@ -1,0 +1,225 @@
+"""The `moonshine_decoder` component: n-best texts, scores or word times."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from conch.component import Outputs, Row
+from conch.component.arrays import FloatArray
+from conch.component.niceness import be_nice
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.attention.outputs import nbest_outputs, words_outputs
+from conch.families.attention.repetition import compression_ratio
+from conch.families.attention.word_times import split_words, time_words
+from conch.families.moonshine.alignment import warped
+from conch.families.moonshine.declaration import MAX_BEAM
+from conch.families.moonshine.encoder import MAX_S, MoonshineConfig
+from conch.families.moonshine.graphs import MAX_TOKENS
+from conch.families.moonshine.network import FRAME_SAMPLES, MoonshineDecoder
+from conch.families.moonshine.search import Searched, Token, beam_search
+from conch.families.moonshine.tokens import END, START, MoonshineTokens
+from conch.families.moonshine.weights import TOKENIZER_FILE, moonshine_folder
+from conch.wire.errors import InvalidRequestError, OptionError
+from conch.wire.languages import codes_of
+from conch.wire.result import Word
+
+FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
+MAX_FRAMES = int(MAX_S / FRAME_S)
+LANGUAGE = "en"
+_BEHIND_LATIN = 0x250
+"""First character after those of Latin scripts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoonshineDecoderConfig(MoonshineConfig):
+    """Parameters of the `moonshine_decoder` component."""
+
+    intra_threads: int = 1
+    """CPU threads of one call, whose products are small. 0 for the share of the cores."""
+    # Of 160 utterances of at most 2.2 s, with half a second of silence or noise around them, the
+    # model would write none for 130, and 115 of those texts are right. Both limits keep 140.
+    least_log_prob: float = -2.0
+    """Average log probability of a token below which a text is dropped if the model would rather
+    write none."""
+    nothing_log_prob: float = -0.01
+    """Log probability of no text above which a text is dropped."""
+    compression_ratio_threshold: float = 2.4
+    """Compression ratio by zlib above which a text repeats itself and is decoded again."""
+    no_repeat_ngram_size: int = 3
+    """Length of token runs that may not repeat when a text is decoded again; 0 for never again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A checked row."""
+
+    hidden: FloatArray
+    beam_size: int
+    nbest: int
+    align: bool
+    """Whether to align the best text too."""
+    aligned_text: str | None
+    scored_texts: list[str] | None
+
+
+class DecoderComponent:
+    """Decodes hidden states, or aligns or scores texts, one segment after the other.
+
+    An int8 product takes its scale from all rows at once. So segments that shared a step would
+    change each other's texts, and equal requests would get different answers.
+    """
+
+    def __init__(self, config: MoonshineDecoderConfig) -> None:
+        """Load the model.
+
+        Raises:
+            ConfigError: it cannot be loaded, or a parameter is out of range.
+        """
+        be_nice(config.nice)
+        folder = moonshine_folder(config.model)
+        self._config = config
+        self._model = MoonshineDecoder(folder, config.threads)
+        self.tokens = MoonshineTokens(folder / TOKENIZER_FILE)
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
+        """Return the outputs of rows with `encoder_out`, `encoder_out_lens` and optional texts.
+
+        A row with `text` is aligned, and one with `texts` is scored.
+
+        Raises:
+            InvalidRequestError: an input of a row does not fit the model.
+            OptionError: a parameter is out of range, or asks for what this model cannot do.
+        """
+        return [self._answer(self._job(row)) for row in rows]
+
+    def _answer(self, job: _Job) -> Outputs:
+        if job.aligned_text is not None:
+            return words_outputs(self._aligned(job.hidden, job.aligned_text))
+        if job.scored_texts is not None:
+            scores = self._scores(job.hidden, job.scored_texts)
+            return {"text_scores": np.array(scores, dtype=np.float32)}
+        nbest, best = self._decoded(job.hidden, job.beam_size)
+        words = self._words(list(best), len(job.hidden)) if job.align and best else []
+        return nbest_outputs(nbest[: job.nbest], LANGUAGE, math.nan) | words_outputs(words)
+
+    def _decoded(
+        self, hidden: FloatArray, beam_size: int
+    ) -> tuple[list[tuple[str, float]], Token | None]:
+        """Return different texts with their scores, best first, and the tokens of the best one."""
+        found = self._searched(hidden, beam_size)
+        best = found.ended[0]
+        if found.wanted_nothing is not None and not self._is_heard(best, found.wanted_nothing):
+            return [("", found.wanted_nothing)], None
+        scored: dict[str, float] = {}
+        for token in found.ended[:beam_size]:
+            # Of two tokenisations of the same text, keep the better one.
+            scored.setdefault(self._text(token), token.average * best.length)
+        return list(scored.items()), best
+
+    def _is_heard(self, best: Token, nothing: float) -> bool:
+        """Return whether a text was said, although the model would rather write none.
+
+        Noise becomes an improbable text, and digital silence a probable one of notes or in another
+        script.
+        """
+        config, text = self._config, self._text(best)
+        letters = [char for char in text if char.isalnum()]
+        is_latin = bool(letters) and all(ord(char) < _BEHIND_LATIN for char in letters)
+        is_probable = best.average >= config.least_log_prob and nothing <= config.nothing_log_prob
+        return is_latin and is_probable
+
+    def _searched(self, hidden: FloatArray, beam_size: int) -> Searched:
+        config, seconds = self._config, len(hidden) * FRAME_S
+        found = beam_search(self._model.begin(hidden), beam_size, seconds)
+        text = self._text(found.ended[0])
+        repeats = compression_ratio(text) > config.compression_ratio_threshold > 0
+        if repeats and config.no_repeat_ngram_size:
+            again = self._model.begin(hidden)
+            return beam_search(again, beam_size, seconds, config.no_repeat_ngram_size)
+        return found
+
+    def _text(self, end: Token) -> str:
+        return self.tokens.decode([token.id for token in end if token.id != END]).strip()
+
+    def _words(self, tokens: Sequence[Token], num_frames: int) -> list[Word]:
+        """Return the words of a hypothesis with their times."""
+        ids = [token.id for token in tokens if token.id != END]
+        probs = [math.exp(token.log_prob) for token in tokens]
+        return self._timed(ids, probs, np.stack([token.attention for token in tokens]), num_frames)
+
+    def _timed(
+        self, ids: list[int], probs: list[float], attention: FloatArray, num_frames: int
+    ) -> list[Word]:
+        words = split_words(ids, self.tokens.decode, spaced=True)
+        return time_words(words, warped(attention), probs, num_frames, FRAME_S) if ids else []
+
+    def _aligned(self, hidden: FloatArray, text: str) -> list[Word]:
+        """Return the words of a text that was not decoded, with their times."""
+        if not text.strip():
+            return []
+        ids = self._ids(text)
+        said = self._model.begin(hidden).advance([[START, *ids]], [0], targets=[[*ids, END]])
+        probs = np.exp(said.target_log_probs[0]).tolist()
+        return self._timed(ids, probs, said.attention[0], len(hidden))
+
+    def _scores(self, hidden: FloatArray, texts: Sequence[str]) -> list[float]:
+        """Return the log probability of each text's tokens, or of the end for an empty text."""
+        scores = []
+        for text in texts:
+            ids = self._ids(text) or [END]
+            said = self._model.begin(hidden).advance([[START, *ids[:-1]]], [0], targets=[ids])
+            scores.append(float(said.target_log_probs.sum()))
+        return scores
+
+    def _ids(self, text: str) -> list[int]:
+        ids = self.tokens.encode(text) if text.strip() else []
+        if len(ids) >= MAX_TOKENS:
+            raise InvalidRequestError(
+                f"a text to align or score must have at most {MAX_TOKENS - 1} tokens; "
+                f"sent: {len(ids)}"
+            )
+        return ids
+
+    def _job(self, row: Row) -> _Job:
+        hidden = row.inputs["encoder_out"].astype(np.float32, copy=False)
+        if hidden.ndim != 2 or hidden.shape[1] != self._model.size:
+            raise InvalidRequestError(
+                f"input 'encoder_out' must have the shape [frames, {self._model.size}]: encoder "
+                f"and decoder must come from one model; sent: {list(hidden.shape)}"
+            )
+        num_frames = int(row.inputs["encoder_out_lens"].ravel()[0])
+        if not 0 < num_frames <= len(hidden) <= MAX_FRAMES:
+            raise InvalidRequestError(
+                f"input 'encoder_out_lens' must be from 1 to the {len(hidden)} frames of "
+                f"encoder_out, and these at most {MAX_FRAMES}; sent: {num_frames}"
+            )
+        _check_language(row)
+        return _Job(
+            hidden[:num_frames],
+            row.count("beam_size", 5, MAX_BEAM),
+            row.count("nbest", 1, MAX_BEAM),
+            bool(row.parameters.get("align", False)),
+            row.texts("text", 1)[0] if "text" in row.inputs else None,
+            row.texts("texts", MAX_BEAM) if "texts" in row.inputs else None,
+        )
+
+
+def _check_language(row: Row) -> None:
+    """Check that a row asks for what this model can do.
+
+    Raises:
+        OptionError: it asks for another language, for a translation, or sends a prompt.
+    """
+    parameters = row.parameters
+    codes = codes_of(str(parameters.get("languages", ""))) or (LANGUAGE,)
+    for name, value, takes in (
+        ("language", parameters.get("language", "auto"), ("auto", LANGUAGE)),
+        ("languages", ",".join(codes), (LANGUAGE,)),
+        ("task", parameters.get("task", "transcribe"), ("transcribe",)),
+        ("prompt", parameters.get("prompt", ""), ("",)),
+    ):
+        if value not in takes:
+            words = " or ".join(item or "no text" for item in takes)
+            raise OptionError(f"option '{name}' takes {words} with Moonshine; sent: {value!r:.40}")

@@ -1,0 +1,295 @@
+"""The graphs that Conch runs of Moonshine, made for ONNX Runtime on a CPU.
+
+There are three: `encoder` (waveform to hidden states), `cross` (hidden states to keys and values of
+the decoder's cross-attention, once a segment) and `step` (the next token of each hypothesis).
+Matrices are int8 with a scale for each output, or float32 in exact graphs. The network is that of
+Jeffries et al., 2024 (https://arxiv.org/abs/2410.15608).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from conch.component.arrays import Array, FloatArray
+
+Weights = Mapping[str, FloatArray]
+
+HEADS = 8
+ROTATED = 32
+"""Values of each head that rotary embeddings turn; the others pass."""
+MAX_FRAMES = 1300
+"""Hidden states of the longest audio: 30 s are 1,249."""
+MAX_TOKENS = 256
+"""Positions of the decoder."""
+_MICROSOFT = "com.microsoft"
+_EPSILON = 1e-5
+
+
+class _Graph:
+    """A graph under construction; values are names."""
+
+    def __init__(self, *, exact: bool) -> None:
+        self._exact = exact
+        self._nodes: list[onnx.NodeProto] = []
+        self._weights: list[onnx.TensorProto] = []
+        self.inputs: list[onnx.ValueInfoProto] = []
+        self.outputs: list[onnx.ValueInfoProto] = []
+
+    def takes(self, name: str, *shape: int | str, kind: int = TensorProto.FLOAT) -> str:
+        """Declare an input."""
+        self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
+        return name
+
+    def gives(
+        self, value: str, name: str, *shape: int | str, kind: int = TensorProto.FLOAT
+    ) -> None:
+        """Declare an output."""
+        self._nodes.append(helper.make_node("Identity", [value], [name]))
+        self.outputs.append(helper.make_tensor_value_info(name, kind, shape))
+
+    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """Add an operator with one output."""
+        return self.ops(1, kind, *inputs, **attributes)[0]
+
+    def ops(self, count: int, kind: str, *inputs: str, **attributes: Any) -> list[str]:
+        """Add an operator with several outputs."""
+        outputs = [f"{kind}.{len(self._nodes)}.{place}" for place in range(count)]
+        self._nodes.append(helper.make_node(kind, inputs, outputs, **attributes))
+        return outputs
+
+    def array(self, value: Array) -> str:
+        """Add a constant."""
+        name = f"array.{len(self._weights)}"
+        self._weights.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def ints(self, *values: int) -> str:
+        """Add a constant of int64."""
+        return self.array(np.array(values, np.int64))
+
+    def linear(self, value: str, weight: FloatArray, bias: FloatArray | None = None) -> str:
+        """Multiply by a matrix `[inputs, outputs]`, in int8 unless the graph is exact."""
+        if self._exact:
+            value = self.op("MatMul", value, self.array(weight))
+            return value if bias is None else self.op("Add", value, self.array(bias))
+        integers, scale = _quantized(weight)
+        optional = ["", self.array(bias)] if bias is not None else []
+        inputs = (value, self.array(integers), self.array(scale), *optional)
+        return self.op("DynamicQuantizeMatMul", *inputs, domain=_MICROSOFT)
+
+    def rows(self, weight: FloatArray, places: str) -> str:
+        """Look up rows of a matrix, in int8 with a scale for each row unless the graph is exact."""
+        if self._exact:
+            return self.op("Gather", self.array(weight), places)
+        integers, scale = _quantized(weight.T)
+        found = self.op("Gather", self.array(integers.T), places)
+        scales = self.op("Gather", self.array(scale[:, None]), places)
+        return self.op("Mul", self.op("Cast", found, to=TensorProto.FLOAT), scales)
+
+    def norm(self, value: str, weight: FloatArray) -> str:
+        """Normalise each frame; there is no bias."""
+        return self.op("LayerNormalization", value, self.array(weight), axis=-1, epsilon=_EPSILON)
+
+    def rotary(self, longest: int) -> tuple[str, str]:
+        """Add the cosines and sines of rotary embeddings."""
+        turns = 10000.0 ** (-np.arange(0, ROTATED, 2) / ROTATED)
+        angles = np.arange(longest)[:, None] * turns
+        return self.array(np.cos(angles).astype(np.float32)), self.array(
+            np.sin(angles).astype(np.float32)
+        )
+
+    def queries_keys_values(
+        self, value: str, weights: Weights, layer: str, position: str, rotary: tuple[str, str]
+    ) -> list[str]:
+        """Add the projections of self-attention, with positions in queries and keys."""
+        joined = np.concatenate(
+            [weights[f"{layer}self_attn.{name}_proj"] for name in "qkv"], axis=1
+        )
+        queries, keys, values = self.ops(
+            3, "Split", self.linear(value, joined), axis=-1, num_outputs=3
+        )
+        turned = (
+            self.op(
+                "RotaryEmbedding",
+                *(item, position, *rotary),
+                domain=_MICROSOFT,
+                interleaved=1,
+                num_heads=HEADS,
+                rotary_embedding_dim=ROTATED,
+            )
+            for item in (queries, keys)
+        )
+        return [*turned, values]
+
+    def model(self) -> onnx.ModelProto:
+        """Return the model."""
+        graph = helper.make_graph(
+            self._nodes, "moonshine", self.inputs, self.outputs, self._weights
+        )
+        opsets = [helper.make_opsetid("", 21), helper.make_opsetid(_MICROSOFT, 1)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def encoder(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
+    """Return the graph of `waveform` [1, samples] to `hidden` [1, frames, size]."""
+    graph = _Graph(exact=exact)
+    waveform = graph.takes("waveform", 1, "samples")
+    value = graph.op("Unsqueeze", waveform, graph.ints(1))
+    value = graph.op("Conv", value, graph.array(weights["conv1.weight"]), strides=[64])
+    value = graph.op("Tanh", value)
+    # One group of all channels: its mean and variance span the whole audio.
+    shape = graph.op("Shape", value)
+    value = graph.op("Reshape", value, graph.ints(0, 1, -1))
+    one, zero = graph.array(np.ones(1, np.float32)), graph.array(np.zeros(1, np.float32))
+    value = graph.op("InstanceNormalization", value, one, zero, epsilon=_EPSILON)
+    value = graph.op("Reshape", value, shape)
+    value = graph.op("Mul", value, graph.array(weights["groupnorm.Mul"]))
+    value = graph.op("Add", value, graph.array(weights["groupnorm.Add"]))
+    for name, stride in (("conv2", 3), ("conv3", 2)):
+        kernel = [graph.array(weights[f"{name}.{part}"]) for part in ("weight", "bias")]
+        value = graph.op("Gelu", graph.op("Conv", value, *kernel, strides=[stride]))
+    value = graph.op("Transpose", value, perm=[0, 2, 1])
+    rotary, start = graph.rotary(MAX_FRAMES), graph.ints(0)
+    for number in range(_layers(weights, "mlp.fc1")):
+        layer = f"layers.{number}."
+        normed = graph.norm(value, weights[f"{layer}input_layernorm.weight"])
+        heard = graph.op(
+            "MultiHeadAttention",
+            *graph.queries_keys_values(normed, weights, layer, start, rotary),
+            domain=_MICROSOFT,
+            num_heads=HEADS,
+        )
+        heard = graph.linear(heard, weights[f"{layer}self_attn.dense"])
+        value = graph.op("Add", value, heard)
+        normed = graph.norm(value, weights[f"{layer}post_attention_layernorm.weight"])
+        wide = graph.linear(normed, weights[f"{layer}mlp.fc1"], weights[f"{layer}mlp.fc1.bias"])
+        wide = graph.op("Gelu", wide)
+        wide = graph.linear(wide, weights[f"{layer}mlp.fc2"], weights[f"{layer}mlp.fc2.bias"])
+        value = graph.op("Add", value, wide)
+    graph.gives(graph.norm(value, weights["layer_norm.weight"]), "hidden", 1, "frames", "size")
+    return graph.model()
+
+
+def cross(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
+    """Return the graph of `hidden` [1, frames, size] to the cross-attention of each layer.
+
+    It has `cross_keys.N` [1, heads, head size, frames] and `cross_values.N` [1, heads, frames, head
+    size].
+    """
+    graph = _Graph(exact=exact)
+    size = len(weights["norm.weight"])
+    head, layers = size // HEADS, _layers(weights, "mlp.up_proj")
+    names = [(number, name) for number in range(layers) for name in ("keys", "values")]
+    joined = [weights[f"layers.{number}.encoder_attn.{name[0]}_proj"] for number, name in names]
+    value = graph.linear(graph.takes("hidden", 1, "frames", size), np.concatenate(joined, axis=1))
+    parts = graph.ops(len(names), "Split", value, axis=-1, num_outputs=len(names))
+    for part, (number, name) in zip(parts, names, strict=True):
+        part = graph.op("Reshape", part, graph.ints(0, 0, HEADS, head))
+        order = [0, 2, 3, 1] if name == "keys" else [0, 2, 1, 3]
+        part = graph.op("Transpose", part, perm=order)
+        graph.gives(part, f"cross_{name}.{number}", *_cross_shape(name, head))
+    return graph.model()
+
+
+def step(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
+    """Return the graph of the next tokens of the hypotheses of one segment.
+
+    Inputs: `ids` [rows, tokens], one row per hypothesis; `parents` [rows], each the row of the step
+    before that a hypothesis goes on from; `position` [1] of the first token; `targets` [rows,
+    tokens], whose log probabilities are wanted; `num_best` [1]; `past_keys.N` and `past_values.N`
+    [rows before, heads, positions, head size]; and the outputs of `cross`. The hypotheses are
+    queries of one cross-attention, so its keys and values exist once.
+
+    Outputs, each after every token: `best_log_probs` and `best_ids` [rows, tokens, num_best],
+    `target_log_probs` [rows, tokens], `attention` [1, rows · tokens, frames], which is the mean of
+    the heads of the upper half of the layers, and `keys.N` and `values.N`, the past of the next
+    step.
+    """
+    graph = _Graph(exact=exact)
+    size = len(weights["norm.weight"])
+    head, layers = size // HEADS, _layers(weights, "mlp.up_proj")
+    ids = graph.takes("ids", "rows", "tokens", kind=TensorProto.INT64)
+    parents = graph.takes("parents", "rows", kind=TensorProto.INT64)
+    position = graph.takes("position", 1, kind=TensorProto.INT64)
+    targets = graph.takes("targets", "rows", "tokens", kind=TensorProto.INT64)
+    num_best = graph.takes("num_best", 1, kind=TensorProto.INT64)
+    embeddings = weights["embed_tokens.weight"]
+    value = graph.rows(embeddings, ids)
+    rows_tokens = graph.op("Shape", ids)
+    as_queries = graph.ints(1, -1, HEADS, head)
+    as_rows = graph.op("Concat", rows_tokens, graph.ints(size), axis=0)
+    rotary, attentions = graph.rotary(MAX_TOKENS), []
+    for number in range(layers):
+        layer = f"layers.{number}."
+        past = [
+            graph.op(
+                "Gather",
+                graph.takes(f"past_{name}.{number}", "rows before", HEADS, "positions", head),
+                parents,
+            )
+            for name in ("keys", "values")
+        ]
+        normed = graph.norm(value, weights[f"{layer}input_layernorm.weight"])
+        said, *present = graph.ops(
+            3,
+            "MultiHeadAttention",
+            *graph.queries_keys_values(normed, weights, layer, position, rotary),
+            *("", "", "", *past),
+            domain=_MICROSOFT,
+            num_heads=HEADS,
+            unidirectional=1,
+        )
+        for name, item in zip(("keys", "values"), present, strict=True):
+            graph.gives(item, f"{name}.{number}", "rows", HEADS, "positions now", head)
+        value = graph.op("Add", value, graph.linear(said, weights[f"{layer}self_attn.dense"]))
+        normed = graph.norm(value, weights[f"{layer}post_attention_layernorm.weight"])
+        keys, values = (
+            graph.takes(f"cross_{name}.{number}", *_cross_shape(name, head))
+            for name in ("keys", "values")
+        )
+        scaled = weights[f"{layer}encoder_attn.q_proj"] / np.float32(np.sqrt(head))
+        queries = graph.op("Reshape", graph.linear(normed, scaled), as_queries)
+        queries = graph.op("Transpose", queries, perm=[0, 2, 1, 3])
+        attention = graph.op("Softmax", graph.op("MatMul", queries, keys), axis=-1)
+        if number >= layers // 2:
+            attentions.append(graph.op("ReduceMean", attention, graph.ints(1), keepdims=0))
+        heard = graph.op("Transpose", graph.op("MatMul", attention, values), perm=[0, 2, 1, 3])
+        heard = graph.op("Reshape", heard, as_rows)
+        value = graph.op("Add", value, graph.linear(heard, weights[f"{layer}encoder_attn.dense"]))
+        normed = graph.norm(value, weights[f"{layer}final_layernorm.weight"])
+        wide = graph.linear(
+            normed, weights[f"{layer}mlp.up_proj"], weights[f"{layer}mlp.up_proj.bias"]
+        )
+        kept, gate = graph.ops(2, "Split", wide, axis=-1, num_outputs=2)
+        kept = graph.op("Mul", kept, graph.op("Mul", gate, graph.op("Sigmoid", gate)))
+        narrow = graph.linear(
+            kept, weights[f"{layer}mlp.down_proj"], weights[f"{layer}mlp.down_proj.bias"]
+        )
+        value = graph.op("Add", value, narrow)
+    value = graph.linear(graph.norm(value, weights["norm.weight"]), embeddings.T)
+    log_probs = graph.op("LogSoftmax", value, axis=-1)
+    best, best_ids = graph.ops(2, "TopK", log_probs, num_best, axis=-1)
+    at = graph.op("Unsqueeze", targets, graph.ints(2))
+    wanted = graph.op("Squeeze", graph.op("GatherElements", log_probs, at, axis=2), graph.ints(2))
+    graph.gives(best, "best_log_probs", "rows", "tokens", "best")
+    graph.gives(best_ids, "best_ids", "rows", "tokens", "best", kind=TensorProto.INT64)
+    graph.gives(wanted, "target_log_probs", "rows", "tokens")
+    graph.gives(graph.op("Mean", *attentions), "attention", 1, "queries", "frames")
+    return graph.model()
+
+
+def _layers(weights: Weights, part: str) -> int:
+    return sum(name.endswith(part) for name in weights)
+
+
+def _cross_shape(name: str, head: int) -> tuple[int | str, ...]:
+    return (1, HEADS, head, "frames") if name == "keys" else (1, HEADS, "frames", head)
+
+
+def _quantized(weight: FloatArray) -> tuple[Array, FloatArray]:
+    """Return int8 `[inputs, outputs]` of a matrix, and a scale for each output."""
+    scale = np.abs(weight).max(axis=0) / 127
+    return np.round(weight / scale).astype(np.int8), scale.astype(np.float32)

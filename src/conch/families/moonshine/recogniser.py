@@ -1,0 +1,6 @@
+"""Moonshine as a recogniser."""
+
+from conch.families.attention.recogniser import AttentionRecogniser
+from conch.families.moonshine.declaration import COMPONENTS
+
+MOONSHINE = AttentionRecogniser(*COMPONENTS)

@@ -1,0 +1,136 @@
+"""Beam search over Moonshine's decoder, and guards against texts that nobody said."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from conch.component.arrays import FloatArray
+from conch.families.moonshine.network import Advance
+from conch.families.moonshine.tokens import END, START
+
+TOKENS_PER_S = 6.5
+"""Tokens of a second of audio beyond which a text repeats itself; speech has up to 4.2."""
+MORE_TOKENS = 2
+
+
+class Stepping(Protocol):
+    """The hypotheses of a segment inside a decoder; see `network.Hypotheses`."""
+
+    def advance(
+        self, ids: Sequence[Sequence[int]], parents: Sequence[int], num_best: int
+    ) -> Advance:
+        """Add a token to each hypothesis."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Token:
+    """A token of a hypothesis, and through `before` all that stand before it."""
+
+    id: int
+    log_prob: float
+    """Natural log probability of the token, given those before."""
+    total: float
+    """Sum of the log probabilities of the hypothesis so far."""
+    attention: FloatArray
+    """float32 `[frames]`: where the decoder listened when it found the token."""
+    before: "Token | None"
+    length: int
+    """Number of tokens, this one among them."""
+
+    def __iter__(self) -> Iterator["Token"]:
+        """Iterate over the tokens of the hypothesis, the first one first."""
+        found: list[Token] = []
+        token: Token | None = self
+        while token:
+            found.append(token)
+            token = token.before
+        return reversed(found)
+
+    @property
+    def average(self) -> float:
+        """Natural log probability of a token, on average."""
+        return self.total / self.length
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What a search found."""
+
+    ended: list[Token]
+    """The ends of hypotheses, the best by the average of a token first; at least one."""
+    wanted_nothing: float | None
+    """Log probability of an empty text if it was the most probable one, else None."""
+
+
+def beam_search(
+    hypotheses: Stepping, beam_size: int, seconds: float, no_repeat: int = 0
+) -> Searched:
+    """Return the hypotheses of a segment.
+
+    A hypothesis is finished by the end of text among the `beam_size` best continuations. The search
+    is over when that many have finished and none that is open has a better average. No hypothesis
+    is empty: `Searched.wanted_nothing` says whether it should have been.
+
+    Args:
+        hypotheses: Of the segment, without tokens.
+        beam_size: Number of hypotheses to keep, at least 1.
+        seconds: Length of the audio, which limits the number of tokens.
+        no_repeat: Length of runs of tokens that may not occur twice; 0 for any.
+    """
+    most = int(TOKENS_PER_S * seconds) + MORE_TOKENS
+    found = hypotheses.advance([[START]], [0], num_best=2 * beam_size)
+    is_silent = found.best_ids[0, 0, 0] == END
+    wanted_nothing = float(found.best_log_probs[0, 0, 0]) if is_silent else None
+    alive: list[Token | None] = [None]
+    ended: list[Token] = []
+    for length in range(1, most + 1):
+        ranked = _continued(alive, found, no_repeat)
+        alive, parents = [], []
+        for rank, (row, token) in enumerate(ranked):
+            if token.id != END:
+                alive.append(token)
+                parents.append(row)
+            elif length > 1 and rank < beam_size:
+                ended.append(token)
+            if len(alive) == beam_size:
+                break
+        best_open = max((token.average for token in alive if token), default=-np.inf)
+        best_ended = max((token.average for token in ended), default=-np.inf)
+        is_settled = len(ended) >= beam_size and best_ended >= best_open
+        if is_settled or not alive or length == most:
+            break
+        ids = [[token.id] for token in alive if token]
+        found = hypotheses.advance(ids, parents, num_best=2 * beam_size)
+    # Nothing has ended where a text would never end.
+    ended = ended or [token for token in alive if token]
+    return Searched(sorted(ended, key=lambda token: -token.average), wanted_nothing)
+
+
+def _continued(
+    alive: Sequence[Token | None], found: Advance, no_repeat: int
+) -> list[tuple[int, Token]]:
+    """Return the continuations of hypotheses with their rows, the most probable first."""
+    continued = []
+    for row, before in enumerate(alive):
+        banned = _repeating(before, no_repeat) if before and no_repeat else ()
+        attention = found.attention[row, -1]
+        best = found.best_log_probs[row, -1].tolist(), found.best_ids[row, -1].tolist()
+        for log_prob, item in zip(*best, strict=True):
+            if item not in banned:
+                total = log_prob + (before.total if before else 0.0)
+                length = before.length + 1 if before else 1
+                token = Token(item, log_prob, total, attention, before, length)
+                continued.append((row, token))
+    continued.sort(key=lambda pair: -pair[1].total)
+    return continued
+
+
+def _repeating(last: Token, size: int) -> set[int]:
+    """Return the tokens that would make a run of `size` tokens occur twice."""
+    ids = [token.id for token in last]
+    tail = ids[len(ids) - size + 1 :]
+    runs = (ids[at : at + size] for at in range(len(ids) - size + 1))
+    return {run[-1] for run in runs if run[:-1] == tail}

@@ -1,0 +1,60 @@
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from conch.cli.demo import SPEECH
+from conch.component import Row
+from conch.families.moonshine import weights
+from conch.families.moonshine.declaration import PACKAGE
+from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
+from conch.families.moonshine.encoder import EncoderComponent, MoonshineConfig
+from conch.packaged import packaged
+
+
+@pytest.fixture(scope="session")
+def tiger() -> np.ndarray:
+    return soundfile.read(SPEECH, dtype="float32")[0]
+
+
+@pytest.fixture(scope="session")
+def encoder() -> EncoderComponent:
+    return EncoderComponent(MoonshineConfig())
+
+
+@pytest.fixture(scope="session")
+def decoder() -> DecoderComponent:
+    return DecoderComponent(MoonshineDecoderConfig())
+
+
+@pytest.fixture(scope="session")
+def encoded(encoder, tiger) -> dict[str, np.ndarray]:
+    (answer,) = encoder([Row({"waveform": tiger})])
+    return answer
+
+
+@pytest.fixture(scope="session")
+def exact_folder(tmp_path_factory) -> Path:
+    """Graphs in float32: int8 products differ by processor."""
+    folder = tmp_path_factory.mktemp("moonshine") / "exact"
+    weights.write_graphs(packaged(PACKAGE, weights.MODELS, weights.SHA256), folder, exact=True)
+    shutil.copy(weights.moonshine_folder("") / weights.TOKENIZER_FILE, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def exact_encoder(exact_folder) -> EncoderComponent:
+    return EncoderComponent(MoonshineConfig(model=str(exact_folder)))
+
+
+@pytest.fixture(scope="session")
+def exact_decoder(exact_folder) -> DecoderComponent:
+    return DecoderComponent(MoonshineDecoderConfig(model=str(exact_folder)))
+
+
+@pytest.fixture(scope="session")
+def exactly_encoded(exact_encoder, tiger) -> dict[str, np.ndarray]:
+    (answer,) = exact_encoder([Row({"waveform": tiger})])
+    return answer

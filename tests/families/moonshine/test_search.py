@@ -1,0 +1,100 @@
+"""The search on decoders that fit into a table, against all texts there are."""
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conch.families.moonshine.network import Advance
+from conch.families.moonshine.search import MORE_TOKENS, TOKENS_PER_S, beam_search
+from conch.families.moonshine.tokens import END
+
+OTHERS = (0, 1, 3, 4)
+"""Tokens that a text may have; 1 is the start of each text too, 2 its end."""
+SIZE = 5
+
+
+class Table:
+    """Hypotheses of a decoder whose next token depends on the last one and its place."""
+
+    def __init__(self, log_probs: np.ndarray) -> None:
+        self.log_probs = log_probs
+        self.length = -1
+
+    def advance(self, ids, parents, num_best):
+        self.length += 1
+        rows = self.log_probs[min(self.length, len(self.log_probs) - 1), [row[0] for row in ids]]
+        best = np.argsort(-rows, axis=-1, kind="stable")[:, :num_best]
+        found = np.take_along_axis(rows, best, axis=-1)
+        return Advance(found[:, None], best[:, None], np.zeros((len(ids), 1)), self.attention(ids))
+
+    def attention(self, ids):
+        return np.full((len(ids), 1, 3), float(self.length), np.float32)
+
+
+def table_of(seed: int, places: int = 4) -> np.ndarray:
+    logits = np.random.default_rng(seed).normal(0, 2, (places, SIZE, SIZE))
+    return (logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)).astype(np.float32)
+
+
+def texts_of(end) -> tuple[int, ...]:
+    return tuple(token.id for token in end)
+
+
+def seconds_for(tokens: int) -> float:
+    return (tokens - MORE_TOKENS + 0.5) / TOKENS_PER_S
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_a_beam_of_all_texts_finds_the_best_of_all(seed):
+    table = table_of(seed)
+    averages = {}
+    for length in range(1, 4):
+        for text in product(OTHERS, repeat=length):
+            ids = (1, *text, END)
+            total = sum(table[at, one, two] for at, (one, two) in enumerate(pairwise(ids)))
+            averages[ids[1:]] = total / (len(ids) - 1)
+    found = beam_search(Table(table), 200, seconds_for(4))
+    complete = [end for end in found.ended if end.id == END]
+    assert texts_of(complete[0]) == max(averages, key=averages.__getitem__)
+    for end in complete:
+        assert end.average == pytest.approx(averages[texts_of(end)], abs=1e-4)
+        assert sum(token.log_prob for token in end) == pytest.approx(end.total, abs=1e-4)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_beam_of_one_takes_the_best_token_each_time(seed):
+    table = table_of(seed)
+    ids, expected = 1, []
+    for at in range(6):
+        row = table[min(at, len(table) - 1), ids].copy()
+        if at == 0:
+            row[END] = -np.inf
+        ids = int(row.argmax())
+        expected.append(ids)
+        if ids == END:
+            break
+    found = beam_search(Table(table), 1, seconds_for(6))
+    assert texts_of(found.ended[0]) == tuple(expected)
+    assert (found.wanted_nothing is not None) == (table[0, 1].argmax() == END)
+
+
+def test_tokens_know_where_they_were_heard():
+    found = beam_search(Table(table_of(3)), 2, seconds_for(5))
+    for number, token in enumerate(found.ended[0]):
+        assert token.attention.tolist() == [number] * 3
+        assert token.length == number + 1
+
+
+def test_a_text_that_never_ends_is_cut_and_repeats_no_run():
+    table = np.full((1, SIZE, SIZE), -10.0, np.float32)
+    table[0, 1, 0] = table[0, 0, 3] = table[0, 3, 0] = -0.1  # 0 3 0 3 …
+    table[0, :, 4] = -1.0
+    looping = beam_search(Table(table), 1, seconds_for(9))
+    assert texts_of(looping.ended[0]) == (0, 3, 0, 3, 0, 3, 0, 3, 0)
+    ids = texts_of(beam_search(Table(table), 2, seconds_for(9), no_repeat=3).ended[0])
+    runs = [ids[at : at + 3] for at in range(len(ids) - 2)]
+    assert len(runs) == len(set(runs))
