@@ -47,17 +47,17 @@ def resampled(blocks: Iterator[Array], sample_rate: int) -> Iterator[Array]:
     yield resampler.resample_chunk(np.zeros(0, np.float32), last=True)
 
 
-def cut_to_blocks(pieces: Iterable[Array]) -> Iterator[Array]:
-    """Yield blocks of BLOCK_SAMPLES from pieces of any length; the last block may be shorter."""
+def cut_to_blocks(pieces: Iterable[Array], length: int = BLOCK_SAMPLES) -> Iterator[Array]:
+    """Yield blocks of one length from pieces of any length; the last block may be shorter."""
     held: list[Array] = []
     size = 0
     for piece in pieces:
         held.append(piece)
         size += len(piece)
-        while size >= BLOCK_SAMPLES:
+        while size >= length:
             joined = np.concatenate(held) if len(held) > 1 else held[0]
-            yield joined[:BLOCK_SAMPLES]
-            size -= BLOCK_SAMPLES
-            held = [joined[BLOCK_SAMPLES:]] if size else []
+            yield joined[:length]
+            size -= length
+            held = [joined[length:]] if size else []
     if size:
         yield np.concatenate(held) if len(held) > 1 else held[0]

@@ -15,6 +15,7 @@ from av.audio.plane import AudioPlane
 from av.error import FFmpegError
 
 from conch.audio import ffmpeg
+from conch.audio.blocks import cut_to_blocks
 from conch.audio.contents import breaks_off, found_in
 from conch.component import Array
 from conch.wire.errors import AudioError
@@ -82,17 +83,8 @@ class ContainerFile:
 
     def blocks(self, block_frames: int) -> Iterator[Array]:
         """Yield the samples; see `AudioFile.blocks`. Closing the iterator frees FFmpeg's memory."""
-        held: list[Array] = []
-        size = 0
         try:
-            for piece in self._pieces(block_frames):
-                held.append(piece)
-                size += len(piece)
-                if size >= block_frames:
-                    yield np.concatenate(held)
-                    held, size = [], 0
-            if held:
-                yield np.concatenate(held)
+            yield from cut_to_blocks(self._pieces(block_frames), block_frames)
         finally:
             self._frames.close()
             self._container.close()
