@@ -66,7 +66,6 @@ def run_offline(args: argparse.Namespace) -> int:
             **settings,
             **offered_of(args),
             send=args.send,
-            warmup=args.warmup,
             joining=how_joined,
             save=args.save,
             baseline=args.baseline,
