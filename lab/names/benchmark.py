@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -142,28 +142,6 @@ def run(benchmark: NamesBenchmark) -> NamesReport:
     )
 
 
-def listed(benchmark: NamesBenchmark) -> Names:
-    """Return the list of hotwords.
-
-    Raises:
-        BenchError: the manifest or a package is missing, or there are no names.
-    """
-    require(*COMPARING)
-    require("spylls", extra="lab")
-    is_spelled = dictionary().lookup
-    in_graph = graph_words() if benchmark.unlisted else frozenset[str]()
-    names = chosen_names(
-        _spoken(benchmark),
-        select(read_manifest(benchmark.manifest), split=benchmark.train_split),
-        lambda word: word in in_graph or is_spelled(word),
-        benchmark.names,
-        benchmark.distractors,
-    )
-    if not names.said:
-        raise BenchError("the references have no name that the training references lack")
-    return names
-
-
 def dictionary() -> Any:
     """Return a spelling dictionary of English."""
     import spylls
@@ -179,6 +157,37 @@ def graph_words() -> frozenset[str]:
 
     _, (_, words) = open_fst(unpacked_graph()).symbols
     return frozenset(words)
+
+
+def listed(
+    benchmark: NamesBenchmark,
+    spelling: Callable[[], Any] = dictionary,
+    words_of_graph: Callable[[], frozenset[str]] = graph_words,
+) -> Names:
+    """Return the list of hotwords.
+
+    Args:
+        benchmark: the settings.
+        spelling: loads a spelling dictionary.
+        words_of_graph: loads the words that the graph has.
+
+    Raises:
+        BenchError: the manifest or a package is missing, or there are no names.
+    """
+    require(*COMPARING)
+    require("spylls", extra="lab")
+    is_spelled = spelling().lookup
+    in_graph = words_of_graph() if benchmark.unlisted else frozenset[str]()
+    names = chosen_names(
+        _spoken(benchmark),
+        select(read_manifest(benchmark.manifest), split=benchmark.train_split),
+        lambda word: word in in_graph or is_spelled(word),
+        benchmark.names,
+        benchmark.distractors,
+    )
+    if not names.said:
+        raise BenchError("the references have no name that the training references lack")
+    return names
 
 
 def has_name(utterance: Utterance, names: Names) -> bool:

@@ -249,6 +249,6 @@ def test_a_list_is_built_once(decoder):
         {"hotwords": words},
     )
     decoder([row])
-    before = decoder._tries.cache_info()
+    before = decoder.tries.cache_info()
     decoder([row] * 3)
-    assert decoder._tries.cache_info().hits == before.hits + 3
+    assert decoder.tries.cache_info().hits == before.hits + 3

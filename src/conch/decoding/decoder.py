@@ -103,7 +103,7 @@ class CtcDecoder:
             beam=config.graph_beam,
             max_active=config.graph_max_active,
         )
-        self._tries = functools.lru_cache(_HOTWORD_LISTS)(self._new_trie)
+        self.tries = functools.lru_cache(_HOTWORD_LISTS)(self._new_trie)
         self._frame_s = vocabulary.frame_s
         self._language = config.language
 
@@ -154,7 +154,7 @@ class CtcDecoder:
         words = hotwords(parameters)
         if not words:
             return None
-        trie = self._tries(words, parameters.get("skip_foreign") is True)
+        trie = self.tries(words, parameters.get("skip_foreign") is True)
         return HotwordFinder(trie, self._graph_config.blank_penalty) if trie.phrases else None
 
     def _new_trie(self, words: tuple[Hotword, ...], skips_foreign: bool) -> HotwordTrie:

@@ -11,8 +11,7 @@ import pytest
 from graph_toys import ARPA, LETTERS, SUBWORDS, ToyUnits, random_log_probs
 from kaldi_lattice import best_path, read
 
-from conch.decoding.graph import compact_lattice as module
-from conch.decoding.graph.compact_lattice import ONE, CompactLattice, Weight
+from conch.decoding.graph.compact_lattice import ONE, CompactLattice, Weight, compact_lattice
 from conch.decoding.graph.fst_arrays import FstArrays, fst_arrays
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
 from conch.decoding.hypothesis import Piece, spelled_words, unit_runs
@@ -119,17 +118,13 @@ def test_every_state_has_one_arc_a_word(graph: DecodingGraph) -> None:
     assert arcs[0][0] == "0"
 
 
-def test_a_lattice_that_is_too_large_has_fewer_paths(
-    graph: DecodingGraph, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lattice_that_is_too_large_has_fewer_paths(graph: DecodingGraph) -> None:
     stream, (best, *_) = finished(graph, 0)
     whole = stream.lattice_text()
-    monkeypatch.setattr(module, "MAX_LABELS", 60)
-    fewer = stream.lattice_text()
+    fewer = stream.lattice_text(max_labels=60)
     assert 0 < fewer.count("\n") < whole.count("\n")
     assert set(sentences(fewer, 1.5)) < set(sentences(whole, 1.5))
-    monkeypatch.setattr(module, "MAX_LABELS", 1)
-    _, words, graph_cost, acoustic_cost = best_path(read(stream.lattice_text()))
+    _, words, graph_cost, acoustic_cost = best_path(read(stream.lattice_text(max_labels=1)))
     assert " ".join(words) == best.text
     total = graph_cost + CONFIG.acoustic_scale * acoustic_cost
     assert total == pytest.approx(-best.score * CONFIG.acoustic_scale, abs=1e-2)
@@ -203,7 +198,7 @@ def test_every_text_within_the_beam_is_there_with_its_least_cost(seed: int) -> N
     costs = np.random.default_rng(seed).uniform(0, 2, (num_frames, 3))
     least = min(texts.values(), default=0.0)
     near = {words: cost for words, cost in texts.items() if cost <= least + beam}
-    lattice = module.compact_lattice(paths, costs, num_frames, 1.5, beam)
+    lattice = compact_lattice(paths, costs, num_frames, 1.5, beam)
     assert lattice is not None
     found = texts_of(lattice) if texts else {}
     assert set(near) <= set(found) <= set(texts)

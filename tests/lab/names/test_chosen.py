@@ -4,7 +4,6 @@ from types import SimpleNamespace
 import pytest
 
 from conch.scoring.manifest import Utterance
-from lab.names import benchmark
 from lab.names.benchmark import NamesBenchmark, listed, some_of
 from lab.names.chosen import Names, chosen_names
 
@@ -37,20 +36,17 @@ def test_half_of_a_subset_has_names_as_long_as_there_are() -> None:
     assert len(some_of(spoken, names, None)) == 6
 
 
-def test_names_of_the_graph_are_left_out_if_asked(
-    tmp_path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_of_the_graph_are_left_out_if_asked(tmp_path) -> None:
     pytest.importorskip("spylls")
     manifest = tmp_path / "manifest.tsv"
     rows = ["a.wav\tdev\tVERLOC MEETS MARILLA", "b.wav\ttrain\tBELGIOJOSO MEETS WAVERLEY"]
     manifest.write_text("\n".join(["path\tsplit\ttext", *rows]) + "\n")
     # Its own dictionary leaves files open.
     known = SimpleNamespace(lookup={"meets"}.__contains__)
-    monkeypatch.setattr(benchmark, "dictionary", lambda: known)
-    monkeypatch.setattr(benchmark, "graph_words", lambda: frozenset({"marilla", "waverley"}))
-    assert listed(NamesBenchmark(manifest=manifest)) == Names(
-        ("marilla", "verloc"), ("belgiojoso", "waverley")
-    )
-    assert listed(NamesBenchmark(manifest=manifest, unlisted=True)) == Names(
-        ("verloc",), ("belgiojoso",)
-    )
+    words = frozenset({"marilla", "waverley"})
+
+    def found(**settings) -> Names:
+        return listed(NamesBenchmark(manifest=manifest, **settings), lambda: known, lambda: words)
+
+    assert found() == Names(("marilla", "verloc"), ("belgiojoso", "waverley"))
+    assert found(unlisted=True) == Names(("verloc",), ("belgiojoso",))

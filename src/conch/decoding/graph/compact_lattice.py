@@ -9,7 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import takewhile
 from math import inf, isfinite
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -85,17 +87,12 @@ class CompactLattice:
         Args:
             words: Texts of the words, by their labels.
         """
-        lines = []
-        arcs = iter((*self.arcs, None))
-        arc = next(arcs)
-        for state in range(max((0, *self.finals)) + 1):
-            while arc is not None and arc.source == state:
-                ends = f"{arc.source}\t{arc.target}\t{words[arc.word]}"
-                lines.append(f"{ends}\t{_written(arc.weight)}\n")
-                arc = next(arcs)
-            if state in self.finals:
-                lines.append(f"{state}\t{_written(self.finals[state])}\n")
-        return "".join(lines)
+        lines = [
+            (arc.source, f"{arc.source}\t{arc.target}\t{words[arc.word]}\t{_written(arc.weight)}\n")
+            for arc in self.arcs
+        ]
+        lines += [(state, f"{state}\t{_written(item)}\n") for state, item in self.finals.items()]
+        return "".join(line for _, line in sorted(lines, key=itemgetter(0)))
 
 
 def _written(weight: Weight) -> str:
@@ -110,7 +107,12 @@ def linear_lattice(words: Sequence[int], weight: Weight) -> CompactLattice:
 
 
 def compact_lattice(
-    paths: FstArrays, costs: DoubleArray, num_frames: int, acoustic_scale: float, beam: float
+    paths: FstArrays,
+    costs: DoubleArray,
+    num_frames: int,
+    acoustic_scale: float,
+    beam: float,
+    max_labels: int = MAX_LABELS,
 ) -> CompactLattice | None:
     """Return the lattice of a search with each word sequence once; None if it is too large.
 
@@ -120,6 +122,7 @@ def compact_lattice(
         num_frames: Frames of the audio; frames after them are the end, and are left out.
         acoustic_scale: Factor of the acoustic costs.
         beam: Cost above the best path that a word sequence may have.
+        max_labels: Input labels in all arcs together.
     """
     raw = _Raw(paths, costs, num_frames, acoustic_scale, beam)
     least = raw.ahead[paths.start]
@@ -165,7 +168,7 @@ def compact_lattice(
             reached[target] = min(reached[target], reached[source] + common.cost)
             found.append(Arc(source, target, word, common))
             num_labels += len(common.labels)
-            if len(subsets) > MAX_STATES or num_labels > MAX_LABELS:
+            if len(subsets) > MAX_STATES or num_labels > max_labels:
                 return None
     return _connected(found, finals, order)
 
@@ -197,12 +200,10 @@ def _keep_best(found: _Subset, state: int, weight: Weight) -> None:
 
 def _common(weights: Sequence[Weight]) -> Weight:
     """Return the least weight, with the labels that all begin with."""
-    best = min(weights)
     first, last = min(item.labels for item in weights), max(item.labels for item in weights)
     pairs = zip(first, last, strict=False)
-    count = next((place for place, (one, other) in enumerate(pairs) if one != other), None)
-    shared = min(len(first), len(last)) if count is None else count
-    return best._replace(labels=first[:shared])
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return min(weights)._replace(labels=first[:shared])
 
 
 def _connected(

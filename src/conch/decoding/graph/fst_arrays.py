@@ -17,10 +17,10 @@ States, arcs, tables and ends begin at multiples of 16 bytes.
 
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, overload
+from typing import Any, BinaryIO
 
 import kaldifst
 import numpy as np
@@ -207,19 +207,10 @@ class Symbols(Sequence[str]):
     def __len__(self) -> int:
         return len(self._ends)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
-    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
-        if isinstance(index, slice):
-            return tuple(self[place] for place in range(*index.indices(len(self))))
+    def __getitem__(self, index: int) -> str:  # type: ignore[override]
         place = range(len(self))[index]
         first = self._ends[place - 1] if place else 0
         return self._texts[first : self._ends[place]].tobytes().decode()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self[:])
 
 
 @dataclass(frozen=True, slots=True)

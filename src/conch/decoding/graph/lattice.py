@@ -128,7 +128,11 @@ class WordLattice:
 
     def best_paths(self, nbest: int) -> list[LatticePath]:
         """Return the best word sequences, at most `nbest`, best first, each with its best path."""
-        return _best_paths(self.paths, self.words, nbest)
+        transducer = _loaded(self.paths, output_is_word=False)
+        kaldifst.arcsort(transducer, "ilabel")
+        paths = kaldifst.convert_nbest_to_vector(kaldifst.shortest_path(self.words, nbest))
+        found = [_aligned(transducer, _sequence(path)[0]) for path in paths]
+        return sorted(found, key=lambda item: item.cost)
 
 
 def word_lattice(
@@ -333,21 +337,6 @@ def _determinised(lattice: FstArrays) -> Any:
     except RuntimeError:  # raised at its limit
         return None
     return words
-
-
-def _best_paths(lattice: FstArrays, words: Any, nbest: int) -> list[LatticePath]:
-    """Return the best word sequences of a lattice, best first, each with its best path.
-
-    Args:
-        lattice: from words to input labels.
-        words: the lattice determinised.
-        nbest: how many at most.
-    """
-    transducer = _loaded(lattice, output_is_word=False)
-    kaldifst.arcsort(transducer, "ilabel")
-    paths = kaldifst.convert_nbest_to_vector(kaldifst.shortest_path(words, nbest))
-    found = [_aligned(transducer, _sequence(path)[0]) for path in paths]
-    return sorted(found, key=lambda item: item.cost)
 
 
 def _loaded(lattice: FstArrays, *, output_is_word: bool) -> Any:

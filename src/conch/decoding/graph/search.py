@@ -14,6 +14,7 @@ import numpy as np
 from conch.component.arrays import DoubleArray, FloatArray, IntArray
 from conch.decoding.graph import FORMAT
 from conch.decoding.graph.compact_lattice import (
+    MAX_LABELS,
     MIN_BEAM,
     Weight,
     compact_lattice,
@@ -123,9 +124,10 @@ class DecodingGraph:
             is_ours = False
         if not is_ours:
             raise ConfigError(f"the graph {path} was not made by this version's `conch graph`")
-        if inputs[2:-1] != tuple(vocab[1:]):
+        units = tuple(inputs)[2:-1]
+        if units != tuple(vocab[1:]):
             raise ConfigError(
-                f"the graph {path} is for the vocabulary {list(inputs[2:-1])[:40]}, not for the "
+                f"the graph {path} is for the vocabulary {list(units)[:40]}, not for the "
                 f"model's {list(vocab[1:])[:40]}: make it again with `conch graph --model`"
             )
         self.vocab = tuple(vocab)
@@ -234,7 +236,7 @@ class WfstStream:
         self._lattice = lattice, costs
         return tuple(map(self._of_lattice, lattice.best_paths(nbest)))
 
-    def lattice_text(self) -> str:
+    def lattice_text(self, max_labels: int = MAX_LABELS) -> str:
         """Return the lattice of a finished utterance in Kaldi's text form; see `CompactLattice`.
 
         Its costs are positive: `-am_score`, each blank's penalty included, and that of the graph.
@@ -247,7 +249,9 @@ class WfstStream:
             lattice, costs = self._lattice
             beam = lattice.beam
             while found is None and beam > MIN_BEAM:
-                found = compact_lattice(lattice.paths, costs, self.num_frames, scale, beam)
+                found = compact_lattice(
+                    lattice.paths, costs, self.num_frames, scale, beam, max_labels
+                )
                 beam /= 2
         if found is not None:
             return found.to_text(self._graph.words)
