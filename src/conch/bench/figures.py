@@ -17,7 +17,7 @@ from conch.scoring.error_rates import (
     language_of_texts,
     word_errors,
 )
-from conch.wire.result import Transcript
+from conch.wire.result import Transcript, summed_stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +102,8 @@ def run_figures(
 
 def mean_stages(transcripts: Sequence[Transcript]) -> dict[str, MeanStage]:
     """Return the mean work per request by component; a request without a call counts 0."""
-    names = dict.fromkeys(name for transcript in transcripts for name in transcript.stages)
-    return {name: _stage(transcripts, name) for name in names}
-
-
-def _stage(transcripts: Sequence[Transcript], name: str) -> MeanStage:
-    stages = [transcript.stages[name] for transcript in transcripts if name in transcript.stages]
-    return MeanStage(
-        round(sum(stage.calls for stage in stages) / len(transcripts), 3),
-        round(sum(stage.ms for stage in stages) / len(transcripts), 3),
-    )
+    number = len(transcripts)
+    return {
+        name: MeanStage(round(stage.calls / number, 3), round(stage.ms / number, 3))
+        for name, stage in summed_stages(item.stages for item in transcripts).items()
+    }

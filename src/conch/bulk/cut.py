@@ -20,7 +20,7 @@ from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.session.clock import shifted_segment
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import speech_warnings, transcript_of
-from conch.wire.result import Stage, Transcript
+from conch.wire.result import Transcript, summed_stages
 
 MAX_HOURS = 1000
 """Longest recording. The server's limit of a request is for pieces, which are short."""
@@ -125,20 +125,12 @@ def joined(cut: Cut, parts: Sequence[Transcript], nbest: int) -> Transcript:
     ]
     segments.sort(key=lambda segment: (segment.start, segment.channel))
     path = tuple(dict.fromkeys(name for part in parts for name in part.path))
-    names = dict.fromkeys(name for part in parts for name in part.stages)
-    stages = {
-        name: Stage(
-            sum(part.stages[name].calls for part in parts if name in part.stages),
-            sum(part.stages[name].ms for part in parts if name in part.stages),
-        )
-        for name in names
-    }
     return transcript_of(
         segments,
         nbest,
         duration=round(cut.duration, 3),
         path=path,
-        stages=stages,
+        stages=summed_stages(part.stages for part in parts),
         channels=cut.channels,
         warnings=(*cut.warnings, *speech_warnings(segments)),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from conch.wire.result import RollingPasses, Segment, Stage, Transcript
+from conch.wire.result import RollingPasses, Segment, Stage, Transcript, summed_stages
 
 
 class Calls:
@@ -21,8 +21,7 @@ class Calls:
     def add(self, answer: Transcript) -> None:
         """Add the calls of an answer."""
         self._path |= dict.fromkeys(answer.path)
-        for name, stage in answer.stages.items():
-            self.stages[name] = self.stages.get(name, Stage(0, 0.0)) + stage
+        self.stages = summed_stages((self.stages, answer.stages))
 
 
 def added_passes(before: RollingPasses | None, now: RollingPasses) -> RollingPasses:

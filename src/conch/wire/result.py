@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -177,6 +177,15 @@ class Stage:
 
     def __add__(self, other: "Stage") -> "Stage":
         return Stage(self.calls + other.calls, self.ms + other.ms)
+
+
+def summed_stages(answers: Iterable[Mapping[str, Stage]]) -> dict[str, Stage]:
+    """Return the work of components, by name, summed over answers."""
+    found: dict[str, Stage] = {}
+    for stages in answers:
+        for name, stage in stages.items():
+            found[name] = found.get(name, Stage(0, 0.0)) + stage
+    return found
 
 
 @dataclass(frozen=True, slots=True)
