@@ -50,6 +50,20 @@ class Recogniser(Protocol[Encoded]):
         """
         ...
 
+    async def decode_open(
+        self,
+        calls: Calls,
+        encoded: Encoded,
+        options: RecognitionOptions,
+        start: float,
+        draft: str,
+    ) -> Decoded:
+        """Decode the latest audio of an open live utterance, as `decode` does a segment.
+
+        `draft` is the text of the pass before: the new one probably begins alike.
+        """
+        return await self.decode(calls, encoded, options, start)
+
     async def align(
         self, calls: Calls, encoded: Encoded, text: str, options: RecognitionOptions, start: float
     ) -> tuple[Word, ...]:

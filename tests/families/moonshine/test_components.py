@@ -67,6 +67,15 @@ def test_a_score_is_the_log_probability_of_the_text(exact_decoder, exactly_encod
     assert scores[-1] < scores[0] - 20
 
 
+@pytest.mark.parametrize("draft", ["Tiger, Tiger", "Tiger, Tiger, learning bright in the", "No"])
+def test_a_draft_changes_no_greedy_text(exact_decoder, exactly_encoded, draft):
+    plain = decoded(exact_decoder, exactly_encoded, beam_size=1, align=True)
+    drafted = decoded(exact_decoder, exactly_encoded, beam_size=1, align=True, draft=draft)
+    assert drafted["hypotheses"].tolist() == plain["hypotheses"].tolist()
+    np.testing.assert_allclose(drafted["scores"], plain["scores"], atol=0.01)
+    np.testing.assert_allclose(drafted["word_ends"], plain["word_ends"], atol=0.05)
+
+
 def test_words_cover_the_text_in_order(decoder, encoded, tiger):
     answer = decoded(decoder, encoded, align=True)
     words = [word.decode() for word in answer["words"]]
@@ -76,6 +85,23 @@ def test_words_cover_the_text_in_order(decoder, encoded, tiger):
     assert np.all(ends[:-1] <= starts[1:] + 1e-4)
     assert ends[-1] <= len(tiger) / 16000
     assert np.all((answer["word_confidences"] > 0) & (answer["word_confidences"] <= 1))
+
+
+def test_every_beginning_of_an_utterance_has_words(encoder, decoder, tiger):
+    """A text that repeats itself is cut before its end."""
+    for end in range(4_000, 48_000, 4_000):
+        (encoded,) = encoder([Row({"waveform": tiger[:end]})])
+        answer = decoded(decoder, encoded, beam_size=1, align=True)
+        assert b" ".join(answer["words"]) == answer["hypotheses"][0]
+        assert np.all(answer["word_starts"] < answer["word_ends"])
+
+
+def test_a_cut_text_has_words(decoder, encoded):
+    short = {name: value[:20] for name, value in encoded.items()} | {
+        "encoder_out_lens": np.array([20], np.int32)
+    }
+    answer = decoded(decoder, short, beam_size=1, align=True)
+    assert b" ".join(answer["words"]) == answer["hypotheses"][0]
 
 
 def test_a_given_text_has_the_words_of_a_decoded_one(exact_decoder, exactly_encoded):

@@ -24,14 +24,16 @@ class Table:
         self.length = -1
 
     def advance(self, ids, parents, num_best):
-        self.length += 1
-        rows = self.log_probs[min(self.length, len(self.log_probs) - 1), [row[0] for row in ids]]
-        best = np.argsort(-rows, axis=-1, kind="stable")[:, :num_best]
+        places = self.length + 1 + np.arange(len(ids[0]))
+        self.length = int(places[-1])
+        rows = self.log_probs[np.minimum(places, len(self.log_probs) - 1), np.array(ids)]
+        best = np.argsort(-rows, axis=-1, kind="stable")[..., :num_best]
         found = np.take_along_axis(rows, best, axis=-1)
-        return Advance(found[:, None], best[:, None], np.zeros((len(ids), 1)), self.attention(ids))
+        attention = np.broadcast_to(places[:, None].astype(np.float32), (*rows.shape[:2], 3))
+        return Advance(found, best, np.zeros(rows.shape[:2]), attention)
 
-    def attention(self, ids):
-        return np.full((len(ids), 1, 3), float(self.length), np.float32)
+    def keep(self, num_tokens):
+        self.length = num_tokens - 1
 
 
 def table_of(seed: int, places: int = 4) -> np.ndarray:
@@ -80,6 +82,21 @@ def test_a_beam_of_one_takes_the_best_token_each_time(seed):
     found = beam_search(Table(table), 1, seconds_for(6))
     assert texts_of(found.ended[0]) == tuple(expected)
     assert (found.wanted_nothing is not None) == (table[0, 1].argmax() == END)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from((0, 1, 3, 4)), max_size=8))
+def test_a_draft_changes_no_text(seed, draft):
+    table = table_of(seed)
+    plain = beam_search(Table(table), 1, seconds_for(6))
+    greedy = texts_of(plain.ended[0])
+    for tried in (draft, [*greedy[: len(draft)], *draft], [*filter(END.__ne__, greedy)]):
+        drafted = beam_search(Table(table), 1, seconds_for(6), draft=tried)
+        assert drafted.wanted_nothing == plain.wanted_nothing
+        assert texts_of(drafted.ended[0]) == greedy
+        for one, other in zip(drafted.ended[0], plain.ended[0], strict=True):
+            assert one.total == other.total
+            assert one.attention.tolist() == other.attention.tolist()
 
 
 def test_tokens_know_where_they_were_heard():

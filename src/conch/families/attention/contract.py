@@ -51,7 +51,12 @@ def encoder(
 
 
 def decoder(
-    name: str, title: str, package: WeightsPackage, *, is_one_by_one: bool = False
+    name: str,
+    title: str,
+    package: WeightsPackage,
+    *,
+    is_one_by_one: bool = False,
+    parameters: Mapping[str, type] | None = None,
 ) -> Component:
     """Return a decoder; arguments are those of `encoder` and of `Component`."""
     return Component(
@@ -128,6 +133,7 @@ def decoder(
             "task": str,
             "align": bool,
             "prompt": str,
+            **(parameters or {}),
         },
         # Its work hangs on more than its input: it decodes up to hundreds of tokens, where 40 are
         # usual, and again for a text that loops, or that comes from the prompt alone.

@@ -36,15 +36,22 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
     """Recognises by two components; a family says which, and what they can do."""
 
     def __init__(
-        self, encoder: str, decoder: str, open_window: Mapping[str, int] | None = None
+        self,
+        encoder: str,
+        decoder: str,
+        open_window: Mapping[str, int] | None = None,
+        *,
+        reads_draft: bool = False,
     ) -> None:
         """Recognise by these components.
 
         Args:
             open_window: Parameters of the encoder for an open live utterance; None for those of its
                 config.
+            reads_draft: Whether the decoder takes the request parameter `draft`.
         """
         self.encoder, self.decoder, self._open_window = encoder, decoder, open_window
+        self._reads_draft = reads_draft
 
     async def encode(
         self, calls: Calls, waveform: Array, window: Mapping[str, int] | None = None
@@ -63,6 +70,7 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
         encoded: EncodedSegment,
         options: RecognitionOptions,
         start: float | None,
+        draft: str = "",
     ) -> Decoded:
         """See `Recogniser.decode`. Hotwords replace words that sound alike."""
         is_ranked_again = options.is_rescored or bool(options.hotwords)
@@ -77,6 +85,7 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
                 "align": start is not None,
                 **_asked(options),
                 **({"prompt": options.prompt} if options.prompt else {}),
+                **({"draft": draft} if draft and self._reads_draft else {}),
             },
             work=options.beam_size,
         )
@@ -94,6 +103,16 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
             language=language,
             language_probability=None if math.isnan(probability) else round(probability, 4),
         )
+
+    async def decode_open(
+        self,
+        calls: Calls,
+        encoded: EncodedSegment,
+        options: RecognitionOptions,
+        start: float,
+        draft: str,
+    ) -> Decoded:
+        return await self.decode(calls, encoded, options, start, draft)
 
     async def align(
         self,

@@ -24,7 +24,13 @@ FAMILY = Family(
             longest="one segment, at most 30 s",
             frame="[frames, model size], one frame per 24 ms",
         ),
-        decoder("moonshine_decoder", "Moonshine", PACKAGE, is_one_by_one=True),
+        decoder(
+            "moonshine_decoder",
+            "Moonshine",
+            PACKAGE,
+            is_one_by_one=True,
+            parameters={"draft": str},
+        ),
     ),
     decoders=(
         Decoder(

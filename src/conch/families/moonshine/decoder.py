@@ -60,6 +60,8 @@ class _Job:
     nbest: int
     align: bool
     """Whether to align the best text too."""
+    draft: list[int]
+    """Tokens that a greedy text may begin with."""
     aligned_text: str | None
     scored_texts: list[str] | None
 
@@ -100,20 +102,18 @@ class DecoderComponent:
         if job.scored_texts is not None:
             scores = self._scores(job.hidden, job.scored_texts)
             return {"text_scores": np.array(scores, dtype=np.float32)}
-        nbest, best = self._decoded(job.hidden, job.beam_size)
+        nbest, best = self._decoded(job)
         words = self._words(list(best), len(job.hidden)) if job.align and best else []
         return nbest_outputs(nbest[: job.nbest], LANGUAGE, math.nan) | words_outputs(words)
 
-    def _decoded(
-        self, hidden: FloatArray, beam_size: int
-    ) -> tuple[list[tuple[str, float]], Token | None]:
+    def _decoded(self, job: _Job) -> tuple[list[tuple[str, float]], Token | None]:
         """Return different texts with their scores, best first, and the tokens of the best one."""
-        found = self._searched(hidden, beam_size)
+        found = self._searched(job)
         best = found.ended[0]
         if found.wanted_nothing is not None and not self._is_heard(best, found.wanted_nothing):
             return [("", found.wanted_nothing)], None
         scored: dict[str, float] = {}
-        for token in found.ended[:beam_size]:
+        for token in found.ended[: job.beam_size]:
             # Of two tokenisations of the same text, keep the better one.
             scored.setdefault(self._text(token), token.average * best.length)
         return list(scored.items()), best
@@ -130,9 +130,10 @@ class DecoderComponent:
         is_probable = best.average >= config.least_log_prob and nothing <= config.nothing_log_prob
         return is_latin and is_probable
 
-    def _searched(self, hidden: FloatArray, beam_size: int) -> Searched:
-        config, seconds = self._config, len(hidden) * FRAME_S
-        found = beam_search(self._model.begin(hidden), beam_size, seconds)
+    def _searched(self, job: _Job) -> Searched:
+        config, hidden, beam_size = self._config, job.hidden, job.beam_size
+        seconds = len(hidden) * FRAME_S
+        found = beam_search(self._model.begin(hidden), beam_size, seconds, draft=job.draft)
         text = self._text(found.ended[0])
         repeats = compression_ratio(text) > config.compression_ratio_threshold > 0
         if repeats and config.no_repeat_ngram_size:
@@ -147,7 +148,11 @@ class DecoderComponent:
         """Return the words of a hypothesis with their times."""
         ids = [token.id for token in tokens if token.id != END]
         probs = [math.exp(token.log_prob) for token in tokens]
-        return self._timed(ids, probs, np.stack([token.attention for token in tokens]), num_frames)
+        heard = [token.attention for token in tokens]
+        if len(ids) == len(tokens):
+            # The text was cut before its end, which is where the audio ends.
+            heard.append(np.eye(1, num_frames, num_frames - 1, dtype=np.float32)[0])
+        return self._timed(ids, probs, np.stack(heard), num_frames)
 
     def _timed(
         self, ids: list[int], probs: list[float], attention: FloatArray, num_frames: int
@@ -201,6 +206,7 @@ class DecoderComponent:
             row.count("beam_size", 5, MAX_BEAM),
             row.count("nbest", 1, MAX_BEAM),
             bool(row.parameters.get("align", False)),
+            self._ids(str(row.parameters.get("draft", ""))),
             row.texts("text", 1)[0] if "text" in row.inputs else None,
             row.texts("texts", MAX_BEAM) if "texts" in row.inputs else None,
         )

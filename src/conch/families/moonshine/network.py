@@ -129,6 +129,14 @@ class Hypotheses:
         best, best_ids, wanted, attention = (item.numpy() for item in found[: len(_FOUND)])
         return Advance(best, best_ids, wanted, attention.reshape(*tokens.shape, -1))
 
+    def keep(self, num_tokens: int) -> None:
+        """Take back all tokens but the first ones, the start of the text among them."""
+        self._num_tokens = num_tokens
+        self._past = {
+            name: OrtValue.ortvalue_from_numpy(value.numpy()[:, :, :num_tokens])
+            for name, value in self._past.items()
+        }
+
 
 _FOUND = ("best_log_probs", "best_ids", "target_log_probs", "attention")
 

@@ -21,7 +21,11 @@ class Stepping(Protocol):
     def advance(
         self, ids: Sequence[Sequence[int]], parents: Sequence[int], num_best: int
     ) -> Advance:
-        """Add a token to each hypothesis."""
+        """Add tokens to each hypothesis."""
+        ...
+
+    def keep(self, num_tokens: int) -> None:
+        """Take back all tokens but the first ones."""
         ...
 
 
@@ -66,7 +70,11 @@ class Searched:
 
 
 def beam_search(
-    hypotheses: Stepping, beam_size: int, seconds: float, no_repeat: int = 0
+    hypotheses: Stepping,
+    beam_size: int,
+    seconds: float,
+    no_repeat: int = 0,
+    draft: Sequence[int] = (),
 ) -> Searched:
     """Return the hypotheses of a segment.
 
@@ -79,14 +87,19 @@ def beam_search(
         beam_size: Number of hypotheses to keep, at least 1.
         seconds: Length of the audio, which limits the number of tokens.
         no_repeat: Length of runs of tokens that may not occur twice; 0 for any.
+        draft: With a beam of one, tokens that the text may begin with. All of them are verified in
+            one step, and the search goes on from the first that it would not have chosen
+            (speculative decoding, Leviathan et al., 2023, https://arxiv.org/abs/2211.17192).
     """
     most = int(TOKENS_PER_S * seconds) + MORE_TOKENS
-    found = hypotheses.advance([[START]], [0], num_best=2 * beam_size)
+    draft = draft[: most - 1] if beam_size == 1 and not no_repeat else ()
+    found = hypotheses.advance([[START, *draft]], [0], num_best=2 * beam_size)
     is_silent = found.best_ids[0, 0, 0] == END
     wanted_nothing = float(found.best_log_probs[0, 0, 0]) if is_silent else None
-    alive: list[Token | None] = [None]
+    verified, found = _verified(hypotheses, found, draft)
+    alive = [verified]
     ended: list[Token] = []
-    for length in range(1, most + 1):
+    for length in range(verified.length + 1 if verified else 1, most + 1):
         ranked = _continued(alive, found, no_repeat)
         alive, parents = [], []
         for rank, (row, token) in enumerate(ranked):
@@ -107,6 +120,39 @@ def beam_search(
     # Nothing has ended where a text would never end.
     ended = ended or [token for token in alive if token]
     return Searched(sorted(ended, key=lambda token: -token.average), wanted_nothing)
+
+
+def _verified(
+    hypotheses: Stepping, found: Advance, draft: Sequence[int]
+) -> tuple[Token | None, Advance]:
+    """Return the tokens of a draft that a greedy search would have chosen, and what follows them.
+
+    The rest of the draft is taken back.
+    """
+    verified: Token | None = None
+    for place, item in enumerate(draft):
+        here = _at(found, place)
+        best = next(
+            token for _, token in _continued([verified], here, 0) if verified or token.id != END
+        )
+        if best.id != item or item == END:
+            break
+        verified = best
+    num_verified = verified.length if verified else 0
+    if num_verified < len(draft):
+        hypotheses.keep(1 + num_verified)
+    return verified, _at(found, num_verified)
+
+
+def _at(found: Advance, place: int) -> Advance:
+    """Return what a step says after one of its tokens."""
+    here = slice(place, place + 1)
+    return Advance(
+        found.best_log_probs[:, here],
+        found.best_ids[:, here],
+        found.target_log_probs[:, here],
+        found.attention[:, here],
+    )
 
 
 def _continued(

@@ -35,6 +35,8 @@ was spoken."""
 AT_PAUSE = 0.5
 """Share of the interval after which a short pause is enough for the next pass: it hears whole
 words, and the speaker may be done."""
+DRAFT_S = 0.2
+"""Seconds before a pass's audio in which a word of the pass before may begin to be in its draft."""
 MOST_FAILURES = 8
 """Most failures of a stream's rolling passes that are logged."""
 SURE = 0.9
@@ -76,6 +78,8 @@ class LivePasses:
         """What the passes have found of the open utterance."""
         self._spoken = ""
         """Language of the open utterance, as soon as a rolling pass is sure of it."""
+        self._draft: Sequence[Word] = ()
+        """Words of the latest pass over the open utterance."""
         self._utterance = 0
         """Number of the open utterance; passes of an earlier one are of no use."""
         self._rolling: asyncio.Task[None] | None = None
@@ -127,7 +131,7 @@ class LivePasses:
         await self.settled()
         text, self.text = self.text, LiveText()
         self._utterance += 1
-        self._spoken = ""
+        self._spoken, self._draft = "", ()
         self._begun_until = self._due_since = None
         if self._rolling:
             self._rolling.cancel()
@@ -192,7 +196,8 @@ class LivePasses:
             speech = this.audio(Span(max(this.span.start, begins), this.span.end))
             encoded = await self._recogniser.encode_open(self._calls, speech.waveform)
             asked, start = with_language(self._greedy, self._spoken), speech.start
-            found = await self._recogniser.decode(self._calls, encoded, asked, start)
+            draft = " ".join(word.text for word in self._draft if word.start >= start - DRAFT_S)
+            found = await self._recogniser.decode_open(self._calls, encoded, asked, start, draft)
             if this.utterance == self._utterance and (found.language_probability or 0.0) >= SURE:
                 self._spoken = found.language
             text = found.nbest[0].text
@@ -236,6 +241,7 @@ class LivePasses:
     def _apply(self, this: _Pass, words: Sequence[Word], speech: SpeechSegment) -> None:
         if this.utterance != self._utterance or speech.end <= self.text.heard_until:
             return
+        self._draft = words
         heard = speech.start, speech.end, this.first_pass
         if is_credible(words, *heard):
             self._count("made")
