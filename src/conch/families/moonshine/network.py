@@ -1,6 +1,5 @@
 """Moonshine's graphs at work: a waveform to hidden states, and the steps of a decoder."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +9,7 @@ import onnxruntime
 from onnxruntime import OrtValue
 
 from conch.component.arrays import FloatArray, IntArray
-from conch.wire.errors import ConfigError
+from conch.component.onnx import open_network, session_options
 
 FRAME_SAMPLES = 384
 """Samples from one hidden state to the next: 24 ms."""
@@ -142,16 +141,7 @@ _FOUND = ("best_log_probs", "best_ids", "target_log_probs", "attention")
 
 
 def _opened(path: Path, threads: int) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
+    options = session_options(threads, keeps_memory=False)
     # Threads that spin after a call would take the cores from the other components.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # A pattern is a block of memory for every shape, and each segment and step has its own.
-    options.enable_mem_pattern = False
-    try:
-        return onnxruntime.InferenceSession(
-            os.fspath(path), options, providers=["CPUExecutionProvider"]
-        )
-    # ONNX Runtime has errors of its own for broken files, which derive from Exception alone.
-    except Exception as error:
-        raise ConfigError(f"'{path}' cannot be loaded: {error}") from None
+    return open_network("graph of Moonshine", path, options)
