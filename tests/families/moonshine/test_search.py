@@ -115,3 +115,14 @@ def test_a_text_that_never_ends_is_cut_and_repeats_no_run():
     ids = texts_of(beam_search(Table(table), 2, seconds_for(9), no_repeat=3).ended[0])
     runs = [ids[at : at + 3] for at in range(len(ids) - 2)]
     assert len(runs) == len(set(runs))
+
+
+def test_a_text_ends_where_all_that_could_follow_would_repeat_a_run():
+    """Behind 0 1 came 3 and 4, which are the only likely tokens there again."""
+    said = (0, 1, 3, 0, 1, 4, 0, 1)
+    table = np.full((len(said) + 1, SIZE, SIZE), -10.0, np.float32)
+    for place, item in enumerate(said):
+        table[place, :, item] = -0.1
+    table[-1, :, 3], table[-1, :, 4] = -0.1, -0.2
+    found = beam_search(Table(table), 1, seconds_for(20), no_repeat=3)
+    assert texts_of(found.ended[0]) == said

@@ -101,7 +101,7 @@ def beam_search(
     ended: list[Token] = []
     for length in range(verified.length + 1 if verified else 1, most + 1):
         ranked = _continued(alive, found, no_repeat)
-        alive, parents = [], []
+        before, alive, parents = alive, [], []
         for rank, (row, token) in enumerate(ranked):
             if token.id != END:
                 alive.append(token)
@@ -117,8 +117,8 @@ def beam_search(
             break
         ids = [[token.id] for token in alive if token]
         found = hypotheses.advance(ids, parents, num_best=2 * beam_size)
-    # Nothing has ended where a text would never end.
-    ended = ended or [token for token in alive if token]
+    # Nothing has ended where a text would never end, or where all that could follow is banned.
+    ended = ended or [token for token in alive or before if token]
     return Searched(sorted(ended, key=lambda token: -token.average), wanted_nothing)
 
 
