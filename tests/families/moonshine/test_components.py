@@ -13,6 +13,7 @@ from conch.component.row import answers
 from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
 from conch.families.moonshine.encoder import EncoderComponent, MoonshineConfig
 from conch.families.moonshine.network import FRAME_SAMPLES
+from conch.families.moonshine.tokens import MoonshineTokens
 from conch.wire.errors import AudioError, ConfigError, InvalidRequestError, OptionError
 
 DATA = Path(__file__).parents[2] / "data"
@@ -65,9 +66,14 @@ def test_a_score_is_the_log_probability_of_the_text(exact_decoder, exactly_encod
     assert 0 <= scores[0] - answer["scores"][0] < 1
     assert scores[0] >= max(scores[1:]) - 1
     assert scores[-1] < scores[0] - 20
+    alone = [scored(exact_decoder, exactly_encoded, text)[0] for text in texts]
+    np.testing.assert_allclose(scores[: len(texts)], alone, atol=1e-3)
 
 
-@pytest.mark.parametrize("draft", ["Tiger, Tiger", "Tiger, Tiger, learning bright in the", "No"])
+@pytest.mark.parametrize(
+    "draft",
+    ["Tiger, Tiger", "Tiger, Tiger, learning bright in the", "No", "</s>", "one two " * 300],
+)
 def test_a_draft_changes_no_greedy_text(exact_decoder, exactly_encoded, draft):
     plain = decoded(exact_decoder, exactly_encoded, beam_size=1, align=True)
     drafted = decoded(exact_decoder, exactly_encoded, beam_size=1, align=True, draft=draft)
@@ -193,8 +199,15 @@ def test_states_of_another_model_are_refused(decoder, encoded):
         assert isinstance(answer, InvalidRequestError)
 
 
+def test_names_of_special_tokens_are_text(decoder):
+    assert decoder.tokens.decode(decoder.tokens.encode("an </s> in a text")) == " an </s> in a text"
+
+
 def test_a_folder_must_have_all_files(tmp_path):
     with pytest.raises(ConfigError, match=r"has no encoder\.onnx"):
         EncoderComponent(MoonshineConfig(model=str(tmp_path)))
     with pytest.raises(ConfigError, match="nice takes 0 to 19"):
         DecoderComponent(MoonshineDecoderConfig(nice=20))
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(ConfigError, match=r"tokenizer\.json is no tokenizer: "):
+        MoonshineTokens(tmp_path / "tokenizer.json")

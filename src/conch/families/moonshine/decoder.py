@@ -61,7 +61,7 @@ class _Job:
     align: bool
     """Whether to align the best text too."""
     draft: list[int]
-    """Tokens that a greedy text may begin with."""
+    """Tokens that a greedy text may begin with, any number."""
     aligned_text: str | None
     scored_texts: list[str] | None
 
@@ -171,14 +171,20 @@ class DecoderComponent:
 
     def _scores(self, hidden: FloatArray, texts: Sequence[str]) -> list[float]:
         """Return the log probability of each text's tokens, or of the end for an empty text."""
-        scores = []
+        hypotheses, scores = self._model.begin(hidden), []
         for text in texts:
             ids = self._ids(text) or [END]
-            said = self._model.begin(hidden).advance([[START, *ids[:-1]]], [0], targets=[ids])
+            hypotheses.keep(0)
+            said = hypotheses.advance([[START, *ids[:-1]]], [0], targets=[ids])
             scores.append(float(said.target_log_probs.sum()))
         return scores
 
     def _ids(self, text: str) -> list[int]:
+        """Return the tokens of a text to align or score.
+
+        Raises:
+            InvalidRequestError: there are more than the decoder has positions.
+        """
         ids = self.tokens.encode(text) if text.strip() else []
         if len(ids) >= MAX_TOKENS:
             raise InvalidRequestError(
@@ -206,7 +212,7 @@ class DecoderComponent:
             row.count("beam_size", 5, MAX_BEAM),
             row.count("nbest", 1, MAX_BEAM),
             bool(row.parameters.get("align", False)),
-            self._ids(str(row.parameters.get("draft", ""))),
+            self.tokens.encode(str(row.parameters.get("draft", ""))),
             row.texts("text", 1)[0] if "text" in row.inputs else None,
             row.texts("texts", MAX_BEAM) if "texts" in row.inputs else None,
         )

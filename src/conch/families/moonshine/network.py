@@ -129,7 +129,7 @@ class Hypotheses:
         return Advance(best, best_ids, wanted, attention.reshape(*tokens.shape, -1))
 
     def keep(self, num_tokens: int) -> None:
-        """Take back all tokens but the first ones, the start of the text among them."""
+        """Take back all tokens but the first ones; the start of the text counts as one."""
         self._num_tokens = num_tokens
         self._past = {
             name: OrtValue.ortvalue_from_numpy(value.numpy()[:, :, :num_tokens])

@@ -19,11 +19,16 @@ class MoonshineTokens:
         """Read a tokenizer.json.
 
         Raises:
-            ConfigError: it is not Moonshine's.
+            ConfigError: it cannot be read, or is not Moonshine's.
         """
-        self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # tokenizers raises nothing more precise
+            raise ConfigError(f"{path} is no tokenizer: {error}") from error
         if (size := self._tokenizer.get_vocab_size()) != _SIZE:
             raise ConfigError(f"{path} is not Moonshine's: it has {size} tokens, not {_SIZE}")
+        # A text with </s> in it has no end there.
+        self._tokenizer.encode_special_tokens = True
         # That of the file takes the space from the first token, where a word begins.
         self._tokenizer.decoder = decoders.Sequence(
             [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]

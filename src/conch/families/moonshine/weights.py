@@ -1,5 +1,6 @@
 """Moonshine's weights, from the files of its package to the graphs that Conch runs."""
 
+import hashlib
 import logging
 import re
 import shutil
@@ -39,7 +40,7 @@ def moonshine_folder(model: str) -> Path:
     """Return a folder with the graphs and tokenizer.json.
 
     Args:
-        model: the folder; empty for the base model, whose graphs the first process makes in 3 s.
+        model: the folder; empty for the base model, whose graphs are made at first use: some 5 s.
 
     Raises:
         ConfigError: a file of the folder is missing; or the weights are not installed, are not the
@@ -60,7 +61,9 @@ def moonshine_folder(model: str) -> Path:
         write_graphs(source, path)
         shutil.copy(tokenizer / TOKENIZER_FILE, path)
 
-    return cached(f"moonshine-base-{SHA256[ENCODER][:16]}-{_REVISION}", "Moonshine", make)
+    files = " ".join((*SHA256.values(), TOKENIZER_SHA256))
+    digest = hashlib.sha256(files.encode()).hexdigest()[:16]
+    return cached(f"moonshine-base-{digest}-{_REVISION}", "Moonshine", make)
 
 
 def write_graphs(source: Path, folder: Path, *, exact: bool = False) -> None:
