@@ -57,8 +57,8 @@ class RecognitionOptions(
     )
     decoder: str = option(
         "attention",
-        "what writes the text: Whisper, a beam search over CTC, or CTC in a graph of known words; "
-        "live text comes from wfst, and from ctc with lm_fusion",
+        "what writes the text: Whisper, Moonshine, a beam search over CTC, or CTC in a graph of "
+        "known words; live text comes from wfst, and from ctc with lm_fusion",
         choices=lambda: tuple(decoders()),
     )
     channels: Literal["mix", "split"] | int = option(
@@ -76,8 +76,8 @@ class RecognitionOptions(
     )
     beam_size: int = option(
         5,
-        "hypotheses that the search keeps, at most 32 with attention or attention_rescore; with "
-        "wfst those to rescore",
+        "hypotheses that the search keeps, at most 32 with attention, moonshine or "
+        "attention_rescore; with wfst those to rescore",
         low=1,
         high=128,
         otherwise="10 if they are rescored; with ctc or wfst 16",
@@ -137,8 +137,8 @@ class RecognitionOptions(
     word_timestamps: bool = option(False, "start, end and confidence of every word")
     coverage: bool = option(
         True,
-        "with attention, and task transcribe: find speech that the text leaves out, and decode it "
-        "again",
+        "with attention or moonshine, and task transcribe: find speech that the text leaves out, "
+        "and decode it again",
     )
     max_segment_s: float = option(
         25.0,
@@ -149,8 +149,8 @@ class RecognitionOptions(
     partials: bool = option(True, "live: send text before it is final")
     rolling_pass_ms: int = option(
         1280,
-        "live, two_pass with attention: audio between two passes of Whisper over an utterance that "
-        "is being spoken; 0 is none before it pauses",
+        "live, two_pass with attention or moonshine: audio between two passes over an utterance "
+        "that is being spoken; 0 is none before it pauses",
         low=0,
         high=10_000,
     )

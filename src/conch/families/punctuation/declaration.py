@@ -15,8 +15,8 @@ class PunctuationOptions:
 
     punctuate: bool = option(
         False,
-        "punctuation and case for the text of the CTC models; Whisper's own text has them, and is "
-        "left as it is",
+        "punctuation and case for the text of the CTC models; the texts of Whisper and Moonshine "
+        "have them, and are left as they are",
     )
 
 

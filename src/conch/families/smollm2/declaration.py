@@ -72,7 +72,7 @@ FAMILY = Family(
         Rule(
             {"lm_context": True, "is_rescored_by_neural": False},
             "option 'lm_context' goes with rescore=true and rescorer auto or neural, which "
-            "accuracy=balanced and best set with decoder attention and wfst",
+            "accuracy=best sets with decoder attention, moonshine or wfst",
         ),
     ),
     needs=(
