@@ -195,7 +195,10 @@ def test_as_many_files_are_in_flight_as_asked_for(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("--b", "attention"), "--a and --b are the same recogniser"),
-        (("--b", "graph"), "argument --b: option 'decoder' takes one of attention, moonshine, ctc, wfst"),
+        (
+            ("--b", "graph"),
+            "argument --b: option 'decoder' takes one of attention, moonshine, ctc, wfst",
+        ),
         (("--b", "wfst,nbest=x"), "argument --b: option 'nbest' takes an integer"),
         (("--b", "wfst,channels=split"), "option 'channels' must be mix here"),
         (("--max-cer", "2"), "argument --max-cer: a fraction from 0 to 1; got '2'"),
