@@ -47,6 +47,7 @@ examples:
 
 --models takes names of models, and these for the components of a path:
   attention   vad, attention_encoder, attention_decoder: recordings without options
+  moonshine   vad, moonshine_encoder, moonshine_decoder: recordings with that decoder
   ctc, wfst   vad, ctc_encoder, ctc_decoder: recordings with that decoder
   streaming   vad, ctc_streaming_encoder, ctc_streaming_decoder: live streams
   two_pass    those of attention and streaming
