@@ -83,6 +83,15 @@ def test_what_is_asked_for_reaches_the_decoder_and_nothing_else_is_sent():
     assert {"languages", "task", "prompt"} & set(sent) == set()
 
 
+def test_a_decoder_that_reads_no_prompt_gets_none():
+    """The neural rescorer reads it."""
+    components = TwoLanguages()
+    asked = {"decoder": "moonshine", "rescore": True, "prompt": "Names: Conch."}
+    recognize(components, (1.0, 0.9), coverage=False, **asked)
+    (sent,) = sent_to(components, "moonshine_decoder")
+    assert "prompt" not in sent
+
+
 def test_the_words_of_another_text_are_aligned_in_the_language_that_was_found():
     class Words(TwoLanguages):
         def spoken(self, level, seconds, nbest):

@@ -13,7 +13,7 @@ from conch.component import Array, bytes_array
 from conch.families.attention.confidence import calibrated
 from conch.families.attention.hotwords import with_hotwords
 from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
-from conch.recognition.hooks import Recogniser
+from conch.recognition.hooks import Recogniser, decoder_of
 from conch.recognition.languages import with_language
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Word
@@ -74,6 +74,8 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
     ) -> Decoded:
         """See `Recogniser.decode`. Hotwords replace words that sound alike."""
         is_ranked_again = options.is_rescored or bool(options.hotwords)
+        # If the decoder reads none, the prompt is for the neural rescorer.
+        prompt = options.prompt if decoder_of(options).reads_prompt else ""
         columns = () if start is None else WORD_COLUMNS
         outputs = await calls(
             self.decoder,
@@ -84,7 +86,7 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
                 "nbest": options.beam_size if is_ranked_again else options.nbest,
                 "align": start is not None,
                 **_asked(options),
-                **({"prompt": options.prompt} if options.prompt else {}),
+                **({"prompt": prompt} if prompt else {}),
                 **({"draft": draft} if draft and self._reads_draft else {}),
             },
             work=options.beam_size,
