@@ -55,6 +55,7 @@ def test_a_familys_conditions_name_what_there_is(family: Family) -> None:
     for decoder in family.decoders:
         check_condition(decoder.live_when)
         assert {*decoder.components, *decoder.live} <= set(traits())
+        assert all(all_options()[name].metadata["decoders"] for name in decoder.takes)
         for preset in (decoder.defaults, decoder.rescored, *decoder.presets.values()):
             assert set(preset) <= set(all_options())
     assert set(family.rescorers.values()) <= set(traits())

@@ -101,7 +101,7 @@ class Decoder:
     has_language_model: bool = False
     """Whether its scores hold those of a language model, which a rescorer's scores replace."""
     takes: tuple[str, ...] = ()
-    """Options of other families that it takes although they do not name it."""
+    """Options of other families that name their decoders, but not this one, and that it takes."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of options that differ from those of others."""
     rescored: Mapping[str, Any] = field(default_factory=dict)
