@@ -99,6 +99,32 @@ def test_a_pass_over_a_long_utterance_begins_with_some_firm_text():
     assert answers[-2].text.startswith(" ".join("abcdefghijklmnopqrstuv"))
 
 
+class SpokenToMoonshine(SpokenComponents):
+    def moonshine_encoder(self, inputs, parameters):
+        return self.attention_encoder(inputs, parameters)
+
+    def moonshine_decoder(self, inputs, parameters):
+        return self.attention_decoder(inputs, parameters)
+
+
+def drafts(components, decoder: str) -> list[str | None]:
+    calls = zip(components.calls, components.parameters, strict=True)
+    return [sent.get("draft") for model, sent in calls if model == decoder]
+
+
+def test_a_pass_of_moonshine_gets_the_words_before_as_a_draft():
+    alphabet = "abcdefghijklmnopqrstuvwxyz"
+    answers, components = stepwise(alphabet, SpokenToMoonshine(), decoder="moonshine")
+    first, *rolling, second = drafts(components, "moonshine_decoder")
+    assert (first, second) == (None, None)
+    assert rolling[:3] == ["a b c d", "a b c d e f g", "a b c d e f g h i j"]
+    # Its audio begins later than that of the pass before.
+    assert rolling[3] == "d e f g h i j k l m"
+    assert answers[-1].text == " ".join(alphabet)
+    _, components = stepwise(TALK)
+    assert {*drafts(components, "attention_decoder")} == {None}
+
+
 def test_a_pass_joins_no_more_of_a_long_utterance_than_it_hears():
     _, components = stepwise("abcdefghijklmnopqrstuvwxyz")
     assert len(rolling_calls(components)) == 8
