@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The 'warn' method:DeprecationWarning"),
 ]
 
-MODELS = {"conch", "conch-attention", "conch-ctc", "conch-wfst"} | {
+MODELS = {"conch", "conch-attention", "conch-moonshine", "conch-ctc", "conch-wfst"} | {
     *("whisper-1", "gpt-transcribe", "gpt-4o-transcribe", "gpt-4o-mini-transcribe"),
     *("gpt-4o-transcribe-diarize", "gpt-live-transcribe", "gpt-realtime-whisper"),
 }
@@ -199,10 +199,9 @@ def test_a_model_chooses_the_path(client, speech, model):
         file=speech.path, model=model, response_format="conch"
     ).to_dict()
     assert wer(speech.text, answer["text"]) < 0.4
-    decoders = {"attention_decoder", "ctc_decoder"} & set(answer["path"])
-    assert decoders == {
-        "ctc_decoder" if model in ("conch-ctc", "conch-wfst") else "attention_decoder"
-    }
+    used = {"attention_decoder", "ctc_decoder", "moonshine_decoder"} & set(answer["path"])
+    others = {"conch-ctc": "ctc", "conch-wfst": "ctc", "conch-moonshine": "moonshine"}
+    assert used == {f"{others.get(model, 'attention')}_decoder"}
 
 
 def test_models_are_listed_and_told_one_by_one(client):
