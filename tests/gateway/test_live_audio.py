@@ -1,6 +1,7 @@
 """Frames of raw samples, of G.711 and of containers, as samples."""
 
 import asyncio
+import queue
 import threading
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,35 @@ def test_samples_come_before_the_container_ends() -> None:
     assert no_thread_is_left()
     # Half of the bytes give most of half of the audio.
     assert sum(lengths[: len(lengths) // 2]) > 0.9 * RATE
+
+
+def test_a_container_that_ends_with_its_first_frame_is_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    has_asked = threading.Event()
+
+    class SlowQueue(queue.SimpleQueue):
+        """Lets the thread run after each `put`, until it asks for more."""
+
+        def put(self, item: Any, *others: Any, **named: Any) -> None:
+            super().put(item, *others, **named)
+            has_asked.wait(0.5)
+
+        def empty(self) -> bool:
+            is_empty = super().empty()
+            has_asked.set()
+            return is_empty
+
+    data = muxed(TONE, RATE, "mp3", "libmp3lame")
+    whole = len(decoded("auto", [data]))
+    monkeypatch.setattr(queue, "SimpleQueue", SlowQueue)
+
+    async def main() -> int:
+        async with LiveFrames("auto", RATE) as live:
+            return sum([len(samples) async for samples in live.decoded(data, ends=True)])
+
+    assert asyncio.run(main()) == whole
+    assert no_thread_is_left()
 
 
 def test_much_audio_in_few_bytes_is_taken_piece_by_piece() -> None:

@@ -82,8 +82,8 @@ class ContainerDecoder:
         """Start the thread; `container` is the name of the format in FFmpeg."""
         self._container, self._sample_rate = container, sample_rate
         self._loop = asyncio.get_running_loop()
-        self._frames: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        """Bytes for the thread; none are the end."""
+        self._frames: queue.SimpleQueue[tuple[bytes, bool]] = queue.SimpleQueue()
+        """Bytes for the thread, and whether they are the last."""
         self._decoded: asyncio.Queue[Samples | None] = asyncio.Queue()
         """Samples of the thread, and None whenever it waits for bytes or has ended."""
         self._taken = threading.Semaphore(0)
@@ -104,8 +104,8 @@ class ContainerDecoder:
         Raises:
             AudioError: FFmpeg cannot decode it, or more than tags follow its end.
         """
-        for frame in [data] * bool(data) + [b""] * ends:
-            self._frames.put(frame)
+        if data or ends:
+            self._frames.put((data, ends))
         if (data or ends) and not self._has_ended:
             while (samples := await self._decoded.get()) is not None:
                 self._taken.release()
@@ -122,7 +122,7 @@ class ContainerDecoder:
     async def stop(self) -> None:
         """End the thread."""
         self._is_left = True
-        self._frames.put(b"")
+        self._frames.put((b"", True))
         self._taken.release()
         while not self._has_ended:
             await self._decoded.get()
@@ -135,8 +135,7 @@ class ContainerDecoder:
                 self._flush()
                 self._give(None)
             self._has_read = True
-            self._frame = self._frames.get()
-            self._is_complete = not self._frame
+            self._frame, self._is_complete = self._frames.get()
         if self._is_left:
             return b""
         data, self._frame = self._frame[:size], self._frame[size:]
@@ -171,7 +170,7 @@ class ContainerDecoder:
         """Take the bytes that were not read before the container ended."""
         rest, self._frame = [self._frame], b""
         while not self._frames.empty():
-            rest.append(self._frames.get())
+            rest.append(self._frames.get()[0])
         return b"".join(rest)
 
     def _flush(self) -> None:
