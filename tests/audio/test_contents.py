@@ -24,6 +24,8 @@ NOISE = np.random.default_rng(0).bytes(3000)
             "what looks like base64: send the bytes themselves",
         ),
         (b"%PDF-1.7\n", "a PDF"),
+        (b"\xff\xd8\xff\xe0" + NOISE, "a JPEG picture"),
+        (b"\xff\xd8\xff\xdb" + NOISE, "a JPEG picture"),
         (b"PK\x03\x04" + NOISE, "a zip archive (or an office document)"),
         (b"\x80\x01\x02\x03\x04\x05\x06\x07\x08", "bytes that begin with 80 01 02 03 04 05 06 07"),
     ],

@@ -27,6 +27,8 @@ NOT_AUDIO = {
     b"\x89PNG": "a PNG picture",
     b"\xff\xd8\xff\xe0": "a JPEG picture",
     b"\xff\xd8\xff\xe1": "a JPEG picture",
+    b"\xff\xd8\xff\xdb": "a JPEG picture",
+    b"\xff\xd8\xff\xee": "a JPEG picture",
     b"GIF8": "a GIF picture",
     b"MThd": "MIDI notes",
     b"\x7fELF": "a program",
