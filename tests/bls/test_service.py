@@ -137,6 +137,14 @@ def test_a_wrong_request_and_a_defect_fail_alone(running):
     assert asyncio.run(main()) == (["send TEXT"], [2])
 
 
+def test_a_request_ends_even_if_its_span_cannot(running, monkeypatch):
+    def fail(self, failure):
+        raise RuntimeError("no thread for spans")
+
+    monkeypatch.setattr(Counter, "close", fail)
+    assert asyncio.run(asyncio.wait_for(running.ask(b"two words"), 20)) == [2]
+
+
 def test_the_health_of_a_server_needs_no_service(running):
     (text,) = asyncio.run(running.ask(health=True))
     assert json.loads(text) == {"away": []}

@@ -89,9 +89,11 @@ class Host:
             failure = public_error(error)
             responder.fail(failure)
         finally:
-            components.close(failure)
-            responder.end()
-            record.log(failure)
+            try:
+                components.close(failure)
+            finally:  # without its last response, a request never ends
+                responder.end()
+                record.log(failure)
 
     async def _run(
         self, message: Message, responder: Responder, components: Components, record: AccessRecord
