@@ -100,7 +100,7 @@ class RelayServer:
         """Refuse further requests, and wait for those in flight, which Triton does not know."""
         self._is_draining = True
         until = time.monotonic() + timeout_s
-        while any(peer.clients for peer in self._peers) and time.monotonic() < until:
+        while any(peer.clients for peer in list(self._peers)) and time.monotonic() < until:
             time.sleep(POLL_S)
 
     def close(self) -> None:
