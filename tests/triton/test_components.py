@@ -203,6 +203,34 @@ def test_a_call_that_the_component_does_not_answer_ends_it_and_fails(models):
     assert processes.killed == ["vad"]
 
 
+@pytest.mark.parametrize("model", ["vad", "of_a_user"])
+def test_calls_of_a_model_that_was_replaced_are_given_up_whatever_request_made_them(models, model):
+    begun, free = threading.Event(), threading.Event()
+    hangs = no_hangs()
+
+    def lost(request):
+        begun.set()
+        free.wait(20)
+        return InferenceResponse(error=TritonError("Stub process 'vad_0_0' is not healthy."))
+
+    async def main(pool):
+        inputs = {"text": bytes_array(["a text"])}
+        made = TritonComponents(None, None, hangs, pool).call(Call(model, inputs, ("text",)))
+        task = asyncio.create_task(made)
+        assert await asyncio.to_thread(begun.wait, 20)
+        other = TritonComponents(None, None, hangs, pool)
+        other.give_up("another")
+        other.give_up(model)
+        other.give_up(model)
+        with pytest.raises(ComponentAwayError, match=f"^{model} was replaced while"):
+            await asyncio.wait_for(task, 10)
+        free.set()
+
+    models[model] = lost
+    with ThreadPoolExecutor(1) as pool:
+        asyncio.run(main(pool))
+
+
 @pytest.mark.parametrize(
     ("value", "size"),
     [
