@@ -38,8 +38,7 @@ class MoonshineDecoderConfig(MoonshineConfig):
 
     intra_threads: int = 1
     """CPU threads of one call, whose products are small. 0 for the share of the cores."""
-    # Of 160 utterances of at most 2.2 s, with half a second of silence or noise around them, the
-    # model would write none for 130, and 115 of those texts are right. Both limits keep 140.
+    # Found on short utterances with silence or noise around them: docs/notes/moonshine.md.
     least_log_prob: float = -2.0
     """Average log probability of a token below which a text is dropped if the model would rather
     write none."""
