@@ -19,6 +19,8 @@ def session_options(threads: int, *, keeps_memory: bool = True) -> onnxruntime.S
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    # Threads that spin after a call would take the cores from the other components.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.enable_mem_pattern = keeps_memory
     options.log_severity_level = 3  # errors only
     return options

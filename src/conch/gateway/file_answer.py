@@ -5,7 +5,6 @@ Pure. Formats: openai-python v3.3.1, `types/audio/transcription*.py`.
 
 import json
 import math
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -15,6 +14,7 @@ from conch.gateway.file_request import MAX_IGNORED, FileRequest
 from conch.wire.formats import FORMATS
 from conch.wire.joining import joined_text, num_words, separator
 from conch.wire.languages import LANGUAGES
+from conch.wire.repetition import compression_ratio
 from conch.wire.result import Segment, Transcript, Word, strict_json
 
 SEEKS_PER_S = 100
@@ -120,16 +120,10 @@ def _segment(number: int, segment: Segment, space: str) -> dict[str, Any]:
         "temperature": 0.0,
         # Per word: there is no number of tokens. Whisper's own is per token.
         "avg_logprob": segment.nbest[0].am_score / max(1, num_words(text)),
-        "compression_ratio": _compression_ratio(text),
+        "compression_ratio": compression_ratio(text),
         # A segment is where the VAD has found speech.
         "no_speech_prob": 0.0,
     }
-
-
-def _compression_ratio(text: str) -> float:
-    """Return how repetitive a text is, by Whisper's measure: above 2.4 it loops."""
-    data = text.encode()
-    return len(data) / len(zlib.compress(data))
 
 
 def logprobs(words: Sequence[Word], before: str = "") -> list[dict[str, Any]]:

@@ -57,8 +57,6 @@ class CtcGraph:
             ConfigError: the file is missing, is not a CTC graph, or cannot run on the device.
         """
         options = session_options(config.threads, keeps_memory=False)
-        # Threads that spin after a call would take the cores from the other components.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         path = model_file(config.model)
         if config.device == "cuda":
             self._session = _open_on_cuda(path, options, config.device_index)

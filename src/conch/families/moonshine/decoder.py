@@ -10,8 +10,7 @@ from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.component.niceness import be_nice
 from conch.component.waveform import SAMPLE_RATE
-from conch.families.attention.outputs import nbest_outputs, words_outputs
-from conch.families.attention.repetition import compression_ratio
+from conch.families.attention.tensors import hidden_states, nbest_outputs, words_outputs
 from conch.families.attention.word_times import split_words, time_words
 from conch.families.moonshine.alignment import warped
 from conch.families.moonshine.declaration import MAX_BEAM
@@ -23,10 +22,10 @@ from conch.families.moonshine.tokens import END, START, MoonshineTokens
 from conch.families.moonshine.weights import TOKENIZER_FILE, moonshine_folder
 from conch.wire.errors import InvalidRequestError, OptionError
 from conch.wire.languages import codes_of
+from conch.wire.repetition import compression_ratio
 from conch.wire.result import Word
 
 FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
-MAX_FRAMES = int(MAX_S / FRAME_S)
 LANGUAGE = "en"
 _BEHIND_LATIN = 0x250
 """First character after those of Latin scripts."""
@@ -193,18 +192,7 @@ class DecoderComponent:
         return ids
 
     def _job(self, row: Row) -> _Job:
-        hidden = row.inputs["encoder_out"].astype(np.float32, copy=False)
-        if hidden.ndim != 2 or hidden.shape[1] != self._model.size:
-            raise InvalidRequestError(
-                f"input 'encoder_out' must have the shape [frames, {self._model.size}]: encoder "
-                f"and decoder must come from one model; sent: {list(hidden.shape)}"
-            )
-        num_frames = int(row.inputs["encoder_out_lens"].ravel()[0])
-        if not 0 < num_frames <= len(hidden) <= MAX_FRAMES:
-            raise InvalidRequestError(
-                f"input 'encoder_out_lens' must be from 1 to the {len(hidden)} frames of "
-                f"encoder_out, and these at most {MAX_FRAMES}; sent: {num_frames}"
-            )
+        hidden, num_frames = hidden_states(row, self._model.size, FRAME_S, MAX_S)
         _check_language(row)
         return _Job(
             hidden[:num_frames],

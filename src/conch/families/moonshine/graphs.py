@@ -20,8 +20,8 @@ Weights = Mapping[str, FloatArray]
 HEADS = 8
 ROTATED = 32
 """Values of each head that rotary embeddings turn; the others pass."""
-MAX_FRAMES = 1300
-"""Hidden states of the longest audio: 30 s are 1,249."""
+ENCODER_POSITIONS = 1300
+"""Hidden states that have rotary embeddings; 30 s of audio are 1,249."""
 MAX_TOKENS = 256
 """Positions of the decoder."""
 _MICROSOFT = "com.microsoft"
@@ -152,7 +152,7 @@ def encoder(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
         kernel = [graph.array(weights[f"{name}.{part}"]) for part in ("weight", "bias")]
         value = graph.op("Gelu", graph.op("Conv", value, *kernel, strides=[stride]))
     value = graph.op("Transpose", value, perm=[0, 2, 1])
-    rotary, start = graph.rotary(MAX_FRAMES), graph.ints(0)
+    rotary, start = graph.rotary(ENCODER_POSITIONS), graph.ints(0)
     for number in range(_layers(weights, "mlp.fc1")):
         layer = f"layers.{number}."
         normed = graph.norm(value, weights[f"{layer}input_layernorm.weight"])

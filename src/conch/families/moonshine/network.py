@@ -141,7 +141,4 @@ _FOUND = ("best_log_probs", "best_ids", "target_log_probs", "attention")
 
 
 def _opened(path: Path, threads: int) -> onnxruntime.InferenceSession:
-    options = session_options(threads, keeps_memory=False)
-    # Threads that spin after a call would take the cores from the other components.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return open_network("graph of Moonshine", path, options)
+    return open_network("graph of Moonshine", path, session_options(threads, keeps_memory=False))

@@ -116,21 +116,18 @@ def read_weights(path: Path) -> dict[str, FloatArray]:
         item.name: numpy_helper.to_array(item) for graph in parts for item in graph.initializer
     }
     weights = {}
-    for name in {_PART.sub("", name) for name in arrays}:
+    names = {_PART.sub("", name) for name in arrays}
+    for name in names:
         if not re.search(r"onnx::|Constant|/|^present", name):
             weights[_plain(name)] = _value(name, arrays)
     for graph in parts:
         for node in graph.node:
-            if node.op_type == "MatMul" and _PART.sub("", node.input[1]) in _bases(arrays):
-                weights[_plain(node.name)] = _value(_PART.sub("", node.input[1]), arrays)
+            if node.op_type == "MatMul" and (matrix := _PART.sub("", node.input[1])) in names:
+                weights[_plain(node.name)] = _value(matrix, arrays)
             elif node.name in ("/groupnorm/Mul", "/groupnorm/Add"):
                 (name,) = (name for name in node.input if name in arrays)
                 weights[_plain(node.name)] = arrays[name]
     return weights
-
-
-def _bases(arrays: Mapping[str, Array]) -> set[str]:
-    return {_PART.sub("", name) for name in arrays}
 
 
 def _value(name: str, arrays: Mapping[str, Array]) -> FloatArray:

@@ -12,7 +12,7 @@ import numpy as np
 from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.component.ctranslate import CTranslate2Config
-from conch.families.attention.outputs import nbest_outputs, words_outputs
+from conch.families.attention.tensors import hidden_states, nbest_outputs, words_outputs
 from conch.families.attention.word_times import split_words, time_words
 from conch.families.whisper.config import ENCODER_FRAME_S, WINDOW_S, load_whisper, model_folder
 from conch.families.whisper.declaration import MAX_BEAM
@@ -22,8 +22,6 @@ from conch.wire.errors import InvalidRequestError
 from conch.wire.languages import codes_of
 from conch.wire.result import Word
 
-MAX_FRAMES = round(50 * WINDOW_S)
-"""Hidden states of the longest window, 20 ms each."""
 # With eight prompts and 30 utterances of dev, tiny.en and base: of 172 texts of silence, noise and
 # hum that a prompt changed, these two refuse all, and of 540 texts of speech two.
 PROMPTED_NO_SPEECH = 0.25
@@ -170,23 +168,7 @@ class WhisperDecoder:
         return self._score(job, text, language) >= PROMPTED_LOG_PROB * num_tokens
 
     def _job(self, row: Row) -> _Job:
-        encoder_out = row.inputs["encoder_out"].astype(np.float32, copy=False)
-        if encoder_out.ndim != 2 or encoder_out.shape[1] != self._model_size:
-            raise InvalidRequestError(
-                f"input 'encoder_out' must have the shape [frames, {self._model_size}]: encoder "
-                f"and decoder must come from one model; sent: {list(encoder_out.shape)}"
-            )
-        if len(encoder_out) > MAX_FRAMES:
-            raise InvalidRequestError(
-                f"input 'encoder_out' takes at most {MAX_FRAMES} frames, those of "
-                f"{WINDOW_S:g} s; sent: {len(encoder_out)}"
-            )
-        num_frames = int(row.inputs["encoder_out_lens"].ravel()[0])
-        if not 0 < num_frames <= len(encoder_out):
-            raise InvalidRequestError(
-                f"input 'encoder_out_lens' must be from 1 to the {len(encoder_out)} frames of "
-                f"encoder_out; sent: {num_frames}"
-            )
+        encoder_out, num_frames = hidden_states(row, self._model_size, ENCODER_FRAME_S, WINDOW_S)
         task = str(row.parameters.get("task", "transcribe"))
         self.tokens.check_task(task)
         return _Job(

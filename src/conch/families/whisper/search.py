@@ -7,8 +7,8 @@ import ctranslate2
 import numpy as np
 
 from conch.component.arrays import FloatArray
-from conch.families.attention.repetition import compression_ratio
 from conch.families.whisper.tokens import WhisperTokens
+from conch.wire.repetition import compression_ratio
 
 MAX_POSITIONS = 448
 """Positions of Whisper's decoder; CTranslate2 gives half of them to a text."""
