@@ -12,6 +12,8 @@ WORKERS := --dist loadgroup -n logical --maxprocesses 8
 CLIENT := $(wildcard src/conch/*.py src/conch/families/*.py src/conch/families/*/declaration.py) \
 	$(addprefix src/conch/,wire session client audio catalogue component scoring bench bulk cli gateway)
 UNIT := -m "not server and not nightly"
+# Where they lie: every worker would import all other tests too.
+SERVER_TESTS := $(addprefix tests/,gateway integration launcher)
 # int8 as on a processor without VNNI, by oneDNN: 16-bit sums saturate there. MKL=1 takes MKL instead,
 # which is Intel's own choice, and some eight times slower on AMD.
 OTHER_CPU := CT2_USE_MKL=$(or $(MKL),0) ONEDNN_MAX_CPU_ISA=AVX2 CT2_FORCE_CPU_ISA=GENERIC \
@@ -21,6 +23,8 @@ INT8_TESTS := $(addprefix tests/families/whisper/,test_decoder.py test_encoder.p
 # A thread for each worker: more would wait for each other, at four times the price.
 unit other-cpu coverage: export OMP_NUM_THREADS := 1
 export PYTHON
+# Where the caller forbids it, each of some hundred processes would compile Conch anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 # Tests have deadlines: `make -j test` runs one kind after the other, as without -j.
@@ -48,15 +52,16 @@ bench: $(TOOLS) ## The main benchmarks, into bench-results (`.venv/bin/python -m
 
 test: check unit other-cpu integration ## Lint, types, unit tests and server tests
 
-check: $(TOOLS) docs ## Lint, format, types, docs and deploy/kubernetes
+# mypy keeps a cache for each Python, so that two runs may share the folder.
+check: $(TOOLS) ## Lint, format, types, docs and deploy/kubernetes
 	@echo "conch: lint, format and types"
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet . || \
 		{ echo "conch: not formatted; run $(BIN)/ruff format ." >&2; exit 1; }
-	@$(BIN)/mypy
-	@$(BIN)/mypy --python-version 3.10 --follow-imports=silent $(CLIENT)
-	@scripts/check_models $(BIN)/mypy
-	@$(BIN)/python scripts/check_kubernetes.py
+	@{ $(BIN)/mypy && scripts/check_models $(BIN)/mypy; } & types=$$!; \
+		$(BIN)/mypy --python-version 3.10 --follow-imports=silent $(CLIENT) && \
+		$(MAKE) --no-print-directory docs && $(BIN)/python scripts/check_kubernetes.py; others=$$?; \
+		wait $$types && exit $$others
 
 docs: $(TOOLS) ## Build the documentation into site/, and check its links
 	@echo "conch: docs"
@@ -73,7 +78,7 @@ other-cpu: $(TOOLS) ## Unit tests of int8 again, as on a weaker processor (MKL=1
 
 integration: $(TOOLS) ## Tests against a real tritonserver
 	@echo "conch: server tests"
-	@$(PYTEST) --dist loadgroup -n 2 -m "server and not nightly" $(ARGS)
+	@$(PYTEST) --dist loadgroup -n 2 -m "server and not nightly" $(or $(ARGS),$(SERVER_TESTS))
 
 nightly: $(TOOLS) ## What takes longer: streams at random, hours of audio, GPU configs, every Python
 	@$(PYTEST) -m nightly $(ARGS)

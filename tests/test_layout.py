@@ -1,6 +1,7 @@
 """How the packages of Conch depend on each other, read from their import statements."""
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -230,3 +231,13 @@ def test_every_file_of_server_tests_is_marked() -> None:
     """Without the mark they run with the unit tests, each worker with a server of its own."""
     files = (ROOT / "tests" / "integration").glob("test_*.py")
     assert [path.name for path in files if "pytest.mark.server" not in path.read_text()] == []
+
+
+def test_server_tests_lie_where_make_looks_for_them() -> None:
+    tests = ROOT / "tests"
+    marked = [path for path in tests.rglob("test_*.py") if "pytest.mark.server" in path.read_text()]
+    folders = {path.relative_to(tests).parts[0] for path in marked} - {Path(__file__).name}
+    makefile = (ROOT / "Makefile").read_text()
+    named = re.search(r"^SERVER_TESTS := \$\(addprefix tests/,(.*)\)$", makefile, re.MULTILINE)
+    # Those of bulk need Ray: make bulk-test.
+    assert folders == {*named[1].split(), "bulk"}
