@@ -51,18 +51,6 @@ def test_three_runs_on_a_running_server(server: Any, tmp_path: Path) -> None:
     assert "| conch | closed loop, 4 |" in done.stdout
 
 
-def test_a_server_of_its_own(tmp_path: Path) -> None:
-    file = tmp_path / "report.json"
-    done = bench(
-        "--manifest", MANIFEST, "--limit", 3, "--warmup", 0, "--send", "file", "--json", file
-    )
-    assert done.returncode == 0, done.stderr
-    report = json.loads(file.read_text())
-    check_run(report, utterances=3)
-    assert 100 < report["peak_memory_mb"] < 2800
-    assert {"tritonserver", "speech", "attention_decoder"} <= set(report["memory_by_process_mb"])
-
-
 def test_one_refused_request_does_not_stop_the_others(
     server: Any, tmp_path: Path, speech_wav: Path
 ) -> None:

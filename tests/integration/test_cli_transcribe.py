@@ -1,16 +1,13 @@
-"""`conch transcribe` and `conch demo`, as a user starts them."""
+"""`conch transcribe` on the server of the tests, as a user starts it."""
 
 import contextlib
 import json
 import os
 import pty
 import re
-import signal
 import subprocess
-import sys
 import termios
 import threading
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -18,39 +15,20 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
+from conch_command import CONCH, conch
 from recordings import Recording
-from waiting import wait_until
 
 from conch.wire.result import Transcript
 
 pytestmark = pytest.mark.server
 
-# A shell without job control has its background jobs ignore Ctrl-C, and so would the command.
-LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-CONCH = [
-    sys.executable,
-    "-c",
-    f"import sys; from conch.cli import main; {LISTEN}; sys.exit(main())",
-]
 
-
-def conch(
-    *arguments: object, stdin: bytes | None = None, cwd: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [*CONCH, *map(str, arguments)], input=stdin, capture_output=True, cwd=cwd, timeout=150
-    )
-    return subprocess.CompletedProcess(
-        done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
-    )
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def url(server: Any) -> str:
     return f"grpc://{server.grpc_url}"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def text(url: str, speech_wav: Path) -> str:
     done = conch("transcribe", speech_wav, "--url", url)
     assert (done.returncode, done.stderr) == (0, "")
@@ -160,15 +138,21 @@ def conch_on_a_terminal(
     return (stdout or b"").decode(), b"".join(shown).decode()
 
 
-@pytest.fixture
-def talk(recordings: list[Recording], tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def talk(recordings: list[Recording], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return more than a minute of several segments."""
     pause = np.zeros(5 * 16000, np.float32)
-    path = tmp_path / "talk.wav"
+    path = tmp_path_factory.mktemp("talk") / "talk.wav"
     parts = [part for item in recordings for part in (item.waveform(), pause)]
     soundfile.write(path, np.concatenate(parts), 16000)
     assert soundfile.info(path).duration > 60
     return path
+
+
+@pytest.fixture(scope="module")
+def whole(url: str, talk: Path) -> Any:
+    """Return what JSON away from a terminal says of `talk`."""
+    return json.loads(conch("transcribe", talk, "--url", url, "--format", "json").stdout)
 
 
 def test_a_long_file_on_a_terminal_has_a_line_and_the_same_output(url: str, talk: Path) -> None:
@@ -189,11 +173,12 @@ def test_a_long_file_on_a_terminal_has_a_line_and_the_same_output(url: str, talk
     assert found[0] == found[1]
 
 
-def test_text_on_a_terminal_comes_segment_by_segment_and_once(url: str, talk: Path) -> None:
+def test_text_on_a_terminal_comes_segment_by_segment_and_once(
+    url: str, talk: Path, whole: Any
+) -> None:
     arguments = ("transcribe", talk, talk, "--url", url)
     _, shown = conch_on_a_terminal(*arguments, has_stdout=True)
-    data = json.loads(conch("transcribe", talk, "--url", url, "--format", "json").stdout)
-    texts = [segment["text"] for segment in data["segments"]]
+    texts = [segment["text"] for segment in whole["segments"]]
     assert len(texts) > 3
     assert shown.index(texts[0]) < shown.index("% ", shown.index(texts[0])), "before all is done"
     # What stays on the screen: each write over the last line begins with its removal.
@@ -210,18 +195,18 @@ def test_json_on_a_terminal_is_indented(url: str, speech_wav: Path, text: str) -
 
 
 def test_long_and_short_files_on_a_terminal_share_a_line(
-    url: str, talk: Path, speech_wav: Path
+    url: str, talk: Path, speech_wav: Path, text: str, whole: Any
 ) -> None:
     arguments = ("transcribe", speech_wav, talk, speech_wav, "--url", url)
     stdout, stderr = conch_on_a_terminal(*arguments)
-    assert stdout == conch(*arguments).stdout
+    short = f"==> {speech_wav} <==\n{text}\n"
+    assert stdout == f"{short}==> {talk} <==\n{whole['text']}\n\n{short}"
     assert re.search(r"[012] of 3 files  \d+%  0:\d\d of 1:\d\d  ", stderr)
 
 
-def test_a_terminal_and_http_is_a_clock(server: Any, talk: Path) -> None:
-    arguments = ("transcribe", talk, "--url", server.http_url)
-    stdout, stderr = conch_on_a_terminal(*arguments)
-    assert stdout == conch(*arguments).stdout
+def test_a_terminal_and_http_is_a_clock(server: Any, talk: Path, whole: Any) -> None:
+    stdout, stderr = conch_on_a_terminal("transcribe", talk, "--url", server.http_url)
+    assert stdout == f"{whole['text']}\n"
     assert re.search(r"talk\.wav  1:\d\d of audio  0:00 waited  over http:// the text", stderr)
 
 
@@ -229,81 +214,3 @@ def test_an_output_folder_is_made(url: str, speech_wav: Path, text: str, tmp_pat
     folder = tmp_path / "new" / "folder"
     assert conch("transcribe", speech_wav, "--url", url, "--output-dir", folder).stdout == ""
     assert (folder / f"{speech_wav.stem}.txt").read_text() == text
-
-
-def test_without_url_it_has_a_server_of_its_own(speech_wav: Path, text: str) -> None:
-    done = conch("transcribe", speech_wav)
-    assert (done.returncode, done.stdout) == (0, text)
-    assert "starting a server" in done.stderr
-    assert "server ready" in done.stderr
-
-
-@pytest.fixture
-def mark(monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """Return a mark in the environment of every process that this test starts."""
-    mark = uuid.uuid4().hex
-    monkeypatch.setenv("CONCH_TEST_MARK", mark)
-    return mark.encode()
-
-
-def marked(mark: bytes) -> dict[int, str]:
-    """Return the command lines of the living processes with a mark, without this one."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        # What ends meanwhile is not alive.
-        with contextlib.suppress(OSError):
-            if mark in (entry / "environ").read_bytes():
-                found[int(entry.name)] = (entry / "cmdline").read_text()
-    return found
-
-
-def test_ctrl_c_ends_its_server_too(speech_wav: Path, tmp_path: Path, mark: bytes) -> None:
-    samples, rate = soundfile.read(speech_wav, dtype="float32")
-    long = tmp_path / "ten_minutes.wav"
-    soundfile.write(long, np.tile(samples, 60), rate)
-    with subprocess.Popen([*CONCH, "transcribe", long], stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None
-        said = b""
-        while b"server ready" not in said:
-            line = process.stderr.readline()
-            assert line, f"ended without a server: {said.decode()}"
-            said += line
-        assert any("/tritonserver" in command for command in marked(mark).values())
-        process.send_signal(signal.SIGINT)
-        assert process.stderr.read() == b""
-        assert process.wait(timeout=60) == 130
-    assert marked(mark) == {}
-
-
-@pytest.mark.nightly
-def test_its_server_heals_and_no_file_is_lost(
-    speech_wav: Path, text: str, tmp_path: Path, mark: bytes
-) -> None:
-    files = [tmp_path / f"{number:02d}.wav" for number in range(12)]
-    for file in files:
-        file.symlink_to(speech_wav)
-    out = tmp_path / "out"
-    command = [*CONCH, "transcribe", *map(str, files), "--output-dir", str(out), "--jobs", "2"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        wait_until(lambda: len(list(out.glob("*"))) >= 2, timeout_s=120)
-        stubs = [pid for pid, command in marked(mark).items() if "/speech/1/model.py" in command]
-        # As the stub itself crashes, rarely, beside other requests.
-        os.kill(stubs[0], signal.SIGSEGV)
-        _, errors = process.communicate(timeout=150)
-    assert process.returncode == 0, errors
-    assert {path.read_text() for path in out.glob("*")} == {text}
-    assert len(list(out.glob("*"))) == len(files)
-    assert marked(mark) == {}
-
-
-def test_demo(mark: bytes) -> None:
-    done = conch("demo")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert marked(mark) == {}
-    for part in ("accuracy=fast", "accuracy=best", "neural_rescorer", "total", "stopped"):
-        assert part in done.stdout
-    *_, page, curl = done.stdout.splitlines()
-    assert "conch serve (make serve" in page and page.endswith(" http://127.0.0.1:9000")
-    assert curl.endswith(" http://127.0.0.1:9000/v1/audio/transcriptions")

@@ -115,7 +115,7 @@ def test_the_order_is_whispers_own_by_the_average_of_a_token(
     encoder, decoder = exact_encoder, exact_decoder
     model = ctranslate2.models.Whisper(str(model_folder("")), compute_type="float32")
     by_sum = 0
-    for waveform, _ in recordings:
+    for waveform, _ in recordings[:2]:
         (row,) = encoder([Row({"waveform": waveform})])
         (answer,) = decoder([Row(row, {"nbest": 5, "beam_size": 5})])
         (found,) = model.generate(
@@ -183,9 +183,9 @@ def test_a_score_agrees_with_the_alignments_probabilities(exact_decoder, exactly
 
 def test_a_batch_answers_each_row_as_if_alone(exact_encoder, exact_decoder, recordings, tiger):
     encoder, decoder = exact_encoder, exact_decoder
-    waveforms = [tiger, *(waveform for waveform, _ in recordings), np.tile(tiger, 2)]
+    waveforms = [tiger, *(waveform for waveform, _ in recordings[:3]), np.tile(tiger, 2)]
     rows = encoder([Row({"waveform": waveform}) for waveform in waveforms])
-    parameters = [{"beam_size": size, "nbest": 2} for size in (5, 5, 2, 5, 1, 5, 5, 5)]
+    parameters = [{"beam_size": size, "nbest": 2} for size in (5, 5, 2, 1, 5)]
     together = decoder([Row(*item) for item in zip(rows, parameters, strict=True)])
     for row, sent, answer in zip(rows, parameters, together, strict=True):
         (alone,) = decoder([Row(row, sent)])

@@ -49,7 +49,7 @@ def options(tmp_path) -> list[str]:
 def trained(tmp_path_factory) -> Run:
     folder = tmp_path_factory.mktemp("trained")
     with contextlib.redirect_stderr(io.StringIO()) as said:
-        main([*arguments(folder), "--epochs", "8"])
+        main([*arguments(folder), "--epochs", "5"])
     return Run(folder, said.getvalue())
 
 
