@@ -19,7 +19,8 @@ SERVER_TESTS := $(addprefix tests/,gateway integration launcher)
 OTHER_CPU := CT2_USE_MKL=$(or $(MKL),0) ONEDNN_MAX_CPU_ISA=AVX2 CT2_FORCE_CPU_ISA=GENERIC \
 	ATEN_CPU_CAPABILITY=default
 INT8_TESTS := $(addprefix tests/families/whisper/,test_decoder.py test_encoder.py) \
-	$(addprefix tests/families/smollm2/,test_model.py test_gguf_model.py test_rescorer.py)
+	$(addprefix tests/families/smollm2/,test_gguf_model.py test_rescorer.py) \
+	tests/families/smollm2/test_model.py::test_int8_chooses_texts_as_float32_does
 # A thread for each worker: more would wait for each other, at four times the price.
 unit other-cpu coverage: export OMP_NUM_THREADS := 1
 export PYTHON
