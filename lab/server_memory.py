@@ -1,9 +1,10 @@
 """Measure the memory of a server's processes: after the start, after requests and at rest.
 
     python -m lab.server_memory
+    python -m lab.server_memory --models all
     python -m lab.server_memory --models speech,vad,attention_encoder,attention_decoder,rescorer
 
-It starts a server, sends a recording down every path whose models are there, and prints each
+It starts a server, sends a recording down every path whose models are loaded, and prints each
 process's PSS in MB of 10⁶ bytes. The instances of a model are added up. Libraries are shared with
 all processes of the machine, so run it while no other server runs.
 """
@@ -51,14 +52,15 @@ def measured(models: Sequence[str], idle_s: float) -> dict[str, Memory]:
     """Return the memory of a new server's processes, by what came before.
 
     Args:
-        models: to load; none for all.
+        models: to load; `all` for all, none for those that `conch serve` loads at its start.
         idle_s: seconds of rest.
 
     Raises:
         ConchError: the server does not start, or a request fails.
     """
     waveform, rate = soundfile.read(SPEECH, dtype="float32")
-    with TritonServer(ServerConfig(models=[*models])) as server:
+    config = ServerConfig(models=() if "all" in models else models, on_demand=not models)
+    with TritonServer(config) as server:
         found = {"started": tree_memory(process_tree(server.pid))}
         with Client(f"grpc://{server.grpc_url}") as client:
             for options in sendable(server.models()):
@@ -91,7 +93,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m lab.server_memory", description=str(__doc__).partition("\n")[0]
     )
-    parser.add_argument("--models", default="", help="separated by commas (default: all)")
+    parser.add_argument(
+        "--models", default="", help="separated by commas, or all (default: as conch serve)"
+    )
     parser.add_argument("--idle-s", type=float, default=25.0, help="of rest (default: 25)")
     args = parser.parse_args(argv)
     try:

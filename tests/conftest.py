@@ -17,6 +17,7 @@ OWN_SERVERS = (
     "tests/integration/test_hangs.py",
     "tests/integration/test_limits.py",
     "tests/integration/test_models.py",
+    "tests/integration/test_on_demand.py",
     "tests/integration/test_own_server.py",
     "tests/integration/test_stop.py",
     "tests/integration/test_stream_ends.py",

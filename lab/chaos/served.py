@@ -149,8 +149,7 @@ class Serve:
             repositories = (shipped_repositories()[0], self.hanging.repository)
             command += [f"--model-repository={path}" for path in repositories]
         command += self._arguments
-        if self._models:
-            command += ["--models", ",".join(self._models)]
+        command += ["--models", ",".join(self._models) or "all"]
         if self._shared_memory_mb is None:
             return command
         mount = SMALL_MEMORY.format(megabytes=self._shared_memory_mb)

@@ -75,6 +75,11 @@ def test_flags_of_the_gateway_need_it(
     assert f"{flags[0]} is for the gateway, which --no-gateway leaves" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("names", ["", "all", "attention, all"])
+def test_all_models_have_a_name(names: str) -> None:
+    assert models_named(names) == ()
+
+
 def test_a_misspelt_path_is_distinguished_from_a_model():
     with pytest.raises(ServerError, match="no path or model 'two_pas'; did you mean two_pass"):
         models_named("two_pas")
@@ -86,6 +91,7 @@ def test_the_printed_addresses_are_urls_that_a_client_takes() -> None:
         grpc_url="127.0.0.1:8001",
         metrics_url="http://127.0.0.1:8002/metrics",
         models=lambda: ["speech"],
+        on_demand=("rescorer", "punctuator"),
     )
     lines = [
         line.split()
@@ -94,3 +100,4 @@ def test_the_printed_addresses_are_urls_that_a_client_takes() -> None:
     assert ["gateway", "http://127.0.0.1:9000"] in [line[:2] for line in lines]
     assert ["HTTP", "http://127.0.0.1:8000"] in lines
     assert ["gRPC", "grpc://127.0.0.1:8001"] in lines
+    assert ["later", "rescorer,", "punctuator"] in [line[:3] for line in lines]

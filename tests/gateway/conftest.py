@@ -34,7 +34,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         # Keys of whoever runs the tests would lock it.
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         patch.delenv("CONCH_API_KEYS", raising=False)
-        with serving_gateway() as running:
+        with serving_gateway("--models", "all") as running:
             yield running
 
 

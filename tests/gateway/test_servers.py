@@ -39,6 +39,13 @@ class PlainClient:
     async def components_away(self, *, timeout_s: float) -> tuple[str, ...]:
         return self.away.get(self.url, ())
 
+    async def components_on_demand(self, *, timeout_s: float) -> tuple[str, ...]:
+        if self.url in self.older:
+            raise ServerError("the server does not say which components it has")
+        return ("rescorer", "punctuator")
+
+    older: ClassVar[set[str]] = set()
+
     async def close(self) -> None:
         pass
 
@@ -49,6 +56,7 @@ def plain_clients() -> Iterator[None]:
     PlainClient.gone.clear()
     PlainClient.asked.clear()
     PlainClient.away.clear()
+    PlainClient.older.clear()
 
 
 def run(
@@ -274,6 +282,8 @@ def test_a_server_that_comes_back_gets_work_again() -> None:
             while not servers.is_ready:
                 await asyncio.sleep(0.01)
         assert await servers.answer(url_of) == "grpc://b:1"
+        assert await servers.ready_models(["vad", "rescorer"]) == {"vad", "rescorer"}
+        PlainClient.older.add("grpc://b:1")
         assert await servers.ready_models(["vad", "rescorer"]) == {"vad"}
 
     run(scenario, heal_poll_s=0.01)

@@ -134,8 +134,15 @@ class Calls:
             self._add(model, stage)
         others._stages.clear()
 
+    async def need(self, models: Iterable[str]) -> None:
+        """Load components that the request needs; see `Failover.need`."""
+        await self._failover.need(models)
+
     async def is_loaded(self, model: str) -> bool:
-        """Return whether the server has a component; it is asked once."""
+        """Return whether the server has a component; it is asked once.
+
+        One that is loaded on demand is loaded; see `Failover.is_loaded`.
+        """
         if model not in self._loaded:
             self._loaded[model] = await self._failover.is_loaded(model)
         return self._loaded[model]

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from conch.bls.call import Call, Components, Outputs, Send
 from conch.bls.errors import ComponentAwayError, ComponentHungError, StreamLostError
 from conch.bls.metrics import CALLS_REPEATED, Metrics, outcome
+from conch.bls.on_demand import OnDemand
 from conch.wire.errors import MissingModelError
 
 logger = logging.getLogger(__name__)
@@ -70,12 +71,15 @@ class Failover:
         components: Components,
         metrics: Metrics,
         served: Iterable[str] = (),
+        on_demand: OnDemand | None = None,
     ) -> None:
         """Start with no component away.
 
-        Calls of `components` belong to no request; `served` are those that the server surely has.
+        Calls of `components` belong to no request; `served` are those that the server surely has,
+        and `on_demand` loads others.
         """
         self._components, self._metrics = components, metrics
+        self._on_demand = on_demand
         self._known = set(served)
         """The components that the server has, or had and may get back."""
         self._absences: dict[str, _Absence] = {}
@@ -89,8 +93,34 @@ class Failover:
         """The components whose calls wait: they have died, hang or are being replaced."""
         return [model for model, absence in self._absences.items() if not absence.is_open]
 
+    @property
+    def on_demand(self) -> list[str]:
+        """The components that are loaded on demand, whether they are loaded by now or not."""
+        return sorted(self._on_demand.models if self._on_demand else ())
+
+    async def need(self, models: Iterable[str]) -> None:
+        """Load those of these components that are loaded on demand, all at the same time.
+
+        Raises:
+            ComponentError: one cannot be loaded.
+        """
+        if not self._on_demand:
+            return
+        lacking = self._on_demand.models.intersection(models) - self._known
+        await asyncio.gather(*map(self._on_demand.need, lacking))
+        for model in lacking:
+            self._known.add(model)
+            self._probes.pop(model, None)
+
     async def is_loaded(self, model: str) -> bool:
-        """Return whether the server has a component; wait for one that is being replaced."""
+        """Return whether the server has a component, which is loaded if that is on demand.
+
+        Wait for one that is being replaced.
+
+        Raises:
+            ComponentError: it cannot be loaded.
+        """
+        await self.need((model,))
         began, poll_s = _now(), LEAST_POLL_S
         while not await self._probed(model):
             if model not in self._known or _now() - began >= PATIENCE_S:
@@ -103,6 +133,7 @@ class Failover:
     async def __call__(self, call: Call, proceed: Send) -> Outputs:
         """Make a call, and repeat it after its component was away."""
         model = call.model
+        await self.need((model,))
         if model in self.away:
             if call.continues_stream:
                 raise ComponentAwayError(f"{model} is being replaced: START the stream again")

@@ -100,7 +100,8 @@ class Host:
     ) -> None:
         if health.PARAMETER in message.parameters:
             record.leave_out()
-            text = health.to_json(self._runtime.failover.away)
+            failover = self._runtime.failover
+            text = health.to_json(failover.away, failover.on_demand)
             responder.send({"RESULT": np.array([[text.encode()]], dtype=np.object_)})
             return
         has_answered = message.is_decoupled

@@ -10,6 +10,7 @@ from conch.bls.config import BlsConfig
 from conch.bls.deadline import Deadline
 from conch.bls.failover import Failover
 from conch.bls.metrics import Metrics
+from conch.bls.on_demand import OnDemand
 from conch.bls.traits import OwnComponents
 
 
@@ -23,6 +24,7 @@ class Runtime:
         detached: Components,
         served: Iterable[str] = (),
         metrics: Metrics | None = None,
+        on_demand: OnDemand | None = None,
     ) -> None:
         """Start without requests.
 
@@ -32,12 +34,13 @@ class Runtime:
             detached: Components for calls that belong to no request.
             served: The components that the server is known to have.
             metrics: Where the work is counted; None for new ones.
+            on_demand: Loads the components that are loaded on demand; None if none is.
         """
         self.detached = detached
         self.metrics = metrics or Metrics()
         self.admission = Admission(config, self.metrics)
         self.limits = ConcurrencyLimits(config, own, self.metrics)
-        self.failover = Failover(detached, self.metrics, served)
+        self.failover = Failover(detached, self.metrics, served, on_demand)
         self._without_waiting = WithoutWaiting(self.limits)
 
     def calls(self, components: Components, mode: str, deadline: Deadline, turns: Policy) -> Calls:

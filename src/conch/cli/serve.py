@@ -29,8 +29,10 @@ examples:
       the API and the page for other machines too, with keys (conch gateway keys add NAME)
   conch serve --http-port 0 --grpc-port 0 --metrics-port 0 --gateway 0
       any free ports, which are printed when the server is ready
+  conch serve --models all
+      all models at the start, so that no request waits for one; in more memory
   conch serve --models attention,streaming,rescorer
-      the models of these paths and the rescorer: ready sooner, and in less memory
+      the models of these paths and the rescorer, and no others: memory has a limit
   conch serve --whisper base
       another Whisper, here one of 99 languages: conch models lists them and gets them
   conch serve --also-as transducer,streaming_wenet,attention_rescoring,infer_pipeline
@@ -45,7 +47,11 @@ examples:
       Triton's ports too for the machines of a network where everybody is trusted, without keys;
       arguments after -- go to tritonserver
 
---models takes names of models, and these for the components of a path:
+Without --models, what recordings and live audio need without options is loaded at the start, and
+your own models. Each other component is loaded when a request first needs it, which waits some
+seconds, and stays.
+
+--models takes all, names of models, and these for the components of a path:
   attention   vad, attention_encoder, attention_decoder: recordings without options
   moonshine   vad, moonshine_encoder, moonshine_decoder: recordings with that decoder
   ctc, wfst   vad, ctc_encoder, ctc_decoder: recordings with that decoder
@@ -70,16 +76,18 @@ FLAGS = """
 --add-model-repository FOLDER...  serve the models in it too, such as those of the option post
 --model-config NAME               use configs/NAME.pbtxt in place of config.pbtxt for every model
                                   that has one
---models NAME[,NAME…]             load only these, speech and speech_stream (default: all; names:
-                                  see below)
+--models NAME[,NAME…]             load these, speech and speech_stream at the start, and no others
+                                  later; all for all (default and names: see below)
 --also-as NAME[,NAME…]            serve speech under these names too, for clients that insist on
                                   them
 --tritonserver PATH               the server to run (default: from PATH, else from the
                                   nvidia-pytriton wheel)
---startup-timeout SECONDS=120     time for all models to load
+--startup-timeout SECONDS=120     time for the models of the start to load
 --open-components                 let any client of Triton's ports call the components, for tests
-                                  of them
+                                  of them; all are loaded at the start
 """
+ALL = "all"
+"""Value of --models for all models."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -140,7 +148,8 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
         *("whisper", "open_components", "log_level"),
     )
     config = ServerConfig(
-        models=models_named(args.models) if args.models else (),
+        models=models_named(args.models),
+        on_demand=not (args.models or args.open_components),
         also_as=also_as,
         model_repositories=(*repositories, *args.add_model_repository),
         startup_timeout_s=args.startup_timeout,
@@ -152,12 +161,15 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
 
 
 def models_named(names: str) -> tuple[str, ...]:
-    """Return the models that `--models` asks for, and the entry points."""
+    """Return the models that `--models` asks for, and the entry points; none for all."""
     from conch.wire.entry_points import ENTRY_POINTS
     from conch.wire.needs import PATHS, components_of_path
 
     models = list(ENTRY_POINTS)
-    for name in filter(None, map(str.strip, names.split(","))):
+    asked = [*filter(None, map(str.strip, names.split(",")))]
+    if not asked or ALL in asked:
+        return ()
+    for name in asked:
         if name not in PATHS and (close := difflib.get_close_matches(name, PATHS, 1, 0.8)):
             raise ServerError(f"--models: no path or model {name!r}; did you mean {close[0]}?")
         models += components_of_path(name) if name in PATHS else [name]
@@ -211,7 +223,8 @@ def _gateway(config: "GatewayConfig | None", server: "TritonServer") -> Iterator
     from conch.gateway import GatewayService
 
     config = replace(config, servers=(f"grpc://{server.grpc_url}",))
-    with GatewayService(config, [HealMetrics(server, server.models())]) as service:
+    heals = HealMetrics(server, (*server.models(), *server.on_demand))
+    with GatewayService(config, [heals]) as service:
         yield service.url, service.openness
 
 
@@ -219,6 +232,8 @@ def _welcome(server: "TritonServer", gateway_url: str, openness: str, whisper: s
     gateway = f"  gateway  {gateway_url}  (the page, and OpenAI's API under /v1)\n"
     gateway = f"{gateway}  for      {openness}\n" if gateway_url else ""
     chosen = f"  Whisper  {whisper}\n" if whisper else ""
+    later = ", ".join(server.on_demand)
+    later = f"  later    {later} (when a request needs them)\n" if later else ""
     key = "-H 'Authorization: Bearer KEY' " if openness.endswith("with a key") else ""
     hint = (
         f"Try: curl -F file=@talk.mp3 {key}{gateway_url}/v1/audio/transcriptions\n"
@@ -232,6 +247,7 @@ def _welcome(server: "TritonServer", gateway_url: str, openness: str, whisper: s
         f"  gRPC     grpc://{server.grpc_url}\n"
         f"  metrics  {server.metrics_url}\n"
         f"  models   {', '.join(server.models())}\n"
+        f"{later}"
         f"{chosen}"
         f"{hint}"
         "Ctrl-C stops it."

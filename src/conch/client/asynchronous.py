@@ -234,7 +234,17 @@ class AsyncClient:
         Raises:
             ConchError: the server cannot be reached, is late, or has no such answer.
         """
-        return await (await self._connected(timeout_s)).components_away(model, timeout_s)
+        return (await (await self._connected(timeout_s)).health(model, timeout_s)).away
+
+    async def components_on_demand(
+        self, model: str = "speech", *, timeout_s: float = 5.0
+    ) -> tuple[str, ...]:
+        """Return the components of an entry point that it loads when a request needs them.
+
+        Raises:
+            ConchError: the server cannot be reached, is late, or has no such answer.
+        """
+        return (await (await self._connected(timeout_s)).health(model, timeout_s)).on_demand
 
     async def _answer(self, request: tensors.Request) -> Transcript:
         return (await (await self._connected(request.timeout_s)).infer(request))[0]

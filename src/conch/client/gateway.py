@@ -23,6 +23,7 @@ from conch.client.gateway_live import GatewayStreams
 from conch.client.http_session import connector_to, explained, session_to
 from conch.wire.api_errors import from_answer, from_error
 from conch.wire.errors import DeadlineError, ServerError, UnreachableError
+from conch.wire.health import Health
 from conch.wire.parts import about_whole
 from conch.wire.result import Transcript
 
@@ -151,7 +152,7 @@ class GatewayTransport:
             # Before its end, this cancels the work of the server.
             answer.close()
 
-    async def components_away(self, model: str, timeout_s: float) -> tuple[str, ...]:
+    async def health(self, model: str, timeout_s: float) -> Health:
         raise ServerError(f"{self._endpoint} is a gateway, which has no list of components")
 
     async def is_ready(self, model: str, timeout_s: float) -> bool:

@@ -116,12 +116,12 @@ class Request:
 
 
 def health_request(model: str, timeout_s: float) -> Request:
-    """Return the request that asks `model` which of its components are away."""
+    """Return the request that asks `model` for its components."""
     inputs = {"SAMPLE_RATE": np.array([[16_000]], np.int32)}
     return Request(model, inputs, {health.PARAMETER: True}, timeout_s)
 
 
-def away(result: NDArray[Any] | None) -> tuple[str, ...]:
+def health_of(result: NDArray[Any] | None) -> health.Health:
     """Return the components that the answer to `health_request` names.
 
     Raises:
@@ -130,7 +130,7 @@ def away(result: NDArray[Any] | None) -> tuple[str, ...]:
     try:
         return health.from_json(bytes(result.item()) if result is not None else b"")
     except ValueError:
-        raise ServerError("the server does not say which components are away") from None
+        raise ServerError("the server does not say which components it has") from None
 
 
 def build(

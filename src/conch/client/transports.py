@@ -10,6 +10,7 @@ from conch.client.gateway import GatewayTransport, is_gateway
 from conch.client.triton_grpc import GrpcTransport
 from conch.client.triton_http import HttpTransport
 from conch.wire.errors import ConchError
+from conch.wire.health import Health
 from conch.wire.result import Transcript
 
 
@@ -34,8 +35,8 @@ class Transport(Protocol):
         """
         ...
 
-    async def components_away(self, model: str, timeout_s: float) -> tuple[str, ...]:
-        """Return the components of a model that have died, hang or are being replaced."""
+    async def health(self, model: str, timeout_s: float) -> Health:
+        """Return what a model says of its components."""
         ...
 
     async def is_ready(self, model: str, timeout_s: float) -> bool:

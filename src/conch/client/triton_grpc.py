@@ -21,6 +21,7 @@ from conch.client.endpoint import Endpoint
 from conch.client.timeouts import timeout
 from conch.wire import foreign
 from conch.wire.errors import AudioError, ConchError, from_wire
+from conch.wire.health import Health
 from conch.wire.result import Transcript
 
 LARGE_BYTES = 1 << 20
@@ -76,8 +77,8 @@ class GrpcTransport:
     async def infer(self, request: tensors.Request) -> list[Transcript]:
         return await tensors.transcripts(await self._result(request), request.num_rows)
 
-    async def components_away(self, model: str, timeout_s: float) -> tuple[str, ...]:
-        return tensors.away(await self._result(tensors.health_request(model, timeout_s)))
+    async def health(self, model: str, timeout_s: float) -> Health:
+        return tensors.health_of(await self._result(tensors.health_request(model, timeout_s)))
 
     async def _result(self, request: tensors.Request) -> tensors.Result:
         import grpc

@@ -9,6 +9,7 @@ from conch.client import tensors
 from conch.client.endpoint import Endpoint
 from conch.client.http_session import connector_to, explained, session_to
 from conch.wire.errors import ConchError, DeadlineError, ServerError
+from conch.wire.health import Health
 from conch.wire.result import Transcript
 
 UNCOMPRESSED = {"Accept-Encoding": "identity"}
@@ -28,8 +29,8 @@ class HttpTransport:
     async def infer(self, request: tensors.Request) -> list[Transcript]:
         return await tensors.transcripts(await self._result(request), request.num_rows)
 
-    async def components_away(self, model: str, timeout_s: float) -> tuple[str, ...]:
-        return tensors.away(await self._result(tensors.health_request(model, timeout_s)))
+    async def health(self, model: str, timeout_s: float) -> Health:
+        return tensors.health_of(await self._result(tensors.health_request(model, timeout_s)))
 
     async def _result(self, request: tensors.Request) -> tensors.Result:
         body, json_bytes = body_of(request)

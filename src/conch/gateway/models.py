@@ -63,7 +63,7 @@ def unknown_model(model: str, aliases: Mapping[str, str]) -> ApiError:
 
 
 async def list_models(request: web.Request) -> web.Response:
-    """Answer with the models whose components a server has loaded."""
+    """Answer with the models whose components a server has, or loads when it needs them."""
     names = await _servable(request)
     return web.json_response({"object": "list", "data": [model_object(name) for name in names]})
 
@@ -77,15 +77,15 @@ async def get_model(request: web.Request) -> web.Response:
 
 
 async def _servable(request: web.Request) -> list[str]:
-    """Return the names of the models whose components are loaded."""
+    """Return the names of the models whose components are loaded, now or on demand."""
     gateway = request.app[GATEWAY]
     aliases = gateway.config.model_aliases
     needed = {
         name: set(components_of(RecognitionOptions.parse(options_of(name, aliases))))
         for name in (*PATHS, *aliases)
     }
-    loaded = await gateway.servers.ready_models(sorted(set().union(*needed.values())))
-    return [name for name, components in needed.items() if components <= loaded]
+    servable = await gateway.servers.ready_models(sorted(set().union(*needed.values())))
+    return [name for name, components in needed.items() if components <= servable]
 
 
 def model_object(name: str) -> dict[str, Any]:

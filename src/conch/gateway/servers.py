@@ -150,14 +150,18 @@ class Servers:
         return sum(server.is_ready for server in self._servers)
 
     async def ready_models(self, models: Sequence[str]) -> set[str]:
-        """Return which of the models a ready server has."""
+        """Return which of the models a ready server has, or loads when a request needs them."""
         server = self._least_busy(())
         if server is None:
             return set()
         ready = await asyncio.gather(
             *(server.client.is_ready(name, timeout_s=READY_TIMEOUT_S) for name in models)
         )
-        return {name for name, is_ready in zip(models, ready, strict=True) if is_ready}
+        found = {name for name, is_ready in zip(models, ready, strict=True) if is_ready}
+        on_demand: tuple[str, ...] = ()
+        with suppress(ConchError):
+            on_demand = await server.client.components_on_demand(timeout_s=READY_TIMEOUT_S)
+        return found | set(models).intersection(on_demand)
 
     async def answer(
         self, ask: Callable[[AsyncClient], Awaitable[Answer]], name: str = ""

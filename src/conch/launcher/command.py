@@ -51,7 +51,8 @@ def server_command(
     command += [
         "--disable-auto-complete-config",
         "--exit-on-error=true",
-        "--strict-readiness=true",
+        # A model that is loaded on demand, or that cannot be, leaves the server ready.
+        f"--strict-readiness={str(not config.on_demand).lower()}",
         f"--exit-timeout-secs={max(1, math.floor(config.stop_timeout_s - EXIT_MARGIN_S))}",
         f"--backend-config=python,shm-region-prefix-name={workspace.segment_prefix}",
         f"--backend-config=python,thread-pool-size={BLS_THREADS}",

@@ -35,7 +35,10 @@ class ServerConfig:
     model_config: str = ""
     """NAME of the `configs/NAME.pbtxt` that replaces config.pbtxt in each model that has one."""
     models: Iterable[str] = ()
-    """Names of the only models to load; empty for all."""
+    """Names of the only models to serve; empty for all."""
+    on_demand: bool = False
+    """Whether components that neither recordings nor live audio need without options are loaded
+    when a request first needs them, not at the start."""
     also_as: Iterable[str] = ()
     """Further names under which `speech` is served, each as a model of its own. They are loaded
     whatever `models` names; a caller who loads models by `extra_args` names them there too."""

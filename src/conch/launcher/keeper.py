@@ -16,8 +16,8 @@ LOOK_S = 0.1
 """Seconds between two looks at the processes."""
 UNLOAD_TIMEOUT_S = 5.0
 """Seconds for Triton to unload a model; it does not wait for the model's requests."""
-LIST_S = 5.0
-"""Seconds between two lists of the processes: a caller with a key may load models too."""
+LIST_S = 1.0
+"""Seconds between two lists of the processes: models are loaded on demand too, in no less time."""
 HEALTHY_S = 10.0
 """Seconds of service after which a model that dies again is healed at once."""
 MOST_FAILURES = 3

@@ -1,6 +1,6 @@
 """Check the settings of a server and this machine, before anything is started."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from conch.launcher.environment import (
 )
 from conch.launcher.installation import Installation, check_numpy, find_installation, wheel_root
 from conch.launcher.logs import LOGGER
+from conch.launcher.on_demand import on_demand
 from conch.launcher.ports import require_free, resolve_host
 from conch.launcher.repositories import (
     check_models,
@@ -31,12 +32,14 @@ class Preparation:
     """Everything that a start needs but its ports."""
 
     config: ServerConfig
-    """The caller's, with the folder of its Whisper, and without models that lack weights."""
+    """The caller's, with the folder of its Whisper, and the models to load at the start."""
     address: str
     """IPv4 address to listen on."""
     installation: Installation
     environment: dict[str, str]
     """The environment of the server."""
+    on_demand: tuple[str, ...]
+    """The models that the server loads when a request first needs them."""
 
 
 def prepare(config: ServerConfig, component_key: str) -> Preparation:
@@ -66,8 +69,12 @@ def prepare(config: ServerConfig, component_key: str) -> Preparation:
     environment = server_environment(backend.stub if backend else None)
     environment = with_component_key(environment, component_key)
     environment = trace_environment(config.extra_args, environment)
+    later: tuple[str, ...] = ()
     if not config.callers_models:
-        environment[SERVED_VARIABLE] = ",".join(config.models or model_names(repositories))
+        served = set(config.models or model_names(repositories))
+        if config.on_demand and (later := on_demand(served)):
+            config = replace(config, models=sorted(served.difference(later)))
+        environment[SERVED_VARIABLE] = ",".join(sorted(served.difference(later)))
     if warning := shared_memory_shortage():
         LOGGER.warning("%s", warning)
-    return Preparation(config, address, installation, environment)
+    return Preparation(config, address, installation, environment, later)

@@ -17,6 +17,7 @@ from conch.launcher.endpoints import Endpoints
 from conch.launcher.healing import Backoff, frozen, stopped_since
 from conch.launcher.keeper import LOOK_S, Keeper
 from conch.launcher.logs import LOGGER, LogLine, tail
+from conch.launcher.on_demand import settings_for
 from conch.launcher.ports import pick_free
 from conch.launcher.preparation import Preparation, prepare
 from conch.launcher.process import ServerProcess, Workspace
@@ -193,6 +194,11 @@ class TritonServer:
         return self._listening().ready_models()
 
     @property
+    def on_demand(self) -> tuple[str, ...]:
+        """The names of the models that are loaded when a request first needs them."""
+        return self._preparation.on_demand if self._preparation else ()
+
+    @property
     def process(self) -> "subprocess.Popen[bytes]":
         """The server's process.
 
@@ -245,9 +251,10 @@ class TritonServer:
                 restricted=self._own_restrictions,
             )
             LOGGER.debug("starting %s", " ".join(without_keys(command)))
+            on_demand = settings_for(preparation.on_demand, endpoints).to_environment()
             process = self._process = ServerProcess(
                 command,
-                preparation.environment,
+                {**preparation.environment, **on_demand},
                 workspace,
                 least_level=self.config.level,
                 on_log=self._on_log,

@@ -24,6 +24,7 @@ from conch.recognition.offline.whole_recording import WholeRecording
 from conch.recognition.request import SpeechRequest, naming_row
 from conch.recognition.text.steps import check_text_models
 from conch.wire.errors import InvalidRequestError, OptionError
+from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import speech_warnings, spoken, transcript_of
 from conch.wire.result import Segment, Transcript
@@ -110,6 +111,7 @@ class Recognizer:
             turns = [RecordingTurns(runtime.limits) for _ in range(request.num_rows)]
             calls = [runtime.calls(components, OFFLINE, deadline, turn) for turn in turns]
             async with calls[0].limited():
+                await calls[0].need(components_of(options))
                 await check_text_models(options, calls[0])
                 recordings = await self._opened(request, options)
                 rows = [

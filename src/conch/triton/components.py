@@ -34,7 +34,7 @@ from conch.wire.stream_place import StreamPlace
 
 logger = logging.getLogger(__name__)
 
-_TRACEBACK = "\n\nAt:\n"
+TRACEBACK = "\n\nAt:\n"
 """Before the places of what a Python model has raised."""
 POST_PATIENCE_S = 30.0
 """Longest time for a call of a model that is not Conch's own, in seconds. Triton ends no call that
@@ -175,7 +175,7 @@ def _error(model: str, message: str) -> TranscriptionError:
         return missing(model)
     # A traceback may follow, with the folders of this machine.
     logger.error("%s has failed: %s", model, message)
-    return ComponentError(f"{model}: {message.partition(_TRACEBACK)[0]}")
+    return ComponentError(f"{model}: {message.partition(TRACEBACK)[0]}")
 
 
 def _is_missing(model: str, message: str) -> bool:

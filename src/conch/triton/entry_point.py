@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from conch.bls.config import BlsConfig
@@ -11,18 +12,21 @@ from conch.bls.hangs import HangWatch
 from conch.bls.host import Host
 from conch.bls.metrics import Metrics
 from conch.bls.model_processes import ModelProcesses, boot_time_s
+from conch.bls.on_demand import OnDemand
 from conch.bls.relay import RelayServer, address_of, is_of_this_server
 from conch.bls.runtime import Runtime
 from conch.bls.service import Message, Responder, Service
 from conch.bls.traits import OwnComponents
 from conch.triton.components import TritonComponents
 from conch.triton.lanes import Lanes
+from conch.triton.loading import load
 from conch.triton.logs import log_to_stderr
 from conch.triton.messages import Requests
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.server_arguments import missing_arguments, parents_command
 from conch.triton.tracing import tracer_of_environment
 from conch.wire.entry_points import SERVED_VARIABLE
+from conch.wire.on_demand import OnDemandSettings
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +68,9 @@ class EntryPoint:
         self._hangs = HangWatch(processes, own, config.min_hang_s, metrics, boot_time_s)
         detached = TritonComponents(None, None, self._hangs, lanes.passes, lanes.ends, lanes.post)
         served = filter(None, os.environ.get(SERVED_VARIABLE, "").split(","))
-        runtime = Runtime(config, own, detached, served, metrics)
+        asked = OnDemandSettings.of(os.environ)
+        on_demand = OnDemand(asked.models, detached.is_loaded, partial(load, asked))
+        runtime = Runtime(config, own, detached, served, metrics, on_demand)
         made = service(config, runtime)
         self._tracer = tracer_of_environment()
         self._publisher = MetricsPublisher(args["model_name"], metrics, made.gauges)

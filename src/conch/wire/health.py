@@ -5,19 +5,29 @@ Triton calls a model ready whose process has died or hangs. `speech` knows bette
 
 import json
 from collections.abc import Sequence
+from typing import NamedTuple
 
 PARAMETER = "health"
 """Request parameter that asks. Such a request needs no audio; it has any tensor of the model."""
 
 
-def to_json(away: Sequence[str]) -> str:
-    """Return the answer: the components whose calls wait."""
-    return json.dumps({"away": list(away)})
+class Health(NamedTuple):
+    """The answer."""
+
+    away: tuple[str, ...]
+    """The components whose calls wait."""
+    on_demand: tuple[str, ...] = ()
+    """The components that are loaded when a request needs them."""
 
 
-def from_json(text: str | bytes) -> tuple[str, ...]:
+def to_json(away: Sequence[str], on_demand: Sequence[str]) -> str:
+    """Return the answer as a text."""
+    return json.dumps({"away": list(away), "on_demand": list(on_demand)})
+
+
+def from_json(text: str | bytes) -> Health:
     """Return what `to_json` wrote; raise a ValueError for another text."""
     found = json.loads(text)
     if not isinstance(found, dict) or not isinstance(found.get("away"), list):
         raise ValueError("no answer about components")
-    return tuple(map(str, found["away"]))
+    return Health(tuple(map(str, found["away"])), tuple(map(str, found.get("on_demand", ()))))

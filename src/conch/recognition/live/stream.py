@@ -43,6 +43,7 @@ from conch.recognition.metrics import ENDPOINTS
 from conch.recognition.rescoring import rescored
 from conch.recognition.speech import saying
 from conch.recognition.text.steps import check_text_models, with_text_steps_if_possible
+from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Segment, Transcript, Word, text_of_words
 
@@ -150,6 +151,7 @@ class LiveStream:
         first pass is missing or knows another language. Neither replaces what was asked for.
         """
         self._is_chosen = True
+        await calls.need(components_of(self.options))
         other, pair = self._without_second_pass, decoder_of(self.options).components
         if other and not all([await calls.is_loaded(model) for model in pair]):
             self._use(other)

@@ -1,0 +1,36 @@
+"""Decide which models a server loads at its start, and which when a request first needs them."""
+
+from collections.abc import Collection
+
+from conch.families import all_components
+from conch.launcher.admin import headers_for
+from conch.launcher.endpoints import Endpoints
+from conch.wire.entry_points import ENTRY_POINTS
+from conch.wire.needs import components_of
+from conch.wire.on_demand import OnDemandSettings
+from conch.wire.options import RecognitionOptions
+
+
+def on_demand(models: Collection[str]) -> tuple[str, ...]:
+    """Return the sorted ones of a server's models that need not be loaded at its start.
+
+    These are the components that neither a recording nor live audio needs without options. Models
+    that are not declared are not among them; and none is without `speech`, which loads them.
+    """
+    if ENTRY_POINTS[0] not in models:
+        return ()
+    needed = {
+        component
+        for live in (False, True)
+        for component in components_of(RecognitionOptions.parse({}, live=live))
+    }
+    return tuple(sorted({item.name for item in all_components()}.intersection(models) - needed))
+
+
+def settings_for(models: tuple[str, ...], endpoints: Endpoints) -> OnDemandSettings:
+    """Return how `speech` loads these models on the server that has these ports."""
+    return OnDemandSettings(
+        models,
+        f"http://{endpoints.reachable}:{endpoints.http_port}/v2/repository/models",
+        headers_for("model-repository", endpoints.restricted),
+    )
