@@ -91,6 +91,18 @@ def test_what_is_loaded_is_not_loaded_again():
     virtual_time.run(scenario())
 
 
+def test_an_extra_is_no_reason_to_load_a_component():
+    async def scenario():
+        server = Server("rescorer")
+        calls = server.calls()
+        assert not await calls.has("rescorer")
+        assert not server.loads
+        await calls.need(("rescorer",))
+        assert await calls.has("rescorer")
+
+    virtual_time.run(scenario())
+
+
 def test_a_model_that_is_not_loaded_on_demand_is_missing():
     async def scenario():
         server = Server("moonshine_encoder")

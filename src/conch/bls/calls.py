@@ -147,6 +147,10 @@ class Calls:
             self._loaded[model] = await self._failover.is_loaded(model)
         return self._loaded[model]
 
+    async def has(self, model: str) -> bool:
+        """Return whether the server has a component now; this is no reason to load it."""
+        return await self._failover.is_loaded(model, loads=False)
+
     def count(self, family: Metric, value: float = 1.0, /, **labels: str) -> None:
         """Add a value, not negative, to a metric with a value for each of its labels."""
         self._metrics.add(family, value, **labels)

@@ -112,15 +112,16 @@ class Failover:
             self._known.add(model)
             self._probes.pop(model, None)
 
-    async def is_loaded(self, model: str) -> bool:
-        """Return whether the server has a component, which is loaded if that is on demand.
+    async def is_loaded(self, model: str, *, loads: bool = True) -> bool:
+        """Return whether the server has a component; `loads` one that is loaded on demand.
 
         Wait for one that is being replaced.
 
         Raises:
             ComponentError: it cannot be loaded.
         """
-        await self.need((model,))
+        if loads:
+            await self.need((model,))
         began, poll_s = _now(), LEAST_POLL_S
         while not await self._probed(model):
             if model not in self._known or _now() - began >= PATIENCE_S:

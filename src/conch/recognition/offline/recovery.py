@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from conch.bls.calls import Calls
+from conch.families import decoders
 from conch.recognition.hooks import decoder_of, second_opinion
 from conch.recognition.languages import with_language
 from conch.recognition.metrics import GAPS, UNRECOGNISED_SECONDS
@@ -163,9 +164,12 @@ async def _heard_by_another(
 ) -> str | None:
     """Return the second opinion on a stretch, its text.
 
-    None if its recogniser is not loaded, fails, or lacks the request's language.
+    None if its recogniser fails, lacks the request's language, or is not loaded: this is no reason
+    to load it.
     """
     decoder, other = second_opinion()
+    if not all([await calls.has(model) for model in decoders()[decoder].components]):
+        return None
     asked = RecognitionOptions.parse({"decoder": decoder, "language": options.language})
     try:
         encoded = await other.encode(calls, stretch.waveform)
