@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from waiting import wait_until
 
-from conch.cache import cached, cached_arrays, digest_of
+from conch.cache import cached, cached_arrays, cached_folder, digest_of
 from conch.wire.errors import ConfigError
 
 
@@ -25,6 +26,11 @@ def write_folder(path: Path) -> None:
 
 def refuse(path: Path) -> None:
     raise AssertionError("made again")
+
+
+def kept(cache: Path) -> list[str]:
+    """Return what is in a cache, without the files of locks."""
+    return [path.name for path in cache.iterdir() if not path.name.endswith(".lock")]
 
 
 @pytest.fixture
@@ -47,7 +53,7 @@ def test_it_is_made_once_and_nothing_else_is_left(cache, make):
     path = cached("name", "it", make)
     assert path == cache / "name"
     assert cached("name", "it", refuse) == path
-    assert list(cache.iterdir()) == [path]
+    assert kept(cache) == ["name"]
 
 
 def test_what_fails_half_way_leaves_nothing(cache):
@@ -57,28 +63,44 @@ def test_what_fails_half_way_leaves_nothing(cache):
 
     with pytest.raises(ConfigError, match="broken source"):
         cached("name", "it", fail)
-    assert list(cache.iterdir()) == []
+    assert kept(cache) == []
 
 
 @pytest.mark.parametrize("make", [write_file, write_folder])
-def test_two_that_make_it_at_once_both_have_it(cache, make):
-    both_make = threading.Barrier(2, timeout=30)
-    found = []
+def test_of_two_that_want_it_at_once_one_makes_it(cache, make, caplog):
+    caplog.set_level("INFO", "conch.cache")
+    found, made = [], []
 
     def slowly(path: Path) -> None:
+        made.append(path)
+        other.start()
+        # The other one is here only once it has met the lock.
+        wait_until(lambda: "another program makes it: waiting for it" in caplog.text)
         make(path)
-        both_make.wait()
 
-    threads = [
-        threading.Thread(target=lambda: found.append(cached("name", "it", slowly)))
-        for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    other = threading.Thread(target=lambda: found.append(cached("name", "it", refuse)))
+    found.append(cached("name", "it", slowly))
+    other.join()
     assert found == [cache / "name"] * 2
-    assert list(cache.iterdir()) == [cache / "name"]
+    assert len(made) == 1
+    assert kept(cache) == ["name"]
+
+
+@pytest.mark.parametrize("damage", ["part", "sums.json"])
+@pytest.mark.parametrize("content", [b"A part", b"", None])
+def test_a_damaged_folder_is_made_again(cache, caplog, damage, content):
+    path = cached_folder("name", "it", write_folder)
+    assert cached_folder("name", "it", refuse) == path
+    assert not caplog.text
+    if content is None:
+        (path / damage).unlink()
+    else:
+        (path / damage).write_bytes(content)
+    assert cached_folder("name", "it", write_folder) == path
+    assert (path / "part").read_bytes() == b"a part"
+    assert f"it in {path} is damaged" in caplog.text
+    assert cached_folder("name", "it", refuse) == path
+    assert kept(cache) == ["name"]
 
 
 def test_a_cache_that_cannot_be_written_to_is_no_trouble(only_temporary):
@@ -143,7 +165,7 @@ def test_arrays_are_made_once_and_mapped_by_both(cache):
     for found in (first, second):
         assert same(found, arrays())
         assert all(map(is_mapped, found.values()))
-    assert [path.name for path in cache.iterdir()] == ["name"]
+    assert kept(cache) == ["name"]
 
 
 def test_two_processes_map_the_same_file(cache):
@@ -212,7 +234,7 @@ def test_what_is_broken_is_made_again(cache, caplog, damage):
     assert same(found, arrays())
     assert all(map(is_mapped, found.values()))
     assert "are broken, and are made again" in caplog.text
-    assert [path.name for path in cache.iterdir()] == ["name"]
+    assert kept(cache) == ["name"]
     assert same(cached_arrays("name", "they", refuse_arrays), arrays())
 
 
@@ -232,7 +254,7 @@ def test_a_source_that_is_broken_is_an_error(cache):
 
     with pytest.raises(ConfigError, match="broken source"):
         cached_arrays("name", "they", fail)
-    assert list(cache.iterdir()) == []
+    assert kept(cache) == []
 
 
 def test_a_digest_changes_with_the_file_and_with_the_texts(tmp_path):

@@ -38,7 +38,7 @@ ARROWS: Mapping[str, set[str]] = {
     # What is on this machine: weights in packages, and files that are made once.
     "packaged": {"declarations", "wire"},
     "cache": {"wire"},
-    "catalogue": {"declarations", "packaged", "wire"},
+    "catalogue": {"cache", "declarations", "packaged", "wire"},
     # What starts servers, watches their processes and asks them.
     "processes": set(),
     "launcher": {"catalogue", "declarations", "packaged", "processes", "wire"},
@@ -53,7 +53,8 @@ ARROWS: Mapping[str, set[str]] = {
     "deploy": {"client"},
     "cli": {
         *("audio", "bench", "bulk", "catalogue", "client", "decoding", "deploy", "families"),
-        *("gateway", "graphs", "launcher", "packaged", "pseudo_labels", "scoring", "wire"),
+        *("declarations", "gateway", "graphs", "launcher", "packaged", "pseudo_labels"),
+        *("scoring", "wire"),
     },
 }
 """By package or module of `conch`, which others it may import."""

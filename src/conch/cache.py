@@ -1,5 +1,6 @@
 """Files that are made once on a machine, by the first process that needs them, and kept."""
 
+import fcntl
 import hashlib
 import json
 import logging
@@ -7,7 +8,8 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ logger = logging.getLogger(__name__)
 Arrays = Mapping[str, NDArray[Any]]
 
 _SIZES = "sizes.json"
+_SUMS = "sums.json"
 _BROKEN = (AttributeError, EOFError, OSError, TypeError, ValueError)
 """What numpy and json raise for files that are cut short, missing or something else."""
 
@@ -40,8 +43,34 @@ def digest_of(path: Path, *others: str) -> str:
     return digest.hexdigest()[:16]
 
 
-def cached(name: str, what: str, make: Callable[[Path], None]) -> Path:
-    """Return a file or folder of the user's cache, made at first use.
+@contextmanager
+def locked(path: Path, say: Callable[[str], None], what: str) -> Iterator[None]:
+    """Let one program at a time run the block; the lock ends with the process that holds it.
+
+    Args:
+        path: The file of the lock, which stays: another program may wait for it.
+        say: Called with a text if this program has to wait.
+        what: Names in the text what the other program makes.
+
+    Raises:
+        OSError: the place cannot be written to.
+    """
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"another program makes {what}: waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def cached(
+    name: str,
+    what: str,
+    make: Callable[[Path], None],
+    is_whole: Callable[[Path], bool] = Path.exists,
+) -> Path:
+    """Return a file or folder of the user's cache, made at first use, by one process.
 
     It is kept in `$XDG_CACHE_HOME/conch` (`~/.cache/conch`). If that is not writable, it is kept
     in a private folder next to the temporary files.
@@ -50,6 +79,7 @@ def cached(name: str, what: str, make: Callable[[Path], None]) -> Path:
         name: Name of the file or folder. It must change with what it is made from.
         what: Names it in errors.
         make: Writes it to the path that it gets; an `OSError` means that the place is unusable.
+        is_whole: Whether what lies at a path can be used; otherwise it is made again.
 
     Raises:
         NoCacheError: there is no place for it.
@@ -63,8 +93,11 @@ def cached(name: str, what: str, make: Callable[[Path], None]) -> Path:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if folder.parent == shared:
                 _check_private(folder)
-            if not path.exists():
-                _make(path, make)
+            if not is_whole(path):
+                with locked(folder / f".{name}.lock", logger.info, what):
+                    if not is_whole(path):
+                        _remove(path)
+                        _make(path, make)
             if path.stat().st_uid != os.getuid():
                 raise PermissionError(f"{path} belongs to another user")
         except OSError as error:
@@ -74,6 +107,29 @@ def cached(name: str, what: str, make: Callable[[Path], None]) -> Path:
     raise NoCacheError(
         f"{what} cannot be kept: {'; '.join(reasons)}; set XDG_CACHE_HOME to a folder of your own"
     )
+
+
+def cached_folder(name: str, what: str, make: Callable[[Path], None]) -> Path:
+    """Return a folder of the user's cache, as `cached` does, made again if a file is damaged."""
+
+    def write(folder: Path) -> None:
+        make(folder)
+        sums = {path.name: digest_of(path) for path in folder.iterdir()}
+        (folder / _SUMS).write_text(json.dumps(sums))
+
+    def is_whole(folder: Path) -> bool:
+        if not folder.exists():
+            return False
+        try:
+            sums = json.loads((folder / _SUMS).read_text())
+            damaged = [key for key, digest in sums.items() if digest_of(folder / key) != digest]
+        except _BROKEN as error:
+            damaged = [str(error)]
+        if damaged:
+            logger.warning("%s in %s is damaged: %s", what, folder, ", ".join(damaged))
+        return not damaged
+
+    return cached(name, what, write, is_whole)
 
 
 def cached_arrays(name: str, what: str, make: Callable[[], Arrays]) -> Arrays:
@@ -119,6 +175,8 @@ def _mapped(folder: Path) -> Arrays:
 
 
 def _remove(folder: Path) -> None:
+    if not folder.exists():
+        return
     # Move it away first: another process may see the place while it is emptied.
     try:
         staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".broken-"))
@@ -140,17 +198,12 @@ def _check_private(folder: Path) -> None:
 
 
 def _make(path: Path, make: Callable[[Path], None]) -> None:
-    # In a folder of its own first: two servers may start at once, and one may be killed.
+    # In a folder of its own first: this process may be killed.
     staging = Path(tempfile.mkdtemp(dir=path.parent, prefix=".making-"))
     try:
         make(staging / path.name)
         _sync(staging)
-        try:
-            os.replace(staging / path.name, path)
-        except OSError:
-            # A folder replaces no folder that holds files: another process was faster.
-            if not path.is_dir():
-                raise
+        os.replace(staging / path.name, path)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 

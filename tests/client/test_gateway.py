@@ -298,6 +298,15 @@ def test_events_may_be_cut_anywhere_and_be_long() -> None:
         assert (one, last.text, last.path) == (said, "", said.path)
 
 
+def test_an_event_may_have_any_length() -> None:
+    """More than aiohttp takes for a line: twice the size of its buffer, 64 KiB."""
+    said = replace(SAID, nbest=(replace(SAID.nbest[0], text="a" * 9_000_000),))
+    event = f'data: {{"type": "transcript.%s", "transcript": {said.to_json()}}}\n'
+    one, last = parts_of((event % "part" + event % "done").encode())
+    assert one == said
+    assert last.path == said.path
+
+
 @pytest.mark.parametrize("sent", [b"", b": hello\n\n", b'data: {"type": "transcript.pa'])
 def test_an_answer_that_breaks_off(sent: bytes) -> None:
     with pytest.raises(ServerError, match="broken off"):

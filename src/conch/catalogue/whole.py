@@ -1,6 +1,5 @@
 """Write a folder completely or not at all, however the program ends."""
 
-import fcntl
 import os
 import shutil
 import tempfile
@@ -8,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from conch.cache import locked
 from conch.wire.errors import ConfigError
 
 
@@ -22,13 +22,7 @@ def alone_with(target: Path, say: Callable[[str], None]) -> Iterator[None]:
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        # The lock ends with the process that holds it. Its file stays: another may wait for it.
-        with (target.parent / f".{target.name}.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                say(f"another program makes {target}: waiting for it")
-                fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(target.parent / f".{target.name}.lock", say, str(target)):
             for path in target.parent.glob(f"{_prefix(target)}*"):
                 shutil.rmtree(path, ignore_errors=True)
             yield

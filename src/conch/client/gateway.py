@@ -10,7 +10,7 @@ import http.client
 import io
 import json
 import time
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -32,8 +32,6 @@ SERVICE = "conch-gateway"
 FILES = "/v1/audio/transcriptions"
 BATCH_AT_ONCE = 8
 MAX_PROBE_BYTES = 65_536
-MAX_EVENT_BYTES = 2**26
-"""Largest event of a streamed answer: the last one holds all text."""
 
 
 def is_gateway(endpoint: Endpoint, timeout_s: float = CONNECT_TIMEOUT_S) -> bool:
@@ -97,7 +95,7 @@ class GatewayTransport:
     def __init__(self, endpoint: Endpoint, connections: int) -> None:
         self._endpoint = endpoint
         connector = connector_to(endpoint, connections)
-        self._session = session_to(endpoint, connector, read_bufsize=MAX_EVENT_BYTES)
+        self._session = session_to(endpoint, connector)
         self._streams = GatewayStreams(endpoint)
 
     async def infer(self, request: tensors.Request) -> list[Transcript]:
@@ -130,10 +128,11 @@ class GatewayTransport:
         try:
             async with in_time():
                 await self._check(answer)
+            lines = _lines(answer.content.iter_any())
             while True:
                 async with in_time():
-                    line = await answer.content.readline()
-                if not line.endswith(b"\n"):
+                    line = await anext(lines, None)
+                if line is None:
                     raise tensors.unreachable(str(self._endpoint), "the answer has broken off")
                 # https://html.spec.whatwg.org/multipage/server-sent-events.html; the gateway writes
                 # each event on one line.
@@ -196,6 +195,17 @@ class GatewayTransport:
         """Raise the error of an answer that has another status than 200."""
         if answer.status != 200:
             raise from_answer(answer.status, await answer.read(), str(self._endpoint))
+
+
+async def _lines(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """Yield the lines of an answer, of any length; one that has no end is left out."""
+    begun: list[bytes] = []
+    async for piece in pieces:
+        *ends, rest = piece.split(b"\n")
+        for end in ends:
+            yield b"".join((*begun, end))
+            begun.clear()
+        begun.append(rest)
 
 
 def file_of(request: tensors.Request, row: int) -> bytes:

@@ -1,6 +1,9 @@
 """Load a model on CTranslate2."""
 
 import ctypes
+import functools
+import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +12,8 @@ from typing import Any, TypeVar
 from conch.component.niceness import be_nice
 from conch.component.parameters import DeviceConfig
 from conch.wire.errors import ConfigError
+
+logger = logging.getLogger(__name__)
 
 Model = TypeVar("Model")
 
@@ -56,7 +61,7 @@ def load_ctranslate2(
             library is missing.
     """
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
-    ctypes.CDLL(None).prctl(_PR_SET_THP_DISABLE, 1, 0, 0, 0)
+    without_huge_pages()
     be_nice(config.nice)
     try:
         model = kind(
@@ -75,3 +80,11 @@ def load_ctranslate2(
             f"{error}{hint}"
         ) from error
     return model
+
+
+@functools.cache
+def without_huge_pages(switch: int = _PR_SET_THP_DISABLE) -> None:
+    """Switch huge pages off in this process, or say once why they stay."""
+    if ctypes.CDLL(None, use_errno=True).prctl(switch, 1, 0, 0, 0) != 0:
+        reason = os.strerror(ctypes.get_errno())
+        logger.warning("huge pages stay on, models may take twice the memory: %s", reason)
