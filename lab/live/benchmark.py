@@ -75,7 +75,7 @@ def run(benchmark: ViewerBenchmark) -> ViewerReport:
     """
     samples, scoring = prepared(benchmark)
     begun = lab_header("live", benchmark)
-    with server_of(benchmark.url, benchmark.whisper) as (url, memory):
+    with server_of(benchmark.url, benchmark.weights) as (url, memory):
         version = triton_version(url, benchmark.headers)
         times = WordTimes(samples, benchmark.options, benchmark.headers, scoring)
 

@@ -111,7 +111,7 @@ def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
         header = lab_header("offline", benchmark)
         samples = load_samples(utterances, benchmark.send)
         first = load_samples(warmup, benchmark.send)
-        with server_of(benchmark.url, benchmark.whisper) as (url, memory):
+        with server_of(benchmark.url, benchmark.weights) as (url, memory):
             header = header.with_triton(triton_version(url, benchmark.headers))
             served = model_parameters(url, "attention_encoder") if benchmark.baseline else {}
             runs: list[JudgedRun] = []

@@ -10,6 +10,7 @@ from whisper_toys import ENGLISH_TOKENS, MULTILINGUAL, model_bin, whisper_toy
 
 from conch.catalogue.checks import UnfitModelError, check_folder, check_known
 from conch.catalogue.known import KNOWN, TINY_EN, KnownFile
+from conch.families.moonshine import declaration as moonshine
 
 Change = Callable[[Path], object]
 
@@ -117,7 +118,8 @@ def test_a_known_model_is_checked_byte_by_byte(tmp_path: Path) -> None:
 
 def test_every_known_model_has_what_a_server_needs() -> None:
     for model in KNOWN.values():
-        assert {"model.bin", "config.json", "tokenizer.json"} < set(model.files)
+        needed = {"model.bin", "config.json"} if model.kind == "whisper" else {*moonshine.FILES}
+        assert needed | {"tokenizer.json"} <= set(model.files)
         assert all(len(file.sha256) == 64 for file in model.files.values())
         assert bool(model.requirements) != bool(model.package)
         assert all(bool(file.parts) == bool(model.requirements) for file in model.files.values())

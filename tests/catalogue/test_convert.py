@@ -11,8 +11,9 @@ from whisper_toys import whisper_toy
 
 from conch.catalogue.checks import check_folder
 from conch.catalogue.convert import QUANTIZATIONS, convert
+from conch.catalogue.kinds import KINDS
 from conch.catalogue.known import TINY_EN
-from conch.catalogue.places import find_whisper
+from conch.catalogue.places import find
 from conch.component.row import Row
 from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
 from conch.packaged import install
@@ -126,7 +127,7 @@ def test_a_small_random_whisper(tmp_path: Path, models: Path) -> None:
     transformers.WhisperTokenizerFast(tokenizer_file=str(text)).save_pretrained(source)
     for quantization in QUANTIZATIONS:
         folder = convert(str(source), f"random-{quantization}", quantization, ignore)
-        assert check_folder(find_whisper(folder.name)).languages == 1
+        assert check_folder(find(KINDS["whisper"], folder.name)).languages == 1
 
     _write_older_tokenizer(source)
     folder = convert(str(source), "", "int8", ignore)

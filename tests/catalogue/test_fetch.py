@@ -16,6 +16,7 @@ from conch.wire.errors import ConfigError
 WEIGHTS, CONFIG = b"one " * 1000 + b"two", b"{}"
 MODEL = KnownModel(
     name="toy",
+    kind="whisper",
     title="",
     languages=1,
     licence="MIT",

@@ -1,15 +1,20 @@
 """Models are found by name or by path, and refused with what to do."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 from whisper_toys import whisper_toy
 
 from conch.catalogue import places
+from conch.catalogue.kinds import KINDS
 from conch.catalogue.known import BASE, TINY_EN
-from conch.catalogue.places import find_whisper, folder_of, listed, names
+from conch.catalogue.places import find, folder_of, listed, names
+from conch.families.moonshine import declaration as moonshine
 from conch.wire.errors import ConfigError
+
+find_whisper = partial(find, KINDS["whisper"])
 
 
 def test_the_default_home_is_that_of_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -112,10 +117,40 @@ def test_the_list(models: Path) -> None:
     whisper_toy(models / "mine")
     (whisper_toy(models / "half") / "config.json").unlink()
     (models / ".making-mine-1").mkdir()
-    tiny, base, half, mine = listed()
-    assert [tiny.name, base.name, half.name, mine.name] == [*names()[:2], "half", "mine"]
+    for name in moonshine.GRAPH_FILES:
+        (models / "small" / name).parent.mkdir(exist_ok=True)
+        (models / "small" / name).write_bytes(b"1")
+    tiny, base, *known, half, mine, small = listed()
+    assert [tiny.name, base.name] == names(KINDS["whisper"])[:2]
+    assert [item.name for item in known] == names(KINDS["moonshine"])[:2]
+    assert [half.name, mine.name, small.name] == ["half", "mine", "small"]
+    assert (small.wrong, small.languages, small.size) == ("", 1, 4)
     assert (tiny.wrong, tiny.folder) == ("", folder_of(TINY_EN))
     assert (base.folder, base.size, base.licence) == (None, BASE.size, "MIT")
     assert base.wrong == "not on this machine; to have it: conch models get base"
     assert (half.wrong, half.languages, half.size) == ("broken: it lacks config.json", None, None)
     assert (mine.wrong, mine.languages, mine.folder) == ("", 1, models / "mine")
+
+
+def test_a_kind_takes_its_own_models_alone(models: Path, tmp_path: Path) -> None:
+    find_moonshine = partial(find, KINDS["moonshine"])
+    for asked in ("tiny", "moonshine-tiny"):
+        with pytest.raises(ConfigError, match=f"^--moonshine {asked}: not on .* moonshine-tiny$"):
+            find_moonshine(asked)
+    with pytest.raises(
+        ConfigError,
+        match=r"^--moonshine takes moonshine-tiny, moonshine-base, or a folder with the files of "
+        r"one; sent: 'tiny\.en'; ",
+    ):
+        find_moonshine("tiny.en")
+    with pytest.raises(
+        ConfigError, match=r"^--whisper takes tiny\.en, base, or .*'moonshine-tiny'"
+    ):
+        find_whisper("moonshine-tiny")
+    with pytest.raises(
+        ConfigError, match=r"it lacks encoder_model\.ort, decoder_model_merged\.ort"
+    ):
+        find_moonshine(str(tmp_path))
+    for name in moonshine.FILES:
+        (tmp_path / name).write_bytes(b"")
+    assert find_moonshine(str(tmp_path)) == tmp_path

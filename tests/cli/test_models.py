@@ -29,6 +29,8 @@ def test_the_list(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ["name", "languages", "MB", "licence", "state"],
         ["tiny.en", "English", "78", "MIT", "complete"],
         ["base", "99", "150", "MIT", "not", "here"],
+        ["moonshine-tiny", "English", "46", "MIT", "not", "here"],
+        ["moonshine-base", "English", "65", "MIT", "not", "here"],
         ["half", "?", "?", "your", "own", "broken"],
         ["my-whisper", "English", "0", "your", "own", "complete"],
     ]
@@ -47,7 +49,8 @@ def test_another_name(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
         main(["models", "get", "small"])
     assert left.value.code == 2
     said = capsys.readouterr().err
-    assert "conch models get: error: no model 'small' to get, only tiny.en and base;" in said
+    only = "only tiny.en, base, moonshine-tiny, moonshine-base;"
+    assert f"conch models get: error: no model 'small' to get, {only}" in said
     assert "conch models convert" in said
 
 
@@ -79,23 +82,30 @@ def test_pip_that_finds_nothing(
         ["bench", "offline", "--manifest", "manifest.tsv", "--warmup", "0"],
     ],
 )
+@pytest.mark.parametrize(
+    ("kind", "name", "model"),
+    [("whisper", "base", "base"), ("moonshine", "tiny", "moonshine-tiny")],
+)
 def test_a_model_that_is_not_here_is_refused_by_every_command(
     models: Path,
     tmp_path: Path,
     speech: Path,
     command: list[str],
+    kind: str,
+    name: str,
+    model: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(speech)
-    assert main([*command, "--whisper", "base"]) == 1
+    assert main([*command, f"--{kind}", name]) == 1
     told, said = capsys.readouterr()
     assert "no --url given" not in said
     assert "server  starting" not in told
     *_, last = said.splitlines()
     assert last == (
-        f"conch {command[0]}: --whisper base: not on this machine; to have it: conch models get "
-        "base"
+        f"conch {command[0]}: --{kind} {name}: not on this machine; to have it: conch models get "
+        f"{model}"
     )
 
 
@@ -107,17 +117,18 @@ def speech(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize("flag", ["--whisper", "--moonshine"])
 @pytest.mark.parametrize(
     "command",
     [["transcribe", "a.wav"], ["stream", "a.wav"], ["bench", "offline", "--manifest", "a.tsv"]],
 )
 def test_a_server_that_runs_has_its_model(
-    command: list[str], capsys: pytest.CaptureFixture[str]
+    command: list[str], flag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:
-        main([*command, "--url", "grpc://127.0.0.1:1", "--whisper", "base"])
+        main([*command, "--url", "grpc://127.0.0.1:1", flag, "base"])
     assert left.value.code == 2
-    assert "--url names one that runs: start that one with conch serve" in capsys.readouterr().err
+    assert f"runs: start that one with conch serve {flag}" in capsys.readouterr().err
 
 
 def test_both_recognisers_on_servers_that_run(

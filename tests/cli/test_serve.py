@@ -95,9 +95,12 @@ def test_the_printed_addresses_are_urls_that_a_client_takes() -> None:
     )
     lines = [
         line.split()
-        for line in _welcome(server, "http://127.0.0.1:9000", "this machine").splitlines()
+        for line in _welcome(
+            server, "http://127.0.0.1:9000", "this machine", {"moonshine": "tiny"}
+        ).splitlines()
     ]
     assert ["gateway", "http://127.0.0.1:9000"] in [line[:2] for line in lines]
     assert ["HTTP", "http://127.0.0.1:8000"] in lines
+    assert ["Moonshine", "tiny"] in lines
     assert ["gRPC", "grpc://127.0.0.1:8001"] in lines
     assert ["later", "rescorer,", "punctuator"] in [line[:3] for line in lines]

@@ -33,8 +33,8 @@ def parsed(*arguments: str) -> argparse.Namespace:
 def test_every_command_with_a_server_takes_a_key_and_headers(command: list[str]) -> None:
     args = parsed(*command, "--api-key", "k", "--header", "X-One: a: b", "--header=x-two:c")
     expected = {"authorization": "Bearer k", "x-one": "a: b", "x-two": "c"}
-    assert given_server(args) == (expected, "")
-    assert given_server(parsed(*command)) == ({}, "")
+    assert given_server(args) == (expected, {})
+    assert given_server(parsed(*command)) == ({}, {})
 
 
 def test_a_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,10 +154,10 @@ def test_files_that_are_not_there_need_no_server(
 def test_its_own_server_is_asked_for_what_the_options_need(
     flags: list[str], models: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[str | None, set[str], str]] = []
+    asked: list[tuple[str | None, set[str], dict[str, str]]] = []
 
-    def server_url(url: str | None, models: list[str], whisper: str) -> None:
-        asked.append((url, set(models), whisper))
+    def server_url(url: str | None, models: list[str], weights: dict[str, str]) -> None:
+        asked.append((url, set(models), weights))
         raise ServerError("not in this test")
 
     monkeypatch.setattr(transcribe, "server_url", server_url)
@@ -165,7 +165,7 @@ def test_its_own_server_is_asked_for_what_the_options_need(
     path.write_bytes(b"RIFF")
     with pytest.raises(ServerError):
         run(path, "--output-dir", tmp_path, "--whisper", "base", *flags)
-    assert asked == [(None, models, "base")]
+    assert asked == [(None, models, {"whisper": "base"})]
 
 
 def test_what_is_for_scoring_has_no_headings_and_follows_each_other(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ import openai
 import pytest
 from recordings import Recording, recordings_of
 
-from conch.catalogue.places import find_whisper
+from conch.catalogue.kinds import KINDS
+from conch.catalogue.places import find
 from conch.client import Client
 from conch.gateway.config import GatewayConfig
 from conch.gateway.keys import KEYS_VARIABLE
@@ -33,11 +34,13 @@ def server() -> Iterator[TritonServer]:
     """Yield a server whose Whisper is base."""
     whisper = os.environ.get("CONCH_TEST_WHISPER") or "base"
     try:
-        find_whisper(whisper)
+        find(KINDS["whisper"], whisper)
     except ConfigError as error:
         pytest.skip(str(error))
     config = ServerConfig(
-        models=("speech", "speech_stream", *COMPONENTS), whisper=whisper, stop_timeout_s=8
+        models=("speech", "speech_stream", *COMPONENTS),
+        weights={"whisper": whisper},
+        stop_timeout_s=8,
     )
     with TritonServer(config) as running:
         yield running

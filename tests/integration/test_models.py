@@ -8,7 +8,8 @@ import tritonclient.grpc as grpc
 import tritonclient.http as http
 from neural import needs_weights
 
-from conch.catalogue.places import find_whisper
+from conch.catalogue.kinds import KINDS
+from conch.catalogue.places import find
 from conch.cli.own_server import server_url
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
@@ -27,7 +28,7 @@ CTC_ENCODER_REASONS = "decoder=ctc or decoder=wfst or ctc_rescore=true needs it"
 @pytest.fixture(scope="module")
 def lean_server():
     # --whisper with the default model: all that follows runs on the configs that it writes.
-    config = ServerConfig(models=LOADED, whisper="tiny.en", stop_timeout_s=8)
+    config = ServerConfig(models=LOADED, weights={"whisper": "tiny.en"}, stop_timeout_s=8)
     with TritonServer(config) as running:
         yield running
 
@@ -41,7 +42,7 @@ def test_both_halves_of_whisper_read_the_folder_that_was_asked_for(lean_server):
     with contextlib.closing(http.InferenceServerClient(lean_server.http_url)) as client:
         for model in ("attention_encoder", "attention_decoder"):
             parameters = client.get_model_config(model)["parameters"]
-            assert parameters["model"]["string_value"] == str(find_whisper("tiny.en"))
+            assert parameters["model"]["string_value"] == str(find(KINDS["whisper"], "tiny.en"))
 
 
 @pytest.mark.parametrize(

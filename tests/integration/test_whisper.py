@@ -21,7 +21,7 @@ MODELS = ("speech", "vad", "attention_encoder", "attention_decoder")
 def client() -> Iterator[Client]:
     if wrong := state_of(BASE):
         pytest.skip(f"Whisper base is {wrong}: {BASE.how_to_get}")
-    config = ServerConfig(models=MODELS, whisper="base", stop_timeout_s=8)
+    config = ServerConfig(models=MODELS, weights={"whisper": "base"}, stop_timeout_s=8)
     with TritonServer(config) as server, Client(server.http_url) as client:
         yield client
 

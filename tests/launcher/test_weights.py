@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from servers import infer
 
+from conch.families.moonshine.declaration import COMPONENTS, TOKENIZER
+from conch.families.moonshine.declaration import PACKAGE as MOONSHINE
 from conch.families.smollm2.declaration import PACKAGE as SMOLLM2
 from conch.launcher import ServerConfig, TritonServer, shipped_repositories, weights
 from conch.launcher.repositories import model_names
@@ -56,6 +58,21 @@ def test_without_them_it_is_left_out_and_the_log_says_how_to_have_it(
         assert sorted(with_weights(ServerConfig()).models) == sorted(OTHERS)
     (record,) = caplog.records
     assert record.getMessage().startswith(f"model neural_rescorer is left out: {REMEDY}")
+
+
+@pytest.mark.parametrize("absent", ["the first", "the second"])
+def test_a_model_of_two_packages_needs_both(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, absent: str
+) -> None:
+    gone = replace(MOONSHINE if absent == "the first" else TOKENIZER, module="no_such_package")
+    package = gone if absent == "the first" else replace(MOONSHINE, beside=gone)
+    monkeypatch.setattr(weights, "optional", lambda: dict.fromkeys(COMPONENTS, package))
+    with caplog.at_level("INFO", "conch.launcher"):
+        assert not {*COMPONENTS} & {*with_weights(ServerConfig()).models}
+    for model, record in zip(COMPONENTS, caplog.records, strict=True):
+        expected = f"model {model} is left out: no {gone.what}: set 'model', or install "
+        assert record.getMessage().startswith(expected)
+        assert record.getMessage().endswith(gone.command)
 
 
 @pytest.mark.usefixtures("nothing_installed")

@@ -95,7 +95,7 @@ def run(benchmark: LiveBenchmark) -> LiveReport:
     """
     samples, scoring = prepared(benchmark)
     begun = header("live", benchmark)
-    with server_of(benchmark.url, benchmark.whisper) as (url, memory):
+    with server_of(benchmark.url, benchmark.weights) as (url, memory):
         version = triton_version(url, benchmark.headers)
 
         def measured(streams: int) -> LiveRun:

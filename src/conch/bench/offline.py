@@ -138,7 +138,7 @@ def run(benchmark: OfflineBenchmark) -> OfflineReport:
     begun = header("offline", benchmark)
     samples = load_samples(utterances, benchmark.send)
     warmup = list(islice(cycle(samples), benchmark.warmup))
-    with server_of(benchmark.url, benchmark.whisper) as (url, memory):
+    with server_of(benchmark.url, benchmark.weights) as (url, memory):
         version = triton_version(url, benchmark.headers)
         runs = [
             measure(url, samples, warmup, offered, benchmark, memory, accuracy=accuracy).run()

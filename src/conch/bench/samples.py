@@ -42,8 +42,9 @@ class ServerBenchmark(Choice):
 
     url: str | None = None
     """Address of a running server; None starts one for the benchmark."""
-    whisper: str = ""
-    """Name or folder of the Whisper of a server that the benchmark starts; empty: the default."""
+    weights: Mapping[str, str] = field(default_factory=dict)
+    """Names or folders of the weights of a server that the benchmark starts, by kind; those of the
+    other kinds are the defaults."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Headers of every request; no report repeats them."""
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -21,21 +21,24 @@ if TYPE_CHECKING:
     from conch.bench.memory import MemorySampler
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+NO_WEIGHTS = NO_HEADERS
 
 
 @contextmanager
-def server_of(url: str | None, whisper: str = "") -> Iterator[tuple[str, "MemorySampler | None"]]:
+def server_of(
+    url: str | None, weights: Mapping[str, str] = NO_WEIGHTS
+) -> Iterator[tuple[str, "MemorySampler | None"]]:
     """Yield the address of a running server, or that of a new one with its memory."""
     if url is not None:
         yield url, None
         return
-    with own_server(whisper=whisper) as found:
+    with own_server(weights=weights) as found:
         yield found
 
 
 @contextmanager
 def own_server(
-    *model_repositories: Path, whisper: str = ""
+    *model_repositories: Path, weights: Mapping[str, str] = NO_WEIGHTS
 ) -> Iterator[tuple[str, "MemorySampler"]]:
     """Start a server; yield its address and its memory.
 
@@ -43,7 +46,7 @@ def own_server(
         model_repositories: folders of models; without one, those of Conch.
 
     Raises:
-        ConfigError: that Whisper is missing or incomplete.
+        ConfigError: such weights are missing or incomplete.
         ServerError: the server cannot be started.
     """
     require("psutil", extra="server")
@@ -55,7 +58,7 @@ def own_server(
     print("starting a server", file=sys.stderr)
     config = ServerConfig(
         model_repositories=model_repositories or shipped_repositories(),
-        whisper=whisper,
+        weights=weights,
         log_level="warning",
     )
     # Only the server descends from this process, so the peak includes loading.

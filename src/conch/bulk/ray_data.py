@@ -122,7 +122,7 @@ def outcomes(
     context.enable_progress_bars = False
     context.target_max_block_size = BLOCK_BYTES
     models = ("speech", *components_of(RecognitionOptions.parse(job.options)))
-    chosen = ("--whisper", job.whisper) if job.whisper else ()
+    chosen = (part for name, asked in job.weights.items() if asked for part in (f"--{name}", asked))
     address = NodeAddress(job.run, (*job.command, *chosen), models)
     servers = [] if job.urls else [address.actor(node) for node in nodes]
     units = [{"unit": pickle.dumps(Unit(shard.name, shard.sources))} for shard in shards]

@@ -94,7 +94,7 @@ def _prepare(output: Output, job: Job, overwrite: bool) -> None:
         "shards": job.kind,
         "format": sorted(job.formats),
         "options": dict(job.options),
-        "whisper": job.whisper,
+        **job.weights,
     }
     try:
         found = json.loads(output.read(RUN))

@@ -39,8 +39,8 @@ class Job:
     """Running servers; without one, each node starts its own."""
     command: tuple[str, ...] = ()
     """The program that starts the server of a node."""
-    whisper: str = ""
-    """Name or folder of the Whisper of such a server; empty for its default."""
+    weights: Mapping[str, str] = field(default_factory=dict)
+    """Names or folders of the weights of such a server, by kind; empty for its default."""
     sending: Sending = field(default_factory=Sending)
     piece_s: float = 0.0
     """Wanted length of a piece; 0 cuts only recordings that no server accepts."""

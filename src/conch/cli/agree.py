@@ -20,7 +20,7 @@ from conch.cli.arguments import (
 )
 from conch.cli.file_bar import FileBar
 from conch.cli.own_server import server_url
-from conch.cli.server_flags import add_server_flags, checked_options, given_server
+from conch.cli.server_flags import add_server_flags, checked_options, given_server, weights_of
 from conch.packaged import install
 from conch.wire.errors import BulkError, OptionError
 from conch.wire.needs import components_of
@@ -125,6 +125,7 @@ def run(args: argparse.Namespace) -> int:
     sources = sources_to_label(args.files, wanted, args.limit)
     rule = Rule(args.max_cer, args.text, args.cut)
     asked = {"a": args.a, "b": args.b, "by": args.by, "whisper": args.whisper or "default"}
+    asked["moonshine"] = args.moonshine
     bar = _Bar(rule)
     with opened(args.out, asked, overwrite=args.overwrite) as journal:
         todo = [source for source in sources if journal.found(source) is None]
@@ -148,7 +149,7 @@ def _recognisers(args: argparse.Namespace) -> Iterator[tuple["Recogniser", "Reco
     lacking = [options for options, url in ((args.a, url_a), (args.b, url_b)) if not url]
     models = {name for sent in lacking for name in components_of(RecognitionOptions.parse(sent))}
     given = None if lacking else url_a
-    with server_url(given, ["speech", *sorted(models)], args.whisper) as own:
+    with server_url(given, ["speech", *sorted(models)], weights_of(args)) as own:
         yield Recogniser("a", args.a, url_a or own), Recogniser("b", args.b, url_b or own)
 
 
@@ -156,9 +157,10 @@ def _check(args: argparse.Namespace) -> None:
     """Check that the arguments fit together, and make the folder of `--cut`."""
     one = checked_options(args.a, (args.url, args.url_a, args.url_b))
     other = checked_options(args.b)
-    if args.whisper and args.url_a and args.url_b:
+    if (weights := weights_of(args)) and args.url_a and args.url_b:
         raise UsageError(
-            "--whisper is for a server that this command starts; here both have a --url"
+            f"--{next(iter(weights))} is for a server that this command starts; here both have a "
+            "--url"
         )
     if one == other and (args.url_a or args.url) == (args.url_b or args.url):
         raise UsageError("--a and --b are the same recogniser, which always agrees with itself")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from conch.cli.arguments import UsageError, add_flags, number, output, positive, whole
-from conch.cli.server_flags import HEADERS, WHISPER, given_server
+from conch.cli.server_flags import HEADERS, NO_WEIGHTS, WEIGHTS, given_server
 from conch.wire.errors import OptionError
 
 Number = TypeVar("Number", int, float)
@@ -72,17 +72,17 @@ def options_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any
 
 
 def add_server(how: "argparse._ArgumentGroup") -> None:
-    """Add the server to measure: its address and headers, or the Whisper of a new one."""
-    add_flags(how, URL + WHISPER + HEADERS, whisper="")
+    """Add the server to measure: its address and headers, or the weights of a new one."""
+    add_flags(how, URL + WEIGHTS + HEADERS, **NO_WEIGHTS)
 
 
 def server_benchmark_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any]:
     """Return the fields of a `conch.bench.samples.ServerBenchmark`."""
-    headers, whisper = given_server(args)
+    headers, weights = given_server(args)
     return {
         **choice_of(args),
         "url": args.url,
-        "whisper": whisper,
+        "weights": weights,
         "headers": headers,
         "options": options_of(args, live=live),
         "metric": args.metric,

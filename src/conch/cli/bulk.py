@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, number, positive
 from conch.cli.file_bar import FileBar
 from conch.cli.option_flags import add_option_flags, given_options
-from conch.cli.server_flags import HEADERS, WHISPER, checked_options, given_server
+from conch.cli.server_flags import (
+    HEADERS,
+    NO_WEIGHTS,
+    WEIGHTS,
+    checked_options,
+    given_server,
+)
 from conch.packaged import install
 from conch.wire import formats
 from conch.wire.errors import BulkError
@@ -85,7 +91,7 @@ def add_parser(subparsers: Subparsers) -> None:
     patience = number("a number of seconds from 0", lambda value: 0 <= value < float("inf"))
     kinds = {"jobs": positive, "timeout": timeout, "patience": patience}
     servers = parser.add_argument_group("servers")
-    add_flags(servers, SERVERS + WHISPER + HEADERS, whisper="", **kinds)
+    add_flags(servers, SERVERS + WEIGHTS + HEADERS, **NO_WEIGHTS, **kinds)
     piece = number("0 or seconds from 10", lambda value: value == 0 or 10 <= value <= 7200)
     cluster = parser.add_argument_group("cluster")
     add_flags(cluster, CLUSTER, files_per_shard=positive, piece=piece)
@@ -142,10 +148,11 @@ def _job(args: argparse.Namespace) -> "Job":
     checked_options(options, args.url)
     if args.url and args.conch:
         raise UsageError("--conch starts a server, and --url names running ones; give one of them")
-    headers, whisper = given_server(args)
-    if os.sep in whisper or whisper.startswith("."):
-        # The working folder of `conch serve` may be another.
-        whisper = os.path.abspath(os.path.expanduser(whisper))
+    headers, weights = given_server(args)
+    for name, asked in weights.items():
+        if os.sep in asked or asked.startswith("."):
+            # The working folder of `conch serve` may be another.
+            weights[name] = os.path.abspath(os.path.expanduser(asked))
     return Job(
         out=address_of(args.out),
         run="",
@@ -154,7 +161,7 @@ def _job(args: argparse.Namespace) -> "Job":
         options=options,
         urls=tuple(args.url),
         command=() if args.url else serve_command(args.conch),
-        whisper=whisper,
+        weights=NO_WEIGHTS | weights,
         sending=Sending(headers, args.jobs, args.timeout, args.patience),
         piece_s=args.piece,
     )

@@ -10,8 +10,8 @@ from time import perf_counter
 
 from conch.cli.arguments import Subparsers, add_command, add_flags
 from conch.cli.gateway_flags import DEFAULT_ADDRESS
-from conch.cli.own_server import servable
-from conch.cli.server_flags import WHISPER
+from conch.cli.own_server import config_for
+from conch.cli.server_flags import NO_WEIGHTS, WEIGHTS, weights_of
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Transcript
@@ -34,29 +34,26 @@ def add_parser(subparsers: Subparsers) -> None:
         " called and the time each took, stop the server, and print the address of the page of"
         " conch serve.",
     )
-    add_flags(parser, WHISPER, whisper="")
+    add_flags(parser, WEIGHTS, **NO_WEIGHTS)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the demonstration and return the exit code."""
     import soundfile
 
-    from conch.catalogue.places import find_whisper
     from conch.client import Client
 
     # Only a command that starts a server needs its packages.
-    from conch.launcher import ServerConfig, TritonServer
+    from conch.launcher import TritonServer
 
-    if args.whisper:
-        # A wrong name fails before a message about a server.
-        find_whisper(args.whisper)
+    models = ("speech", *components_of(RecognitionOptions.parse({"accuracy": "best"})))
+    # A wrong name fails before a message about a server.
+    config = config_for(models, weights_of(args))
     duration = soundfile.info(SPEECH).duration
     print(f"speech  {SPEECH.name}, {duration:.1f} s, on {os.cpu_count()} CPU cores")
     print("server  starting", flush=True)
 
     begun = perf_counter()
-    models = ("speech", *components_of(RecognitionOptions.parse({"accuracy": "best"})))
-    config = ServerConfig(models=[*servable(models)], whisper=args.whisper)
     with TritonServer(config) as server, server.healing():
         print(f"server  ready after {perf_counter() - begun:.1f} s at {server.http_url}")
         with Client(server.http_url) as client:

@@ -1,4 +1,4 @@
-"""`conch models`: list, get and convert Whisper models."""
+"""`conch models`: list and get models, and convert Whisper models."""
 
 import argparse
 import contextlib
@@ -17,6 +17,8 @@ examples:
   conch models                                       list them
   conch models get base                              Whisper base, 99 languages, 150 MB
   conch serve --whisper base
+  conch models get moonshine-tiny                    small and fast English, 46 MB
+  conch serve --moonshine tiny
   conch models convert openai/whisper-small          needs transformers: see convert --help
   conch transcribe talk.mp3 --whisper whisper-small
 
@@ -52,9 +54,9 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "models",
         run,
-        help="list Whisper models, get one, or convert one",
+        help="list models, get one, or convert a Whisper",
         usage="%(prog)s [get NAME | convert MODEL] ...",
-        description="List the Whisper models that are available and those on this machine.",
+        description="List the models that are available and those on this machine.",
         epilog=EPILOG,
     )
     commands = parser.add_subparsers(metavar="COMMAND", prog="conch models")
@@ -103,21 +105,25 @@ def run(args: argparse.Namespace) -> int:
 def run_get(args: argparse.Namespace) -> int:
     """Download a model and return the exit code."""
     from conch.catalogue.fetch import get
+    from conch.catalogue.kinds import KINDS
     from conch.catalogue.known import KNOWN
-    from conch.catalogue.places import find_whisper
+    from conch.catalogue.places import find
 
     if args.name not in KNOWN:
         raise UsageError(
-            f"no model {args.name!r:.100} to get, only {' and '.join(KNOWN)}; conch models "
-            "convert makes others, for example openai/whisper-small"
+            f"no model {args.name!r:.100} to get, only {', '.join(KNOWN)}; conch "
+            "models convert makes others, for example openai/whisper-small"
         )
     model = KNOWN[args.name]
     if model.requirements:
         with _bar(model) as progress:
             folder = get(model, _say, progress)
     else:
-        folder = find_whisper(model.name)
-    print(f"{model.name} is complete, in {folder}\nconch serve --whisper {model.name} serves it")
+        folder = find(KINDS[model.kind], model.name)
+    print(
+        f"{model.name} is complete, in {folder}\n"
+        f"conch serve --{model.kind} {model.name.removeprefix(f'{model.kind}-')} serves it"
+    )
     return 0
 
 

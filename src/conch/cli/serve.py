@@ -5,15 +5,16 @@ import contextlib
 import difflib
 import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from conch.catalogue.kinds import KINDS
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags
 from conch.cli.gateway_flags import add_gateway_flags, gateway_config, given_gateway_flag
 from conch.cli.logs import add_log_flags, announce, with_log
-from conch.cli.server_flags import WHISPER
+from conch.cli.server_flags import NO_WEIGHTS, WEIGHTS, weights_of
 from conch.wire.errors import ServerError
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ examples:
       the models of these paths and the rescorer, and no others: memory has a limit
   conch serve --whisper base
       another Whisper, here one of 99 languages: conch models lists them and gets them
+  conch serve --moonshine tiny
+      the small Moonshine, at half the CPU
   conch serve --also-as transducer,streaming_wenet,attention_rescoring,infer_pipeline
       speech also under the names that Triton clients of sherpa, WeNet and FunASR ask for
   conch serve --model-repository bls_models --model-repository my_components
@@ -101,7 +104,7 @@ def add_parser(subparsers: Subparsers) -> None:
         epilog=EPILOG,
     )
     kinds = {"http_port": int, "grpc_port": int, "metrics_port": int, "startup_timeout": float}
-    add_flags(parser, FLAGS + WHISPER, model_config="", models="", whisper="", **kinds)
+    add_flags(parser, FLAGS + WEIGHTS, model_config="", models="", **NO_WEIGHTS, **kinds)
     add_log_flags(parser)
     add_gateway_flags(parser, "--gateway")
     parser.add_argument("--no-gateway", action="store_true", help="open Triton's ports alone")
@@ -145,9 +148,10 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
     also_as = () if args.also_as is None else map(str.strip, args.also_as.split(","))
     same = (
         *("host", "http_port", "grpc_port", "metrics_port", "tritonserver", "model_config"),
-        *("whisper", "open_components", "log_level"),
+        *("open_components", "log_level"),
     )
     config = ServerConfig(
+        weights=weights_of(args),
         models=models_named(args.models),
         on_demand=not (args.models or args.open_components),
         also_as=also_as,
@@ -194,7 +198,7 @@ def _serve(args: argparse.Namespace) -> int:
     try:
         # The gateway ends first: its clients' requests need the server.
         with server, _gateway(gateway, server) as (url, openness):
-            announce(args, _welcome(server, url, openness, args.whisper))
+            announce(args, _welcome(server, url, openness, weights_of(args)))
             server.keep_serving()
     except KeyboardInterrupt:
         pass
@@ -228,10 +232,12 @@ def _gateway(config: "GatewayConfig | None", server: "TritonServer") -> Iterator
         yield service.url, service.openness
 
 
-def _welcome(server: "TritonServer", gateway_url: str, openness: str, whisper: str = "") -> str:
+def _welcome(
+    server: "TritonServer", gateway_url: str, openness: str, weights: Mapping[str, str]
+) -> str:
     gateway = f"  gateway  {gateway_url}  (the page, and OpenAI's API under /v1)\n"
     gateway = f"{gateway}  for      {openness}\n" if gateway_url else ""
-    chosen = f"  Whisper  {whisper}\n" if whisper else ""
+    chosen = "".join(f"  {KINDS[name].title:8} {asked}\n" for name, asked in weights.items())
     later = ", ".join(server.on_demand)
     later = f"  later    {later} (when a request needs them)\n" if later else ""
     key = "-H 'Authorization: Bearer KEY' " if openness.endswith("with a key") else ""

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from conch.catalogue.kinds import KINDS
 from conch.cli.arguments import UsageError, add_flags
 from conch.client.address import Address
 from conch.client.endpoint import request_headers
@@ -19,22 +20,31 @@ HEADERS = """
                            keeps it out of lists of processes
 --header 'NAME: VALUE'...  a header of every request, for a proxy
 """
-WHISPER = """
---whisper MODEL  the Whisper of the server that this starts: a name that conch models lists, such
-                 as base, or a folder in CTranslate2's format (default: tiny.en, English)
+WEIGHTS = """
+--whisper MODEL    the Whisper of the server that this starts: a name that conch models lists, such
+                   as base, or a folder in CTranslate2's format (default: tiny.en, English)
+--moonshine MODEL  its Moonshine: a name that conch models lists, such as tiny, or a folder with the
+                   files of one (default: base)
 """
+NO_WEIGHTS = dict.fromkeys(KINDS, "")
+"""The values of these flags where they are not given."""
 
 
 def add_server_flags(parser: "argparse._ActionsContainer") -> None:
-    """Add the address of a server, what goes with every request, and the Whisper of a new one."""
-    add_flags(parser, URL + HEADERS + WHISPER, whisper="")
+    """Add the address of a server, what goes with every request, and the weights of a new one."""
+    add_flags(parser, URL + HEADERS + WEIGHTS, **NO_WEIGHTS)
 
 
-def given_server(args: argparse.Namespace) -> tuple[dict[str, str], str]:
-    """Return the headers of every request, with the key, and the choice of `--whisper`.
+def weights_of(args: argparse.Namespace) -> dict[str, str]:
+    """Return the weights that flags choose, by kind."""
+    return {name: getattr(args, name) for name in KINDS if getattr(args, name)}
+
+
+def given_server(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the headers of every request, with the key, and the weights that flags choose.
 
     Raises:
-        UsageError: a header is wrong, or there are --whisper and --url. The message repeats no
+        UsageError: a header is wrong, or there are weights and --url. The message repeats no
             header, as it may be secret.
     """
     headers: dict[str, str] = {}
@@ -47,12 +57,14 @@ def given_server(args: argparse.Namespace) -> tuple[dict[str, str], str]:
         headers = request_headers(args.api_key, headers)
     except ServerError as error:
         raise UsageError(str(error)) from None
-    if args.whisper and args.url:
-        raise UsageError(
-            "--whisper is for a server that this command starts, and --url names one that runs: "
-            "start that one with conch serve --whisper"
-        )
-    return headers, args.whisper
+    weights = weights_of(args)
+    for name in weights:
+        if args.url:
+            raise UsageError(
+                f"--{name} is for a server that this command starts, and --url names one that "
+                f"runs: start that one with conch serve --{name}"
+            )
+    return headers, weights
 
 
 def checked_options(

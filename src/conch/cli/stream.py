@@ -93,7 +93,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Stream and return the exit code."""
     options, parsed = _options(args)
-    headers, whisper = given_server(args)
+    headers, weights = given_server(args)
     from conch.cli import live_audio
     from conch.client import Client
 
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     models = ["speech", *components_of(parsed)]
     with (
         Interrupts() as interrupts,
-        server_url(args.url, models, whisper) as url,
+        server_url(args.url, models, weights) as url,
         Client(url, headers=headers) as client,
         closing(Writer(sys.stdout, parsed, is_json=args.json)) as show,
     ):

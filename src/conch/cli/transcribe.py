@@ -146,7 +146,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Transcribe and return the exit code."""
     job = _job(args)
-    headers, whisper = given_server(args)
+    headers, weights = given_server(args)
     names = [name for name in args.files if not _is_refused(job, name)]
     if names:
         stdin = sys.stdin.buffer.read() if STDIN in names else b""
@@ -157,7 +157,7 @@ def run(args: argparse.Namespace) -> int:
         # The event loop first: Ctrl-C right after the server's start must not find it half made.
         with (
             _event_loop() as loop,
-            server_url(args.url, [*entry_points, *components], whisper) as url,
+            server_url(args.url, [*entry_points, *components], weights) as url,
             progress,
         ):
             client = AsyncClient(url, timeout_s=PATIENCE_S, headers=headers)

@@ -82,7 +82,7 @@ class Row:
         """Return the input `waveform` of an encoder, float32 `[samples]`.
 
         Raises:
-            AudioError: it is empty, or longer than `max_s` seconds.
+            AudioError: it is empty, longer than `max_s` seconds, or a sample is not finite.
         """
         waveform: FloatArray = self.inputs["waveform"].ravel()
         if not 0 < len(waveform) <= max_s * SAMPLE_RATE:
@@ -90,6 +90,8 @@ class Row:
                 f"the encoder takes more than 0 and at most {max_s:g} s of audio; "
                 f"sent: {len(waveform) / SAMPLE_RATE:g} s"
             )
+        if not np.isfinite(waveform).all():
+            raise AudioError("input 'waveform' has samples that are NaN or infinite")
         return waveform
 
 

@@ -42,6 +42,8 @@ class WeightsPackage:
     """What pip calls the package."""
     command: str = ""
     """What installs it; empty for Conch's extra `server`."""
+    beside: "WeightsPackage | None" = None
+    """Another that its models need too."""
 
     @property
     def folder(self) -> Path | None:
@@ -50,6 +52,11 @@ class WeightsPackage:
         if spec is None or not spec.submodule_search_locations:
             return None
         return Path(spec.submodule_search_locations[0])
+
+    @property
+    def lacking(self) -> "WeightsPackage | None":
+        """The package of the two that is not installed; None if both are."""
+        return self if self.folder is None else self.beside and self.beside.lacking
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

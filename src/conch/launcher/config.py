@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
@@ -42,9 +42,9 @@ class ServerConfig:
     also_as: Iterable[str] = ()
     """Further names under which `speech` is served, each as a model of its own. They are loaded
     whatever `models` names; a caller who loads models by `extra_args` names them there too."""
-    whisper: str = ""
-    """Name of a Whisper that `conch models` lists, or its folder; empty for the one that the
-    configs of the components name."""
+    weights: Mapping[str, str] = field(default_factory=dict)
+    """Models in place of those that the configs of the components name, by kind (`whisper`,
+    `moonshine`): each a name that `conch models` lists, or a folder."""
     open_components: bool = False
     """Whether any client of the ports may call the components, not only `speech`: for tests and
     benchmarks of components."""

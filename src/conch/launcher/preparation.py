@@ -6,6 +6,7 @@ from pathlib import Path
 
 from conch.launcher.admin import with_component_key
 from conch.launcher.aliases import check_aliases
+from conch.launcher.chosen_weights import with_weights_found
 from conch.launcher.config import ServerConfig
 from conch.launcher.environment import (
     server_environment,
@@ -23,7 +24,6 @@ from conch.launcher.repositories import (
     models_with_config,
 )
 from conch.launcher.weights import with_weights
-from conch.launcher.whisper import with_whisper_found
 from conch.wire.entry_points import SERVED_VARIABLE
 
 
@@ -32,7 +32,7 @@ class Preparation:
     """Everything that a start needs but its ports."""
 
     config: ServerConfig
-    """The caller's, with the folder of its Whisper, and the models to load at the start."""
+    """The caller's, with the folders of its weights, and the models to load at the start."""
     address: str
     """IPv4 address to listen on."""
     installation: Installation
@@ -46,7 +46,7 @@ def prepare(config: ServerConfig, component_key: str) -> Preparation:
     """Check the settings and this machine.
 
     Raises:
-        ConfigError: the Whisper is missing or incomplete.
+        ConfigError: chosen weights are missing or incomplete.
         ServerError: the server cannot start; the message says why.
     """
     address = resolve_host(config.host)
@@ -58,7 +58,7 @@ def prepare(config: ServerConfig, component_key: str) -> Preparation:
         check_repository(repository)
     check_models(repositories, config.models)
     check_aliases(repositories, config.also_as)
-    config = with_weights(with_whisper_found(config))
+    config = with_weights(with_weights_found(config))
     if name := config.model_config:
         models = ", ".join(models_with_config(repositories, name))
         LOGGER.info("config %s: %s; the other models run their config.pbtxt", name, models)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from conch.launcher import diagnosis, warmth
 from conch.launcher.admin import callers_restrictions, new_key, own_restrictions, without_keys
 from conch.launcher.aliases import with_aliases
+from conch.launcher.chosen_weights import with_chosen_weights
 from conch.launcher.command import server_command
 from conch.launcher.config import ServerConfig
 from conch.launcher.endpoints import Endpoints
@@ -21,7 +22,6 @@ from conch.launcher.on_demand import settings_for
 from conch.launcher.ports import pick_free
 from conch.launcher.preparation import Preparation, prepare
 from conch.launcher.process import ServerProcess, Workspace
-from conch.launcher.whisper import with_whisper
 from conch.wire.entry_points import ENTRY_POINTS
 from conch.wire.errors import ServerError
 
@@ -92,7 +92,7 @@ class TritonServer:
         """Start the server and wait until all its models are ready.
 
         Raises:
-            ConfigError: the Whisper is missing or incomplete.
+            ConfigError: chosen weights are missing or incomplete.
             ServerError: the server cannot start; the message says why.
         """
         if self._process is not None:
@@ -244,7 +244,7 @@ class TritonServer:
         try:
             directory = workspace.directory
             command = server_command(
-                with_aliases(with_whisper(self.config, directory), directory),
+                with_aliases(with_chosen_weights(self.config, directory), directory),
                 preparation.installation,
                 endpoints,
                 workspace=workspace,

@@ -1,12 +1,13 @@
 """Start without the models whose weights are not installed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from conch import packaged
 from conch.families import all_components
 from conch.families.family import WeightsPackage
+from conch.launcher.chosen_weights import components_with_weights
 from conch.launcher.config import ServerConfig
 from conch.launcher.logs import LOGGER
 from conch.launcher.repositories import model_names, parsed_config, served_config
@@ -31,7 +32,7 @@ def with_weights(config: ServerConfig) -> ServerConfig:
         ServerError: such a model is named in the settings.
     """
     repositories = [Path(path) for path in config.model_repositories]
-    lacking = without_weights(repositories, config.model_config)
+    lacking = without_weights(repositories, config.model_config, components_with_weights(config))
     for model, remedy in lacking.items():
         if model in config.models:
             raise ServerError(f"model {model} cannot be loaded: {remedy}")
@@ -42,17 +43,19 @@ def with_weights(config: ServerConfig) -> ServerConfig:
     return replace(config, models=set(model_names(repositories)) - set(lacking))
 
 
-def without_weights(repositories: Iterable[Path], model_config: str) -> dict[str, str]:
+def without_weights(
+    repositories: Iterable[Path], model_config: str, chosen: Container[str] = ()
+) -> dict[str, str]:
     """Return the models whose weights are not installed, by name, each with what to do.
 
-    See `served_config` for `model_config`.
+    See `served_config` for `model_config`. The models in `chosen` get other weights.
     """
-    missing = {name: package for name, package in optional().items() if package.folder is None}
+    missing = {name: lack for name, package in optional().items() if (lack := package.lacking)}
     found = {}
     for repository in repositories:
         for name, package in missing.items():
             path = served_config(repository / name, model_config)
-            if path is not None and _takes_the_default(path):
+            if name not in chosen and path is not None and _takes_the_default(path):
                 found[name] = packaged.missing(package)
     return found
 

@@ -5,6 +5,9 @@ import numpy as np
 import pytest
 import soundfile
 
+from conch.catalogue.kinds import KINDS
+from conch.catalogue.known import MOONSHINE_TINY
+from conch.catalogue.places import find, state_of
 from conch.cli.demo import SPEECH
 from conch.component import Row
 from conch.families.moonshine import weights
@@ -39,9 +42,17 @@ def encoded(encoder, tiger) -> dict[str, np.ndarray]:
 def exact_folder(tmp_path_factory) -> Path:
     """Graphs in float32: int8 products differ by processor."""
     folder = tmp_path_factory.mktemp("moonshine") / "exact"
-    weights.write_graphs(packaged(PACKAGE, weights.MODELS, weights.SHA256), folder, exact=True)
+    weights.write_graphs(packaged(PACKAGE, weights.MODELS, {}), folder, exact=True)
     shutil.copy(weights.moonshine_folder("") / weights.TOKENIZER_FILE, folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_source() -> Path:
+    """The files of Moonshine tiny, as its package has them."""
+    if wrong := state_of(MOONSHINE_TINY):
+        pytest.skip(f"Moonshine tiny is {wrong}: {MOONSHINE_TINY.how_to_get}")
+    return find(KINDS["moonshine"], "tiny")
 
 
 @pytest.fixture(scope="session")

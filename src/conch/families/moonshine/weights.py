@@ -11,36 +11,34 @@ from typing import Any
 
 import numpy as np
 
-from conch.cache import cached
+from conch.cache import cached_folder
+from conch.catalogue.checks import UnfitModelError, check_files
+from conch.catalogue.known import MOONSHINE_BASE
 from conch.component.arrays import Array, FloatArray
-from conch.families.moonshine.declaration import PACKAGE, TOKENIZER
-from conch.packaged import packaged
+from conch.families.moonshine.declaration import FILES, GRAPH_FILES, PACKAGE, TOKENIZER
+from conch.packaged import packaged, sha256_of
 from conch.wire.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
 MODELS = "models/base-en"
-ENCODER, DECODER = "encoder_model.ort", "decoder_model_merged.ort"
-SHA256 = {
-    ENCODER: "9d1a19e044cbf89a207723d1adb667de89a5671a1e3e611b8ebe721b2c31219c",
-    DECODER: "370e0c1f161d68dc1c2264c1a82024fb123380da3b73f47f05531d1e8d3308c3",
-}
-"""Of moonshine-cpp 0.1.4."""
-TOKENIZER_FOLDER, TOKENIZER_FILE = "assets", "tokenizer.json"
-TOKENIZER_SHA256 = "b68b995a58b3373db6c4f46864a9db50cd1333d086150ffa2c1096581ede9c10"
-"""Of useful-moonshine-onnx 20251121."""
-GRAPHS = ("encoder.onnx", "cross.onnx", "step.onnx")
+ENCODER, DECODER, TOKENIZER_FILE = FILES
 _REVISION = 1
 """Raise it with every change of the graphs."""
 _PART = re.compile(r"_(quantized|scale|zero_point|cast_tensor|mul_tensor|add_tensor)$")
-"""What the quantiser of the package adds to the name of a weight."""
+"""What the quantisers of the packages add to the name of a weight."""
+_MERGED = re.compile(r"_merged_\d+")
+_PRODUCTS = ("MatMul", "MatMulIntegerToFloat", "DynamicQuantizeMatMul")
+_NAMES = {"dense": "o_proj", "up_proj": "fc1", "down_proj": "fc2"}
+"""What base calls parts that tiny names as the graphs do."""
 
 
 def moonshine_folder(model: str) -> Path:
     """Return a folder with the graphs and tokenizer.json.
 
     Args:
-        model: the folder; empty for the base model, whose graphs are made at first use: some 5 s.
+        model: a folder with them, or with the files of a package, whose graphs are made at first
+            use: some 5 s. Empty for the base model of the installed packages.
 
     Raises:
         ConfigError: a file of the folder is missing; or the weights are not installed, are not the
@@ -48,22 +46,27 @@ def moonshine_folder(model: str) -> Path:
     """
     if model:
         folder = Path(model)
-        for name in (*GRAPHS, TOKENIZER_FILE):
-            if not (folder / name).is_file():
-                raise ConfigError(f"'{folder}' is not a folder of Moonshine: it has no {name}")
-        return folder
-    source = packaged(PACKAGE, MODELS, SHA256)
-    tokenizer = packaged(TOKENIZER, TOKENIZER_FOLDER, {TOKENIZER_FILE: TOKENIZER_SHA256})
+        try:
+            check_files((FILES, GRAPH_FILES), folder)
+        except UnfitModelError as error:
+            raise ConfigError(f"'{folder}' is no folder of Moonshine: {error}") from None
+        if all((folder / name).is_file() for name in GRAPH_FILES):
+            return folder
+        tokenizer, sums = folder, {name: sha256_of(folder / name) for name in FILES}
+    else:
+        sums = MOONSHINE_BASE.sha256
+        folder = packaged(PACKAGE, MODELS, {name: sums[name] for name in (ENCODER, DECODER)})
+        tokenizer = packaged(TOKENIZER, "assets", {TOKENIZER_FILE: sums[TOKENIZER_FILE]})
 
     def make(path: Path) -> None:
         # A warning, as what is below that level does not reach the server's log.
         logger.warning("making the graphs of Moonshine in %s, once: it takes some 5 s", path.name)
-        write_graphs(source, path)
+        write_graphs(folder, path)
         shutil.copy(tokenizer / TOKENIZER_FILE, path)
 
-    files = " ".join((*SHA256.values(), TOKENIZER_SHA256))
+    files = " ".join(sums[name] for name in FILES)
     digest = hashlib.sha256(files.encode()).hexdigest()[:16]
-    return cached(f"moonshine-base-{digest}-{_REVISION}", "Moonshine", make)
+    return cached_folder(f"moonshine-{digest}-{_REVISION}", "Moonshine", make)
 
 
 def write_graphs(source: Path, folder: Path, *, exact: bool = False) -> None:
@@ -87,15 +90,15 @@ def write_graphs(source: Path, folder: Path, *, exact: bool = False) -> None:
         graphs.cross(decoder, exact=exact),
         graphs.step(decoder, exact=exact),
     )
-    for name, graph in zip(GRAPHS, made, strict=True):
+    for name, graph in zip(GRAPH_FILES[:3], made, strict=True):
         onnx.save(graph, str(folder / name))
 
 
 def read_weights(path: Path) -> dict[str, FloatArray]:
     """Return the weights of a file in ONNX Runtime's format, float32, by their names in the model.
 
-    Matrices are `[inputs, outputs]`. The package keeps a weight as int8 `X_quantized`, `X_scale`
-    and `X_zero_point`. Most matrices have no name but that of the node which uses them.
+    Matrices are `[inputs, outputs]`. The packages keep a weight as `X_quantized`, `X_scale` and
+    `X_zero_point`. Most matrices have no name but that of the node which uses them.
     """
     import onnx
     import onnxruntime
@@ -118,11 +121,11 @@ def read_weights(path: Path) -> dict[str, FloatArray]:
     weights = {}
     names = {_PART.sub("", name) for name in arrays}
     for name in names:
-        if not re.search(r"onnx::|Constant|/|^present", name):
+        if not re.search(r"onnx::|Constant|/|^(present|const_)", name):
             weights[_plain(name)] = _value(name, arrays)
     for graph in parts:
         for node in graph.node:
-            if node.op_type == "MatMul" and (matrix := _PART.sub("", node.input[1])) in names:
+            if node.op_type in _PRODUCTS and (matrix := _PART.sub("", node.input[1])) in names:
                 weights[_plain(node.name)] = _value(matrix, arrays)
             elif node.name in ("/groupnorm/Mul", "/groupnorm/Add"):
                 (name,) = (name for name in node.input if name in arrays)
@@ -132,14 +135,19 @@ def read_weights(path: Path) -> dict[str, FloatArray]:
 
 def _value(name: str, arrays: Mapping[str, Array]) -> FloatArray:
     """Return a weight, which may be quantised."""
-    if name in arrays:
-        return np.asarray(arrays[name], np.float32)
-    scaled: Any = arrays[f"{name}_quantized"].astype(np.float32) * arrays[f"{name}_scale"]
-    # Not subtracted before the scale, as elsewhere: it is a float that is added.
-    return np.asarray(scaled + arrays.get(f"{name}_zero_point", np.float32(0)), np.float32)
+    for plain in (name, f"{name}_add_tensor"):
+        if plain in arrays:
+            return np.asarray(arrays[plain], np.float32)
+    integers = arrays[f"{name}_quantized"].astype(np.float32)
+    scale, zero = arrays[f"{name}_scale"], arrays.get(f"{name}_zero_point", np.float32(0))
+    # Base has a float that is added behind the scale, tiny an integer of the weight's own kind.
+    is_behind = np.issubdtype(zero.dtype, np.floating)
+    scaled: Any = integers * scale + zero if is_behind else (integers - np.float32(zero)) * scale
+    return np.asarray(scaled, np.float32)
 
 
 def _plain(name: str) -> str:
     """Return the name of a weight in the model, from that of an initialiser or of a node."""
-    dotted = name.strip("/").replace("/", ".").replace("_merged_0", "").removesuffix(".MatMul")
-    return dotted.removeprefix("model.decoder.")
+    dotted = _MERGED.sub("", name).strip("/").replace("/", ".").removesuffix("_quant")
+    parts = dotted.removesuffix(".MatMul").removeprefix("model.decoder.").split(".")
+    return ".".join(_NAMES.get(part, part) for part in parts)

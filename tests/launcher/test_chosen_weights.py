@@ -1,14 +1,17 @@
-"""`--whisper`: the repositories it makes, and what it refuses before a server starts."""
+"""`--whisper` and `--moonshine`: what they make, and refuse before a server starts."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from whisper_toys import whisper_toy
 
+from conch.families.moonshine import declaration as moonshine
 from conch.families.whisper.declaration import COMPONENTS
-from conch.launcher import ServerConfig, TritonServer, shipped_repositories
+from conch.launcher import ServerConfig, TritonServer, shipped_repositories, weights
+from conch.launcher.chosen_weights import with_chosen_weights, with_weights_found
 from conch.launcher.repositories import model_names, parsed_config
-from conch.launcher.whisper import with_whisper, with_whisper_found
+from conch.launcher.weights import with_weights
 from conch.wire.errors import ConfigError, ServerError
 
 SHIPPED = shipped_repositories()
@@ -21,7 +24,7 @@ def toy(tmp_path: Path) -> Path:
 
 def made(config: ServerConfig, directory: Path) -> ServerConfig:
     directory.mkdir()
-    return with_whisper(with_whisper_found(config), directory)
+    return with_chosen_weights(with_weights_found(config), directory)
 
 
 def test_without_a_choice_nothing_is_made(tmp_path: Path) -> None:
@@ -34,7 +37,7 @@ def test_without_a_choice_nothing_is_made(tmp_path: Path) -> None:
 def test_both_components_get_the_folder_and_keep_the_rest(
     tmp_path: Path, toy: Path, model_config: str
 ) -> None:
-    config = ServerConfig(SHIPPED, whisper=str(toy), model_config=model_config)
+    config = ServerConfig(SHIPPED, weights={"whisper": str(toy)}, model_config=model_config)
     found = made(config, tmp_path / "made")
     bls, components = map(Path, found.model_repositories)
     assert bls == SHIPPED[0]
@@ -60,7 +63,7 @@ def test_both_components_get_the_folder_and_keep_the_rest(
 def test_a_repository_of_ones_own_stays_beside(
     tmp_path: Path, toy: Path, identity_repository: Path
 ) -> None:
-    config = ServerConfig((identity_repository, *SHIPPED), whisper=str(toy))
+    config = ServerConfig((identity_repository, *SHIPPED), weights={"whisper": str(toy)})
     first, second, third = made(config, tmp_path / "made").model_repositories
     assert (first, second) == (identity_repository, SHIPPED[0])
     assert third not in SHIPPED
@@ -68,13 +71,13 @@ def test_a_repository_of_ones_own_stays_beside(
 
 def test_without_the_components_it_is_refused(toy: Path, identity_repository: Path) -> None:
     with pytest.raises(ServerError, match=r"^--whisper needs the model attention_encoder, which"):
-        with_whisper_found(ServerConfig([identity_repository], whisper=str(toy)))
+        with_weights_found(ServerConfig([identity_repository], weights={"whisper": str(toy)}))
 
 
 def test_a_component_of_another_kind_is_refused(toy: Path, identity_repository: Path) -> None:
     (identity_repository / "identity").rename(identity_repository / "attention_encoder")
     with pytest.raises(ServerError, match=r"sets the parameter 'model' of attention_encoder, and "):
-        with_whisper_found(ServerConfig([identity_repository], whisper=str(toy)))
+        with_weights_found(ServerConfig([identity_repository], weights={"whisper": str(toy)}))
 
 
 def test_a_half_model_starts_nothing(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,6 +85,32 @@ def test_a_half_model_starts_nothing(toy: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(
         "conch.launcher.triton_server.ServerProcess", lambda *_, **__: pytest.fail("started")
     )
-    server = TritonServer(ServerConfig(SHIPPED, whisper=str(toy)))
+    server = TritonServer(ServerConfig(SHIPPED, weights={"whisper": str(toy)}))
     with pytest.raises(ConfigError, match=r"it lacks tokenizer\.json; copy it from"):
         server.start()
+
+
+def test_weights_of_ones_own_need_no_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = dict.fromkeys(
+        moonshine.COMPONENTS, replace(moonshine.PACKAGE, module="no_such_package")
+    )
+    monkeypatch.setattr(weights, "optional", lambda: absent)
+    (tmp_path / "mine").mkdir()
+    for name in moonshine.GRAPH_FILES:
+        (tmp_path / "mine" / name).write_bytes(b"")
+    config = ServerConfig(SHIPPED, weights={"moonshine": str(tmp_path / "mine")})
+    kept = with_weights(with_weights_found(config))
+    assert not kept.models, "nothing is left out"
+    found = made(kept, tmp_path / "made")
+    for name in moonshine.COMPONENTS:
+        path = Path(found.model_repositories[1]) / name / "config.pbtxt"
+        parsed = parsed_config(path)
+        assert parsed is not None
+        assert parsed.parameters["model"].string_value == str(tmp_path / "mine")
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(ServerError, match="weights takes the keys whisper, moonshine; sent: 'ctc'"):
+        with_weights_found(ServerConfig(SHIPPED, weights={"ctc": "mine"}))

@@ -1,0 +1,68 @@
+"""The kinds of models of which a server can serve another than its default."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+
+from conch.catalogue.checks import Found, check_files, check_folder
+from conch.catalogue.known import KNOWN, KnownModel
+from conch.families.moonshine import declaration as moonshine
+from conch.families.whisper import declaration as whisper
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """Models that the same components load."""
+
+    name: str
+    """The flag `--NAME` chooses one."""
+    title: str
+    components: tuple[str, ...]
+    form: str
+    """What a folder of the user's must be, in words."""
+    others: str
+    """Where there are more of them, in words."""
+    check: Callable[[Path], Found]
+    """Raises an `UnfitModelError` for a folder that holds no complete model."""
+
+    @property
+    def flag(self) -> str:
+        """The flag that chooses a model."""
+        return f"--{self.name}"
+
+    @property
+    def known(self) -> Mapping[str, KnownModel]:
+        """The models that Conch knows, by name."""
+        return {name: model for name, model in KNOWN.items() if model.kind == self.name}
+
+    def known_as(self, asked: str) -> KnownModel | None:
+        """Return the known model of a name, which may lack the kind in front; None for another."""
+        return self.known.get(asked) or self.known.get(f"{self.name}-{asked}")
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (
+            Kind(
+                name="whisper",
+                title="Whisper",
+                components=whisper.COMPONENTS,
+                form="a folder in CTranslate2's format",
+                others="conch models convert makes others",
+                check=check_folder,
+            ),
+            Kind(
+                name="moonshine",
+                title="Moonshine",
+                components=moonshine.COMPONENTS,
+                form="a folder with the files of one",
+                others="conch models lists them",
+                check=partial(check_files, (moonshine.FILES, moonshine.GRAPH_FILES)),
+            ),
+        )
+    }
+)
+"""By name. `conch models convert` makes models of the first one."""

@@ -1,0 +1,84 @@
+"""Serve other weights than those that the configs of the components name."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from conch.catalogue.kinds import KINDS
+from conch.catalogue.places import find
+from conch.launcher.config import ServerConfig
+from conch.launcher.repositories import link_model, parsed_config, served_config
+from conch.wire.errors import ServerError
+
+PARAMETER = "model"
+"""Key of the folder in a component's config.pbtxt."""
+
+
+def with_weights_found(config: ServerConfig) -> ServerConfig:
+    """Return the settings with folders in place of the names in `weights`.
+
+    Raises:
+        ConfigError: a model is missing or incomplete.
+        ServerError: there is no such kind of model, or the repositories lack a component of it.
+    """
+    repositories = [Path(path) for path in config.model_repositories]
+    found = {}
+    for name, asked in config.weights.items():
+        if (kind := KINDS.get(name)) is None:
+            raise ServerError(f"weights takes the keys {', '.join(KINDS)}; sent: {name!r:.100}")
+        for component in kind.components:
+            there = [path / component for path in repositories if (path / component).is_dir()]
+            if not there:
+                raise ServerError(
+                    f"{kind.flag} needs the model {component}, which no model repository has"
+                )
+            path = served_config(there[0], config.model_config)
+            parsed = parsed_config(path)
+            if parsed is None or PARAMETER not in parsed.parameters:
+                raise ServerError(
+                    f"{kind.flag} sets the parameter '{PARAMETER}' of {component}, and "
+                    f"{path or there[0]} has none: set your model there"
+                )
+        found[name] = str(find(kind, asked))
+    return replace(config, weights=found) if found else config
+
+
+def with_chosen_weights(config: ServerConfig, directory: Path) -> ServerConfig:
+    """Return the settings with repositories whose components read the folders of `weights`.
+
+    Each repository with such a component is replaced by a folder of links to its models, in
+    `directory`. Its components have the config.pbtxt that they are served by, with the parameter
+    changed.
+    """
+    folders = components_with_weights(config)
+    if not folders:
+        return config
+    repositories = []
+    for number, path in enumerate(map(Path, config.model_repositories)):
+        if any((path / component).is_dir() for component in folders):
+            made = directory / f"weights-{number}"
+            _link(path.resolve(), made, config, folders)
+            path = made
+        repositories.append(path)
+    return replace(config, model_repositories=repositories, weights={})
+
+
+def components_with_weights(config: ServerConfig) -> dict[str, str]:
+    """Return the components that `weights` chooses a model for, each with it."""
+    return {
+        component: asked
+        for name, asked in config.weights.items()
+        for component in KINDS[name].components
+    }
+
+
+def _link(repository: Path, made: Path, config: ServerConfig, folders: Mapping[str, str]) -> None:
+    made.mkdir()
+    for model in repository.iterdir():
+        if model.name not in folders:
+            (made / model.name).symlink_to(model)
+            continue
+        parsed = parsed_config(served_config(model, config.model_config))
+        assert parsed is not None, "with_weights_found has read it"
+        parsed.parameters[PARAMETER].string_value = folders[model.name]
+        link_model(model, made / model.name, str(parsed))

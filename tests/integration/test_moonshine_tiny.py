@@ -1,0 +1,36 @@
+"""Moonshine tiny, as `conch models get moonshine-tiny` brings and `--moonshine tiny` serves it."""
+
+from collections.abc import Iterator
+
+import pytest
+from recordings import Recording
+
+from conch.catalogue.known import MOONSHINE_TINY
+from conch.catalogue.places import state_of
+from conch.client import Client
+from conch.launcher import ServerConfig, TritonServer
+from conch.scoring.error_rates import word_error_rate
+
+pytestmark = [pytest.mark.server, pytest.mark.nightly]
+
+MODELS = ("speech", "vad", "moonshine_encoder", "moonshine_decoder")
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    if wrong := state_of(MOONSHINE_TINY):
+        pytest.skip(f"Moonshine tiny is {wrong}: {MOONSHINE_TINY.how_to_get}")
+    config = ServerConfig(models=MODELS, weights={"moonshine": "tiny"}, stop_timeout_s=8)
+    with TritonServer(config) as server, Client(server.http_url) as client:
+        yield client
+
+
+def test_it_takes_the_place_of_base(client: Client, recordings: list[Recording]) -> None:
+    found = [
+        client.transcribe(item.waveform(), decoder="moonshine", word_timestamps=True)
+        for item in recordings
+    ]
+    wer = word_error_rate([item.text for item in recordings], [item.text for item in found])
+    assert wer is not None and wer < 0.1
+    for item in found:
+        assert " ".join(word.text for word in item.words) == item.text
