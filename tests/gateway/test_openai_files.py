@@ -201,7 +201,7 @@ def test_a_model_chooses_the_path(client, speech, model):
     assert wer(speech.text, answer["text"]) < 0.4
     used = {"attention_decoder", "ctc_decoder", "moonshine_decoder"} & set(answer["path"])
     others = {"conch-ctc": "ctc", "conch-wfst": "ctc", "conch-moonshine": "moonshine"}
-    assert used == {f"{others.get(model, 'attention')}_decoder"}
+    assert used == {f"{others.get(model, 'moonshine')}_decoder"}
 
 
 def test_models_are_listed_and_told_one_by_one(client):

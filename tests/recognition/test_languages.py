@@ -35,7 +35,7 @@ def recognize(components: PlainComponents, *segments: tuple[float, float], **sen
     parts = [np.full(round(seconds * RATE), level, np.float32) for seconds, level in segments]
     wav = np.concatenate([item for part in parts for item in (silence, part)] + [silence])
     recognizer = recognizer_on(components, first_pass_language="fr")
-    request = SpeechRequest(wav=wav[np.newaxis], parameters=sent)
+    request = SpeechRequest(wav=wav[np.newaxis], parameters={"decoder": "attention", **sent})
     (transcript,) = asyncio.run(recognizer.recognize(request, components))
     return transcript
 
@@ -117,7 +117,7 @@ def test_parts_that_are_decoded_again_and_the_second_opinion_know_the_language()
     components = SpokenComponents(until_a_pause)
     components.language_spoken, components.language_share = "de", 0.7
     recognizer = recognizer_on(components)
-    request = SpeechRequest(wav=made(".abcd-efgh.")[np.newaxis], parameters={})
+    request = SpeechRequest(wav=made(".abcd-efgh.")[np.newaxis], parameters={"decoder": "attention"})
     (found,) = asyncio.run(recognizer.recognize(request, components))
     assert (found.language, found.language_probability) == ("de", 0.7)
     sent = sent_to(components, "attention_decoder")

@@ -75,8 +75,8 @@ def test_all_segments_are_in_flight_at_once():
     everyone_is_here = asyncio.Event()
 
     async def wait_for_all(model):
-        if model == "attention_encoder":
-            if components.calls.count("attention_encoder") == 5:
+        if model == "moonshine_encoder":
+            if components.calls.count("moonshine_encoder") == 5:
                 everyone_is_here.set()
             await asyncio.wait_for(everyone_is_here.wait(), 10)
 
@@ -97,8 +97,8 @@ def test_recordings_have_their_turns_as_soon_as_a_component_is_replaced():
             asyncio.create_task(recognizer.recognize(request, components)) for _ in range(4)
         ]
         await asyncio.sleep(1.5)
-        components.kill("attention_encoder")  # with a call for each turn in its queue
-        await components.replace("attention_encoder", found_s=1.7, load_s=0.3)
+        components.kill("moonshine_encoder")  # with a call for each turn in its queue
+        await components.replace("moonshine_encoder", found_s=1.7, load_s=0.3)
         back = asyncio.get_running_loop().time()
         await asyncio.gather(*requests)
         return asyncio.get_running_loop().time() - back
@@ -122,7 +122,7 @@ def test_the_first_segment_of_a_stream_shares_the_cores_with_no_more_than_fill_t
         recognizer = recognizer_on(components, cores=cores)
         request = one(speech(*[0.5] * 20))
         encoded = [
-            components.calls.count("attention_encoder")
+            components.calls.count("moonshine_encoder")
             async for _ in recognizer.stream(request, components)
         ]
         return encoded, asyncio.get_running_loop().time()
@@ -145,7 +145,7 @@ def test_silence_calls_the_vad_alone():
 def test_without_vad_everything_is_decoded_and_the_vad_not_called():
     components = PlainComponents()
     (transcript,) = recognize(components, one(speech(0.1, 0.2), vad=False, max_segment_s=30.0))
-    assert components.calls == ["attention_encoder", "attention_decoder"]
+    assert components.calls == ["moonshine_encoder", "moonshine_decoder"]
     assert transcript.segments[0].start == 0
     assert transcript.segments[0].end == transcript.duration
 
@@ -226,7 +226,7 @@ def test_a_rescorer_takes_the_place_of_a_graphs_ngrams(options, scores):
 def test_rescoring_asks_the_decoder_for_all_that_the_beam_holds():
     components = PlainComponents()
     recognize(components, one(speech(0.1), beam_size=7, rescore=True))
-    call = components.calls.index("attention_decoder")
+    call = components.calls.index("moonshine_decoder")
     assert components.parameters[call] == {
         "beam_size": 7,
         "nbest": 7,
@@ -259,20 +259,20 @@ def test_rows_are_answered_row_by_row():
     assert first.text == "spoken 0.10 0 spoken 0.20 0"
     assert second.text == "spoken 0.30 0"
     assert (first.duration, second.duration) == (11.0, 7.0)
-    assert first.stages["attention_encoder"].calls == 2
-    assert second.stages["attention_encoder"].calls == 1
+    assert first.stages["moonshine_encoder"].calls == 2
+    assert second.stages["moonshine_encoder"].calls == 1
 
 
 def test_a_deadline_ends_the_request_at_once_and_no_call_follows():
     components = PlainComponents()
 
     async def hang(model):
-        await asyncio.sleep(3600 if model == "attention_encoder" else 0)
+        await asyncio.sleep(3600 if model == "moonshine_encoder" else 0)
 
     components.before = hang
-    with pytest.raises(DeadlineError, match="deadline_ms of 100 ran out in attention_encoder"):
+    with pytest.raises(DeadlineError, match="deadline_ms of 100 ran out in moonshine_encoder"):
         recognize(components, one(speech(0.1), deadline_ms=100))
-    assert components.calls == ["vad", "attention_encoder"]
+    assert components.calls == ["vad", "moonshine_encoder"]
 
 
 def test_what_is_left_of_the_deadline_goes_with_every_call():
@@ -285,8 +285,8 @@ def test_what_is_left_of_the_deadline_goes_with_every_call():
 
 def test_one_failing_segment_fails_the_request_and_stops_the_others():
     components = PlainComponents()
-    components.failing = "attention_decoder"
-    with pytest.raises(ComponentError, match="attention_decoder: out of order"):
+    components.failing = "moonshine_decoder"
+    with pytest.raises(ComponentError, match="moonshine_decoder: out of order"):
         recognize(components, one(speech(0.1, 0.2, 0.3)))
     assert components.in_flight == 0
 
@@ -378,7 +378,7 @@ def test_a_stream_yields_each_segment_before_the_next_is_known():
     first_is_out = asyncio.Event()
 
     async def hold_the_second(model):
-        if components.calls.count("attention_encoder") > 1:
+        if components.calls.count("moonshine_encoder") > 1:
             await asyncio.wait_for(first_is_out.wait(), 10)
 
     components.before = hold_the_second
@@ -398,7 +398,7 @@ def test_a_stream_over_its_deadline_breaks_off_after_what_was_known():
     components = PlainComponents()
 
     async def hang(model):
-        await asyncio.sleep(3600 if components.calls.count("attention_encoder") > 1 else 0)
+        await asyncio.sleep(3600 if components.calls.count("moonshine_encoder") > 1 else 0)
 
     components.before = hang
 

@@ -121,7 +121,11 @@ class PlainComponents:
             **(self.aligned(texts[0], seconds) if parameters["align"] else {}),
         }
 
-    moonshine_encoder, moonshine_decoder = attention_encoder, attention_decoder
+    def moonshine_encoder(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
+        return self.attention_encoder(inputs, parameters)
+
+    def moonshine_decoder(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
+        return self.attention_decoder(inputs, parameters)
 
     def language(self, parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Return `language_spoken`, detected if the request leaves it open."""

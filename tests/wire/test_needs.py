@@ -95,8 +95,8 @@ def test_a_stream_calls_what_it_is_said_to_need():
 
 def test_the_default_needs_three_components():
     default = components_of(RecognitionOptions.parse({}))
-    assert tuple(default) == ("vad", "attention_encoder", "attention_decoder")
-    assert components_of_path("attention") == tuple(default)
+    assert tuple(default) == ("vad", "moonshine_encoder", "moonshine_decoder")
+    assert components_of_path("moonshine") == tuple(default)
     assert set(components_of_path("two_pass")) == {*default, *components_of_path("streaming")}
 
 

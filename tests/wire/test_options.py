@@ -40,10 +40,10 @@ def test_numbers_become_the_type_of_their_option():
         ),
         ({"deadline_ms": -1}, "option 'deadline_ms' takes an integer from 0 to 86400000; sent: -1"),
         ({"language": 7}, "option 'language' takes a string; sent: 7"),
-        ({"beam_size": 33}, "option 'beam_size' takes at most 32 with decoder attention; sent: 33"),
-        ({"lm_fusion": True}, "option 'lm_fusion' goes with decoder ctc; decoder is attention"),
+        ({"beam_size": 33}, "option 'beam_size' takes at most 32 with decoder moonshine; sent: 33"),
+        ({"lm_fusion": True}, "option 'lm_fusion' goes with decoder ctc; decoder is moonshine"),
         ({"hotwords": "a,,b"}, "option 'hotwords' takes phrases separated by commas"),
-        ({"lattice": True}, "option 'lattice' goes with decoder wfst; decoder is attention"),
+        ({"lattice": True}, "option 'lattice' goes with decoder wfst; decoder is moonshine"),
         (
             {"lattice": True, "decoder": "ctc"},
             "option 'lattice' goes with decoder wfst; decoder is ctc",
@@ -217,7 +217,7 @@ def test_a_streams_options():
     hot = RecognitionOptions.parse({"mode": "streaming", "hotwords": "conch"}, live=True)
     assert hot.decoder == "wfst"
     two_pass = RecognitionOptions.parse({"hotwords": "conch"}, live=True)
-    assert (two_pass.mode, two_pass.decoder) == ("two_pass", "attention")
+    assert (two_pass.mode, two_pass.decoder) == ("two_pass", "moonshine")
     first = two_pass.of_first_pass()
     assert (first.decoder, first.hotwords) == ("wfst", "conch")
     fused = RecognitionOptions.parse({"mode": "two_pass", "lm_fusion": True}, live=True)
@@ -250,7 +250,7 @@ def test_a_stream_has_two_passes_unless_an_option_would_get_lost(sent, mode):
             {"mode": "streaming", "decoder": "attention"},
             "option 'decoder' takes ctc or wfst with mode streaming; sent: attention",
         ),
-        ({"lattice": True}, "option 'lattice' goes with decoder wfst; decoder is attention"),
+        ({"lattice": True}, "option 'lattice' goes with decoder wfst; decoder is moonshine"),
         (
             {"lattice": True, "decoder": "wfst"},
             "option 'lattice' goes with recordings and mode two_pass, not streaming",
@@ -308,3 +308,45 @@ def test_a_wrong_option_of_rolling_passes_is_named(sent, takes):
     (value,) = sent.values()
     assert takes in str(error.value)
     assert str(value) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("sent", "decoder"),
+    [
+        ({}, "moonshine"),
+        ({"language": "en-GB"}, "moonshine"),
+        ({"accuracy": "best"}, "moonshine"),
+        ({"language": "de"}, "attention"),
+        ({"languages": "de,en"}, "attention"),
+        ({"task": "translate"}, "attention"),
+        ({"prompt": "Hester Prynne"}, "attention"),
+        ({"language": "de", "decoder": "ctc"}, "ctc"),
+    ],
+)
+@pytest.mark.parametrize("live", [False, True])
+def test_the_default_decoder_is_the_best_that_can_do_what_is_asked_for(sent, decoder, live):
+    assert RecognitionOptions.parse(sent, live=live).decoder == decoder
+
+
+def test_what_a_client_leaves_open_has_an_order_in_which_a_server_tries_it():
+    def tried(*, live=False, **sent):
+        found = RecognitionOptions.candidates(sent, live=live)
+        return [(options.mode, options.decoder) for options in found]
+
+    both = [("offline", "moonshine"), ("offline", "attention")]
+    assert tried(accuracy="best") == both
+    assert tried(prompt="Hester Prynne") == both[1:]
+    assert tried(decoder="moonshine") == both[:1]
+    assert tried(languages="de,en", language="auto") == both[1:]
+    passes = [("two_pass", "moonshine"), ("two_pass", "attention")]
+    assert tried(live=True) == [*passes, ("streaming", "wfst")]
+    assert tried(live=True, mode="two_pass") == passes
+    assert tried(live=True, decoder="attention") == passes[1:]
+    assert tried(live=True, accuracy="best") == passes
+    assert tried(live=True, mode="streaming") == [("streaming", "wfst")]
+    assert tried(live=True, endpointing=False) == [("streaming", "wfst")]
+
+
+def test_presets_follow_the_decoder_that_is_tried():
+    best, other = RecognitionOptions.candidates({"accuracy": "balanced"})
+    assert best.rescore != other.rescore

@@ -1,6 +1,6 @@
 """The families of models that Conch serves: a folder each, and one line here."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field
 from typing import Any
 
@@ -9,6 +9,7 @@ from conch.families.family import Component, Decoder, Family
 from conch.families.inverse_normalizer.declaration import FAMILY as INVERSE_NORMALIZER
 from conch.families.moonshine.declaration import FAMILY as MOONSHINE
 from conch.families.ngram.declaration import FAMILY as NGRAM
+from conch.families.options import holds
 from conch.families.punctuation.declaration import FAMILY as PUNCTUATION
 from conch.families.silero.declaration import FAMILY as SILERO
 from conch.families.smollm2.declaration import FAMILY as SMOLLM2
@@ -16,11 +17,11 @@ from conch.families.whisper.declaration import FAMILY as WHISPER
 
 FAMILIES: tuple[Family, ...] = (
     *(SILERO, NGRAM, SMOLLM2),
-    *(WHISPER, MOONSHINE, CTC),
+    *(MOONSHINE, WHISPER, CTC),
     *(PUNCTUATION, INVERSE_NORMALIZER),
 )
 """All families. Text steps work in this order, and so do scorers of texts: language models take the
-longest, so they begin first."""
+longest, so they begin first. The first decoder that fits a request is its default."""
 
 
 def all_families() -> tuple[Family, ...]:
@@ -41,6 +42,17 @@ def traits() -> Mapping[str, Component]:
 def decoders() -> Mapping[str, Decoder]:
     """Return the values of the option `decoder`, by name."""
     return {decoder.name: decoder for family in all_families() for decoder in family.decoders}
+
+
+def default_decoders(value_of: Callable[[str], Any]) -> Iterator[str]:
+    """Yield the decoders that may write the text where a request leaves that open, best first.
+
+    Args:
+        value_of: Returns the value of an option.
+    """
+    for decoder in decoders().values():
+        if decoder.default_when is not None and holds(decoder.default_when, value_of):
+            yield decoder.name
 
 
 def takers(option: Field[Any]) -> tuple[str, ...]:

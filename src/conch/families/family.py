@@ -93,6 +93,9 @@ class Decoder:
     """Encoder and decoder of a segment."""
     live: tuple[str, ...] = ()
     """Encoder and decoder of a live stream; empty if it hears none."""
+    default_when: When | None = None
+    """Options with which it writes the text if a request leaves that open; None for none. The first
+    in the order of `FAMILIES` counts that the server has."""
     live_when: When = field(default_factory=dict)
     """Options with which it is the decoder of live audio by default. The first one counts."""
     writes_punctuation: bool = False

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from conch.client import OptionValue
 from conch.families.whisper.declaration import MAX_PROMPT
+from conch.wire.errors import OptionError
 from conch.wire.options import RecognitionOptions
 
 
@@ -19,16 +20,18 @@ def add_of_openai(
         OptionError: an option is wrong.
     """
     parsed = RecognitionOptions.parse(options, live=live)
-    ignored = []
+    asked: dict[str, str] = {}
     if len(languages) > 1 and parsed.language == "auto":
-        if parsed.takes("languages"):
-            options.setdefault("languages", ",".join(languages))
-        else:
-            ignored.append("languages")
+        asked["languages"] = ",".join(languages)
     if prompt:
-        if parsed.reads_prompt:
-            # The end is nearest to the audio: OpenAI's API too reads only so much of it.
-            options.setdefault("prompt", prompt[-MAX_PROMPT:])
+        # The end is nearest to the audio: OpenAI's API too reads only so much of it.
+        asked["prompt"] = prompt[-MAX_PROMPT:]
+    ignored = []
+    for name, value in asked.items():
+        try:
+            RecognitionOptions.parse({name: value, **options}, live=live)
+        except OptionError:
+            ignored.append(name)
         else:
-            ignored.append("prompt")
+            options.setdefault(name, value)
     return ignored

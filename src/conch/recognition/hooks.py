@@ -195,6 +195,22 @@ def load_hooks() -> None:
             _loaded(name)
 
 
+async def served(
+    options: RecognitionOptions, others: Sequence[RecognitionOptions], calls: Calls
+) -> RecognitionOptions:
+    """Return the first of `options` and `others` whose decoder the server has.
+
+    Without any it is `options`, whose call then fails with an error that names what is missing.
+    """
+    for choice in (options, *others) if others else ():
+        decoder = decoder_of(choice)
+        pair = decoder.live if choice.mode == "streaming" else decoder.components
+        await calls.need(pair)
+        if all([await calls.is_loaded(model) for model in pair]):
+            return choice
+    return options
+
+
 def decoder_of(options: RecognitionOptions) -> Decoder:
     """Return what the decoder of a request declares."""
     return decoders()[options.decoder]

@@ -15,7 +15,7 @@ from conch.bls.metrics import REQUESTS
 from conch.bls.runtime import Runtime
 from conch.component.parameters import share_of_cores
 from conch.recognition.config import RecognitionConfig
-from conch.recognition.hooks import decoder_of, load_hooks
+from conch.recognition.hooks import decoder_of, load_hooks, served
 from conch.recognition.languages import with_only_language
 from conch.recognition.live.open_streams import OpenStreams
 from conch.recognition.metrics import AUDIO_SECONDS
@@ -106,11 +106,12 @@ class Recognizer:
         """Check a request, open its audio, and wait for room for its rows."""
         runtime, admission = self.runtime, self.runtime.admission
         with runtime.metrics.answering(REQUESTS, OFFLINE), admission.arrived(request.num_bytes):
-            options = _options(request)
+            options, *others = _candidates(request)
             deadline = Deadline(options.deadline_ms, started=request.arrived)
             turns = [RecordingTurns(runtime.limits) for _ in range(request.num_rows)]
             calls = [runtime.calls(components, OFFLINE, deadline, turn) for turn in turns]
             async with calls[0].limited():
+                options = await served(options, others, calls[0])
                 await calls[0].need(components_of(options))
                 await check_text_models(options, calls[0])
                 recordings = await self._opened(request, options)
@@ -194,16 +195,16 @@ class _Row:
         )
 
 
-def _options(request: SpeechRequest) -> RecognitionOptions:
+def _candidates(request: SpeechRequest) -> list[RecognitionOptions]:
     if request.stream_id or request.starts or request.ends:
         raise InvalidRequestError(
             "a chunk of a stream goes to the model speech, with a sequence id that is not 0; "
             "a recording has neither id nor flags"
         )
     request.check()
-    options = RecognitionOptions.parse(request.parameters)
+    options, *others = RecognitionOptions.candidates(request.parameters)
     if options.vad_state and request.num_rows > 1:
         raise OptionError(
             f"option 'vad_state' is for a piece of one recording; sent: {request.num_rows} rows"
         )
-    return options
+    return [options, *others]

@@ -1,6 +1,6 @@
 """Map a request's options to the components that it needs, and a component to its options."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,27 @@ def components_of(options: RecognitionOptions) -> Mapping[str, str]:
     return {**needs, **rescoring_components_of(options), **text_components_of(options)}
 
 
+def components_to_serve(
+    parameters: Mapping[str, Any],
+    *,
+    live: bool = False,
+    lacking: Collection[str] = (),
+    wanted: Collection[str] = (),
+) -> Mapping[str, str]:
+    """Return the components of a server that is to answer requests with these parameters.
+
+    A decoder that they leave open is the first one that needs none of the components in `lacking`,
+    and all of those in `wanted`. Without such a one it is the default.
+    """
+    candidates = [*RecognitionOptions.candidates(parameters, live=live)]
+
+    def fits(options: RecognitionOptions) -> bool:
+        pair = set(decoders()[options.decoder].components)
+        return pair.isdisjoint(lacking) and pair.issuperset(wanted)
+
+    return components_of(next(filter(fits, candidates), candidates[0]))
+
+
 def text_components_of(options: RecognitionOptions) -> Mapping[str, str]:
     """Return the models that rewrite the text at the end, each with the option that needs it."""
     needs = _needed(options, "text")
@@ -57,9 +78,9 @@ def rescoring_components_of(options: RecognitionOptions) -> Mapping[str, str]:
     return needs
 
 
-def components_of_path(name: str) -> tuple[str, ...]:
-    """Return the components of a path, by its name in `PATHS`."""
-    return tuple(components_of(RecognitionOptions.parse(PATHS[name], live="mode" in PATHS[name])))
+def components_of_path(name: str, wanted: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the components of a path, by its name in `PATHS`; see `components_to_serve`."""
+    return tuple(components_to_serve(PATHS[name], live="mode" in PATHS[name], wanted=wanted))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ range and the value that was sent.
 
 import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import Field, dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from conch.families import all_families, decoders, takers
+from conch.families import all_families, decoders, default_decoders, takers
 from conch.families.ctc.declaration import CtcOptions
 from conch.families.family import Family
 from conch.families.inverse_normalizer.declaration import InverseNormalizerOptions
@@ -53,12 +54,14 @@ class RecognitionOptions(
         "auto",
         "the path; auto is offline for a recording and two_pass for live audio; live audio is "
         "streaming with decoder ctc or wfst, lm_fusion, without endpointing, and on a server "
-        "without Whisper",
+        "without Moonshine and Whisper",
     )
     decoder: str = option(
-        "attention",
-        "what writes the text: Whisper, Moonshine, a beam search over CTC, or CTC in a graph of "
+        next(name for name, item in decoders().items() if item.default_when is not None),
+        "what writes the text: Moonshine, Whisper, a beam search over CTC, or CTC in a graph of "
         "known words; live text comes from wfst, and from ctc with lm_fusion",
+        otherwise="attention with another language than en, languages, prompt or task=translate, "
+        "and on a server without Moonshine",
         choices=lambda: tuple(decoders()),
     )
     channels: Literal["mix", "split"] | int = option(
@@ -226,8 +229,8 @@ class RecognitionOptions(
         if live != (sent["mode"] in ("streaming", "two_pass")):
             what = "a stream's chunks" if live else "a request without a sequence id"
             raise OptionError(f"option 'mode' of {what} cannot be {sent['mode']}")
-        default = _live_decoder(sent) if sent["mode"] == "streaming" else cls.decoder
-        sent.setdefault("decoder", default)
+        is_heard_live = sent["mode"] == "streaming"
+        sent.setdefault("decoder", (_live_decoder if is_heard_live else _default_decoder)(sent))
         options = cls._of_families({**_preset(sent), **sent})
         for name, item in known.items():
             if takers(item) and options.value(name) and not options.is_followed(item):
@@ -247,6 +250,30 @@ class RecognitionOptions(
             # It compares the text with the audio, by the CTC model and by the length of words.
             options = replace(options, coverage=False)
         return options
+
+    @classmethod
+    def candidates(
+        cls, parameters: Mapping[str, Any], *, live: bool = False
+    ) -> Iterator["RecognitionOptions"]:
+        """Yield what request parameters may mean: a server takes the first that it has models for.
+
+        They differ in the decoder, and of live audio in the mode, where the client leaves these
+        open.
+
+        Raises:
+            OptionError: as `parse`.
+        """
+        best = cls.parse(parameters, live=live)
+        yield best
+        others: list[Mapping[str, Any]] = []
+        if "decoder" not in parameters and best.mode != "streaming":
+            names = default_decoders(best.value)
+            others += ({"decoder": name} for name in names if name != best.decoder)
+        if best.mode == "two_pass" and parameters.get("mode", "auto") == "auto":
+            others.append({"mode": "streaming"})
+        for other in others:
+            with suppress(OptionError):
+                yield cls.parse({**parameters, **other}, live=live)
 
     @classmethod
     def _of_families(cls, chosen: Mapping[str, Any]) -> "RecognitionOptions":
@@ -421,9 +448,14 @@ def _preset(sent: Mapping[str, Any]) -> Mapping[str, Any]:
 def _live_mode(sent: Mapping[str, Any]) -> Literal["streaming", "two_pass"]:
     """Return the default mode of live audio: two_pass, unless an option would get lost by it."""
     live = decoders()[_live_decoder(sent)]
-    decoder = sent.get("decoder", live.name if live.live_when else RecognitionOptions.decoder)
+    decoder = sent.get("decoder") or (live.name if live.live_when else _default_decoder(sent))
     is_passed = not decoders()[decoder].live and sent.get("endpointing", True)
     return "two_pass" if is_passed else "streaming"
+
+
+def _default_decoder(sent: Mapping[str, Any]) -> str:
+    """Return the default decoder of recordings, and of the second pass over live audio."""
+    return next(default_decoders(lambda name: sent.get(name, all_options()[name].default)))
 
 
 def _live_decoder(sent: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from conch.wire.errors import SessionError
 
 SPOKEN = "12.3...456.7..8"
 STREAMING = ["ctc_streaming_encoder", "ctc_streaming_decoder"]
-ALL = [*STREAMING, "vad", "attention_encoder", "attention_decoder"]
+ALL = [*STREAMING, "vad", "moonshine_encoder", "moonshine_decoder"]
 
 
 class Forgetful(MortalComponents):

@@ -28,7 +28,7 @@ def rolling_calls(components) -> list[float]:
 
 
 def two_pass(recognizer, components, **options) -> Client:
-    options = {"mode": "two_pass", "adaptive": False, **options}
+    options = {"mode": "two_pass", "decoder": "attention", "adaptive": False, **options}
     return Client(recognizer, components, **options)
 
 

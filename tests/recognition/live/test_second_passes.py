@@ -15,7 +15,7 @@ def test_two_passes():
         held = asyncio.Event()
 
         async def hold(model):
-            if model == "attention_decoder":
+            if model == "moonshine_decoder":
                 await held.wait()
 
         components.before = hold
@@ -33,7 +33,7 @@ def test_two_passes():
     assert answers[4].text.startswith("spoken 0.10 0 0.20")
     assert answers[5].text == "spoken 0.10 0 spoken 0.20 0"
     assert [segment.passes for segment in answers[5].segments] == [2, 2]
-    assert components.calls.count("attention_encoder") == 2
+    assert components.calls.count("moonshine_encoder") == 2
 
 
 def test_a_lattice_is_of_the_second_pass():
@@ -59,7 +59,7 @@ def test_a_second_pass_that_ends_while_another_waits_for_its_place_is_reported()
         held = asyncio.Event()
 
         async def hold(model):
-            if model == "attention_encoder":
+            if model == "moonshine_encoder":
                 await held.wait()
             if components.calls.count("ctc_streaming_decoder") == 4:
                 held.set()
@@ -75,19 +75,19 @@ def test_a_second_pass_that_ends_while_another_waits_for_its_place_is_reported()
 def test_a_second_pass_that_fails_leaves_the_first_ones_text():
     async def scenario(recognizer, components):
         client = Client(recognizer, components, mode="two_pass")
-        components.failing = "attention_encoder"
+        components.failing = "moonshine_encoder"
         return await client.send(audio("1.."), ends=True)
 
     answer, _ = run(scenario)
     assert answer.text == "0.10"
     (segment,) = answer.segments
-    assert segment.error == "no second pass: attention_encoder: out of order"
+    assert segment.error == "no second pass: moonshine_encoder: out of order"
 
 
 def test_a_defect_in_a_second_pass_leaves_the_first_ones_text(caplog):
     async def scenario(recognizer, components):
         async def fail(model):
-            if model == "attention_encoder":
+            if model == "moonshine_encoder":
                 raise ZeroDivisionError("a defect")
 
         client = Client(recognizer, components, mode="two_pass")
@@ -193,7 +193,7 @@ def held(components) -> asyncio.Event:
     let_go = asyncio.Event()
 
     async def hold(model):
-        await (let_go.wait() if model == "attention_encoder" else asyncio.sleep(0))
+        await (let_go.wait() if model == "moonshine_encoder" else asyncio.sleep(0))
 
     components.before = hold
     return let_go
@@ -235,7 +235,7 @@ def test_a_second_pass_in_a_pause_that_is_done_is_never_left_out():
         await client.send(audio("1.."))
         components.before = lambda model: asyncio.sleep(0)
         await client.send(audio("2."))
-        while components.calls.count("attention_decoder") < 1:
+        while components.calls.count("moonshine_decoder") < 1:
             await asyncio.sleep(0)
         for _ in range(20):
             await asyncio.sleep(0)

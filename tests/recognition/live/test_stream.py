@@ -140,7 +140,7 @@ def test_chunks_calls_endpoints_and_ends_are_counted():
     assert counted[CHUNKS, ("two_pass", "ok")] == 5
     assert counted[CHUNKS, ("none", "invalid")] == 1
     assert counted[CALLS, ("two_pass", "ctc_streaming_encoder")] == 5
-    assert counted[CALLS, ("two_pass", "attention_decoder")] == 2
+    assert counted[CALLS, ("two_pass", "moonshine_decoder")] == 2
     assert counted[AUDIO_SECONDS, ("two_pass",)] == pytest.approx(5 * 0.64)
     assert counted[ENDPOINTS, ("silence",)] == 1
     assert counted[STREAMS_ENDED, ("end",)] == 1
@@ -280,15 +280,21 @@ def called(components, part) -> bool:
 
 @pytest.mark.parametrize(
     ("mode", "missing", "passes"),
-    [("auto", (), 2), ("auto", ("attention_encoder",), 1), ("two_pass", ("attention_encoder",), 2)],
+    [
+        ("auto", (), 2),
+        ("auto", ("moonshine_decoder",), 2),
+        ("auto", ("moonshine_encoder", "attention_encoder"), 1),
+        ("two_pass", ("moonshine_encoder", "attention_encoder"), 2),
+    ],
 )
-def test_without_whisper_a_stream_is_streaming_unless_it_asked_for_two_passes(
+def test_without_a_second_recogniser_a_stream_is_streaming_unless_it_asked_for_two_passes(
     mode, missing, passes
 ):
     answers, components = sent_by_steps("12..3", lacking(*missing), mode=mode)
     # Who asked for both gets the errors of the second one from the server.
     assert [segment.passes for segment in answers[-1].segments] == [passes] * 2
-    assert called(components, "attention") == (passes == 2)
+    other = "attention" if missing == ("moonshine_decoder",) else "moonshine"
+    assert called(components, other) == (passes == 2)
     assert (answers[0].rolling is None) == (passes == 1)
     assert answers[1].utterance.text == "0.10 0.20"
 
@@ -375,7 +381,14 @@ def test_an_utterance_that_ended_keeps_the_text_of_its_passes_until_its_second_o
     clock = Clock()
 
     async def scenario(recognizer, components):
-        client = Client(recognizer, components, clock=clock, mode="two_pass", word_timestamps=True)
+        client = Client(
+            recognizer,
+            components,
+            clock=clock,
+            mode="two_pass",
+            decoder="attention",
+            word_timestamps=True,
+        )
         let_go = asyncio.Event()
 
         async def hold(model):
@@ -458,7 +471,7 @@ def test_what_its_second_pass_may_change_is_repeated_however_long_ago_it_was():
         let_go = asyncio.Event()
 
         async def hold(model):
-            if model == "attention_encoder":
+            if model == "moonshine_encoder":
                 await let_go.wait()
 
         components.before = hold

@@ -100,8 +100,8 @@ def test_all_channels_are_in_flight_together_within_the_limit():
     everyone_is_here = asyncio.Event()
 
     async def wait_for_both(model):
-        if model == "attention_encoder":
-            if components.calls.count("attention_encoder") >= 2:
+        if model == "moonshine_encoder":
+            if components.calls.count("moonshine_encoder") >= 2:
                 everyone_is_here.set()
             await asyncio.wait_for(everyone_is_here.wait(), 10)
 
@@ -109,7 +109,7 @@ def test_all_channels_are_in_flight_together_within_the_limit():
     request = call(ONE, OTHER, channels="split")
     transcript, _ = recognize(components, request, max_segments_in_flight=2)
     assert len(transcript.segments) == 5
-    encoded = components.waveforms("attention_encoder")[:2]
+    encoded = components.waveforms("moonshine_encoder")[:2]
     assert sorted(round(float(waveform.max()), 1) for waveform in encoded) == [0.1, 0.2]
 
 
@@ -119,9 +119,9 @@ def test_a_stream_of_two_channels_waits_for_the_slower_one():
 
     async def hold_the_first(model):
         inputs = components.inputs[-1]
-        if model == "attention_encoder" and round(float(inputs["waveform"].max()), 1) == 0.1:
+        if model == "moonshine_encoder" and round(float(inputs["waveform"].max()), 1) == 0.1:
             await asyncio.wait_for(release.wait(), 10)
-        elif model == "attention_decoder":
+        elif model == "moonshine_decoder":
             release.set()
 
     components.before = hold_the_first
@@ -140,8 +140,8 @@ def test_one_failing_channel_fails_the_request_and_stops_the_others():
 
     async def break_the_second(model):
         inputs = components.inputs[-1]
-        if model == "attention_encoder" and round(float(inputs["waveform"].max()), 1) == 0.2:
-            raise ComponentError("attention_encoder: out of order")
+        if model == "moonshine_encoder" and round(float(inputs["waveform"].max()), 1) == 0.2:
+            raise ComponentError("moonshine_encoder: out of order")
 
     components.before = break_the_second
     with pytest.raises(ComponentError, match="out of order"):

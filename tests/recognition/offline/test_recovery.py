@@ -25,9 +25,9 @@ from conch.recognition.request import SpeechRequest
 from conch.wire.errors import ComponentError, DeadlineError
 from conch.wire.result import Transcript, Word
 
-ONCE = ["vad", "attention_encoder", "attention_decoder"]
+ONCE = ["vad", "moonshine_encoder", "moonshine_decoder"]
 ANOTHER = ["ctc_encoder", "ctc_decoder"]
-AGAIN = ["attention_encoder", "attention_decoder"]
+AGAIN = ["moonshine_encoder", "moonshine_decoder"]
 DECODED = ("hypotheses", "scores", "language", "language_probability")
 
 
@@ -81,7 +81,7 @@ def test_of_a_text_that_ends_too_early_only_the_tail_is_decoded_again():
     starts = [word.start for word in transcript.words]
     assert starts == pytest.approx(starts_of(waveform, "abcdefgh"), abs=0.03)
 
-    (whole, tail), (stretch,) = map(components.waveforms, ("attention_encoder", "ctc_encoder"))
+    (whole, tail), (stretch,) = map(components.waveforms, ("moonshine_encoder", "ctc_encoder"))
     np.testing.assert_array_equal(tail, stretch)
     np.testing.assert_array_equal(tail, whole[-len(tail) :])
     assert set(np.round(np.abs(tail) * 100)) == {0, 5, 6, 7, 8}
@@ -93,7 +93,7 @@ def test_a_text_that_ends_at_each_pause_is_followed_to_its_end():
     components = SpokenComponents(until_a_pause)
     transcript, counted = recognize(components, made("abc-def-ghi-jkl"), word_timestamps=True)
     assert transcript.text == "a b c d e f g h i j k l"
-    assert components.calls.count("attention_decoder") == 1 + 3
+    assert components.calls.count("moonshine_decoder") == 1 + 3
     assert components.calls.count("ctc_decoder") == 3
     assert counted == {"filled": 3}
     assert_words_are_timed(transcript)
@@ -151,7 +151,7 @@ def test_without_a_second_opinion_only_a_gap_of_a_second_is_certain(said, text, 
     transcript, counted = recognize(components, made(said))
     assert transcript.text == text
     assert components.calls.count("ctc_encoder") == is_loaded
-    assert components.calls.count("attention_decoder") == (2 if len(said) > 7 else 1)
+    assert components.calls.count("moonshine_decoder") == (2 if len(said) > 7 else 1)
     assert counted == ({"filled": 1} if len(said) > 7 else {})
     assert transcript.warnings == ()
 
@@ -177,7 +177,7 @@ def test_what_nobody_finds_a_text_for_is_reported():
     assert transcript.warnings == (
         f"speech from {left.start:.1f} to {left.end:.1f} s was not recognised",
     )
-    assert components.calls.count("attention_decoder") == 2
+    assert components.calls.count("moonshine_decoder") == 2
     assert Transcript.from_json(transcript.to_json()) == transcript
 
 
@@ -226,10 +226,10 @@ def test_a_thin_text_is_aligned_by_a_call_of_its_own(monkeypatch):
     aligned = [inputs for inputs in components.inputs if "text" in inputs]
     assert components.calls == [
         *ONCE,
-        "attention_decoder",
+        "moonshine_decoder",
         *ANOTHER,
         *AGAIN,
-        "attention_decoder",
+        "moonshine_decoder",
     ]
     assert [inputs["text"][0].decode() for inputs in aligned] == ["a", "b c d e f g h"]
 
@@ -253,7 +253,7 @@ def test_a_decoder_that_always_leaves_something_out_is_called_a_bounded_number_o
     waveform = made("abcdefghijkl" * 5)  # 24 s
     transcript, counted = recognize(components, waveform, word_timestamps=True)
     # Each part is cut in three, as often as it may be.
-    assert components.calls.count("attention_decoder") == 1 + 3 + 9 + 27
+    assert components.calls.count("moonshine_decoder") == 1 + 3 + 9 + 27
     assert MAX_DEPTH == 3
     assert components.calls.count("ctc_decoder") == 1 + 3 + 9 + 1
     assert counted == {"filled": 1 + 3 + 9, "refuted": 1}
@@ -310,7 +310,7 @@ def test_silence_that_no_vad_and_no_second_opinion_heard_is_not_cut(level):
     silence = np.full(20 * RATE, level, np.float32)
     transcript, counted = recognize(components, silence, vad=False)
     assert transcript.text == "you"
-    assert components.calls.count("attention_encoder") == 1
+    assert components.calls.count("moonshine_encoder") == 1
     assert (counted, transcript.unrecognised) == ({}, ())
 
 
@@ -323,8 +323,8 @@ def test_a_long_segment_without_any_text_is_halved_where_it_is_quiet():
     assert transcript.text == " ".join("abcdefghijklmnopqrstuv")
     assert components.calls == [*ONCE, *ANOTHER, *AGAIN, *AGAIN]
     assert counted == {"filled": 1}
-    parts = components.waveforms("attention_encoder")[1:]
-    assert sum(map(len, parts)) == len(components.waveforms("attention_encoder")[0])
+    parts = components.waveforms("moonshine_encoder")[1:]
+    assert sum(map(len, parts)) == len(components.waveforms("moonshine_encoder")[0])
     assert transcript.unrecognised == ()
 
 
@@ -378,7 +378,7 @@ def test_whatever_is_left_out_words_are_in_order_and_the_calls_end():
         said = "".join(letter + "-" * (rng.random() < 0.3) for letter in letters)
         transcript, _ = recognize(components, made(said), word_timestamps=True)
         assert_words_are_timed(transcript)
-        assert components.calls.count("attention_decoder") <= 40
+        assert components.calls.count("moonshine_decoder") <= 40
         spans = transcript.unrecognised
         assert all(0 <= item.start < item.end <= transcript.duration for item in spans)
         assert all(one.end <= other.start for one, other in pairwise(spans))
@@ -397,7 +397,7 @@ class Timed(SpokenComponents):
 
     def place_of_repair(self) -> int:
         """Return how many calls of the encoder went before the one of what was left out."""
-        loudest = [round(float(wave.max()) * 100) for wave in self.waveforms("attention_encoder")]
+        loudest = [round(float(wave.max()) * 100) for wave in self.waveforms("moonshine_encoder")]
         (_, again) = (place for place, level in enumerate(loudest) if level == ord("h") - 96)
         return again
 
@@ -419,7 +419,7 @@ def test_a_repair_of_the_first_segment_does_not_stop_the_others():
         recognizer = recognizer_on(components, cores=2)
         request = SpeechRequest(wav=LONG[np.newaxis], parameters={})
         encoded = [
-            components.calls.count("attention_encoder")
+            components.calls.count("moonshine_encoder")
             async for _ in recognizer.stream(request, components)
         ]
         return encoded, components.place_of_repair()

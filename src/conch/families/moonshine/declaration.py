@@ -16,6 +16,7 @@ FILES = ("encoder_model.ort", "decoder_model_merged.ort", "tokenizer.json")
 GRAPH_FILES = ("encoder.onnx", "cross.onnx", "step.onnx", "tokenizer.json")
 """A model as Conch runs it."""
 COMPONENTS = ("moonshine_encoder", "moonshine_decoder")
+LANGUAGES = ("auto", "en")
 MAX_BEAM = 32
 """Hypotheses of a segment that the decoder searches, or scores."""
 
@@ -42,6 +43,12 @@ FAMILY = Family(
         Decoder(
             name="moonshine",
             components=COMPONENTS,
+            default_when={
+                "language": LANGUAGES,
+                "languages": "",
+                "task": "transcribe",
+                "prompt": "",
+            },
             writes_punctuation=True,
             detects_language=True,
             may_omit_speech=True,
@@ -64,7 +71,7 @@ FAMILY = Family(
     ),
     rules=(
         Rule(
-            {"language": Other(("auto", "en")), "decoder": "moonshine"},
+            {"language": Other(LANGUAGES), "decoder": "moonshine"},
             "option 'language' takes auto or en with decoder moonshine, which knows English only; "
             "sent: {language!r:.40}",
         ),

@@ -72,6 +72,7 @@ FAMILY = Family(
         Decoder(
             name="attention",
             components=COMPONENTS,
+            default_when={},
             writes_punctuation=True,
             detects_language=True,
             reads_prompt=True,
@@ -145,7 +146,7 @@ FAMILY = Family(
             purpose="rescoring",
         ),
     ),
-    warm_ups=({},),
+    warm_ups=({"decoder": "attention"},),
     hooks=FamilyHooks(
         recognisers={"attention": "conch.families.whisper.recogniser:WHISPER"},
         score_texts=(

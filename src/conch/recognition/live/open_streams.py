@@ -250,7 +250,7 @@ class OpenStreams:
         return steps, seconds
 
     def _started(self, name: StreamName, request: SpeechRequest, parameters: Options) -> _Open:
-        options = RecognitionOptions.parse(parameters, live=True)
+        options, *others = RecognitionOptions.candidates(parameters, live=True)
         before = self._open.get(name)
         if before is None and len(self._open) >= self._config.max_streams:
             self._metrics.add(REFUSED, reason="streams")
@@ -265,7 +265,7 @@ class OpenStreams:
             self._runtime.live_calls(self._runtime.detached, options.mode),
             self._config,
             self._shared,
-            _without_second_pass(parameters, options),
+            others,
         )
         record = AccessRecord(request.request_id, request.model, options.mode)
         record.fields["chunks"] = 0
@@ -322,18 +322,6 @@ class OpenStreams:
     def _is_abandoned(self, entry: _Open) -> bool:
         idle_s = self._clock() - entry.used
         return idle_s > self._config.stream_ttl_s and not entry.waiting
-
-
-def _without_second_pass(
-    parameters: Options, options: RecognitionOptions
-) -> RecognitionOptions | None:
-    """Return the options of mode streaming, if the client left the mode to the server."""
-    if parameters.get("mode", "auto") != "auto" or options.mode == "streaming":
-        return None
-    try:
-        return RecognitionOptions.parse({**parameters, "mode": "streaming"}, live=True)
-    except OptionError:
-        return None
 
 
 def _unknown(name: StreamName) -> SessionError:

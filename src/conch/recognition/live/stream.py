@@ -24,7 +24,14 @@ from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.decoded import Decoded
-from conch.recognition.hooks import FirstPass, Heard, decoder_of, first_pass_of, speech_finder
+from conch.recognition.hooks import (
+    FirstPass,
+    Heard,
+    decoder_of,
+    first_pass_of,
+    served,
+    speech_finder,
+)
 from conch.recognition.languages import may_be_in, with_only_language
 from conch.recognition.live.answers import LiveAnswers, Present
 from conch.recognition.live.endpointing import (
@@ -61,12 +68,12 @@ class LiveStream:
         detached: Calls,
         config: RecognitionConfig,
         shared: SharedPasses,
-        without_second_pass: RecognitionOptions | None,
+        others: Sequence[RecognitionOptions] = (),
     ) -> None:
         self.audio = audio
         self._detached, self._config, self._shared = detached, config, shared
-        self._without_second_pass = without_second_pass
-        """Options on a server that lacks the second recogniser; None if only `options` will do."""
+        self._others = others
+        """What to do, in this order, on a server that lacks the decoder of `options`."""
         self._is_chosen = False
         """Whether `_choose` was called, by the first chunk."""
         self._state: State = Waiting()
@@ -147,14 +154,14 @@ class LiveStream:
     async def _choose(self, calls: Calls) -> None:
         """Choose the passes by the models that the server has, if the client left that open.
 
-        It is `streaming` if the second recogniser is missing, and that recogniser alone if the
-        first pass is missing or knows another language. Neither replaces what was asked for.
+        It is `streaming` if no second recogniser is there, and that recogniser alone if the first
+        pass is missing or knows another language. Neither replaces what was asked for.
         """
         self._is_chosen = True
+        chosen = await served(self.options, self._others, calls)
+        if chosen is not self.options:
+            self._use(chosen)
         await calls.need(components_of(self.options))
-        other, pair = self._without_second_pass, decoder_of(self.options).components
-        if other and not all([await calls.is_loaded(model) for model in pair]):
-            self._use(other)
         await check_text_models(self.options, calls)
         if self._passes and self._passes.is_rolling and self.options.vad:
             fits = may_be_in(self._config.first_pass_language, self.options)
