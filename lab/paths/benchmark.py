@@ -24,30 +24,44 @@ from lab.panels import panels
 CTC = {"decoder": "ctc"}
 NGRAM = {"rescore": True, "rescorer": "ngram"}
 NEURAL = {"rescore": True, "rescorer": "neural"}
+WHISPER = {"decoder": "attention"}
+MOONSHINE = {"decoder": "moonshine"}
 PATHS: Mapping[str, Mapping[str, Any]] = {
-    "attention": {},
-    "attention, rescored by n-gram": NGRAM,
-    "attention, rescored by neural model": NEURAL,
-    "attention, rescored by CTC": {"ctc_rescore": True},
-    "attention, balanced": {"accuracy": "balanced"},
-    "attention, best": {"accuracy": "best"},
+    "Moonshine greedy": {**MOONSHINE, "beam_size": 1},
+    "Moonshine beam": {**MOONSHINE, "beam_size": 5},
+    "Moonshine, rescored by n-gram": {**MOONSHINE, **NGRAM},
+    "Moonshine, rescored by CTC": {**MOONSHINE, "ctc_rescore": True},
+    "Moonshine, balanced": {**MOONSHINE, "accuracy": "balanced"},
+    "Moonshine, best": {**MOONSHINE, "accuracy": "best"},
+    "Whisper greedy": {**WHISPER, "beam_size": 1},
+    "Whisper beam": WHISPER,
+    "Whisper, rescored by n-gram": {**WHISPER, **NGRAM},
+    "Whisper, rescored by CTC": {**WHISPER, "ctc_rescore": True},
+    "Whisper, balanced": {**WHISPER, "accuracy": "balanced"},
+    "Whisper, best": {**WHISPER, "accuracy": "best"},
     "CTC greedy": {**CTC, "beam_size": 1},
     "CTC beam": CTC,
     "CTC beam, n-gram fusion": {**CTC, "lm_fusion": True},
     "CTC graph (WFST)": {"decoder": "wfst"},
     "CTC graph, rescored by n-gram": {"decoder": "wfst", **NGRAM},
     "CTC graph, rescored by neural model": {"decoder": "wfst", **NEURAL},
-    "CTC graph, rescored by attention": {
+    "CTC graph, rescored by Whisper": {
         "decoder": "wfst",
         "attention_rescore": True,
         "beam_size": 8,
     },
     "CTC graph, best": {"decoder": "wfst", "accuracy": "best"},
     "CTC beam, rescored by n-gram": {**CTC, **NGRAM},
-    "CTC beam, rescored by attention": {**CTC, "attention_rescore": True},
-    "CTC fusion, rescored by attention": {**CTC, "lm_fusion": True, "attention_rescore": True},
+    "CTC beam, rescored by Whisper": {**CTC, "attention_rescore": True},
+    "CTC fusion, rescored by Whisper": {**CTC, "lm_fusion": True, "attention_rescore": True},
 }
 """Options of each path that is measured by default."""
+_COLOURS = {
+    "moonshine": "tab:blue",
+    "attention": "tab:orange",
+    "ctc": "tab:green",
+    "wfst": "tab:red",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +159,7 @@ def plot(paths: Sequence[PathFigures], file: Path) -> None:
             rtfx, wer = path.figures.rtfx, path.figures.accuracy.wer
             if rtfx and wer is not None:
                 point = rtfx, 100 * wer
-                axes.plot(*point, "o")
+                axes.plot(*point, "o", color=_COLOURS.get(path.options.decoder, "black"))
                 offset = {"xytext": (5, 4), "textcoords": "offset points"}
                 axes.annotate(path.name, point, fontsize=8, **offset)
         axes.set(xscale="log", xlabel="RTFx", ylabel="WER, %")

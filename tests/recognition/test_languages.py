@@ -29,13 +29,20 @@ class TwoLanguages(PlainComponents):
         return super().attention_decoder(inputs, parameters)
 
 
-def recognize(components: PlainComponents, *segments: tuple[float, float], **sent) -> Transcript:
+def recognize(
+    components: PlainComponents,
+    *segments: tuple[float, float],
+    decoder: str | None = "attention",
+    **sent,
+) -> Transcript:
     """Return the transcript of segments of so many seconds, each of a level."""
+    if decoder:
+        sent["decoder"] = decoder
     silence = np.zeros(3 * RATE, np.float32)
     parts = [np.full(round(seconds * RATE), level, np.float32) for seconds, level in segments]
     wav = np.concatenate([item for part in parts for item in (silence, part)] + [silence])
     recognizer = recognizer_on(components, first_pass_language="fr")
-    request = SpeechRequest(wav=wav[np.newaxis], parameters={"decoder": "attention", **sent})
+    request = SpeechRequest(wav=wav[np.newaxis], parameters=sent)
     (transcript,) = asyncio.run(recognizer.recognize(request, components))
     return transcript
 
@@ -117,7 +124,9 @@ def test_parts_that_are_decoded_again_and_the_second_opinion_know_the_language()
     components = SpokenComponents(until_a_pause)
     components.language_spoken, components.language_share = "de", 0.7
     recognizer = recognizer_on(components)
-    request = SpeechRequest(wav=made(".abcd-efgh.")[np.newaxis], parameters={"decoder": "attention"})
+    request = SpeechRequest(
+        wav=made(".abcd-efgh.")[np.newaxis], parameters={"decoder": "attention"}
+    )
     (found,) = asyncio.run(recognizer.recognize(request, components))
     assert (found.language, found.language_probability) == ("de", 0.7)
     sent = sent_to(components, "attention_decoder")
@@ -178,3 +187,62 @@ def test_a_decoder_refuses_a_language_by_the_clients_option():
 
     with pytest.raises(OptionError, match="option 'languages'"):
         recognize(EnglishOnly(), (1.0, 0.9), languages="de", coverage=False)
+
+
+class English(TwoLanguages):
+    """Moonshine writes all speech as English, what is loud improbably."""
+
+    def moonshine_decoder(self, inputs, parameters):
+        found = super().moonshine_decoder(inputs, {**parameters, "language": "en"})
+        is_loud = "encoder_out" in inputs and inputs["encoder_out"][0, 0] > 0.5
+        return {**found, "scores": found["scores"] * 9 if is_loud else found["scores"]}
+
+
+def heard(*, missing=(), **sent) -> tuple[Transcript, list[str]]:
+    """Recognise loud and quiet speech, and return the models that were called too."""
+    components = English()
+    components.missing = set(missing)
+    found = recognize(components, (2.0, 0.9), (2.0, 0.3), coverage=False, decoder=None, **sent)
+    return found, components.calls
+
+
+def doubts(found: Transcript) -> list[str]:
+    return [text for text in found.warnings if "improbable" in text]
+
+
+def test_speech_that_is_improbable_in_english_goes_to_a_decoder_of_more_languages():
+    found, calls = heard()
+    assert [segment.language for segment in found.segments] == ["de", "en"]
+    assert calls.count("attention_decoder") == 1
+    assert doubts(found) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "missing"), [({"language": "en"}, ()), ({}, ("attention_decoder",))]
+)
+def test_speech_is_english_if_that_is_asked_for_or_no_other_decoder_is_loaded(options, missing):
+    found, calls = heard(missing=missing, **options)
+    assert [segment.language for segment in found.segments] == ["en", "en"]
+    assert "attention_decoder" not in calls
+
+
+def test_a_recording_that_is_improbable_in_english_has_a_warning():
+    components = English()
+    components.missing = {"attention_encoder"}
+    found = recognize(components, (2.0, 0.9), coverage=False, decoder=None)
+    (warning,) = doubts(found)
+    assert "decoder moonshine knows en alone" in warning and "conch serve --whisper" in warning
+    found = recognize(components, (2.0, 0.3), coverage=False, decoder=None)
+    assert doubts(found) == []
+
+
+def test_an_improbable_text_stays_if_the_other_decoder_hears_english_too():
+    class OnlyEnglish(English):
+        def language(self, parameters):
+            self.language_spoken = "en"
+            return super().language(parameters)
+
+    components = OnlyEnglish()
+    found = recognize(components, (2.0, 0.9), coverage=False, decoder=None)
+    assert "attention_decoder" in components.calls
+    assert [segment.language for segment in found.segments] == ["en"]

@@ -40,7 +40,10 @@ def test_numbers_become_the_type_of_their_option():
         ),
         ({"deadline_ms": -1}, "option 'deadline_ms' takes an integer from 0 to 86400000; sent: -1"),
         ({"language": 7}, "option 'language' takes a string; sent: 7"),
-        ({"beam_size": 33}, "option 'beam_size' takes at most 32 with decoder moonshine; sent: 33"),
+        (
+            {"beam_size": 33},
+            "option 'beam_size' takes at most 32 with decoder moonshine, as nbest does; sent: 33",
+        ),
         ({"lm_fusion": True}, "option 'lm_fusion' goes with decoder ctc; decoder is moonshine"),
         ({"hotwords": "a,,b"}, "option 'hotwords' takes phrases separated by commas"),
         ({"lattice": True}, "option 'lattice' goes with decoder wfst; decoder is moonshine"),

@@ -5,6 +5,7 @@ of Conch.
 """
 
 import importlib.util
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,6 +103,11 @@ class Decoder:
     """Whether its text has punctuation and case."""
     detects_language: bool = False
     """Whether it says which language was spoken; otherwise it knows one."""
+    languages: tuple[str, ...] = ()
+    """The languages that it knows; empty for those of its weights."""
+    doubtful_below: float = -math.inf
+    """Log probability of a text, for each of its characters, below which the speech is most likely
+    in none of `languages`."""
     reads_prompt: bool = False
     """Whether it reads the option `prompt`."""
     may_omit_speech: bool = False

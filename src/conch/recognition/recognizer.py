@@ -16,7 +16,7 @@ from conch.bls.runtime import Runtime
 from conch.component.parameters import share_of_cores
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.hooks import decoder_of, load_hooks, served
-from conch.recognition.languages import with_only_language
+from conch.recognition.languages import language_warnings, with_only_language
 from conch.recognition.live.open_streams import OpenStreams
 from conch.recognition.metrics import AUDIO_SECONDS
 from conch.recognition.offline.recording import recognize_channels
@@ -177,7 +177,11 @@ class _Row:
         is_revised = is_streamed and [*after.segments] != self._found
         return replace(
             self.transcript([] if is_streamed else after.segments),
-            warnings=(*self._recording.warnings, *speech_warnings(after.segments)),
+            warnings=(
+                *self._recording.warnings,
+                *speech_warnings(after.segments),
+                *language_warnings(after.segments, self.options),
+            ),
             extra=after.extra or None,
             revised=spoken(after.segments) if is_revised else (),
         )

@@ -2,7 +2,13 @@
 
 from conch.bls.calls import Calls
 from conch.recognition.hooks import Heard, decoder_of, recogniser_of
-from conch.recognition.languages import with_detected_language, with_language
+from conch.recognition.languages import (
+    is_doubtful,
+    knows,
+    of_more_languages,
+    with_detected_language,
+    with_language,
+)
 from conch.recognition.offline.coverage import has_pause, is_thin
 from conch.recognition.rescoring import rescored
 from conch.recognition.speech import SpeechSegment
@@ -15,9 +21,26 @@ async def recognize_segment(
 ) -> Segment:
     """Return a recognised segment, with words if the request asks for them.
 
-    Words are also there if the recogniser's text may leave speech out.
+    Words are also there if the recogniser's text may leave speech out. Where the text is so
+    improbable that the speech is hardly in a language of the decoder, one of more languages is
+    asked, if the server has it.
     """
-    recogniser, heard = recogniser_of(options), Heard(speech, calls)
+    heard = Heard(speech, calls)
+    found = await _recognized(heard, options, calls)
+    if not is_doubtful([found], options):
+        return found
+    others = await of_more_languages(options, calls)
+    if others is None:
+        return found
+    again = await _recognized(heard, others, calls)
+    is_foreign = again.language_probability is not None and not knows(
+        decoder_of(options), again.language
+    )
+    return again if is_foreign else found
+
+
+async def _recognized(heard: Heard, options: RecognitionOptions, calls: Calls) -> Segment:
+    recogniser, speech = recogniser_of(options), heard.speech
     probs, threshold = speech.speech_probs, options.vad_threshold
     may_lack = options.coverage and decoder_of(options).may_omit_speech
     is_timed = options.word_timestamps or (may_lack and has_pause(probs, threshold))

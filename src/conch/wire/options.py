@@ -279,7 +279,7 @@ class RecognitionOptions(
     def _of_families(cls, chosen: Mapping[str, Any]) -> "RecognitionOptions":
         """Return options with the defaults of their decoder, and those of further families."""
         is_rescored = any(map(chosen.get, _RESCORING))
-        own = {**_defaults(chosen["decoder"], is_rescored), **chosen}
+        own = {**_defaults(chosen["decoder"], is_rescored, chosen.get("nbest", 1)), **chosen}
         added = []
         for kind in _further(all_families()):
             names = {item.name for item in fields(kind)} & set(own)
@@ -369,6 +369,12 @@ class RecognitionOptions(
         """What the language model counts in the search: tuned values where none was sent."""
         return _chosen(FUSION_WEIGHTS, {"lm": self.lm_weight, "word_bonus": self.word_bonus})
 
+    def by(self, decoder: str) -> "RecognitionOptions":
+        """Return the options for another decoder, whose texts nothing scores again."""
+        none: dict[str, Any] = dict.fromkeys(_RESCORING, False)
+        beam_size = _defaults(decoder, nbest=self.nbest)["beam_size"]
+        return replace(self, **none, decoder=decoder, beam_size=beam_size)
+
     def of_first_pass(self) -> "RecognitionOptions":
         """Return the options of the live search: of two passes, those of the first."""
         if self.mode != "two_pass":
@@ -379,10 +385,9 @@ class RecognitionOptions(
             return first
         first = replace(first, decoder=_live_decoder({"lm_fusion": self.lm_fusion}))
         # A beam of the default size of the second pass was most likely not sent.
-        usual = _defaults(self.decoder, self.is_rescored).get("beam_size", self.beam_size)
-        if self.beam_size != usual:
+        if self.beam_size != _defaults(self.decoder, self.is_rescored, self.nbest)["beam_size"]:
             return first
-        return replace(first, beam_size=_defaults(first.decoder, False)["beam_size"])
+        return replace(first, beam_size=_defaults(first.decoder)["beam_size"])
 
 
 RULES: tuple[Rule, ...] = (
@@ -468,10 +473,12 @@ def _chosen(tuned: Weights, sent: Mapping[str, float | None]) -> Weights:
     return tuned._replace(**{name: value for name, value in sent.items() if value is not None})
 
 
-def _defaults(decoder: str, is_rescored: bool) -> Mapping[str, Any]:
+def _defaults(decoder: str, is_rescored: bool = False, nbest: int = 1) -> Mapping[str, Any]:
     """Return the defaults that depend on other options; `otherwise` of their fields says so."""
     found = decoders()[decoder]
-    return {**found.defaults, **(found.rescored if is_rescored else {})}
+    own = {**found.defaults, **(found.rescored if is_rescored else {})}
+    beam_size = own.get("beam_size", RecognitionOptions.beam_size)
+    return {**own, "beam_size": max(beam_size, nbest)}
 
 
 def describe(item: "Field[Any]") -> str:

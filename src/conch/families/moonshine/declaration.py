@@ -16,7 +16,7 @@ FILES = ("encoder_model.ort", "decoder_model_merged.ort", "tokenizer.json")
 GRAPH_FILES = ("encoder.onnx", "cross.onnx", "step.onnx", "tokenizer.json")
 """A model as Conch runs it."""
 COMPONENTS = ("moonshine_encoder", "moonshine_decoder")
-LANGUAGES = ("auto", "en")
+LANGUAGES = ("en",)
 MAX_BEAM = 32
 """Hypotheses of a segment that the decoder searches, or scores."""
 
@@ -43,8 +43,10 @@ FAMILY = Family(
         Decoder(
             name="moonshine",
             components=COMPONENTS,
+            languages=LANGUAGES,
+            doubtful_below=-0.15,
             default_when={
-                "language": LANGUAGES,
+                "language": ("auto", *LANGUAGES),
                 "languages": "",
                 "task": "transcribe",
                 "prompt": "",
@@ -71,13 +73,13 @@ FAMILY = Family(
     ),
     rules=(
         Rule(
-            {"language": Other(LANGUAGES), "decoder": "moonshine"},
+            {"language": Other(("auto", *LANGUAGES)), "decoder": "moonshine"},
             "option 'language' takes auto or en with decoder moonshine, which knows English only; "
             "sent: {language!r:.40}",
         ),
         Rule(
             {"beam_size": Above(MAX_BEAM), "decoder": "moonshine"},
-            f"option 'beam_size' takes at most {MAX_BEAM} with decoder moonshine; "
+            f"option 'beam_size' takes at most {MAX_BEAM} with decoder moonshine, as nbest does; "
             "sent: {beam_size}",
         ),
     ),

@@ -129,7 +129,7 @@ FAMILY = Family(
         ),
         Rule(
             {"beam_size": Above(MAX_BEAM), "decoder": "attention"},
-            f"option 'beam_size' takes at most {MAX_BEAM} with decoder attention; "
+            f"option 'beam_size' takes at most {MAX_BEAM} with decoder attention, as nbest does; "
             "sent: {beam_size}",
         ),
         Rule(
