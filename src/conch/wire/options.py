@@ -83,7 +83,7 @@ class RecognitionOptions(
         "attention_rescore; with wfst those to rescore",
         low=1,
         high=128,
-        otherwise="10 if they are rescored; with ctc or wfst 16",
+        otherwise="with moonshine 1, with ctc or wfst 16; 10 if they are rescored; at least nbest",
     )
     nbest: int = option(1, "hypotheses to return, best first; at most beam_size", low=1, high=128)
     rescore: bool = option(
