@@ -26,6 +26,9 @@ from conch.wire.repetition import compression_ratio
 from conch.wire.result import Word
 
 FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
+AHEAD_FRAMES = 3
+"""How much earlier the attention to a word begins than its times by Whisper and by the CTC model
+(median of 1171 words of dev: 84 and 100 ms for starts, 100 and -4 ms for ends)."""
 LANGUAGE = "en"
 _BEHIND_LATIN = 0x250
 """First character after those of Latin scripts."""
@@ -155,8 +158,12 @@ class DecoderComponent:
     def _timed(
         self, ids: list[int], probs: list[float], attention: FloatArray, num_frames: int
     ) -> list[Word]:
+        if not ids:
+            return []
         words = split_words(ids, self.tokens.decode, spaced=True)
-        return time_words(words, warped(attention), probs, num_frames, FRAME_S) if ids else []
+        # The encoder's field reaches ahead: the attention to a word begins before it is spoken.
+        path = [(token, min(at + AHEAD_FRAMES, num_frames)) for token, at in warped(attention)]
+        return time_words(words, path, probs, num_frames, FRAME_S)
 
     def _aligned(self, hidden: FloatArray, text: str) -> list[Word]:
         """Return the words of a text that was not decoded, with their times."""
