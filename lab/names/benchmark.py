@@ -33,7 +33,9 @@ from lab.names.counted import NameCounts, counts, total
 LISTED = ("hotwords", "prompt")
 """Options whose value may be the list, as hotwords or as the text before."""
 _DECODERS: Mapping[str, Mapping[str, Any]] = {
-    "attention": {},
+    "moonshine": {"decoder": "moonshine"},
+    "moonshine beam": {"decoder": "moonshine", "beam_size": 5},
+    "attention": {"decoder": "attention"},
     "ctc": {"decoder": "ctc"},
     "ctc fusion": {"decoder": "ctc", "lm_fusion": True},
     "wfst": {"decoder": "wfst"},
