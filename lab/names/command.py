@@ -11,8 +11,8 @@ from lab.arguments import add_url, add_what, add_whole
 
 EPILOG = """
 A run is a name and its options. `hotwords` and `prompt` among them without a value stand for the
-list. A name alone is one of the default runs: moonshine, moonshine beam, attention, ctc, ctc fusion, wfst, each also with
-` hotwords` behind it.
+list. A name alone is one of the default runs: moonshine, moonshine beam, attention, ctc,
+ctc fusion, wfst, each also with ` hotwords` behind it.
 
 examples:
   python -m lab names --manifest speech/manifest.tsv

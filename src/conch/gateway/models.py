@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from aiohttp import web
@@ -80,12 +81,15 @@ async def _servable(request: web.Request) -> list[str]:
     """Return the names of the models whose components are loaded, now or on demand."""
     gateway = request.app[GATEWAY]
     aliases = gateway.config.model_aliases
-    needed = {
-        name: set(components_of(RecognitionOptions.parse(options_of(name, aliases))))
+    ways = {
+        name: [
+            set(components_of(options))
+            for options in RecognitionOptions.candidates(options_of(name, aliases))
+        ]
         for name in (*PATHS, *aliases)
     }
-    servable = await gateway.servers.ready_models(sorted(set().union(*needed.values())))
-    return [name for name, components in needed.items() if components <= servable]
+    servable = await gateway.servers.ready_models(sorted(set().union(*chain(*ways.values()))))
+    return [name for name, found in ways.items() if any(way <= servable for way in found)]
 
 
 def model_object(name: str) -> dict[str, Any]:

@@ -6,9 +6,8 @@ from conch.families import all_components
 from conch.launcher.admin import headers_for
 from conch.launcher.endpoints import Endpoints
 from conch.wire.entry_points import ENTRY_POINTS
-from conch.wire.needs import components_of
+from conch.wire.needs import components_to_serve
 from conch.wire.on_demand import OnDemandSettings
-from conch.wire.options import RecognitionOptions
 
 
 def on_demand(models: Collection[str]) -> tuple[str, ...]:
@@ -19,12 +18,13 @@ def on_demand(models: Collection[str]) -> tuple[str, ...]:
     """
     if ENTRY_POINTS[0] not in models:
         return ()
+    declared = {item.name for item in all_components()}
     needed = {
         component
         for live in (False, True)
-        for component in components_of(RecognitionOptions.parse({}, live=live))
+        for component in components_to_serve({}, live=live, lacking=declared.difference(models))
     }
-    return tuple(sorted({item.name for item in all_components()}.intersection(models) - needed))
+    return tuple(sorted(declared.intersection(models) - needed))
 
 
 def settings_for(models: tuple[str, ...], endpoints: Endpoints) -> OnDemandSettings:
