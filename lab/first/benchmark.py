@@ -27,8 +27,6 @@ from conch.client import AsyncClient
 from conch.component import Array
 from conch.scoring.tables import number, table
 from conch.wire.errors import BenchError
-from conch.wire.needs import components_of
-from conch.wire.options import RecognitionOptions
 from lab.header import lab_header
 from lab.recordings.files import write_recordings
 from lab.recordings.joined import Joining
@@ -109,8 +107,8 @@ def run(benchmark: FirstBenchmark) -> FirstReport:
     with TemporaryDirectory(prefix="conch-first-") as folder:
         joining = Joining(seconds=benchmark.seconds)
         made = write_recordings(utterances, joining, Path(folder), benchmark.limit)
-        needed = components_of(RecognitionOptions.parse(benchmark.options))
-        with server_url(benchmark.url, (ENTRY_POINT, *needed, *ANOTHER)) as url:
+        others = (ENTRY_POINT, *ANOTHER)
+        with server_url(benchmark.url, [benchmark.options], others=others) as url:
             header = header.with_triton(triton_version(url))
             rows = asyncio.run(_rows(benchmark, url, [item.path for item in made]))
     return FirstReport(header=header, rows=rows)

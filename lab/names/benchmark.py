@@ -23,7 +23,6 @@ from conch.scoring import COMPARING, require
 from conch.scoring.manifest import Utterance, read_manifest, select, spread
 from conch.scoring.tables import number, percent, table
 from conch.wire.errors import BenchError
-from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 from lab.header import lab_header
@@ -116,11 +115,11 @@ def run(benchmark: NamesBenchmark) -> NamesReport:
     """
     names = listed(benchmark)
     sent = {name: _sent(options, names) for name, options in benchmark.runs.items()}
-    parsed = {name: RecognitionOptions.parse(options) for name, options in sent.items()}
+    for options in sent.values():
+        RecognitionOptions.parse(options)
     samples = load_samples(some_of(_spoken(benchmark), names, benchmark.limit), "waveform")
     header = lab_header("names", benchmark)
-    needed = {model for options in parsed.values() for model in components_of(options)}
-    with server_url(benchmark.url, ["speech", *sorted(needed)]) as url:
+    with server_url(benchmark.url, sent.values()) as url:
         header = header.with_triton(triton_version(url))
         outcomes = asyncio.run(answers(url, samples, sent, benchmark.concurrency))
     latencies = {name: _median_ms(items) for name, items in outcomes.items()}

@@ -28,7 +28,6 @@ from conch.client import AsyncClient
 from conch.families import decoders
 from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import Utterance, read_manifest, select
-from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.weights import Weights
 
@@ -121,9 +120,8 @@ def decoded(
 ) -> list[Listed]:
     """Return the lists of the utterances with all opinions."""
     runs = [{"decoder": decoder, **EVERYTHING, **UNWEIGHTED, **run} for run in RUNS[decoder]]
-    models = {name for run in runs for name in components_of(RecognitionOptions.parse(run))}
     beam = nbest or RecognitionOptions.parse(runs[0]).beam_size
-    with server_url(url, ["speech", *sorted(models)]) as server:
+    with server_url(url, runs) as server:
         return asyncio.run(_decoded(server, utterances, runs, beam))
 
 

@@ -23,8 +23,6 @@ from conch.client import AsyncClient
 from conch.families.attention.confidence import AGREEMENT, BIAS, TOKENS, agreements, log_odds
 from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import Utterance, read_manifest, select
-from conch.wire.needs import components_of
-from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment, Transcript
 
 IN_FLIGHT = 4
@@ -48,8 +46,7 @@ def main() -> None:
     utterances = [
         item for item in select(read_manifest(args.manifest), split=args.split) if item.text
     ]
-    best = RecognitionOptions.parse({"accuracy": "best"})
-    with server_url(args.url, ["speech", *components_of(best)]) as url:
+    with server_url(args.url, [{"accuracy": "best"}]) as url:
         for preset in args.accuracy.split(","):
             found = asyncio.run(transcribed(url, utterances, preset))
             report(preset, utterances, found, fits=args.fit and preset != "fast")

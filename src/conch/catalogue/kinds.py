@@ -1,6 +1,6 @@
 """The kinds of models of which a server can serve another than its default."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -66,3 +66,8 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
     }
 )
 """By name. `conch models convert` makes models of the first one."""
+
+
+def components_chosen(kinds: Iterable[str]) -> set[str]:
+    """Return the components that load models of these kinds."""
+    return {component for name in kinds for component in KINDS[name].components}

@@ -23,7 +23,6 @@ from conch.cli.own_server import server_url
 from conch.cli.server_flags import add_server_flags, checked_options, given_server, weights_of
 from conch.packaged import install
 from conch.wire.errors import BulkError, OptionError
-from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions, words_of
 
 if TYPE_CHECKING:
@@ -147,9 +146,8 @@ def _recognisers(args: argparse.Namespace) -> Iterator[tuple["Recogniser", "Reco
 
     url_a, url_b = args.url_a or args.url, args.url_b or args.url
     lacking = [options for options, url in ((args.a, url_a), (args.b, url_b)) if not url]
-    models = {name for sent in lacking for name in components_of(RecognitionOptions.parse(sent))}
     given = None if lacking else url_a
-    with server_url(given, ["speech", *sorted(models)], weights_of(args)) as own:
+    with server_url(given, lacking, weights_of(args)) as own:
         yield Recogniser("a", args.a, url_a or own), Recogniser("b", args.b, url_b or own)
 
 

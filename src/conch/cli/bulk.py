@@ -141,6 +141,8 @@ def _job(args: argparse.Namespace) -> "Job":
     from conch.bulk.sending import Sending
     from conch.bulk.storage import address_of
     from conch.bulk.work import Job
+    from conch.catalogue.kinds import components_chosen
+    from conch.wire.needs import options_to_serve
 
     options = given_options(args)
     if formats.TIMED_FORMATS & set(args.format):
@@ -153,6 +155,9 @@ def _job(args: argparse.Namespace) -> "Job":
         if os.sep in asked or asked.startswith("."):
             # The working folder of `conch serve` may be another.
             weights[name] = os.path.abspath(os.path.expanduser(asked))
+    if weights:
+        chosen = components_chosen(weights)
+        options.setdefault("decoder", options_to_serve(options, chosen=chosen).decoder)
     return Job(
         out=address_of(args.out),
         run="",

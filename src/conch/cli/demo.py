@@ -12,8 +12,6 @@ from conch.cli.arguments import Subparsers, add_command, add_flags
 from conch.cli.gateway_flags import DEFAULT_ADDRESS
 from conch.cli.own_server import config_for
 from conch.cli.server_flags import NO_WEIGHTS, WEIGHTS, weights_of
-from conch.wire.needs import components_of
-from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Transcript
 
 SPEECH = Path(__file__).parents[1] / "samples" / "tiger.ogg"
@@ -46,9 +44,8 @@ def run(args: argparse.Namespace) -> int:
     # Only a command that starts a server needs its packages.
     from conch.launcher import TritonServer
 
-    models = ("speech", *components_of(RecognitionOptions.parse({"accuracy": "best"})))
     # A wrong name fails before a message about a server.
-    config = config_for(models, weights_of(args))
+    config = config_for([{"accuracy": "best"}], weights_of(args))
     duration = soundfile.info(SPEECH).duration
     print(f"speech  {SPEECH.name}, {duration:.1f} s, on {os.cpu_count()} CPU cores")
     print("server  starting", flush=True)

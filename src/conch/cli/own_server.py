@@ -5,9 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from time import perf_counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from conch.families import rescorers
+from conch.wire.entry_points import ENTRY_POINTS
+from conch.wire.needs import components_to_serve
 
 if TYPE_CHECKING:
     from conch.launcher import ServerConfig
@@ -17,13 +19,21 @@ NO_WEIGHTS: Mapping[str, str] = MappingProxyType({})
 
 @contextmanager
 def server_url(
-    url: str | None, models: Iterable[str], weights: Mapping[str, str] = NO_WEIGHTS
+    url: str | None,
+    requests: Iterable[Mapping[str, Any]],
+    weights: Mapping[str, str] = NO_WEIGHTS,
+    *,
+    live: bool = False,
+    others: Iterable[str] = (),
 ) -> Iterator[str]:
     """Yield `url`; without one start a server, yield its gRPC URL, and end it.
 
     Args:
+        requests: options of the requests that a new server must answer.
         weights: names or folders of the weights of a new server, by kind, where they are no
             defaults.
+        live: whether the requests are live streams.
+        others: models that a new server has beyond `speech` and what the requests need.
 
     Raises:
         ConfigError: such weights are missing or incomplete.
@@ -34,7 +44,7 @@ def server_url(
         return
     from conch.launcher import TritonServer
 
-    config = config_for(models, weights)
+    config = config_for(requests, weights, live=live, others=others)
     print("conch: no --url given: starting a server for this", file=sys.stderr)
     begun = perf_counter()
     with TritonServer(config) as server:
@@ -48,21 +58,35 @@ def server_url(
             server.kill()
 
 
-def config_for(models: Iterable[str], weights: Mapping[str, str]) -> "ServerConfig":
-    """Return the settings of a server for one command, with the weights found.
+def config_for(
+    requests: Iterable[Mapping[str, Any]],
+    weights: Mapping[str, str] = NO_WEIGHTS,
+    *,
+    live: bool = False,
+    others: Iterable[str] = (),
+) -> "ServerConfig":
+    """Return the settings of a server for one command, with the weights found; see `server_url`.
 
-    The n-gram rescorer takes the place of the neural one where that has no weights.
+    What has no weights here is left out: another decoder takes its place, and the n-gram rescorer
+    that of the neural one.
 
     Raises:
         ConfigError: chosen weights are missing or incomplete.
     """
-    from conch.catalogue.kinds import KINDS
+    from conch.catalogue.kinds import KINDS, components_chosen
     from conch.catalogue.places import find
     from conch.launcher import ServerConfig, shipped_repositories, without_weights
 
     found = {name: str(find(KINDS[name], asked)) for name, asked in weights.items()}
-    named = dict.fromkeys(models)
-    lacking = without_weights(shipped_repositories(), "")
+    chosen = components_chosen(found)
+    lacking = without_weights(shipped_repositories(), "", chosen)
+    named = dict.fromkeys((ENTRY_POINTS[0], *others))
+    for options in requests:
+        wanted = components_to_serve(options, live=live, chosen=chosen)
+        usable = components_to_serve(options, live=live, chosen=chosen, lacking=lacking)
+        for model in wanted.keys() & lacking.keys() - usable.keys():
+            print(f"conch: {lacking[model]}; another decoder takes its place", file=sys.stderr)
+        named |= dict.fromkeys(usable)
     for model in {*lacking} & {*named} & {*rescorers().values()}:
         print(f"conch: {lacking[model]}; rescorer takes its place", file=sys.stderr)
         del named[model]

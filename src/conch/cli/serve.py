@@ -5,12 +5,12 @@ import contextlib
 import difflib
 import logging
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from conch.catalogue.kinds import KINDS
+from conch.catalogue.kinds import KINDS, components_chosen
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags
 from conch.cli.gateway_flags import add_gateway_flags, gateway_config, given_gateway_flag
 from conch.cli.logs import add_log_flags, announce, with_log
@@ -152,7 +152,7 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
     )
     config = ServerConfig(
         weights=weights_of(args),
-        models=models_named(args.models),
+        models=models_named(args.models, components_chosen(weights_of(args))),
         on_demand=not (args.models or args.open_components),
         also_as=also_as,
         model_repositories=(*repositories, *args.add_model_repository),
@@ -164,8 +164,11 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
     return TritonServer(config)
 
 
-def models_named(names: str) -> tuple[str, ...]:
-    """Return the models that `--models` asks for, and the entry points; none for all."""
+def models_named(names: str, chosen: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the models that `--models` asks for, and the entry points; none for all.
+
+    A path has the decoder whose components are `chosen`, if it has no other.
+    """
     from conch.wire.entry_points import ENTRY_POINTS
     from conch.wire.needs import PATHS, components_of_path
 
@@ -176,7 +179,7 @@ def models_named(names: str) -> tuple[str, ...]:
     for name in asked:
         if name not in PATHS and (close := difflib.get_close_matches(name, PATHS, 1, 0.8)):
             raise ServerError(f"--models: no path or model {name!r}; did you mean {close[0]}?")
-        models += components_of_path(name) if name in PATHS else [name]
+        models += components_of_path(name, chosen) if name in PATHS else [name]
     return tuple(models)
 
 

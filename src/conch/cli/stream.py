@@ -19,7 +19,6 @@ from conch.cli.server_flags import add_server_flags, checked_options, given_serv
 from conch.cli.terminal import OpenLines
 from conch.client.live import RESUME_S, Resumption
 from conch.wire.errors import ConchError
-from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 
@@ -103,10 +102,9 @@ def run(args: argparse.Namespace) -> int:
         audio = live_audio.of_stdin(args.rate, args.raw_channels, args.chunk_ms, is_raw=args.raw)
     else:
         audio = live_audio.of_file(Path(args.file), args.chunk_ms, args.speed)
-    models = ["speech", *components_of(parsed)]
     with (
         Interrupts() as interrupts,
-        server_url(args.url, models, weights) as url,
+        server_url(args.url, [options], weights, live=True) as url,
         Client(url, headers=headers) as client,
         closing(Writer(sys.stdout, parsed, is_json=args.json)) as show,
     ):

@@ -25,7 +25,6 @@ from conch.wire.errors import (
     UnreachableError,
 )
 from conch.wire.formats import FORMATS, TIMED_FORMATS, to_json, to_text
-from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 from conch.wire.scoring_formats import recording_name
@@ -153,11 +152,10 @@ def run(args: argparse.Namespace) -> int:
         can_stream = args.url is None or has_streams(Endpoint.parse(args.url, headers=headers))
         progress = Progress(names, stdin, can_stream=can_stream, is_text_shown=job.is_text_shown)
         entry_points = {progress.file(name).model for name in names}
-        components = components_of(RecognitionOptions.parse(job.options))
         # The event loop first: Ctrl-C right after the server's start must not find it half made.
         with (
             _event_loop() as loop,
-            server_url(args.url, [*entry_points, *components], weights) as url,
+            server_url(args.url, [job.options], weights, others=entry_points) as url,
             progress,
         ):
             client = AsyncClient(url, timeout_s=PATIENCE_S, headers=headers)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from conch.catalogue.kinds import KINDS
 from conch.catalogue.places import find
+from conch.families import decoders
 from conch.launcher.config import ServerConfig
 from conch.launcher.repositories import link_model, parsed_config, served_config
 from conch.wire.errors import ServerError
@@ -70,6 +71,21 @@ def components_with_weights(config: ServerConfig) -> dict[str, str]:
         for name, asked in config.weights.items()
         for component in KINDS[name].components
     }
+
+
+def overruled(config: ServerConfig) -> set[str]:
+    """Return the components of the default decoders before that of which `weights` chooses a model.
+
+    Whoever chooses a model wants its texts where a request leaves the decoder open.
+    """
+    chosen, before = components_with_weights(config), set[str]()
+    for decoder in decoders().values():
+        if decoder.default_when is None:
+            continue
+        if chosen.keys() >= {*decoder.components}:
+            return before
+        before |= {*decoder.components}
+    return set()
 
 
 def _link(repository: Path, made: Path, config: ServerConfig, folders: Mapping[str, str]) -> None:

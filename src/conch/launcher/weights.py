@@ -7,7 +7,7 @@ from pathlib import Path
 from conch import packaged
 from conch.families import all_components
 from conch.families.family import WeightsPackage
-from conch.launcher.chosen_weights import components_with_weights
+from conch.launcher.chosen_weights import components_with_weights, overruled
 from conch.launcher.config import ServerConfig
 from conch.launcher.logs import LOGGER
 from conch.launcher.repositories import model_names, parsed_config, served_config
@@ -24,7 +24,7 @@ def optional() -> Mapping[str, WeightsPackage]:
 
 
 def with_weights(config: ServerConfig) -> ServerConfig:
-    """Return the settings without the models whose weights are not installed.
+    """Return the settings without the models whose weights are not installed, or overruled.
 
     Models that the caller chooses by Triton's own options stay.
 
@@ -36,11 +36,12 @@ def with_weights(config: ServerConfig) -> ServerConfig:
     for model, remedy in lacking.items():
         if model in config.models:
             raise ServerError(f"model {model} cannot be loaded: {remedy}")
-    if not lacking or config.models or config.callers_models:
+    others = overruled(config)
+    if not (lacking or others) or config.models or config.callers_models:
         return config
     for model, remedy in lacking.items():
         LOGGER.info("model %s is left out: %s", model, remedy)
-    return replace(config, models=set(model_names(repositories)) - set(lacking))
+    return replace(config, models=set(model_names(repositories)) - {*lacking, *others})
 
 
 def without_weights(

@@ -43,20 +43,31 @@ def components_to_serve(
     *,
     live: bool = False,
     lacking: Collection[str] = (),
-    wanted: Collection[str] = (),
+    chosen: Collection[str] = (),
 ) -> Mapping[str, str]:
-    """Return the components of a server that is to answer requests with these parameters.
+    """Return the components of a server that is to answer requests; see `options_to_serve`."""
+    return components_of(options_to_serve(parameters, live=live, lacking=lacking, chosen=chosen))
 
-    A decoder that they leave open is the first one that needs none of the components in `lacking`,
-    and all of those in `wanted`. Without such a one it is the default.
+
+def options_to_serve(
+    parameters: Mapping[str, Any],
+    *,
+    live: bool = False,
+    lacking: Collection[str] = (),
+    chosen: Collection[str] = (),
+) -> RecognitionOptions:
+    """Return what requests with these parameters mean for a server that is started for them.
+
+    A decoder that they leave open is the first one of which no component is in `lacking`, and each
+    in `chosen` if that is not empty. Without such a one it is the default.
     """
     candidates = [*RecognitionOptions.candidates(parameters, live=live)]
 
     def fits(options: RecognitionOptions) -> bool:
         pair = set(decoders()[options.decoder].components)
-        return pair.isdisjoint(lacking) and pair.issuperset(wanted)
+        return pair.isdisjoint(lacking) and (not chosen or pair.issubset(chosen))
 
-    return components_of(next(filter(fits, candidates), candidates[0]))
+    return next(filter(fits, candidates), candidates[0])
 
 
 def text_components_of(options: RecognitionOptions) -> Mapping[str, str]:
@@ -78,9 +89,9 @@ def rescoring_components_of(options: RecognitionOptions) -> Mapping[str, str]:
     return needs
 
 
-def components_of_path(name: str, wanted: Collection[str] = ()) -> tuple[str, ...]:
+def components_of_path(name: str, chosen: Collection[str] = ()) -> tuple[str, ...]:
     """Return the components of a path, by its name in `PATHS`; see `components_to_serve`."""
-    return tuple(components_to_serve(PATHS[name], live="mode" in PATHS[name], wanted=wanted))
+    return tuple(components_to_serve(PATHS[name], live="mode" in PATHS[name], chosen=chosen))
 
 
 @dataclass(frozen=True, slots=True)
