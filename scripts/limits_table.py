@@ -153,7 +153,7 @@ def limits_of_speech() -> list[Limit]:
             f"{STREAMS}::test_too_much_audio_that_waits_ends_the_stream",
         ),
         Limit(
-            "passes of Whisper over live utterances at once",
+            "passes over live utterances at once",
             f"{config.max_passes_in_flight}",
             "`max_passes_in_flight`; others wait",
             f"{passes}::test_a_second_pass_that_finds_no_place_in_time_is_left_out",

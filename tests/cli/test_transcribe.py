@@ -1,9 +1,9 @@
 import argparse
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -76,7 +76,8 @@ def test_help_tells_every_option_with_its_range_and_default() -> None:
         assert f"--{item.name.replace('_', '-')}" in text
         assert item.metadata["help"] in text
     assert (
-        "(an integer from 1 to 128; default: 5; 10 if they are rescored; with ctc or wfst 16)"
+        "(an integer from 1 to 128; default: 1; with attention 5, with ctc or wfst 16; 10 if they "
+        "are rescored; at least nbest)"
         in text
     )
 
@@ -86,7 +87,7 @@ def test_help_tells_every_option_with_its_range_and_default() -> None:
     [
         ([], "required: FILE"),
         (["a.wav", "--nbest", "0"], "option 'nbest' takes an integer from 1 to 128; sent: 0"),
-        (["a.wav", "--nbest", "9"], "at most beam_size"),
+        (["a.wav", "--nbest", "9", "--beam-size", "8"], "at most beam_size"),
         (["a.wav", "--mode", "fast"], "invalid choice"),
         (["a.wav", "--url", "ftp://x"], "the scheme is one of"),
         (["a.wav", "--jobs", "0"], "a whole number from 1; got '0'"),
@@ -140,32 +141,28 @@ def test_files_that_are_not_there_need_no_server(
     )
 
 
-@pytest.mark.parametrize(
-    ("flags", "models"),
-    [
-        ([], {"speech", "vad", "attention_encoder", "attention_decoder"}),
-        (["--decoder", "ctc", "--no-vad"], {"speech", "ctc_encoder", "ctc_decoder"}),
-        (
-            ["--rescore", "--format", "srt"],
-            {"speech", "vad", "attention_encoder", "attention_decoder", "neural_rescorer"},
-        ),
-    ],
-)
-def test_its_own_server_is_asked_for_what_the_options_need(
-    flags: list[str], models: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_its_own_server_is_asked_for_what_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[str | None, set[str], dict[str, str]]] = []
+    asked = []
 
-    def server_url(url: str | None, models: list[str], weights: dict[str, str]) -> None:
-        asked.append((url, set(models), weights))
+    def server_url(
+        url: str | None,
+        requests: list[Mapping[str, Any]],
+        weights: Mapping[str, str],
+        *,
+        others: Collection[str],
+    ) -> None:
+        asked.append((url, requests, weights, set(others)))
         raise ServerError("not in this test")
 
     monkeypatch.setattr(transcribe, "server_url", server_url)
     path = tmp_path / "a.wav"
     path.write_bytes(b"RIFF")
     with pytest.raises(ServerError):
-        run(path, "--output-dir", tmp_path, "--whisper", "base", *flags)
-    assert asked == [(None, models, {"whisper": "base"})]
+        run(path, "--output-dir", tmp_path, "--whisper", "base", "--rescore", "--format", "srt")
+    options = {"rescore": True, "word_timestamps": True}
+    assert asked == [(None, [options], {"whisper": "base"}, {"speech"})]
 
 
 def test_what_is_for_scoring_has_no_headings_and_follows_each_other(tmp_path: Path) -> None:

@@ -114,3 +114,11 @@ def test_weights_of_ones_own_need_no_package(
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(ServerError, match="weights takes the keys whisper, moonshine; sent: 'ctc'"):
         with_weights_found(ServerConfig(SHIPPED, weights={"ctc": "mine"}))
+
+
+def test_where_whisper_is_chosen_it_is_the_default(toy: Path) -> None:
+    config = with_weights(with_weights_found(ServerConfig(SHIPPED, weights={"whisper": str(toy)})))
+    assert {*COMPONENTS} <= {*config.models}
+    assert {*moonshine.COMPONENTS}.isdisjoint(config.models)
+    named = ServerConfig(SHIPPED, weights={"whisper": str(toy)}, models=moonshine.COMPONENTS)
+    assert with_weights(with_weights_found(named)).models == moonshine.COMPONENTS

@@ -13,7 +13,13 @@ from conch.component import bytes_array
 from conch.launcher.repositories import model_names, shipped_repositories
 from conch.recognition.request import SpeechRequest
 from conch.wire.errors import OptionError
-from conch.wire.needs import PATHS, components_of, components_of_path, needed_for
+from conch.wire.needs import (
+    PATHS,
+    components_of,
+    components_of_path,
+    components_to_serve,
+    needed_for,
+)
 from conch.wire.options import RecognitionOptions
 
 
@@ -123,3 +129,15 @@ def test_every_component_that_ships_is_needed_for_something():
     assert {model for name in PATHS for model in components_of_path(name)} == {*components} - {
         *("inverse_normalizer", "neural_rescorer", "punctuator", "rescorer")
     }
+
+
+def test_a_server_gets_the_decoder_of_which_it_has_the_weights():
+    pairs = {name: set(components_of_path(name)) for name in ("moonshine", "attention")}
+    assert set(components_to_serve({})) == pairs["moonshine"]
+    assert set(components_to_serve({}, lacking={"moonshine_encoder"})) == pairs["attention"]
+    assert set(components_to_serve({}, chosen=pairs["attention"])) == pairs["attention"]
+    both = pairs["attention"] | pairs["moonshine"]
+    assert set(components_to_serve({}, chosen=both)) == pairs["moonshine"]
+    assert set(components_to_serve({}, lacking=both)) == pairs["moonshine"]
+    live = set(components_to_serve({}, live=True, chosen=pairs["attention"]))
+    assert live == pairs["attention"] | set(components_of_path("streaming"))

@@ -78,12 +78,12 @@ class RecognitionOptions(
         "are not sent",
     )
     beam_size: int = option(
-        5,
+        1,
         "hypotheses that the search keeps, at most 32 with attention, moonshine or "
         "attention_rescore; with wfst those to rescore",
         low=1,
         high=128,
-        otherwise="with moonshine 1, with ctc or wfst 16; 10 if they are rescored; at least nbest",
+        otherwise="with attention 5, with ctc or wfst 16; 10 if they are rescored; at least nbest",
     )
     nbest: int = option(1, "hypotheses to return, best first; at most beam_size", low=1, high=128)
     rescore: bool = option(

@@ -56,7 +56,6 @@ FAMILY = Family(
             may_omit_speech=True,
             is_rolling=True,
             takes=("ctc_rescore",),
-            defaults={"beam_size": 1, "rescore_margin": 3.0},
             rescored={"beam_size": 10},
             presets={
                 "balanced": {"ctc_rescore": True, "beam_size": 8, "rescore_margin": 0.3},

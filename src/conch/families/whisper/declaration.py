@@ -78,7 +78,7 @@ FAMILY = Family(
             reads_prompt=True,
             may_omit_speech=True,
             is_rolling=True,
-            defaults={"beam_size": 5, "rescore_margin": 3.0},
+            defaults={"beam_size": 5},
             rescored={"beam_size": 10},
             presets={
                 "balanced": {

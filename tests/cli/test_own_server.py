@@ -1,0 +1,46 @@
+"""Which models the server of one command has."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from whisper_toys import whisper_toy
+
+from conch.cli.own_server import config_for
+from conch.families import decoders
+from conch.wire.errors import ConfigError
+
+MOONSHINE, WHISPER = (set(decoders()[name].components) for name in ("moonshine", "attention"))
+
+
+@pytest.mark.parametrize(
+    ("options", "models"),
+    [
+        ({}, {"vad", *MOONSHINE}),
+        ({"prompt": "Prynne"}, {"vad", *WHISPER}),
+        ({"decoder": "ctc", "vad": False}, {"ctc_encoder", "ctc_decoder"}),
+        ({"rescore": True}, {"vad", *MOONSHINE, "neural_rescorer"}),
+    ],
+)
+def test_it_has_what_the_options_need(options: Mapping[str, Any], models: set[str]) -> None:
+    assert set(config_for([options]).models) == {"speech", *models}
+
+
+def test_it_has_what_all_requests_need() -> None:
+    config = config_for([{}, {"decoder": "attention"}], others=["speech_stream"])
+    assert set(config.models) == {"speech", "speech_stream", "vad", *MOONSHINE, *WHISPER}
+    assert {"ctc_streaming_encoder", *MOONSHINE} <= set(config_for([{}], live=True).models)
+
+
+def test_weights_that_are_chosen_choose_the_decoder(tmp_path: Path) -> None:
+    folder = str(whisper_toy(tmp_path / "toy"))
+    config = config_for([{}], {"whisper": folder})
+    assert set(config.models) == {"speech", "vad", *WHISPER}
+    assert config.weights == {"whisper": folder}
+    assert set(config_for([{"decoder": "moonshine"}]).models) >= MOONSHINE
+
+
+def test_weights_that_are_not_there_are_named() -> None:
+    with pytest.raises(ConfigError, match="no-such"):
+        config_for([{}], {"whisper": "/no-such"})
