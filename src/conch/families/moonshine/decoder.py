@@ -32,6 +32,7 @@ AHEAD_FRAMES = 3
 LANGUAGE = "en"
 _BEHIND_LATIN = 0x250
 """First character after those of Latin scripts."""
+_NOTE = "♪"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,14 +123,14 @@ class DecoderComponent:
     def _is_heard(self, best: Token, nothing: float) -> bool:
         """Return whether a text was said, although the model would rather write none.
 
-        Noise becomes an improbable text, and digital silence a probable one of notes or in another
-        script.
+        Noise becomes an improbable text, and digital silence one of notes or in another script,
+        which is probable.
         """
         config, text = self._config, self._text(best)
         letters = [char for char in text if char.isalnum()]
         is_latin = bool(letters) and all(ord(char) < _BEHIND_LATIN for char in letters)
         is_probable = best.average >= config.least_log_prob and nothing <= config.nothing_log_prob
-        return is_latin and is_probable
+        return is_latin and is_probable and _NOTE not in text
 
     def _searched(self, job: _Job) -> Searched:
         config, hidden, beam_size = self._config, job.hidden, job.beam_size
