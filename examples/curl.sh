@@ -17,7 +17,7 @@ octal() { printf '\\%03o' $(($1 & 255)) $(($1 >> 8 & 255)) $(($1 >> 16 & 255)) $
 header=$(
     cat <<JSON
 {
-  "parameters": {"beam_size": 5, "rescore": false},
+  "parameters": {"vad": true, "rescore": false},
   "inputs": [{"name": "AUDIO", "datatype": "BYTES", "shape": [1, 1],
               "parameters": {"binary_data_size": $((size + 4))}}],
   "outputs": [{"name": "TRANSCRIPTS"}]

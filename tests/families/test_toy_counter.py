@@ -38,9 +38,9 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_its_options_have_types_and_defaults() -> None:
-    options = RecognitionOptions.parse({"count_most": 3, "count_word": "sea", "nbest": 2})
+    options = RecognitionOptions.parse({"count_most": 3, "count_word": "sea", "nbest": 3})
     assert options.of(CounterOptions) == CounterOptions(count_most=3, count_word="sea")
-    assert options.nbest == 2
+    assert options.nbest == 3
     assert RecognitionOptions.parse({}).of(CounterOptions) == CounterOptions()
     assert RecognitionOptions().of(CounterOptions) == CounterOptions()
 
@@ -103,7 +103,7 @@ def test_its_options_are_in_the_openapi_document() -> None:
 
 
 def test_its_component_is_needed_where_an_option_asks_for_it() -> None:
-    asked = RecognitionOptions.parse({"count_most": 3})
+    asked = RecognitionOptions.parse({"count_most": 3, "beam_size": 5})
     assert components_of(asked)["word_counter"] == "count_most"
     assert "word_counter" not in DEFAULT
     assert "and count_most needs it: name it in" in str(missing("word_counter"))
@@ -113,7 +113,7 @@ def test_its_component_is_needed_where_an_option_asks_for_it() -> None:
 
 
 def test_its_component_is_listed_where_it_stands_on_the_path() -> None:
-    listed = components_for(RecognitionOptions.parse({"count_most": 3}))
+    listed = components_for(RecognitionOptions.parse({"count_most": 3, "beam_size": 5}))
     (item,) = [item for item in listed if item.name == "word_counter"]
     assert (item.title, item.family, item.step) == ("Counter", "toy_counter", "rescore")
     assert item.needed == "count_most"
@@ -170,7 +170,7 @@ def recognised(**options: object) -> tuple[Transcript, CountingComponents]:
 
 
 def test_its_hook_works_on_the_whole_recording_with_its_options_and_its_component() -> None:
-    found, components = recognised(count_most=3, count_word="0.10")
+    found, components = recognised(count_most=3, count_word="0.10", beam_size=5)
     assert found.text == "spoken 0.10 0 spoken 0.50 0 spoken 0.10 0"
     assert found.extra == {"counts": [1, 0, 1]}
     assert components.calls.count("word_counter") == 1

@@ -140,7 +140,7 @@ def test_a_file_is_dropped(browser, gateway, talk, tmp_path):
             said = json.loads(content)["text"] if form == "json" else content
             assert text in " ".join(said.split()) or form in ("srt", "vtt")
             assert text.split()[-1] in said
-        assert "attention_decoder" in page.locator(".answer table").first.inner_text()
+        assert "moonshine_decoder" in page.locator(".answer table").first.inner_text()
         page.get_by_role("button", name="Other candidates").click()
         page.locator(".candidates td.candidate").nth(1).wait_for()
         assert serious_problems(page) == []
@@ -171,7 +171,7 @@ def test_two_choices_side_by_side(browser, gateway, speech):
         assert answers.count() == 2
         # What was called, and how often, is told of each.
         tables = [answer.locator("table").first.inner_text() for answer in answers.all()]
-        assert ["attention_encoder" in table for table in tables] == [True, False]
+        assert ["moonshine_encoder" in table for table in tables] == [True, False]
         assert ["ctc_encoder" in table for table in tables] == [False, True]
         assert serious_problems(page) == []
 
@@ -204,7 +204,7 @@ def test_words_appear_while_somebody_speaks(browser, gateway, spoken, tmp_path):
         assert wer(spoken.text, text_of(page, ".utterances .firm")) < 0.3
         # Both passes are told.
         called = page.locator("#live-panel table").first.inner_text()
-        assert all(name in called for name in ("ctc_streaming_decoder", "attention_decoder"))
+        assert all(name in called for name in ("ctc_streaming_decoder", "moonshine_decoder"))
         seen = page.evaluate("window.seen")
     while_open = [items[0][1:] for items in seen if items and items[0][0]]
     firm = [parts[0] for parts in while_open]

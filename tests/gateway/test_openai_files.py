@@ -200,7 +200,7 @@ def test_a_model_chooses_the_path(client, speech, model):
     ).to_dict()
     assert wer(speech.text, answer["text"]) < 0.4
     used = {"attention_decoder", "ctc_decoder", "moonshine_decoder"} & set(answer["path"])
-    others = {"conch-ctc": "ctc", "conch-wfst": "ctc", "conch-moonshine": "moonshine"}
+    others = {"conch-ctc": "ctc", "conch-wfst": "ctc", "conch-attention": "attention"}
     assert used == {f"{others.get(model, 'moonshine')}_decoder"}
 
 

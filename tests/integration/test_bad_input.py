@@ -105,7 +105,7 @@ BAD = {
         "at most 64 options; sent: 65",
     ),
     "nbest 0": ({"WAV": SECOND}, {"nbest": 0}, "integer from 1 to 128; sent: 0"),
-    "nbest above beam": ({"WAV": SECOND}, {"nbest": 9}, "at most beam_size (5); sent: 9"),
+    "nbest above beam": ({"WAV": SECOND}, {"nbest": 9, "beam_size": 5}, "beam_size (5); sent: 9"),
     "lm_weight as text": ({"WAV": SECOND}, {"lm_weight": "1"}, "number from 0 to 10; sent: '1'"),
     "bool as int": ({"WAV": SECOND}, {"rescore": 1}, "a bool (true or false); sent: 1"),
     "mode": ({"WAV": SECOND}, {"mode": "warp"}, "streaming, two_pass; sent: 'warp'"),

@@ -68,7 +68,7 @@ def test_json_reads_back_and_options_arrive(url: str, speech_wav: Path) -> None:
     transcript = Transcript.from_json(done.stdout)
     assert len(transcript.nbest) == 3
     assert len(json.loads(done.stdout)["alternatives"]) == 2
-    assert transcript.path == ("attention_encoder", "attention_decoder", "rescorer")
+    assert transcript.path == ("moonshine_encoder", "moonshine_decoder", "rescorer")
 
 
 def test_json_of_several_files_is_a_line_for_each(url: str, speech_wav: Path, text: str) -> None:

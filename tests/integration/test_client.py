@@ -47,7 +47,7 @@ def test_a_transcript_is_complete(url: str, speech_wav: Path) -> None:
         transcript = client.transcribe(speech_wav, nbest=3, word_timestamps=True)
     assert len(transcript.nbest) == 3
     assert transcript.duration == pytest.approx(soundfile.info(speech_wav).duration, abs=0.01)
-    assert transcript.path[:2] == ("vad", "attention_encoder")
+    assert transcript.path[:2] == ("vad", "moonshine_encoder")
     assert transcript.stages["total"].ms > 0
     assert " ".join(word.text for word in transcript.words) == transcript.text
     assert all(0 < word.confidence <= 1 for word in transcript.words)

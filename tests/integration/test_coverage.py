@@ -55,7 +55,7 @@ def client(server):
 def test_no_passage_is_lost_of_a_recording_or_a_stream(server, client, with_pauses, executions):
     waveform, text = with_pauses
     before, _ = executions("ctc_encoder")
-    transcript = client.transcribe(waveform, word_timestamps=True)
+    transcript = client.transcribe(waveform, decoder="attention", word_timestamps=True)
     asked = executions("ctc_encoder")[0] - before
     assert lost_passages(text, transcript.text) == []
     offline = wer(text, transcript.text)
@@ -70,7 +70,9 @@ def test_no_passage_is_lost_of_a_recording_or_a_stream(server, client, with_paus
     assert all(0 <= word.start < word.end <= transcript.duration for word in words)
     assert all(one.end <= other.start for one, other in pairwise(words))
 
-    final = Chunks(server.http_url, 4_242, mode="two_pass").send_all(waveform, 16_000)
+    final = Chunks(server.http_url, 4_242, mode="two_pass", decoder="attention").send_all(
+        waveform, 16_000
+    )
     assert {segment["passes"] for segment in final["segments"]} == {2}
     assert lost_passages(text, final["text"]) == []
     assert wer(text, final["text"]) <= offline + 0.05
@@ -80,7 +82,7 @@ def test_a_repair_of_the_first_segment_does_not_wait_for_all_later_ones(server, 
     waveform = np.tile(with_pauses[0], 5)
     with (
         Client(f"grpc://{server.grpc_url}") as client,
-        closing(client.stream(waveform)) as parts,
+        closing(client.stream(waveform, decoder="attention")) as parts,
     ):
         first = next(parts)
     assert first.stages["ctc_encoder"].calls >= 1
@@ -90,7 +92,7 @@ def test_a_repair_of_the_first_segment_does_not_wait_for_all_later_ones(server, 
 
 def test_a_text_without_doubt_asks_no_second_opinion(client, recordings, executions):
     before, _ = executions("ctc_encoder")
-    transcript = client.transcribe(recordings[0].path)
+    transcript = client.transcribe(recordings[0].path, decoder="attention")
     assert wer(recordings[0].text, transcript.text) == 0
     assert transcript.path == ("vad", "attention_encoder", "attention_decoder")
     assert executions("ctc_encoder")[0] == before
@@ -99,6 +101,6 @@ def test_a_text_without_doubt_asks_no_second_opinion(client, recordings, executi
 def test_without_coverage_a_passage_is_lost(client, with_pauses):
     """That there is something to find: else the first test says nothing."""
     waveform, text = with_pauses
-    transcript = client.transcribe(waveform, coverage=False)
+    transcript = client.transcribe(waveform, decoder="attention", coverage=False)
     assert lost_passages(text, transcript.text) != []
     assert "ctc_encoder" not in transcript.path

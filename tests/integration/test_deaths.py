@@ -58,7 +58,7 @@ def replace(server: TritonServer, model: str) -> None:
             assert answer.status == 200
 
 
-@pytest.mark.parametrize("model", components_of_path("attention"))
+@pytest.mark.parametrize("model", components_of_path("moonshine"))
 def test_recordings_in_flight_are_answered_word_for_word(mortal, lines, waveform, model):
     def transcribe(_: int) -> str:
         with Client(mortal.http_url, timeout_s=120) as client:

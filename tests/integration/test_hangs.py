@@ -28,7 +28,7 @@ pytestmark = pytest.mark.server
 ROOT = Path(__file__).parents[2]
 KEY = "test-key"
 STEP = 10_240
-MODELS = ("vad", "attention_encoder", "ctc_streaming_decoder")
+MODELS = ("vad", "moonshine_encoder", "ctc_streaming_decoder")
 HANGS = ("sleeps", "burns", "60")
 QUICK = {("vad", "sleeps"), ("vad", "burns"), ("ctc_streaming_decoder", "60")}
 

@@ -33,11 +33,11 @@ def test_a_server_of_its_own_and_a_baseline(tmp_path: Path) -> None:
     done = lab(
         "offline",
         *("--manifest", MANIFEST, "--limit", 3, "--warmup", 0, "--send", "file"),
-        *("--baseline", "faster-whisper", "--json", file),
+        *("--option", "decoder=attention", "--baseline", "faster-whisper", "--json", file),
     )
     assert done.returncode == 0, done.stderr
     report = json.loads(file.read_text())
-    check_run(report, utterances=3)
+    check_run(report, utterances=3, decoder="attention")
     assert 100 < report["peak_memory_mb"] < 2800
     assert {"tritonserver", "speech", "attention_decoder"} <= set(report["memory_by_process_mb"])
     baseline = report["baselines"]["faster-whisper"]
@@ -130,7 +130,7 @@ def test_paths_side_by_side(server: Any, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     plain, fused = json.loads(file.read_text())["paths"]
     assert (plain["name"], fused["name"]) == ("plain", "fused")
-    assert {"attention_decoder"} <= set(plain["stages"])
+    assert {"moonshine_decoder"} <= set(plain["stages"])
     assert {"ctc_decoder"} <= set(fused["stages"])
     assert fused["options"]["lm_fusion"] is True
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -190,7 +190,7 @@ def test_growth_has_a_row_for_each_step(tmp_path: Path) -> None:
         assert 0 < row["orchestration_share"] < 1
         assert 0 < row["memory_by_process_mb"]["speech"] < row["peak_memory_mb"]
     for row in (*report["lengths"], *report["concurrency"]):
-        assert {"vad", "attention_encoder", "attention_decoder"} <= set(row["cpu_s_per_audio_s"])
+        assert {"vad", "moonshine_encoder", "moonshine_decoder"} <= set(row["cpu_s_per_audio_s"])
         assert row["audio_s"] >= 100
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert done.stdout == table.read_text()

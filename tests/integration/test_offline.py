@@ -13,10 +13,11 @@ from conch.client import AsyncClient, Client
 pytestmark = pytest.mark.server
 
 TIGER = (
-    "Tiger, tiger, burning bright in the forest of the night, what immortal hand or eye dare frame "
-    "thy fearful symmetry?"
+    "Tiger, tiger, burning bright in the forests of the night, what immortal hand or eye dare "
+    "frame thy fearful symmetry?"
 )
-"""What Whisper hears; he says: forests."""
+NEARLY = 0.15
+"""Word error rate: "immortal" and "a mortal" sound alike, and rounding decides."""
 
 
 @pytest.fixture
@@ -34,10 +35,10 @@ def either_client(request, server):
 
 def test_real_speech_is_transcribed(either_client, speech_wav):
     transcript = either_client.transcribe(speech_wav)
-    assert wer(TIGER, transcript.text) == 0
+    assert wer(TIGER, transcript.text) <= NEARLY
     assert transcript.duration == pytest.approx(7.325, abs=0.001)
-    assert transcript.path == ("vad", "attention_encoder", "attention_decoder")
-    assert transcript.stages["attention_encoder"].calls == len(transcript.segments)
+    assert transcript.path == ("vad", "moonshine_encoder", "moonshine_decoder")
+    assert transcript.stages["moonshine_encoder"].calls == len(transcript.segments)
 
 
 def test_many_voices_are_transcribed(client, recordings):
@@ -87,7 +88,7 @@ def test_a_heavy_language_model_changes_the_order(client, recordings):
             recording.path, nbest=5, rescore=True, beam_size=5, lm_weight=10.0, word_bonus=0.0
         )
         plain = client.transcribe(recording.path, nbest=5)
-        changed += scored.text != plain.text
+        changed += [item.text for item in scored.nbest] != [item.text for item in plain.nbest]
     assert changed >= 1
 
 
@@ -113,12 +114,13 @@ def test_rows_of_a_client_batch_are_answered_row_by_row(client, recordings):
 def test_requests_in_flight_share_executions_and_keep_their_answers(
     server, client, recordings, executions
 ):
-    expected = [client.transcribe(recording.path).text for recording in recordings]
+    whisper = {"decoder": "attention"}
+    expected = [client.transcribe(recording.path, **whisper).text for recording in recordings]
     requests_before, executions_before = executions("attention_decoder")
 
     async def all_at_once() -> list[str]:
         async with AsyncClient(f"grpc://{server.grpc_url}") as many:
-            jobs = [many.transcribe(recording.path) for recording in recordings * 4]
+            jobs = [many.transcribe(recording.path, **whisper) for recording in recordings * 4]
             return [transcript.text for transcript in await asyncio.gather(*jobs)]
 
     texts = asyncio.run(all_at_once())
@@ -150,12 +152,11 @@ def test_other_sample_rates_and_channels(client, speech_wav, waveform, tmp_path)
     import soxr
 
     phone = soxr.resample(waveform, 16_000, 8_000)
-    assert wer(TIGER, client.transcribe(phone, sample_rate=8_000).text) <= 0.15
+    assert wer(TIGER, client.transcribe(phone, sample_rate=8_000).text) <= 0.2
     studio = soxr.resample(waveform, 16_000, 44_100)
     stereo = tmp_path / "stereo.flac"
     soundfile.write(stereo, np.stack([studio, studio], axis=1), 44_100)
-    # Whisper hears "What immortal" and "What a mortal" as equally probable: rounding decides.
-    assert wer(TIGER, client.transcribe(stereo).text) <= 0.1
+    assert wer(TIGER, client.transcribe(stereo).text) <= NEARLY
 
 
 def test_clients_of_the_ecosystem_work_unchanged(triton, waveform):
@@ -173,5 +174,5 @@ def test_clients_of_the_ecosystem_work_unchanged(triton, waveform):
     )
     batch = answer.as_numpy("TRANSCRIPTS")
     assert len(batch) == 1
-    assert wer(TIGER, batch[0][0].decode()) == 0
+    assert wer(TIGER, batch[0][0].decode()) <= NEARLY
     assert answer.as_numpy("SCORES") is None

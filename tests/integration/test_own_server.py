@@ -114,4 +114,4 @@ def test_bench_has_a_server_of_its_own(tmp_path: Path) -> None:
     report = json.loads(file.read_text())
     check_run(report, utterances=3)
     assert 100 < report["peak_memory_mb"] < 2800
-    assert {"tritonserver", "speech", "attention_decoder"} <= set(report["memory_by_process_mb"])
+    assert {"tritonserver", "speech", "moonshine_decoder"} <= set(report["memory_by_process_mb"])

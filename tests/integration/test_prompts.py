@@ -29,7 +29,7 @@ def is_nearly(text: str, wanted: str) -> bool:
 
 
 def test_a_prompt_changes_the_spelling_of_its_names_and_nothing_else(client):
-    plain = client.transcribe(SPOKEN.path).text
+    plain = client.transcribe(SPOKEN.path, decoder="attention").text
     assert plain.startswith("Cray ") and " Oman's " in plain
     for _ in range(2):
         prompted = client.transcribe(SPOKEN.path, prompt="Kray and Omand.").text

@@ -118,13 +118,13 @@ def test_the_first_part_is_early_and_leaving_the_stream_cancels_the_rest(
     waveform: np.ndarray,
     executions: Callable[[str], tuple[int, int]],
 ) -> None:
-    before = executions("attention_decoder")[0]
+    before = executions("moonshine_decoder")[0]
     with closing(client.stream(long_talk)) as parts:
         assert next(parts).segments[0].start < 1
-        assert executions("attention_decoder")[0] - before < MANY
+        assert executions("moonshine_decoder")[0] - before < MANY
     # The decoder's queue is served in order: behind this request nothing of the stream waits.
     client.transcribe(waveform)
-    assert executions("attention_decoder")[0] - before < MANY
+    assert executions("moonshine_decoder")[0] - before < MANY
 
 
 def test_leaving_a_loop_is_enough(
@@ -133,12 +133,12 @@ def test_leaving_a_loop_is_enough(
     waveform: np.ndarray,
     executions: Callable[[str], tuple[int, int]],
 ) -> None:
-    before = executions("attention_decoder")[0]
+    before = executions("moonshine_decoder")[0]
     for part in client.stream(long_talk):
         assert part.text
         break
     client.transcribe(waveform)
-    assert executions("attention_decoder")[0] - before < MANY
+    assert executions("moonshine_decoder")[0] - before < MANY
 
 
 def test_leaving_at_the_last_segment_leaves_the_server_whole(
@@ -156,7 +156,7 @@ def test_a_cancelled_task_cancels_its_stream(
     waveform: np.ndarray,
     executions: Callable[[str], tuple[int, int]],
 ) -> None:
-    before = executions("attention_decoder")[0]
+    before = executions("moonshine_decoder")[0]
 
     async def main() -> None:
         first_is_here = asyncio.Event()
@@ -175,7 +175,7 @@ def test_a_cancelled_task_cancels_its_stream(
             assert (await client.transcribe(waveform)).text
 
     asyncio.run(main())
-    assert executions("attention_decoder")[0] - before < MANY
+    assert executions("moonshine_decoder")[0] - before < MANY
 
 
 ERRORS: list[tuple[type[Exception], str, Any, dict[str, Any]]] = [

@@ -33,7 +33,7 @@ def test_rules_numbers_and_a_users_model_in_their_order(client: Client, waveform
     assert found.text.count("$21") == plain.text.lower().count("tiger") > 0
     assert "****" in found.text and "burning" not in found.text.lower()
     assert found.text == found.segments[0].text == text_of_words(found.words)
-    assert "$21 $21, **** bright" in " ".join(to_srt(found).split())
+    assert "$21 $21 **** bright" in " ".join(to_srt(found).replace(",", "").split())
     for word, before in zip(found.words, plain.words, strict=True):
         assert (word.start, word.end) == (before.start, before.end)
         same = "tiger" not in before.text.lower() and "burning" not in before.text.lower()

@@ -12,6 +12,7 @@ from conch.wire.result import text_of_words
 
 pytestmark = pytest.mark.server
 
+WHISPER = {"decoder": "attention"}
 [SPOKEN] = recordings_of(Path(__file__).parents[1] / "data" / "hotwords")
 LIST = "Syme, Prynne, Uncas, Timaeus, Poyser, Soames"
 
@@ -23,17 +24,18 @@ def client(server):
 
 
 def test_a_name_is_spelled_as_the_request_spells_it_and_the_rest_stays(client):
-    plain = client.transcribe(SPOKEN.path).text
-    hot = client.transcribe(SPOKEN.path, hotwords=LIST, word_timestamps=True)
+    plain = client.transcribe(SPOKEN.path, **WHISPER).text
+    hot = client.transcribe(SPOKEN.path, hotwords=LIST, word_timestamps=True, **WHISPER)
     assert "Syme" not in plain
     assert hot.text == plain.replace(plain.split("'")[0], "Syme", 1)
     assert " ".join(word.text for word in hot.words) == hot.text
-    assert client.transcribe(SPOKEN.path, hotwords=LIST.upper()).text.startswith("SYME's egotism")
+    loud = client.transcribe(SPOKEN.path, hotwords=LIST.upper(), **WHISPER).text
+    assert loud.startswith("SYME's egotism")
 
 
 def streamed(client, waveform, **options):
     """Send a stream in chunks of half a second, and return all answers, that of the end last."""
-    with client.live(mode="two_pass", adaptive=False, **options) as stream:
+    with client.live(mode="two_pass", adaptive=False, **WHISPER, **options) as stream:
         answers = [stream.send(waveform[at : at + 8_000]) for at in range(0, len(waveform), 8_000)]
         return [*answers, stream.finish()]
 
@@ -54,16 +56,17 @@ def test_a_hotword_is_in_live_text_before_the_end_and_in_the_final_text(client):
     assert "Agatism" in first_plain
     assert first_hot == first_plain.replace("Agatism", "Egotism")
     assert [segment.passes for segment in final.segments] == [2]
-    assert final.text == client.transcribe(SPOKEN.path, hotwords=hotwords).text
+    assert final.text == client.transcribe(SPOKEN.path, hotwords=hotwords, **WHISPER).text
     assert final.text.startswith("Syme's egotism")
 
 
 @pytest.mark.parametrize("vad", [True, False])
 def test_no_name_leaks_into_silence_or_noise(client, vad):
     noise = 0.1 * np.random.default_rng(0).standard_normal(48_000).astype(np.float32)
+    options = {"vad": vad, "coverage": False, **WHISPER}
     for sound in (np.zeros(48_000, np.float32), noise):
-        plain = client.transcribe(sound, vad=vad, coverage=False).text
-        hot = client.transcribe(sound, vad=vad, coverage=False, hotwords=LIST).text
+        plain = client.transcribe(sound, **options).text
+        hot = client.transcribe(sound, hotwords=LIST, **options).text
         assert hot == plain
 
 

@@ -7,7 +7,13 @@ import pytest
 PERCENTILES = ("p50", "p90", "p95", "p99", "max")
 
 
-def check_run(run: dict[str, Any], *, utterances: int, load: str = "closed loop") -> None:
+def check_run(
+    run: dict[str, Any],
+    *,
+    utterances: int,
+    load: str = "closed loop",
+    decoder: str = "moonshine",
+) -> None:
     assert run["errors"] == 0
     assert run["utterances"] == utterances
     assert run["load"] == load
@@ -17,5 +23,5 @@ def check_run(run: dict[str, Any], *, utterances: int, load: str = "closed loop"
     assert latencies[0] > 0
     assert latencies == sorted(latencies)
     assert run["latency_ms"]["mean"] > 0
-    assert {"vad", "attention_encoder", "attention_decoder", "total"} <= set(run["stages"])
+    assert {"vad", f"{decoder}_encoder", f"{decoder}_decoder", "total"} <= set(run["stages"])
     assert run["stages"]["vad"]["calls"] >= 1

@@ -9,7 +9,7 @@ from conch.wire.weights import FUSION_WEIGHTS
 
 
 def test_no_parameters_give_the_defaults():
-    assert RecognitionOptions.parse({}) == RecognitionOptions(mode="offline")
+    assert RecognitionOptions.parse({}) == RecognitionOptions(mode="offline", beam_size=1)
 
 
 def test_numbers_become_the_type_of_their_option():
@@ -26,7 +26,7 @@ def test_numbers_become_the_type_of_their_option():
         ({"nbest": 0}, "option 'nbest' takes an integer from 1 to 128; sent: 0"),
         ({"nbest": 2.0}, "option 'nbest' takes an integer from 1 to 128; sent: 2.0"),
         ({"nbest": True}, "option 'nbest' takes an integer from 1 to 128; sent: True"),
-        ({"nbest": 6}, "option 'nbest' takes at most beam_size (5); sent: 6"),
+        ({"nbest": 6, "beam_size": 5}, "option 'nbest' takes at most beam_size (5); sent: 6"),
         (
             {"max_segment_s": 2, "vad_pad_ms": 1000},
             "option 'max_segment_s' takes at least four times vad_pad_ms (1000 ms); sent: 2",
@@ -184,7 +184,8 @@ def test_a_search_with_the_language_model_does_not_count_it_again():
 
 def test_more_hypotheses_are_kept_where_they_are_rescored():
     plain, rescored = ({}, {"rescore": True})
-    assert RecognitionOptions.parse(plain).beam_size == 5
+    assert RecognitionOptions.parse(plain).beam_size == 1
+    assert RecognitionOptions.parse({"nbest": 3}).beam_size == 3
     assert RecognitionOptions.parse(rescored).beam_size == 10
     assert RecognitionOptions.parse({**rescored, "beam_size": 7}).beam_size == 7
 
