@@ -53,7 +53,7 @@ def test_it_has_defaults_and_presets_of_its_own() -> None:
     assert parsed(decoder="speller").beam_size == 7
     best = parsed(decoder="speller", accuracy="best")
     assert (best.rescore, best.beam_size) == (True, 9)
-    assert parsed(decoder="deaf").beam_size == 5
+    assert parsed(decoder="deaf").beam_size == 1
 
 
 def test_its_scores_count_alone_until_weights_are_tuned() -> None:
