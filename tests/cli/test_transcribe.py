@@ -77,8 +77,7 @@ def test_help_tells_every_option_with_its_range_and_default() -> None:
         assert item.metadata["help"] in text
     assert (
         "(an integer from 1 to 128; default: 1; with attention 5, with ctc or wfst 16; 10 if they "
-        "are rescored; at least nbest)"
-        in text
+        "are rescored; at least nbest)" in text
     )
 
 

@@ -9,7 +9,6 @@ import pytest
 from conch.component.ctranslate import (
     CTranslate2Config,
     load_ctranslate2,
-    without_huge_pages,
 )
 from conch.wire.errors import ConfigError
 
@@ -46,12 +45,3 @@ def test_niceness_has_a_range(nice):
     config = CTranslate2Config(nice=nice)
     with pytest.raises(ConfigError, match=f"nice takes 0 to 19; is: {nice}"):
         load_ctranslate2(lambda *args, **settings: None, Path(), config, "int8", lambda model: None)
-
-
-def test_a_kernel_that_keeps_huge_pages_is_named_once(caplog):
-    no_such_switch = -1
-    for _ in range(2):
-        without_huge_pages(no_such_switch)
-    (record,) = caplog.records
-    assert record.getMessage().startswith("huge pages stay on, models may take twice the memory: ")
-    assert "Invalid argument" in record.getMessage()

@@ -1,9 +1,6 @@
 """Load a model on CTranslate2."""
 
 import ctypes
-import functools
-import logging
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +10,10 @@ from conch.component.niceness import be_nice
 from conch.component.parameters import DeviceConfig
 from conch.wire.errors import ConfigError
 
-logger = logging.getLogger(__name__)
-
 Model = TypeVar("Model")
 
 _M_ARENA_MAX = -8
 """`mallopt`'s number of the most heaps."""
-_PR_SET_THP_DISABLE = 41
-"""`prctl`'s number of the switch for huge pages."""
 _CUDA_NEEDS = "NVIDIA's driver and cuBLAS 12 (libcublas.so.12 where the loader finds it)"
 
 
@@ -46,8 +39,6 @@ def load_ctranslate2(
 
     From then on this process has one heap. CTranslate2 calls a model on a thread of its own, and
     glibc would give that thread a heap whose freed memory is lost to others: 50 MB.
-    It has no huge pages either. They save 5 % of Whisper's time, and double its memory: what
-    CTranslate2 frees after the conversion of its weights lies between what it keeps.
 
     Args:
         kind: Class of CTranslate2.
@@ -61,7 +52,6 @@ def load_ctranslate2(
             library is missing.
     """
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
-    without_huge_pages()
     be_nice(config.nice)
     try:
         model = kind(
@@ -80,11 +70,3 @@ def load_ctranslate2(
             f"{error}{hint}"
         ) from error
     return model
-
-
-@functools.cache
-def without_huge_pages(switch: int = _PR_SET_THP_DISABLE) -> None:
-    """Switch huge pages off in this process, or say once why they stay."""
-    if ctypes.CDLL(None, use_errno=True).prctl(switch, 1, 0, 0, 0) != 0:
-        reason = os.strerror(ctypes.get_errno())
-        logger.warning("huge pages stay on, models may take twice the memory: %s", reason)

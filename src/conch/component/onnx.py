@@ -1,5 +1,6 @@
 """Open a network on ONNX Runtime."""
 
+import ctypes
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from conch.component.parameters import existing
 from conch.wire.errors import ConfigError
 
 CPU = "CPUExecutionProvider"
+PR_SET_THP_DISABLE = 41
+"""`prctl`'s number of the switch for huge pages."""
 
 
 def session_options(threads: int, *, keeps_memory: bool = True) -> onnxruntime.SessionOptions:
@@ -35,10 +38,14 @@ def open_network(
 ) -> onnxruntime.InferenceSession:
     """Open the network of a file, or of `content` in place of it.
 
+    From then on this process has huge pages, if the kernel gives them on request: each call
+    allocates megabytes. `conch.launcher.guard` switches them off for all others.
+
     Raises:
         ConfigError: the file is missing or no network; the message says `what` it should be.
     """
     source = existing(path, what) if content is None else content
+    ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0)
     try:
         return onnxruntime.InferenceSession(source, options, providers=[provider])
     except Exception as error:  # onnxruntime's own exceptions share no public base

@@ -15,6 +15,7 @@ milliseconds.
 """
 
 import contextlib
+import ctypes
 import os
 import resource
 import shutil
@@ -29,6 +30,8 @@ KILL_TIMEOUT_S = 5.0
 """Seconds for killed processes to go."""
 SHARED_MEMORY = Path("/dev/shm")
 """Where the server's shared-memory segments are."""
+PR_SET_THP_DISABLE = 41
+"""`prctl`'s number of the switch for huge pages, which children inherit."""
 STACK_BYTES = 256 * 2**20
 """Stack of each thread of the server.
 
@@ -127,6 +130,8 @@ def main(arguments: list[str]) -> None:
     os.wait()
     os.close(lifeline)
     raise_stack_limit()
+    # Networks switch them on again (`conch.component.onnx`); the server itself only gets larger.
+    ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
     try:
         os.execv(command[0], command)
     except OSError as error:
