@@ -65,7 +65,7 @@ def called(components) -> set[str]:
         ({"rescore": True}, {"neural_rescorer"}),
         ({"rescore": True, "rescorer": "ngram"}, {"rescorer"}),
         ({"ctc_rescore": True}, {"ctc_encoder", "ctc_decoder"}),
-        ({"accuracy": "balanced"}, {"ctc_encoder", "ctc_decoder"}),
+        ({"accuracy": "balanced"}, {"neural_rescorer"}),
         ({"accuracy": "best"}, {"neural_rescorer", "ctc_encoder", "ctc_decoder"}),
         ({"accuracy": "best", "rescore": False}, {"ctc_encoder", "ctc_decoder"}),
     ],

@@ -353,4 +353,4 @@ def test_what_a_client_leaves_open_has_an_order_in_which_a_server_tries_it():
 
 def test_presets_follow_the_decoder_that_is_tried():
     best, other = RecognitionOptions.candidates({"accuracy": "balanced"})
-    assert best.rescore != other.rescore
+    assert best.ctc_rescore != other.ctc_rescore

@@ -58,7 +58,7 @@ FAMILY = Family(
             takes=("ctc_rescore",),
             rescored={"beam_size": 10},
             presets={
-                "balanced": {"ctc_rescore": True, "beam_size": 8, "rescore_margin": 0.3},
+                "balanced": {"rescore": True, "beam_size": 5, "rescore_margin": 1.0},
                 "best": {"rescore": True, "ctc_rescore": True},
             },
             weights={
