@@ -14,7 +14,7 @@ def test_it_is_unpacked_once_and_loads(tmp_path, monkeypatch):
     written = path.stat().st_mtime_ns
     assert unpacked_graph() == path
     assert path.stat().st_mtime_ns == written
-    assert [item.name for item in path.parent.iterdir()] == [path.name]
+    assert [item.name for item in path.parent.glob("[!.]*")] == [path.name]
 
 
 def test_a_broken_package_is_named(tmp_path, monkeypatch):
