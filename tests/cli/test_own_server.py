@@ -1,6 +1,7 @@
 """Which models the server of one command has."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from whisper_toys import whisper_toy
 
 from conch.cli.own_server import config_for
 from conch.families import decoders
+from conch.families.moonshine.declaration import PACKAGE
+from conch.launcher import weights
 from conch.wire.errors import ConfigError
 
 MOONSHINE, WHISPER = (set(decoders()[name].components) for name in ("moonshine", "attention"))
@@ -39,6 +42,17 @@ def test_weights_that_are_chosen_choose_the_decoder(tmp_path: Path) -> None:
     assert set(config.models) == {"speech", "vad", *WHISPER}
     assert config.weights == {"whisper": folder}
     assert set(config_for([{"decoder": "moonshine"}]).models) >= MOONSHINE
+
+
+def test_weights_that_are_not_installed_are_named_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = replace(PACKAGE, module="no_such_package")
+    monkeypatch.setattr(weights, "optional", lambda: dict.fromkeys(MOONSHINE, package))
+    assert set(config_for([{}, {"rescore": True}]).models) >= WHISPER
+    assert capsys.readouterr().err.count("another decoder takes its place") == 1
+    assert set(config_for([{"decoder": "moonshine"}]).models) >= MOONSHINE
+    assert not capsys.readouterr().err
 
 
 def test_weights_that_are_not_there_are_named() -> None:

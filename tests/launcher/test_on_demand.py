@@ -1,5 +1,7 @@
 """Which models a server loads at its start, and which later."""
 
+from dataclasses import replace
+
 from conch.families import all_components
 from conch.launcher.admin import Restriction
 from conch.launcher.command import server_command
@@ -7,6 +9,7 @@ from conch.launcher.config import ServerConfig
 from conch.launcher.endpoints import Endpoints
 from conch.launcher.installation import Installation
 from conch.launcher.on_demand import on_demand, settings_for
+from conch.launcher.preparation import prepare
 from conch.launcher.process import Workspace
 from conch.launcher.repositories import model_names, shipped_repositories
 from conch.wire.entry_points import ENTRY_POINTS
@@ -19,6 +22,7 @@ DEFAULTS = {
     *components_of(RecognitionOptions.parse({})),
     *components_of(RecognitionOptions.parse({}, live=True)),
 }
+ANY_PORTS = {"http_port": 0, "grpc_port": 0, "metrics_port": 0}
 
 
 def test_what_requests_without_options_need_is_loaded_at_the_start() -> None:
@@ -61,6 +65,17 @@ def test_speech_learns_how_to_load_them() -> None:
 def test_without_such_models_there_is_nothing_to_learn() -> None:
     assert settings_for((), Endpoints("127.0.0.1", 1, 2, 3)).to_environment() == {}
     assert OnDemandSettings.of({}) == OnDemandSettings()
+
+
+def test_without_models_to_load_later_all_must_be_ready() -> None:
+    for settings in (
+        ServerConfig(shipped_repositories(), on_demand=True, models=("speech", *DEFAULTS)),
+        ServerConfig(shipped_repositories(), on_demand=True, extra_args=["--load-model=vad"]),
+    ):
+        prepared = prepare(replace(settings, **ANY_PORTS), "")
+        assert (prepared.on_demand, prepared.config.on_demand) == ((), False)
+    prepared = prepare(ServerConfig(shipped_repositories(), on_demand=True, **ANY_PORTS), "")
+    assert prepared.on_demand and prepared.config.on_demand
 
 
 def test_a_model_that_is_loaded_later_leaves_the_server_ready(tmp_path) -> None:

@@ -75,7 +75,7 @@ class Captions:
     def _count_final(self, answer: Transcript) -> int:
         """Return how many of the utterances that have ended are final."""
         ended = self._ended()
-        # By default a server without Whisper makes one pass.
+        # By default a server without Moonshine and Whisper makes one pass.
         if answer.is_final or not self._has_second_pass or answer.rolling is None:
             return len(ended)
         done = takewhile(lambda segment: segment.passes > 1 or segment.error, ended)

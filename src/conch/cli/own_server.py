@@ -80,13 +80,14 @@ def config_for(
     found = {name: str(find(KINDS[name], asked)) for name, asked in weights.items()}
     chosen = components_chosen(found)
     lacking = without_weights(shipped_repositories(), "", chosen)
-    named = dict.fromkeys((ENTRY_POINTS[0], *others))
+    named, replaced = dict.fromkeys((ENTRY_POINTS[0], *others)), set[str]()
     for options in requests:
         wanted = components_to_serve(options, live=live, chosen=chosen)
         usable = components_to_serve(options, live=live, chosen=chosen, lacking=lacking)
-        for model in wanted.keys() & lacking.keys() - usable.keys():
-            print(f"conch: {lacking[model]}; another decoder takes its place", file=sys.stderr)
+        replaced |= {lacking[model] for model in wanted if model in lacking.keys() - usable.keys()}
         named |= dict.fromkeys(usable)
+    for remedy in sorted(replaced):
+        print(f"conch: {remedy}; another decoder takes its place", file=sys.stderr)
     for model in {*lacking} & {*named} & {*rescorers().values()}:
         print(f"conch: {lacking[model]}; rescorer takes its place", file=sys.stderr)
         del named[model]

@@ -55,14 +55,16 @@ your own models. Each other component is loaded when a request first needs it, w
 seconds, and stays.
 
 --models takes all, names of models, and these for the components of a path:
-  attention   vad, attention_encoder, attention_decoder: recordings without options
-  moonshine   vad, moonshine_encoder, moonshine_decoder: recordings with that decoder
+  moonshine   vad, moonshine_encoder, moonshine_decoder: recordings without options
+  attention   vad, attention_encoder, attention_decoder: recordings with Whisper, which writes all
+              without options too where moonshine is missing
   ctc, wfst   vad, ctc_encoder, ctc_decoder: recordings with that decoder
   streaming   vad, ctc_streaming_encoder, ctc_streaming_decoder: live streams
-  two_pass    those of attention and streaming
-The option rescore needs neural_rescorer or rescorer; accuracy=balanced and best need ctc_encoder
-and ctc_decoder too; punctuate needs punctuator, itn needs inverse_normalizer. speech and
-speech_stream are always loaded. A request that needs a missing model gets an error that names it.
+  two_pass    those of moonshine and streaming; with --whisper alone, of attention and streaming
+The options rescore and accuracy=balanced need neural_rescorer or rescorer; accuracy=best, and with
+Whisper balanced, need ctc_encoder and ctc_decoder too; punctuate needs punctuator, itn needs
+inverse_normalizer. speech and speech_stream are always loaded. A request that needs a missing model
+gets an error that names it.
 
 Ctrl-C or SIGTERM stops the server after the requests in flight; a second one kills it at once.
 """

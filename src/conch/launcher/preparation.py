@@ -75,6 +75,7 @@ def prepare(config: ServerConfig, component_key: str) -> Preparation:
         if config.on_demand and (later := on_demand(served)):
             config = replace(config, models=sorted(served.difference(later)))
         environment[SERVED_VARIABLE] = ",".join(sorted(served.difference(later)))
+    config = replace(config, on_demand=bool(later))
     if warning := shared_memory_shortage():
         LOGGER.warning("%s", warning)
     return Preparation(config, address, installation, environment, later)
