@@ -22,7 +22,6 @@ DEFAULTS = {
     *components_of(RecognitionOptions.parse({})),
     *components_of(RecognitionOptions.parse({}, live=True)),
 }
-ANY_PORTS = {"http_port": 0, "grpc_port": 0, "metrics_port": 0}
 
 
 def test_what_requests_without_options_need_is_loaded_at_the_start() -> None:
@@ -68,14 +67,14 @@ def test_without_such_models_there_is_nothing_to_learn() -> None:
 
 
 def test_without_models_to_load_later_all_must_be_ready() -> None:
-    for settings in (
-        ServerConfig(shipped_repositories(), on_demand=True, models=("speech", *DEFAULTS)),
-        ServerConfig(shipped_repositories(), on_demand=True, extra_args=["--load-model=vad"]),
-    ):
-        prepared = prepare(replace(settings, **ANY_PORTS), "")
-        assert (prepared.on_demand, prepared.config.on_demand) == ((), False)
-    prepared = prepare(ServerConfig(shipped_repositories(), on_demand=True, **ANY_PORTS), "")
-    assert prepared.on_demand and prepared.config.on_demand
+    asked = ServerConfig(
+        shipped_repositories(), on_demand=True, http_port=0, grpc_port=0, metrics_port=0
+    )
+    fewer = replace(asked, models=("speech", *DEFAULTS))
+    callers = replace(asked, extra_args=["--load-model=vad"])
+    for config, is_on_demand in ((asked, True), (fewer, False), (callers, False)):
+        prepared = prepare(config, "")
+        assert bool(prepared.on_demand) == prepared.config.on_demand == is_on_demand
 
 
 def test_a_model_that_is_loaded_later_leaves_the_server_ready(tmp_path) -> None:

@@ -7,6 +7,9 @@ from contextlib import asynccontextmanager
 
 from conch.wire.errors import DeadlineError
 
+BEFORE_CALLS = "before the first call"
+"""When the time of a request runs out that has called no component yet: one may still load."""
+
 
 class Deadline:
     """A time budget, which starts when it is made."""
@@ -43,13 +46,13 @@ class Deadline:
                 inside is raised unchanged, because its message is more precise.
         """
         try:
-            async with asyncio.timeout(self.remaining_s("before the first call")) as scope:
+            async with asyncio.timeout(self.remaining_s(BEFORE_CALLS)) as scope:
                 yield
         except TimeoutError as error:
             if isinstance(error, DeadlineError) or not scope.expired():
                 raise
-            *_, latest = ("the first call", *path())
-            raise self._error(f"in {latest}") from None
+            called = path()
+            raise self._error(f"in {called[-1]}" if called else BEFORE_CALLS) from None
 
     def _error(self, when: str) -> DeadlineError:
         return DeadlineError(f"deadline_ms of {self._budget_ms} ran out {when}")

@@ -10,7 +10,7 @@ from conch.audio.recording import Recording
 from conch.bls.call import Components
 from conch.bls.calls import Calls, together
 from conch.bls.concurrency import RecordingTurns
-from conch.bls.deadline import Deadline
+from conch.bls.deadline import BEFORE_CALLS, Deadline
 from conch.bls.metrics import REQUESTS
 from conch.bls.runtime import Runtime
 from conch.component.parameters import share_of_cores
@@ -120,7 +120,7 @@ class Recognizer:
                     for number, item in enumerate(zip(recordings, calls, strict=True))
                 ]
                 audio_s = sum(item.length_s * len(item.channels) for item in recordings)
-                left_s = deadline.remaining_s("before the first call")
+                left_s = deadline.remaining_s(BEFORE_CALLS)
                 async with admission.begun(audio_s, left_s) as share:
                     for turn in turns:
                         turn.begin(share.key, lambda: admission.is_first(share))

@@ -9,7 +9,8 @@ import { fieldsOf, hasThreeStates, inWords, isFor, isFollowed, isNumber } from "
 
 /** Names of the gateway's models for users; others are shown by their own name. */
 const MODELS = {
-  conch: ["Conch's choice", "Whisper for recordings; live text by CTC, then Whisper"],
+  conch: ["Conch's choice", "Moonshine, or Whisper for other languages; live text by CTC first"],
+  "conch-moonshine": ["Moonshine", "English, with case and punctuation"],
   "conch-attention": ["Whisper", "attention decoder, with case and punctuation"],
   "conch-ctc": ["CTC", "beam search; takes a language model"],
   "conch-wfst": ["CTC in a graph", "known words and hotwords; the fastest"],
