@@ -19,6 +19,7 @@ from lab.offline import command as offline
 from lab.orchestration import command as orchestration
 from lab.paths import command as paths
 from lab.perf_analyzer import command as perf_analyzer
+from lab.speakers import command as speakers
 
 NAME = " ".join(PROGRAM)
 
@@ -36,6 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
     live.add_live(commands)
     paths.add_paths(commands)
     names.add_names(commands)
+    speakers.add_speakers(commands)
     orchestration.add_orchestration(commands)
     growth.add_growth(commands)
     gateway.add_gateway(commands)

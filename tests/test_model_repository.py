@@ -221,6 +221,7 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
         {"decoder": "ctc"},
         {"decoder": "wfst"},
         {"decoder": "moonshine"},
+        {"decoder": "ctc", "speakers": "auto"},
         {"decoder": "wfst", "punctuate": True, "itn": True},
     ):
         parameters = {"nbest": 3, **options}

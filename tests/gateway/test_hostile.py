@@ -181,7 +181,7 @@ def test_a_fields_name_has_its_limit(port: int, length: int, answer: tuple[int, 
 
 @pytest.mark.parametrize(("size", "answer"), [(65_536, PASSED), (65_537, (400, "invalid_form"))])
 def test_a_field_has_its_limit(port: int, size: int, answer: tuple[int, str]) -> None:
-    assert asked(port, part("known_speaker_names", b"n" * size)) == answer
+    assert asked(port, part("field", b"n" * size)) == answer
 
 
 @pytest.mark.parametrize(("more", "answer"), [(0, PASSED), (1, (400, "invalid_form"))])

@@ -233,7 +233,6 @@ def test_a_request_has_an_id_of_the_gateway_or_its_own(client, speech):
         ({"extra_body": {"rescore": "maybe"}}, "rescore", "maybe"),
         ({"extra_body": {"decoder": "ctc", "ctc_rescore": True}}, "ctc_rescore", "attention"),
         ({"response_format": "docx"}, "response_format", "verbose_json"),
-        ({"response_format": "diarized_json"}, "response_format", "verbose_json"),
         ({"file": ("talk.txt", b"no sound, but words" * 9)}, "file", "found text"),
         ({"file": ("talk.wav", b"")}, "file", "empty"),
         (

@@ -147,7 +147,7 @@ def test_a_translation_has_the_fields_of_a_transcription_but_its_task() -> None:
 
 def test_the_form_has_openais_fields() -> None:
     fields = {name.removesuffix("[]") for name in FORM["properties"]}
-    # Speakers are not told apart: their fields are among those that change nothing.
+    # Speakers have no names yet.
     assert KNOWN - fields == {"known_speaker_names", "known_speaker_references"}
 
 
@@ -165,6 +165,9 @@ def test_every_format_has_its_content_type() -> None:
     assert granularities == list(GRANULARITIES)
 
 
+DIARIZED = parse({"response_format": ("diarized_json",)}, {})
+
+
 def test_the_bodies_are_those_of_their_schemas() -> None:
     both = ("word", "segment")
     verbose = parse({"response_format": ("verbose_json",), "timestamp_granularities[]": both}, {})
@@ -175,6 +178,7 @@ def test_the_bodies_are_those_of_their_schemas() -> None:
     named("VerboseTranscription").validate(json.loads(body(warned, verbose)))
     named("Transcription").validate(json.loads(body(warned, plain)))
     named("TextDone").validate(Deltas(plain).of_whole(warned))
+    named("DiarizedTranscription").validate(json.loads(body(transcript(), DIARIZED)))
     whole = parse({"response_format": ("conch",)}, {})
     named("Transcript").validate(json.loads(body(transcript(), whole)))
 
@@ -184,6 +188,9 @@ def test_the_events_are_those_of_their_schemas() -> None:
     (delta,) = deltas.of_part(transcript())
     named("TextDelta").validate(delta)
     named("TextDone").validate(deltas.of_whole(transcript()))
+    (turn,) = Deltas(DIARIZED).of_turns(transcript())
+    named("TextSegment").validate(turn)
+    assert list(deltas.of_turns(transcript())) == []
     deltas = Deltas(parse({"response_format": ("conch",), "stream": ("true",)}, {}))
     (part,) = deltas.of_part(transcript())
     whole = deltas.of_whole(transcript())

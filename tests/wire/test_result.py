@@ -47,7 +47,7 @@ def plainly(item: Any) -> Any:
     found = {
         field.name: plainly(getattr(item, field.name))
         for field in fields(item)
-        if field.name not in RARE or getattr(item, field.name)
+        if field.name not in (*RARE, "speaker") or getattr(item, field.name)
     }
     return {"text": item.text, **found} if "nbest" in found else found
 

@@ -69,6 +69,8 @@ def test_what_is_missing_is_told_with_its_option():
     assert needed_for(PUNCTUATOR) == ("punctuate=true",)
     assert needed_for(INVERSE_NORMALIZER) == ("itn=true",)
     assert "itn=true needs it" in str(missing(INVERSE_NORMALIZER))
+    without = str(missing("speaker_embedding"))
+    assert "speakers needs it" in without and "conch models get speakers" in without
     error = missing_post("mask")
     assert "option 'post' names the model mask, which is not loaded" in str(error)
     assert to_wire(error).startswith("MODEL_NOT_LOADED(mask): option 'post'")

@@ -64,7 +64,9 @@ class Cut:
 
 def is_cuttable(options: RecognitionOptions) -> bool:
     """Return whether pieces give the text of the whole: no segment may depend on another."""
-    return options.vad and not options.lm_context and not options.vad_state
+    # What hears the whole recording needs it in one request.
+    is_heard_whole = options.value("speakers") != "off"
+    return options.vad and not (options.lm_context or options.vad_state or is_heard_whole)
 
 
 def cut(data: bytes, options: RecognitionOptions, speech_probs: SpeechProbs, piece_s: float) -> Cut:

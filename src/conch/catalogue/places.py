@@ -8,17 +8,10 @@ from pathlib import Path
 from conch.catalogue.checks import UnfitModelError, check_known
 from conch.catalogue.kinds import KINDS, Kind
 from conch.catalogue.known import KNOWN, KnownModel
+from conch.families.family import models_home
 from conch.wire.errors import ConfigError
 
-
-def home() -> Path:
-    """Return the folder of the user's models, which need not exist yet.
-
-    It is `$XDG_DATA_HOME/conch/models` (`~/.local/share/conch/models`), by the XDG Base Directory
-    Specification.
-    """
-    data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    return Path(data).absolute() / "conch" / "models"
+home = models_home
 
 
 def folder_of(model: KnownModel) -> Path | None:

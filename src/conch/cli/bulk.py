@@ -147,6 +147,8 @@ def _job(args: argparse.Namespace) -> "Job":
     options = given_options(args)
     if formats.TIMED_FORMATS & set(args.format):
         options.setdefault("word_timestamps", True)
+    if formats.SPEAKER_FORMATS & set(args.format):
+        options.setdefault("speakers", "auto")
     checked_options(options, args.url)
     if args.url and args.conch:
         raise UsageError("--conch starts a server, and --url names running ones; give one of them")

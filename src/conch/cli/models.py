@@ -120,10 +120,8 @@ def run_get(args: argparse.Namespace) -> int:
             folder = get(model, _say, progress)
     else:
         folder = find(KINDS[model.kind], model.name)
-    print(
-        f"{model.name} is complete, in {folder}\n"
-        f"conch serve --{model.kind} {model.name.removeprefix(f'{model.kind}-')} serves it"
-    )
+    chosen = f" --{model.kind} {model.name.removeprefix(f'{model.kind}-')}" if model.kind else ""
+    print(f"{model.name} is complete, in {folder}\nconch serve{chosen} serves it")
     return 0
 
 
@@ -170,7 +168,7 @@ def table(models: "Sequence[Listed]") -> Iterator[str]:
 
 
 def _cells(model: "Listed") -> tuple[str, ...]:
-    languages = {None: "?", 1: "English"}.get(model.languages, str(model.languages))
+    languages = {None: "?", 0: "any", 1: "English"}.get(model.languages, str(model.languages))
     size = "?" if model.size is None else f"{model.size / 1e6:.0f}"
     state = "complete" if not model.wrong else "broken" if model.folder else "not here"
     return (model.name, languages, size, model.licence or "your own", state)

@@ -41,7 +41,8 @@ def _kind(item: "Field[Any]") -> dict[str, Any]:
         return {"choices": words, "help": _escaped(help)}
     help = _escaped(f"{meaning} ({describe(item)}; default: {default_of(item)})")
     if words:  # a number is made of it by `RecognitionOptions.parse`
-        return {"metavar": "|".join((*words, "N")), "help": help}
+        alone = {"nargs": "?", "const": "auto"} if "auto" in words else {}
+        return {"metavar": "|".join((*words, "N")), "help": help, **alone}
     metavar = {int: "N", float: "X", str: "TEXT"}
     return {"type": kind, "metavar": metavar[kind], "help": help}
 

@@ -1,4 +1,4 @@
-"""`conch transcribe`: turn audio files into text, JSON, subtitles, CTM or STM."""
+"""`conch transcribe`: turn audio files into text, JSON, subtitles or a format of scorers."""
 
 import argparse
 import asyncio
@@ -24,7 +24,7 @@ from conch.wire.errors import (
     TranscriptionError,
     UnreachableError,
 )
-from conch.wire.formats import FORMATS, TIMED_FORMATS, to_json, to_text
+from conch.wire.formats import FORMATS, SPEAKER_FORMATS, TIMED_FORMATS, to_json, to_text
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 from conch.wire.scoring_formats import recording_name
@@ -40,7 +40,7 @@ LOOK_S = 0.5
 
 SUFFIXES = {"text": "txt"}
 """Suffixes of output files, where they are not the name of the format."""
-SEVERAL = ("text", "json", "ctm", "stm")
+SEVERAL = ("text", "json", "ctm", "stm", "rttm")
 """Formats that may follow each other in one output."""
 
 EXAMPLES = """
@@ -54,6 +54,7 @@ examples:
   conch transcribe film.mkv --format srt -o film.srt
   conch transcribe *.flac --format ctm > heard.ctm  for scoring by sclite
   conch transcribe call.wav --channels split        a line for each turn, with its channel
+  conch transcribe meeting.mp3 --speakers auto      a line for each turn, with its speaker
   curl -s https://example.org/talk.m4a | conch transcribe -
 
 The command takes any audio that libsndfile or FFmpeg reads: wav, flac, ogg, mp3, m4a, webm, amr,
@@ -133,7 +134,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "--format",
         choices=tuple(FORMATS),
         default="text",
-        help="format of the output; srt, vtt and ctm turn --word-timestamps on (default: text)",
+        help="format of the output; srt, vtt and ctm turn --word-timestamps on, rttm and seglst "
+        "--speakers auto (default: text)",
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to this file")
@@ -179,6 +181,8 @@ def _job(args: argparse.Namespace) -> Job:
     options = given_options(args)
     if args.format in TIMED_FORMATS:
         options.setdefault("word_timestamps", True)
+    if args.format in SPEAKER_FORMATS:
+        options.setdefault("speakers", "auto")
     job = Job(args.format, len(args.files), options, args.jobs, args.output, args.output_dir)
     checked_options(options, [args.url])
     if job.output_dir is not None:
@@ -205,7 +209,7 @@ def _check_outputs(job: Job, names: Sequence[str]) -> None:
     inputs = {Path(name).absolute() for name in names}
     for name in names:
         path, recording = job.destination(name), recording_name(_title(name))
-        if path is None and job.format in ("ctm", "stm"):
+        if path is None and job.format in ("ctm", "stm", "rttm"):
             if recording in called:
                 raise UsageError(
                     f"{called[recording]} and {name} would both be called {recording} in the "

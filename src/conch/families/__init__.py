@@ -13,12 +13,13 @@ from conch.families.options import holds
 from conch.families.punctuation.declaration import FAMILY as PUNCTUATION
 from conch.families.silero.declaration import FAMILY as SILERO
 from conch.families.smollm2.declaration import FAMILY as SMOLLM2
+from conch.families.speakers.declaration import FAMILY as SPEAKERS
 from conch.families.whisper.declaration import FAMILY as WHISPER
 
 FAMILIES: tuple[Family, ...] = (
     *(SILERO, NGRAM, SMOLLM2),
     *(MOONSHINE, WHISPER, CTC),
-    *(PUNCTUATION, INVERSE_NORMALIZER),
+    *(PUNCTUATION, INVERSE_NORMALIZER, SPEAKERS),
 )
 """All families. Text steps work in this order, and so do scorers of texts: language models take the
 longest, so they begin first. The first decoder that fits a request is its default."""

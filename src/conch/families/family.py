@@ -6,6 +6,7 @@ of Conch.
 
 import importlib.util
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +15,9 @@ from typing import Any, Literal, get_args
 from conch.families.options import Rule, When
 
 Kind = Literal["FP32", "INT32", "BYTES"]
-Step = Literal["find speech", "encode", "decode", "rescore", "write"]
-"""Where a component stands on the way of a recording to its text. Text steps write."""
+Step = Literal["find speech", "encode", "decode", "rescore", "write", "label"]
+"""Where a component stands on the way of a recording to its text. Text steps write; what says who
+speaks labels."""
 STEPS: tuple[str, ...] = get_args(Step)
 
 
@@ -29,6 +31,16 @@ class Tensor:
     """-1 where a size is open."""
     meaning: str
     is_optional: bool = False
+
+
+def models_home() -> Path:
+    """Return the folder of the user's models, which need not exist yet.
+
+    It is `$XDG_DATA_HOME/conch/models` (`~/.local/share/conch/models`), by the XDG Base Directory
+    Specification.
+    """
+    data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    return Path(data).absolute() / "conch" / "models"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +57,15 @@ class WeightsPackage:
     """What installs it; empty for Conch's extra `server`."""
     beside: "WeightsPackage | None" = None
     """Another that its models need too."""
+    fetched: str = ""
+    """Name of a model that `conch models get` fetches, in place of a package."""
 
     @property
     def folder(self) -> Path | None:
         """Folder of the package; None where it is not installed."""
+        if self.fetched:
+            path = models_home() / self.fetched
+            return path if path.is_dir() else None
         spec = importlib.util.find_spec(self.module)
         if spec is None or not spec.submodule_search_locations:
             return None
@@ -147,6 +164,16 @@ class ScorerHook(Hook):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RecordingHook(Hook):
+    """A function that works on all segments of a recording."""
+
+    hear: str = ""
+    """The `Hear` of each segment, as `module:name`; empty if the audio does not matter."""
+    needs_words: bool = False
+    """Whether the segments have words for it, also if the request does not ask for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FamilyHooks:
     """What a family does in the service of recognition, by names as `module:name`.
 
@@ -163,15 +190,16 @@ class FamilyHooks:
     """The `FindSpeech`."""
     score_texts: tuple[ScorerHook, ...] = ()
     """Each a `ScoreTexts`."""
-    after_recording: tuple[Hook, ...] = ()
+    after_recording: tuple[RecordingHook, ...] = ()
     """Each an `AfterRecording`."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of all functions."""
         asked = (hook.function for hook in (*self.score_texts, *self.after_recording))
+        hearing = (hook.hear for hook in self.after_recording)
         by_decoder = (*self.recognisers.values(), *self.first_passes.values())
-        return (*by_decoder, *asked, *filter(None, (self.find_speech,)))
+        return (*by_decoder, *asked, *filter(None, (self.find_speech, *hearing)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -22,6 +22,7 @@ SEEKS_PER_S = 100
 CONTENT_TYPES = {
     "json": "application/json",
     "verbose_json": "application/json",
+    "diarized_json": "application/json",
     "conch": "application/json",
     # OpenAI's JavaScript client parses by the type, and reads all but JSON as text.
     "text": "text/plain",
@@ -29,6 +30,8 @@ CONTENT_TYPES = {
     "vtt": "text/vtt",
     "ctm": "text/plain",
     "stm": "text/plain",
+    "rttm": "text/plain",
+    "seglst": "application/json",
 }
 LEAST_LOGPROB = -100.0
 """Stands for a probability of 0, and for an unknown one."""
@@ -46,6 +49,8 @@ def body(transcript: Transcript, asked: FileRequest) -> str:
             return transcript.to_json()
         case "json":
             return strict_json(plain(transcript, asked))
+        case "diarized_json":
+            return strict_json(diarized(transcript))
         case "verbose_json":
             return strict_json(verbose(transcript, asked))
     return FORMATS[asked.format](transcript, RECORDING)
@@ -79,6 +84,32 @@ def plain(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:
     if asked.has_logprobs:
         answer["logprobs"] = logprobs(transcript.words)
     return answer | _warnings(transcript)
+
+
+def diarized(transcript: Transcript) -> dict[str, Any]:
+    """Return the body of format diarized_json: a segment is a turn of one speaker."""
+    answer: dict[str, Any] = {
+        "task": "transcribe",
+        "duration": transcript.duration,
+        "text": transcript.text,
+        "segments": list(turn_events(transcript)),
+        "usage": usage(transcript.duration),
+    }
+    return answer | _warnings(transcript)
+
+
+def turn_events(transcript: Transcript) -> Iterator[dict[str, Any]]:
+    """Yield the segments of diarized_json, which are events of a streamed answer too."""
+    spoken = (segment for segment in transcript.segments if segment.text)
+    for number, segment in enumerate(spoken):
+        yield {
+            "type": "transcript.text.segment",
+            "id": f"seg_{number:03d}",
+            "start": segment.start,
+            "end": segment.end,
+            "text": segment.text,
+            "speaker": segment.speaker,
+        }
 
 
 def verbose(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:
@@ -165,6 +196,11 @@ class Deltas:
             if self._asked.has_logprobs:
                 event["logprobs"] = logprobs(segment.words, before)
             yield event
+
+    def of_turns(self, whole: Transcript) -> Iterator[dict[str, Any]]:
+        """Yield the events of turns, which are known only at the end, if they are asked for."""
+        if self._asked.format == "diarized_json":
+            yield from turn_events(whole)
 
     def of_whole(self, whole: Transcript) -> dict[str, Any]:
         """Return the last event."""

@@ -15,17 +15,22 @@ from conch.gateway.errors import invalid, one_of
 from conch.gateway.models import known_name, options_of
 from conch.gateway.option_fields import add_of_openai
 from conch.gateway.reading import read_json
-from conch.wire.formats import TIMED_FORMATS
+from conch.wire.formats import SPEAKER_FORMATS, TIMED_FORMATS
 from conch.wire.languages import code_of, codes_of
 from conch.wire.limits import clipped
 from conch.wire.option_texts import options_of_text
 from conch.wire.options import RecognitionOptions, all_options
 
-FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "ctm", "stm", "conch")
+FORMATS = (
+    *("json", "text", "srt", "verbose_json", "vtt", "ctm", "stm", "diarized_json"),
+    *sorted(SPEAKER_FORMATS),
+    "conch",
+)
 GRANULARITIES = ("word", "segment")
-NO_MEANING = ("temperature", "known_speaker_names", "known_speaker_references")
-"""OpenAI's fields that change nothing here: the search has no temperature, and nothing separates
-speakers."""
+NO_MEANING = ("temperature",)
+"""OpenAI's fields that change nothing here: the search has no temperature."""
+NAMES = ("known_speaker_names", "known_speaker_references")
+"""OpenAI's fields that are refused: voices have no names here."""
 MAX_IGNORED = 16
 """Ignored fields that an answer names."""
 _VAD_FIELDS = {
@@ -76,8 +81,9 @@ def parse(
     """
     sent = _lists(fields)
     format = _last(sent, "response_format") or "json"
-    hint = "; nothing here separates speakers" if format == "diarized_json" else ""
-    one_of("response_format", format, FORMATS, hint)
+    one_of("response_format", format, FORMATS)
+    if names := [name for name in NAMES if sent.get(name)]:
+        raise invalid(names[0], f"{names[0]} is not served: speakers are called A, B, …")
     granularities = frozenset(
         one_of("timestamp_granularities", item, GRANULARITIES)
         for item in sent.get("timestamp_granularities", ())
@@ -103,6 +109,8 @@ def parse(
     options |= options_of_text(own)
     if _needs_words(format, granularities, has_logprobs=has_logprobs):
         options.setdefault("word_timestamps", True)
+    if format in (*SPEAKER_FORMATS, "diarized_json"):
+        options.setdefault("speakers", "auto")
     if keywords := sent.get("keywords", ()):
         options.setdefault("hotwords", ",".join(keywords))
     ignored += add_of_openai(options, languages, prompt, live=False)
@@ -111,13 +119,15 @@ def parse(
         ignored.append("timestamp_granularities")
     if has_logprobs and not (format == "json" or (is_streamed and format != "conch")):
         ignored.append("include")
-    if is_streamed and format not in ("json", "conch"):
+    if is_streamed and format not in ("json", "diarized_json", "conch"):
         ignored.append("response_format")
     unknown = [name for name in sent if name not in KNOWN and name not in all_options()]
     ignored += unknown
     warnings = [_unknown_field(name) for name in unknown[:MAX_IGNORED]]
-    if known_name(model, aliases).endswith("-diarize"):
-        warnings.append(f"model {model} answers without speakers: nothing here separates them")
+    if known_name(model, aliases).endswith("-diarize") and "speakers" not in options:
+        warnings.append(
+            f"model {model} answers without speakers unless response_format is diarized_json"
+        )
     return FileRequest(
         options=options,
         format=format,
@@ -132,10 +142,10 @@ def parse(
 KNOWN = frozenset(
     (
         *("model", "language", "languages", "prompt", "keywords", "response_format", "stream"),
-        *("timestamp_granularities", "include", "chunking_strategy", *NO_MEANING),
+        *("timestamp_granularities", "include", "chunking_strategy", *NO_MEANING, *NAMES),
     )
 )
-"""OpenAI's fields that are known here, with or without an effect."""
+"""OpenAI's fields that are known here: they have an effect, have none, or are refused."""
 
 
 def _unknown_field(name: str) -> str:

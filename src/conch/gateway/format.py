@@ -16,7 +16,7 @@ from conch.wire.formats import FORMATS
 from conch.wire.joining import joined_text
 from conch.wire.result import Channel, Hypothesis, Segment, Transcript, Word
 
-Format = Literal["text", "srt", "vtt", "ctm", "stm"]
+Format = Literal["text", "srt", "vtt", "ctm", "stm", "rttm", "seglst"]
 Seconds = Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]
 
 MAX_BYTES = 12 * 2**20
@@ -54,6 +54,8 @@ class WrittenSegment(msgspec.Struct, frozen=True):
     """Number of the channel, from 1; 0 if the channels are mixed."""
     language: str = ""
     """Code of the language; of stm."""
+    speaker: str = ""
+    """Who says it."""
 
 
 class WrittenTranscript(msgspec.Struct, frozen=True):
@@ -121,7 +123,13 @@ def transcript_of(written: WrittenTranscript) -> Transcript:
         )
         best = Hypothesis(item.text, 0.0, 0.0)
         return Segment(
-            item.start, item.end, (best,), words, channel=item.channel, language=item.language
+            item.start,
+            item.end,
+            (best,),
+            words,
+            channel=item.channel,
+            language=item.language,
+            speaker=item.speaker,
         )
 
     segments = tuple(map(segment_of, written.segments))

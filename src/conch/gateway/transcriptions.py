@@ -161,7 +161,9 @@ class _Transcription:
                             await self._send(event)
 
             def last() -> bytes:
-                return _written(deltas.of_whole(joined_parts(heard, self._asked.nbest)))
+                whole = joined_parts(heard, self._asked.nbest)
+                events = (*deltas.of_turns(whole), deltas.of_whole(whole))
+                return b"".join(map(_written, events))
 
             # In a thread: an hour of words takes a while to join and to write.
             await self._stream.write(await asyncio.to_thread(last))

@@ -5,7 +5,7 @@ A hook is an object or a function in `conch.families.NAME`, whose declaration na
 """
 
 import pkgutil
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol, TypeVar, cast
@@ -14,14 +14,14 @@ from conch.bls.call import Tensor
 from conch.bls.calls import Calls
 from conch.component import Array
 from conch.families import all_families, decoders
-from conch.families.family import Decoder, Hook, Rewriter
+from conch.families.family import Decoder, Hook, RecordingHook, Rewriter
 from conch.families.options import holds
 from conch.recognition.decoded import NOTHING_DECODED, Decoded
 from conch.recognition.live.endpointing import SpeechProbs
 from conch.recognition.live.state import Utterance
 from conch.recognition.speech import SpeechSegment
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import Hypothesis, Segment, Word
+from conch.wire.result import Hypothesis, Segment, Turn, Word
 
 Encoded = TypeVar("Encoded")
 """What the encoder of a recogniser returns."""
@@ -165,10 +165,10 @@ ScoreTexts = Callable[
 
 @dataclass(frozen=True, slots=True)
 class RecognisedSpeech:
-    """A segment of a recording, and the audio that it was recognised in."""
+    """A segment of a recording, and what the hook's `Hear` has made of its audio."""
 
     segment: Segment
-    speech: SpeechSegment
+    heard: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,16 +176,20 @@ class AfterRecordingResult:
     """What a hook makes of a recording."""
 
     segments: Sequence[Segment]
-    """The segments that the hook was given, in the same order, each changed or not."""
+    """The segments that the hook was given, each changed, cut or not, in order of time."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """What else it found, as JSON: it becomes `Transcript.extra`."""
+    turns: Sequence[Turn] = ()
+    """Who speaks when: it becomes `Transcript.turns`."""
 
 
 AfterRecording = Callable[
     [Sequence[RecognisedSpeech], RecognitionOptions, Calls], Awaitable[AfterRecordingResult]
 ]
-"""Works on all segments of a recording in order of time. Only where a request asks for it, their
-audio is kept. A live stream forgets its audio and its older segments, so it calls none."""
+"""Works on all segments of a recording in order of time. A live stream forgets its older segments,
+so it calls none."""
+Hear = Callable[[SpeechSegment, RecognitionOptions, Calls], Coroutine[None, None, Any]]
+"""Works on the audio of a segment for an `AfterRecording`, while the segment is recognised."""
 
 
 def load_hooks() -> None:
@@ -256,10 +260,22 @@ def text_rewriters(options: RecognitionOptions, *, is_punctuated: bool) -> Seque
     ]
 
 
-def after_recording(options: RecognitionOptions) -> Sequence[AfterRecording]:
-    """Return the hooks over the whole recording that a request asks for."""
+def after_recording(options: RecognitionOptions) -> Sequence[tuple[AfterRecording, Hear | None]]:
+    """Return what works on the whole recording of a request, and what hears for each."""
+    return [
+        (_loaded(hook.function), _loaded(hook.hear) if hook.hear else None)
+        for hook in _of_recording(options)
+    ]
+
+
+def needs_words(options: RecognitionOptions) -> bool:
+    """Return whether a hook over the whole recording needs the words of the segments."""
+    return any(hook.needs_words for hook in _of_recording(options))
+
+
+def _of_recording(options: RecognitionOptions) -> Iterator[RecordingHook]:
     hooks = (hook for family in all_families() for hook in family.hooks.after_recording)
-    return [_loaded(hook.function) for hook in hooks if _is_asked(hook, options)]
+    return (hook for hook in hooks if _is_asked(hook, options))
 
 
 def _is_asked(hook: Hook, options: RecognitionOptions) -> bool:

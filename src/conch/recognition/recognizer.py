@@ -15,7 +15,7 @@ from conch.bls.metrics import REQUESTS
 from conch.bls.runtime import Runtime
 from conch.component.parameters import share_of_cores
 from conch.recognition.config import RecognitionConfig
-from conch.recognition.hooks import decoder_of, load_hooks, served
+from conch.recognition.hooks import decoder_of, load_hooks, needs_words, served
 from conch.recognition.languages import language_warnings, with_only_language
 from conch.recognition.live.open_streams import OpenStreams
 from conch.recognition.metrics import AUDIO_SECONDS
@@ -26,7 +26,7 @@ from conch.recognition.text.steps import check_text_models
 from conch.wire.errors import InvalidRequestError, OptionError
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
-from conch.wire.parts import speech_warnings, spoken, transcript_of
+from conch.wire.parts import speech_warnings, spoken, transcript_of, with_turns
 from conch.wire.result import Segment, Transcript
 
 OFFLINE = "offline"
@@ -149,7 +149,7 @@ class _Row:
         self.number, self.options = number, options
         self._recording, self._calls, self._config = recording, calls, config
         self._found: list[Segment] = []
-        self._whole = WholeRecording(options)
+        self._whole = WholeRecording(options, calls)
         self.done_s = 0.0
         """Seconds of audio that are recognised, over all channels."""
         self.heard: Callable[[], None] = lambda: None
@@ -172,11 +172,11 @@ class _Row:
 
     async def finished(self, *, is_streamed: bool = False) -> Transcript:
         """Return the transcript of all segments; if they were answers, of what else is known."""
-        after = await self._whole.finished(self._found, self._calls)
+        after = await self._whole.finished(self._found)
         self._calls.count(AUDIO_SECONDS, self._recording.duration, mode=OFFLINE)
         is_revised = is_streamed and [*after.segments] != self._found
         return replace(
-            self.transcript([] if is_streamed else after.segments),
+            with_turns(self.transcript([] if is_streamed else after.segments), after.turns),
             warnings=(
                 *self._recording.warnings,
                 *speech_warnings(after.segments),
@@ -206,7 +206,10 @@ def _candidates(request: SpeechRequest) -> list[RecognitionOptions]:
             "a recording has neither id nor flags"
         )
     request.check()
-    options, *others = RecognitionOptions.candidates(request.parameters)
+    options, *others = (
+        replace(choice, word_timestamps=choice.word_timestamps or needs_words(choice))
+        for choice in RecognitionOptions.candidates(request.parameters)
+    )
     if options.vad_state and request.num_rows > 1:
         raise OptionError(
             f"option 'vad_state' is for a piece of one recording; sent: {request.num_rows} rows"

@@ -1,4 +1,4 @@
-"""Write a transcript as text, JSON, SubRip (SRT), WebVTT, CTM or STM."""
+"""Write a transcript as text, JSON, SubRip (SRT), WebVTT, CTM, STM, RTTM or SegLST."""
 
 import html
 import re
@@ -8,22 +8,28 @@ from itertools import groupby
 from typing import Any
 
 from conch.wire.joining import joined_text
-from conch.wire.result import Transcript, strict_json
-from conch.wire.scoring_formats import to_ctm, to_stm
-from conch.wire.subtitles import cues
+from conch.wire.result import Segment, Transcript, strict_json
+from conch.wire.scoring_formats import to_ctm, to_rttm, to_seglst, to_stm
+from conch.wire.subtitles import Cue, cues
 
 _ARROW = re.compile("-{2,}>")
 
 
 def to_text(transcript: Transcript) -> str:
-    """Return the best hypothesis as one line, or one line per turn if the channels are split."""
-    if not _is_split(transcript):
-        return transcript.text + "\n"
+    """Return the best hypothesis as one line, or one line per turn.
+
+    There are turns if the speakers are known, or the channels are split.
+    """
     spoken = [segment for segment in transcript.segments if segment.text]
-    turns = groupby(spoken, lambda segment: segment.channel)
+    if not _is_split(transcript) and not any(segment.speaker for segment in spoken):
+        return transcript.text + "\n"
+
+    def label(segment: Segment) -> str:
+        return f"{segment.speaker}:" if segment.speaker else f"[{segment.channel}]"
+
     return "".join(
-        f"[{channel}] {joined_text(segment.text for segment in segments)}\n"
-        for channel, segments in turns
+        f"{begins} {joined_text(segment.text for segment in segments)}\n"
+        for begins, segments in groupby(spoken, label)
     )
 
 
@@ -69,11 +75,17 @@ def to_srt(transcript: Transcript) -> str:
 def to_webvtt(transcript: Transcript) -> str:
     """Return subtitles in the WebVTT format."""
     return "WEBVTT\n\n" + "".join(
-        f"{_time(cue.start_ms, '.')} --> {_time(cue.end_ms, '.')}\n"
-        + "".join(html.escape(line, quote=False) + "\n" for line in cue.lines)
-        + "\n"
+        f"{_time(cue.start_ms, '.')} --> {_time(cue.end_ms, '.')}\n{_webvtt_lines(cue)}\n"
         for cue in cues(transcript)
     )
+
+
+def _webvtt_lines(cue: Cue) -> str:
+    lines = "".join(html.escape(line, quote=False) + "\n" for line in cue.lines)
+    if not cue.speaker:
+        return lines
+    who = html.escape(cue.speaker, quote=False)
+    return f"<v {who}>{lines.removeprefix(f'{who}: ')}"
 
 
 def _is_split(transcript: Transcript) -> bool:
@@ -94,7 +106,11 @@ FORMATS: Mapping[str, Callable[[Transcript, str], str]] = {
     "vtt": lambda transcript, _: to_webvtt(transcript),
     "ctm": to_ctm,
     "stm": to_stm,
+    "rttm": to_rttm,
+    "seglst": to_seglst,
 }
 """What writes a transcript, by format; the second argument is the name of the recording."""
 TIMED_FORMATS = frozenset(("srt", "vtt", "ctm"))
 """Formats that are better with word times, or need them."""
+SPEAKER_FORMATS = frozenset(("rttm", "seglst"))
+"""Formats that say who speaks."""

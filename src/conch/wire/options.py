@@ -20,6 +20,7 @@ from conch.families.options import Above, Other, Rule, holds, option
 from conch.families.punctuation.declaration import PunctuationOptions
 from conch.families.silero.declaration import SileroOptions
 from conch.families.smollm2.declaration import NeuralOptions
+from conch.families.speakers.declaration import SpeakerOptions
 from conch.families.whisper.declaration import WhisperOptions
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import hotwords_of
@@ -43,6 +44,7 @@ class RecognitionOptions(
     SileroOptions,
     CtcOptions,
     WhisperOptions,
+    SpeakerOptions,
 ):
     """The options of one request, with their defaults.
 

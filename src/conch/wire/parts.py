@@ -1,10 +1,12 @@
 """Build a transcript from segments, and join the parts of a streamed answer."""
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from conch.wire.nbest import joined
-from conch.wire.result import Channel, Segment, Stage, Transcript
+from conch.wire.result import Channel, Overlap, Segment, Speaker, Stage, Transcript, Turn
 
 MAX_WARNINGS = 10
 """Largest number of warnings about unrecognised speech. The segments have all of it."""
@@ -96,6 +98,31 @@ def speech_warnings(found: Sequence[Segment]) -> tuple[str, ...]:
     return (*silent, *left)
 
 
+def with_turns(transcript: Transcript, turns: Sequence[Turn]) -> Transcript:
+    """Return a transcript with turns, and what follows from them: speakers and overlaps."""
+    seconds: dict[str, float] = {}
+    for turn in turns:
+        seconds[turn.speaker] = seconds.get(turn.speaker, 0.0) + turn.end - turn.start
+    speakers = (Speaker(name, round(length, 3)) for name, length in sorted(seconds.items()))
+    overlaps: list[Overlap] = []
+    edges = sorted({edge for turn in turns for edge in (turn.start, turn.end)})
+    open_turns: list[Turn] = []
+    later = deque(sorted(turns, key=lambda turn: turn.start))
+    for start, end in pairwise(edges):
+        while later and later[0].start <= start:
+            open_turns.append(later.popleft())
+        open_turns = [turn for turn in open_turns if turn.end > start]
+        names = tuple(sorted({turn.speaker for turn in open_turns}))
+        if len(names) < 2:
+            continue
+        if overlaps and (overlaps[-1].end, overlaps[-1].speakers) == (start, names):
+            start = overlaps.pop().start
+        overlaps.append(Overlap(start, end, names))
+    return replace(
+        transcript, turns=tuple(turns), speakers=tuple(speakers), overlaps=tuple(overlaps)
+    )
+
+
 def joined_parts(parts: Sequence[Transcript], nbest: int = 1) -> Transcript:
     """Return the transcript of the whole audio from the parts of a streamed answer.
 
@@ -108,7 +135,8 @@ def joined_parts(parts: Sequence[Transcript], nbest: int = 1) -> Transcript:
     """
     last = parts[-1]
     segments = last.revised or [segment for part in parts for segment in part.segments]
-    return replace(about_whole(last, segments, nbest), extra=last.extra)
+    whole = about_whole(last, segments, nbest)
+    return with_turns(replace(whole, extra=last.extra), last.turns)
 
 
 def about_whole(last: Transcript, segments: Sequence[Segment], nbest: int) -> Transcript:

@@ -12,7 +12,7 @@ import msgspec
 from conch.wire.joining import joined_text
 
 MAX_FP32 = 3.4028234663852886e38
-RARE = ("extra", "revised")
+RARE = ("extra", "revised", "speakers", "turns", "overlaps")
 """Fields of `Transcript` that its JSON has only if they hold something."""
 _WRITABLE = {"NaN": None, "Infinity": MAX_FP32, "-Infinity": -MAX_FP32}
 
@@ -28,6 +28,8 @@ class Word:
     confidence: float
     """Geometric mean of the decoder's probabilities of the word's tokens, in (0, 1]. With decoder
     attention and rescoring: the probability that the word is right."""
+    speaker: str | msgspec.UnsetType = msgspec.UNSET
+    """Who says it, with `speakers`; else it is not in the JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +105,42 @@ class Segment:
     that it is one of them. None if it was asked for or is the decoder's only one."""
     translated_from: str = ""
     """Code of the language that was spoken, with `task=translate`, which writes English."""
+    speaker: str = ""
+    """Who says it, with `speakers`; else it is not in the JSON. The segment is then a turn: it has
+    one speaker."""
 
     @property
     def text(self) -> str:
         """Return the best candidate."""
         return self.nbest[0].text if self.nbest else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """Somebody who speaks in a recording."""
+
+    name: str
+    """A, B, … in the order in which they first speak."""
+    seconds: float
+    """How long they speak."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A stretch in which somebody speaks, with or without words; another's may overlap it."""
+
+    speaker: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """A stretch in which several speak. Of their words, the transcript may have those of one."""
+
+    start: float
+    end: float
+    speakers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +265,12 @@ class Transcript:
     revised: tuple[Segment, ...] = ()
     """Recordings, the last part of a streamed answer: all segments, in place of those of the parts
     before, if a step over the whole recording has changed some. In the JSON only then."""
+    turns: tuple[Turn, ...] = ()
+    """Recordings: who speaks when, with `speakers`; in the JSON only then, as the next two."""
+    speakers: tuple[Speaker, ...] = ()
+    """Recordings: who speaks in `turns`, and how long."""
+    overlaps: tuple[Overlap, ...] = ()
+    """Recordings: where `turns` overlap."""
 
     @property
     def text(self) -> str:
@@ -321,6 +360,8 @@ def strict_json(data: Any, **settings: Any) -> str:
 def _fields(item: "Segment | Transcript") -> dict[str, Any]:
     """Return the fields of a segment or a transcript, and its text first."""
     fields = {name: getattr(item, name) for name in item.__dataclass_fields__}
+    if not fields.get("speaker", True):
+        del fields["speaker"]
     return {"text": item.text, **fields, "nbest": [_finite(best) for best in item.nbest]}
 
 

@@ -1,13 +1,14 @@
-"""Write a transcript as CTM and STM, the formats of NIST's scoring tools (SCTK, `sclite`).
+"""Write a transcript as CTM, STM, RTTM and SegLST, the formats of scoring tools.
 
-Definition: https://github.com/usnistgov/SCTK/blob/master/doc/infmts.htm. CTM has a line for each
-word and is what is scored. STM has a line for each segment and is what CTM is scored against.
+CTM has a line for each word and is what NIST's `sclite` scores; STM has a line for each segment and
+is what CTM is scored against (https://github.com/usnistgov/SCTK/blob/master/doc/infmts.htm). RTTM
+has who speaks when, SegLST who says what.
 """
 
 import string
 from collections.abc import Sequence
 
-from conch.wire.result import Segment, Transcript
+from conch.wire.result import Segment, Transcript, Turn, strict_json
 from conch.wire.subtitles import milliseconds, pieces_of, tokens_of
 
 _LETTERS = string.ascii_uppercase
@@ -35,9 +36,10 @@ def to_ctm(transcript: Transcript, name: str) -> str:
 def to_stm(transcript: Transcript, name: str) -> str:
     """Return a line `file channel speaker start end <labels> words` for each segment with a text.
 
-    The speaker is the channel, as `talk-A`. The labels are `o` for all segments and the language of
-    the segment, if it is known; lines in front explain them, as the format asks for. Scripts
-    without spaces have one between their words, or their letters if no word is timed, as CTM has.
+    Where no speaker is known, it is the channel, as `talk-A`. The labels are `o` for all segments
+    and the language of the segment, if it is known; lines in front explain them, as the format asks
+    for. Scripts without spaces have one between their words, or their letters if no word is timed,
+    as CTM has.
     `name` is that of the recording, as for CTM.
     """
     spoken = [segment for segment in transcript.segments if segment.text.strip()]
@@ -57,8 +59,42 @@ def to_stm(transcript: Transcript, name: str) -> str:
             times = f"{_seconds(start_ms)} {_seconds(until_ms)}"
             label = ",".join(filter(None, ("o", segment.language)))
             text = " ".join(map(_word, _texts(segment)))
-            written.append(f"{file} {channel} {file}-{channel} {times} <{label}> {text}\n")
+            who = segment.speaker or f"{file}-{channel}"
+            written.append(f"{file} {channel} {who} {times} <{label}> {text}\n")
     return "".join(written)
+
+
+def to_rttm(transcript: Transcript, name: str) -> str:
+    """Return a line `SPEAKER file 1 start duration <NA> <NA> speaker <NA> <NA>` for each turn.
+
+    The format is that of NIST's Rich Transcription 2009. A transcript without turns has those of
+    its segments that have a speaker.
+    """
+    turns = transcript.turns or [
+        Turn(item.speaker, item.start, item.end) for item in transcript.segments if item.speaker
+    ]
+    file = recording_name(name)
+    return "".join(
+        f"SPEAKER {file} 1 {turn.start:.3f} {turn.end - turn.start:.3f} <NA> <NA> "
+        f"{_word(turn.speaker)} <NA> <NA>\n"
+        for turn in turns
+    )
+
+
+def to_seglst(transcript: Transcript, name: str) -> str:
+    """Return SegLST, the JSON of CHiME's scorers (meeteval): an object for each segment."""
+    segments = [
+        {
+            "session_id": recording_name(name),
+            "speaker": segment.speaker,
+            "start_time": segment.start,
+            "end_time": segment.end,
+            "words": segment.text,
+        }
+        for segment in transcript.segments
+        if segment.text
+    ]
+    return strict_json(segments, indent=2) + "\n"
 
 
 def recording_name(name: str) -> str:

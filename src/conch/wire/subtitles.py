@@ -12,7 +12,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
 from math import floor, inf
 from typing import NamedTuple
@@ -87,6 +87,8 @@ class Cue:
     start_ms: int
     end_ms: int
     lines: tuple[str, ...]
+    speaker: str = ""
+    """Who says it, if that is known; the first line then begins with that and a colon."""
 
 
 class Token(NamedTuple):
@@ -104,24 +106,35 @@ def cues(transcript: Transcript) -> list[Cue]:
     A cue has at most MAX_LINES lines of MAX_LINE_CHARS. If the next words allow it, a cue takes
     MIN_CUE_MS to MAX_CUE_MS, and as long as a reader of MAX_CHARS_PER_S needs. It does not hold one
     word if there are more around it. Words of a segment without word times share its time. If the
-    channels are split, each cue begins with its channel number.
+    speakers are known, each cue has one and begins with it; or else, if the channels are split,
+    with its channel number.
     """
     is_split = len(transcript.channels) > 1
     made = []
     for channel, segments in transcript.by_channel():
-        made += channel_cues(tokens_of(segments), f"[{channel}] " if is_split else "")
+        said = groupby(segments, lambda segment: segment.speaker)
+        runs = [(who, tokens_of(list(run))) for who, run in said]
+        runs = [(who, tokens) for who, tokens in runs if tokens]
+        nexts = [*(tokens[0].start_ms for _, tokens in runs), inf][1:]
+        for (who, tokens), next_ms in zip(runs, nexts, strict=True):
+            label = f"{who}: " if who else f"[{channel}] " if is_split else ""
+            found = channel_cues(tokens, label, max(next_ms, tokens[-1].start_ms + 1))
+            made += [replace(cue, speaker=who) for cue in found] if who else found
     return sorted(made, key=lambda cue: cue.start_ms)
 
 
-def channel_cues(tokens: Sequence[Token], label: str = "") -> list[Cue]:
-    """Return the cues of words in order, whose starts rise; each cue begins with the label."""
+def channel_cues(tokens: Sequence[Token], label: str = "", next_ms: float = inf) -> list[Cue]:
+    """Return the cues of words in order, whose starts rise; each cue begins with the label.
+
+    `next_ms` is when somebody else begins.
+    """
     made: list[Cue] = []
     first = 0
     for place, token in enumerate(tokens, 1):
         is_last = place == len(tokens)
         if is_last or tokens[place].start_ms - token.end_ms > LONG_PAUSE_MS:
-            next_ms = inf if is_last else tokens[place].start_ms
-            made += Block(tokens[first:place], next_ms, label).cues()
+            until_ms = next_ms if is_last else tokens[place].start_ms
+            made += Block(tokens[first:place], until_ms, label).cues()
             first = place
     return made
 

@@ -2,7 +2,15 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Component, Family, FamilyHooks, Hook, Need, Tensor, WeightsPackage
+from conch.families.family import (
+    Component,
+    Family,
+    FamilyHooks,
+    Need,
+    RecordingHook,
+    Tensor,
+    WeightsPackage,
+)
 from conch.families.options import GIVEN, Above, Rule, option
 
 COUNTER = Component(
@@ -50,6 +58,8 @@ FAMILY = Family(
     needs=(Need(components=("word_counter",), when=_ASKED, reason="count_most"),),
     warm_ups=({"count_most": 1},),
     hooks=FamilyHooks(
-        after_recording=(Hook(function="tests.families.toy_counter.counter:count", when=_ASKED),)
+        after_recording=(
+            RecordingHook(function="tests.families.toy_counter.counter:count", when=_ASKED),
+        )
     ),
 )

@@ -1,9 +1,10 @@
 """A family for tests that works on whole recordings."""
 
-from conch.families.family import Family, FamilyHooks, Hook
+from conch.families.family import Family, FamilyHooks, RecordingHook
 
-NAME, COUNT = (
-    f"tests.families.toy_speakers.speakers:{name}" for name in ("name_speakers", "count")
+NAME, LOUDNESS, COUNT = (
+    f"tests.families.toy_speakers.speakers:{name}"
+    for name in ("name_speakers", "loudness", "count")
 )
 
 FAMILY = Family(
@@ -11,9 +12,9 @@ FAMILY = Family(
     title="Speakers",
     hooks=FamilyHooks(
         after_recording=(
-            Hook(function=NAME, when={"word_timestamps": True}),
-            Hook(function=COUNT, when={"word_timestamps": True}),
-            Hook(function=COUNT, when={"word_timestamps": False, "lm_context": True}),
+            RecordingHook(function=NAME, hear=LOUDNESS, when={"word_timestamps": True}),
+            RecordingHook(function=COUNT, when={"word_timestamps": True}),
+            RecordingHook(function=COUNT, when={"word_timestamps": False, "lm_context": True}),
         )
     ),
 )

@@ -7,17 +7,22 @@ import numpy as np
 
 from conch.bls.calls import Calls
 from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech
+from conch.recognition.speech import SpeechSegment
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
+
+
+async def loudness(speech: SpeechSegment, options: RecognitionOptions, calls: Calls) -> float:
+    """Return how loud a segment is."""
+    return float(np.abs(speech.waveform).max())
 
 
 async def name_speakers(
     recognised: Sequence[RecognisedSpeech], options: RecognitionOptions, calls: Calls
 ) -> AfterRecordingResult:
     """Write the speaker in front of each text; the loudest of the recording is A."""
-    loudness = [float(np.abs(item.speech.waveform).max()) for item in recognised]
-    ranks = sorted(set(loudness), reverse=True)
-    speakers = ["ABCDEFGH"[ranks.index(level)] for level in loudness]
+    ranks = sorted({item.heard for item in recognised}, reverse=True)
+    speakers = ["ABCDEFGH"[ranks.index(item.heard)] for item in recognised]
     pairs = list(zip(recognised, speakers, strict=True))
     turns = [
         {"speaker": speaker, "start": item.segment.start, "channel": item.segment.channel}

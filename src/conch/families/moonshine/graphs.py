@@ -7,13 +7,13 @@ Jeffries et al., 2024 (https://arxiv.org/abs/2410.15608).
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
 
 from conch.component.arrays import Array, FloatArray
+from conch.component.graph import MICROSOFT, Graph
 
 Weights = Mapping[str, FloatArray]
 
@@ -24,51 +24,15 @@ ENCODER_POSITIONS = 1300
 """Hidden states that have rotary embeddings; 30 s of audio are 1,249."""
 MAX_TOKENS = 256
 """Positions of the decoder."""
-_MICROSOFT = "com.microsoft"
 _EPSILON = 1e-5
 
 
-class _Graph:
-    """A graph under construction; values are names."""
+class _Graph(Graph):
+    """A graph whose matrices are int8, or float32 if it is exact."""
 
     def __init__(self, *, exact: bool) -> None:
+        super().__init__()
         self._exact = exact
-        self._nodes: list[onnx.NodeProto] = []
-        self._weights: list[onnx.TensorProto] = []
-        self.inputs: list[onnx.ValueInfoProto] = []
-        self.outputs: list[onnx.ValueInfoProto] = []
-
-    def takes(self, name: str, *shape: int | str, kind: int = TensorProto.FLOAT) -> str:
-        """Declare an input."""
-        self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
-        return name
-
-    def gives(
-        self, value: str, name: str, *shape: int | str, kind: int = TensorProto.FLOAT
-    ) -> None:
-        """Declare an output."""
-        self._nodes.append(helper.make_node("Identity", [value], [name]))
-        self.outputs.append(helper.make_tensor_value_info(name, kind, shape))
-
-    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """Add an operator with one output."""
-        return self.ops(1, kind, *inputs, **attributes)[0]
-
-    def ops(self, count: int, kind: str, *inputs: str, **attributes: Any) -> list[str]:
-        """Add an operator with several outputs."""
-        outputs = [f"{kind}.{len(self._nodes)}.{place}" for place in range(count)]
-        self._nodes.append(helper.make_node(kind, inputs, outputs, **attributes))
-        return outputs
-
-    def array(self, value: Array) -> str:
-        """Add a constant."""
-        name = f"array.{len(self._weights)}"
-        self._weights.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
-        return name
-
-    def ints(self, *values: int) -> str:
-        """Add a constant of int64."""
-        return self.array(np.array(values, np.int64))
 
     def linear(self, value: str, weight: FloatArray, bias: FloatArray | None = None) -> str:
         """Multiply by a matrix `[inputs, outputs]`, in int8 unless the graph is exact."""
@@ -78,7 +42,7 @@ class _Graph:
         integers, scale = _quantized(weight)
         optional = ["", self.array(bias)] if bias is not None else []
         inputs = (value, self.array(integers), self.array(scale), *optional)
-        return self.op("DynamicQuantizeMatMul", *inputs, domain=_MICROSOFT)
+        return self.op("DynamicQuantizeMatMul", *inputs, domain=MICROSOFT)
 
     def rows(self, weight: FloatArray, places: str) -> str:
         """Look up rows of a matrix, in int8 with a scale for each row unless the graph is exact."""
@@ -115,7 +79,7 @@ class _Graph:
             self.op(
                 "RotaryEmbedding",
                 *(item, position, *rotary),
-                domain=_MICROSOFT,
+                domain=MICROSOFT,
                 interleaved=1,
                 num_heads=HEADS,
                 rotary_embedding_dim=ROTATED,
@@ -123,14 +87,6 @@ class _Graph:
             for item in (queries, keys)
         )
         return [*turned, values]
-
-    def model(self) -> onnx.ModelProto:
-        """Return the model."""
-        graph = helper.make_graph(
-            self._nodes, "moonshine", self.inputs, self.outputs, self._weights
-        )
-        opsets = [helper.make_opsetid("", 21), helper.make_opsetid(_MICROSOFT, 1)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
 def encoder(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
@@ -159,7 +115,7 @@ def encoder(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
         heard = graph.op(
             "MultiHeadAttention",
             *graph.queries_keys_values(normed, weights, layer, start, rotary),
-            domain=_MICROSOFT,
+            domain=MICROSOFT,
             num_heads=HEADS,
         )
         heard = graph.linear(heard, weights[f"{layer}self_attn.o_proj"])
@@ -170,7 +126,7 @@ def encoder(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
         wide = graph.linear(wide, weights[f"{layer}mlp.fc2"], weights[f"{layer}mlp.fc2.bias"])
         value = graph.op("Add", value, wide)
     graph.gives(graph.norm(value, weights["layer_norm.weight"]), "hidden", 1, "frames", "size")
-    return graph.model()
+    return graph.model("moonshine")
 
 
 def cross(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
@@ -191,7 +147,7 @@ def cross(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
         order = [0, 2, 3, 1] if name == "keys" else [0, 2, 1, 3]
         part = graph.op("Transpose", part, perm=order)
         graph.gives(part, f"cross_{name}.{number}", *_cross_shape(name, head))
-    return graph.model()
+    return graph.model("moonshine")
 
 
 def step(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
@@ -238,7 +194,7 @@ def step(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
             "MultiHeadAttention",
             *graph.queries_keys_values(normed, weights, layer, position, rotary),
             *("", "", "", *past),
-            domain=_MICROSOFT,
+            domain=MICROSOFT,
             num_heads=HEADS,
             unidirectional=1,
         )
@@ -274,7 +230,7 @@ def step(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
     graph.gives(best_ids, "best_ids", "rows", "tokens", "best", kind=TensorProto.INT64)
     graph.gives(wanted, "target_log_probs", "rows", "tokens")
     graph.gives(graph.op("Mean", *attentions), "attention", 1, "queries", "frames")
-    return graph.model()
+    return graph.model("moonshine")
 
 
 def _layers(weights: Weights, part: str) -> int:

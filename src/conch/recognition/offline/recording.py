@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, aclosing
 from contextvars import copy_context
 from dataclasses import replace
@@ -28,7 +28,7 @@ from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.recognition.hooks import speech_finder
 from conch.recognition.offline.recovery import recognize_complete
-from conch.recognition.offline.whole_recording import WholeRecording
+from conch.recognition.offline.whole_recording import Listen, WholeRecording
 from conch.recognition.speech import SpeechSegment
 from conch.recognition.text.steps import with_text_steps
 from conch.wire.options import RecognitionOptions
@@ -61,8 +61,8 @@ async def recognize_channels(
     async with AsyncExitStack() as stack:
         channels = {}
         for number, blocks in recording.channels.items():
-            keep = partial(whole.keep, number)
-            channel = recognize(blocks, options, calls, share, share_at_first, keep)
+            listening = partial(whole.next, number)
+            channel = recognize(blocks, options, calls, share, share_at_first, listening)
             channels[number] = await stack.enter_async_context(aclosing(channel))
         async with aclosing(_in_order_of_time(channels)) as segments:
             async for segment in segments:
@@ -95,12 +95,13 @@ async def recognize(
     calls: Calls,
     most: int,
     most_at_first: int,
-    keep: Callable[[SpeechSegment], None],
+    listening: Callable[[], Listen | None],
 ) -> AsyncGenerator[Segment, None]:
     """Yield the segments of one channel in order of time, each as soon as it is ready.
 
     Several segments are encoded and decoded at once, and at each component the earliest goes first.
-    Reading the audio pauses while `most` are in flight. `keep` gets the audio of each segment.
+    Reading the audio pauses while `most` are in flight. `listening` returns what hears the next
+    segment meanwhile.
     """
     most_at_work = most_at_first
     under_way: deque[asyncio.Task[Segment]] = deque()
@@ -127,17 +128,18 @@ async def recognize(
                 speech = await reading
                 if speech is None:
                     break
-                keep(speech)
+                listen = listening()
                 speech = replace(speech, said_before=text_of(latest))
                 turn = copy_context()
                 turn.run(PART.set, speech.start)
                 latest = asyncio.create_task(recognize_asked(speech, options, calls), context=turn)
                 recognised.append(latest)
-                under_way.append(
-                    asyncio.create_task(_with_steps(latest, options, calls), context=turn)
-                    if options.has_text_steps
-                    else latest
-                )
+                if listen or options.has_text_steps:
+                    hear = listen and partial(listen, speech)
+                    completed = _completed(latest, hear, options, calls)
+                    under_way.append(asyncio.create_task(completed, context=turn))
+                else:
+                    under_way.append(latest)
                 reading = asyncio.create_task(anext(found, None))
             while under_way:
                 yield await under_way.popleft()
@@ -161,12 +163,26 @@ def text_of(before: asyncio.Task[Segment] | None) -> Callable[[], Awaitable[str]
     return said
 
 
-async def _with_steps(
-    recognised: asyncio.Task[Segment], options: RecognitionOptions, calls: Calls
+async def _completed(
+    recognised: asyncio.Task[Segment],
+    hear: Callable[[], Coroutine[None, None, None]] | None,
+    options: RecognitionOptions,
+    calls: Calls,
 ) -> Segment:
-    return await with_text_steps(
-        await recognised, options, calls, is_punctuated=options.writes_punctuation
-    )
+    """Return a segment after the text steps, when what listens to it has heard it too."""
+
+    hearing = asyncio.create_task(hear()) if hear else None
+    try:
+        segment = await with_text_steps(
+            await recognised, options, calls, is_punctuated=options.writes_punctuation
+        )
+        if hearing:
+            await hearing
+    finally:
+        if hearing:
+            hearing.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)
+    return segment
 
 
 async def recognize_asked(

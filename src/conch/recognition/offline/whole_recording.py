@@ -1,42 +1,68 @@
 """The hooks over a whole recording, which run when all of its segments are known."""
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any
 
-from conch.bls.calls import Calls
+from conch.bls.calls import Calls, together
 from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech, after_recording
 from conch.recognition.speech import SpeechSegment
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
 
+Listen = Callable[[SpeechSegment], Coroutine[None, None, None]]
+
 
 class WholeRecording:
-    """Keeps the audio of a recording's segments for the hooks; without hooks, nothing."""
+    """Keeps what the hooks hear in a recording's segments; without hooks, nothing."""
 
-    def __init__(self, options: RecognitionOptions) -> None:
-        self._options, self._hooks = options, after_recording(options)
-        self.kept: dict[int, list[SpeechSegment]] = defaultdict(list)
-        """By channel, in order of time."""
+    def __init__(self, options: RecognitionOptions, calls: Calls) -> None:
+        self._options, self._calls = options, calls
+        self._hooks = after_recording(options)
+        self.heard: dict[int, list[list[Any]]] = defaultdict(list)
+        """By channel, in order of time: what each hook has heard in a segment."""
 
-    def keep(self, channel: int, speech: SpeechSegment) -> None:
-        """Keep the audio of a channel's next segment, if a hook needs it."""
-        if self._hooks:
-            self.kept[channel].append(speech)
+    def next(self, channel: int) -> Listen | None:
+        """Return what hears a channel's next segment; None without hooks."""
+        if not self._hooks:
+            return None
+        heard: list[Any] = [None] * len(self._hooks)
+        self.heard[channel].append(heard)
 
-    async def finished(self, segments: Sequence[Segment], calls: Calls) -> AfterRecordingResult:
+        async def listen(speech: SpeechSegment) -> None:
+            places = [place for place, (_, hear) in enumerate(self._hooks) if hear]
+            jobs = (hear(speech, self._options, self._calls) for _, hear in self._hooks if hear)
+            for place, found in zip(places, await together(jobs), strict=True):
+                heard[place] = found
+
+        return listen
+
+    async def finished(self, segments: Sequence[Segment]) -> AfterRecordingResult:
         """Return the segments, in order of time, as the hooks leave them, and what else they found.
 
         Raises:
             TranscriptionError: a call failed; see `Calls`.
         """
-        if not self._hooks:
-            return AfterRecordingResult(segments)
-        speech = {channel: iter(kept) for channel, kept in self.kept.items()}
-        audio = [next(speech[segment.channel]) for segment in segments]
-        extra: dict[str, Any] = {}
-        for hook in self._hooks:
-            recognised = [RecognisedSpeech(*pair) for pair in zip(segments, audio, strict=True)]
-            after = await hook(recognised, self._options, calls)
-            segments, extra = after.segments, {**extra, **after.extra}
-        return AfterRecordingResult(segments, extra)
+        result = AfterRecordingResult(segments)
+        starts: dict[int, list[float]] = defaultdict(list)
+        for segment in segments:
+            starts[segment.channel].append(segment.start)
+
+        def heard_in(segment: Segment) -> list[Any]:
+            # It may be a part of one that was heard as a whole.
+            place = bisect_right(starts[segment.channel], segment.start) - 1
+            return self.heard[segment.channel][place]
+
+        for number, (hook, _) in enumerate(self._hooks):
+            recognised = [
+                RecognisedSpeech(item, heard_in(item)[number]) for item in result.segments
+            ]
+            after = await hook(recognised, self._options, self._calls)
+            result = replace(
+                after,
+                extra={**result.extra, **after.extra},
+                turns=after.turns or result.turns,
+            )
+        return result

@@ -1,0 +1,1 @@
+"""Conversations made of utterances with known speakers, and how well a server tells them apart."""

@@ -1,0 +1,225 @@
+"""Conversations of several speakers, made of the utterances of a manifest.
+
+Turns follow each other with a gap that may be negative: then both speak. Utterances lose their
+silent edges. The reference says who speaks where a VAD finds speech in the utterance alone, before
+it is mixed with others, so that pauses do not count. Everything is drawn from a seed.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+import soxr
+from numpy.typing import NDArray
+
+from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
+from conch.families.silero.vad import SileroConfig, SileroVad
+from conch.scoring.manifest import manifest_rows
+from conch.wire.errors import BenchError
+from lab.recordings.sounds import pink_noise
+from lab.speakers.turns import Turn
+from lab.telephone import TELEPHONE_SAMPLE_RATE, amplitude, band_pass, rms
+from lab.waveforms import waveform_of
+
+Condition = Literal["clean", "noise", "telephone"]
+CONDITIONS: tuple[Condition, ...] = get_args(Condition)
+SNR_DB = 15.0
+"""Of speech to pink noise, in condition noise."""
+LINE_SNR_DB = 30.0
+"""Of speech to the noise of a telephone line."""
+GAP_S = (-1.5, 0.8)
+"""Range of the gaps between turns."""
+UTTERANCE_S = (1.0, 9.0)
+"""Lengths of the utterances that are taken, in seconds."""
+LEVEL_DBFS, LEVELS_DB = -26.0, 3.0
+"""Level of speech, and how far that of a speaker may be from it."""
+QUIET_DB, FLOOR_DB = 35.0, 10.0
+"""What is this much below the loud parts of an utterance is silence, and what is less than this
+above its quietest parts."""
+SPEECH = 0.5
+"""Probability of the VAD from which on an utterance is speech."""
+PAUSE_S = 0.3
+"""A shorter pause is speech."""
+_FRAME = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An utterance of a known speaker."""
+
+    path: Path
+    text: str
+    speaker: str
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A recording, and who speaks when in it."""
+
+    name: str
+    condition: Condition
+    waveform: NDArray[np.float32]
+    """Mono samples."""
+    sample_rate: int
+    turns: tuple[Turn, ...]
+    """Stretches of speech, each by one speaker, in order of time; they may overlap."""
+    utterances: tuple[Turn, ...]
+    """The utterances, with their texts."""
+
+    @property
+    def duration_s(self) -> float:
+        return len(self.waveform) / self.sample_rate
+
+    @property
+    def speakers(self) -> int:
+        return len({turn.speaker for turn in self.turns})
+
+
+def read_sources(manifest: Path, split: str) -> list[Source]:
+    """Return the utterances of a split that have a speaker.
+
+    Raises:
+        BenchError: the manifest cannot be read, or has no such utterances.
+    """
+    try:
+        text = manifest.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BenchError(f"manifest {manifest} cannot be read: {error}") from None
+    required = ("path", "text", "speaker", "duration")
+    found = [
+        Source(manifest.parent / row["path"], row["text"], row["speaker"], float(row["duration"]))
+        for row in manifest_rows(str(manifest), text, required)
+        if row.get("split") == split and row["speaker"].strip().isdigit()
+    ]
+    if not found:
+        raise BenchError(f"{manifest} has no utterances of split {split} with numbered speakers")
+    return found
+
+
+def conversation(
+    sources: Sequence[Source],
+    speakers: int,
+    seconds: float,
+    condition: Condition,
+    seed: Sequence[int],
+    name: str,
+) -> Conversation:
+    """Return a conversation of at least `seconds` among speakers that the seed chooses.
+
+    Raises:
+        BenchError: the sources have too few speakers.
+    """
+    random = np.random.default_rng(seed)
+    by_speaker = _fitting(sources)
+    if len(by_speaker) < speakers:
+        raise BenchError(f"{speakers} speakers are asked for, and there are {len(by_speaker)}")
+    chosen = [str(item) for item in random.choice(sorted(by_speaker), speakers, replace=False)]
+    left = {who: list(random.permutation(len(by_speaker[who]))) for who in chosen}
+    levels = {who: LEVEL_DBFS + random.uniform(-LEVELS_DB, LEVELS_DB) for who in chosen}
+    pieces: list[tuple[int, NDArray[np.float32]]] = []
+    turns: list[Turn] = []
+    said: list[Turn] = []
+    end, last = SAMPLE_RATE // 2, ""
+    # Everybody speaks once before chance decides.
+    order = list(random.permutation(chosen))
+    while end < seconds * SAMPLE_RATE or order:
+        others = [item for item in chosen if item != last]
+        who = str(order.pop() if order else random.choice(others))
+        if not left[who]:
+            left[who] = list(random.permutation(len(by_speaker[who])))
+        source = by_speaker[who][left[who].pop()]
+        waveform = _levelled(waveform_of(source.path), levels[who])
+        first, behind = loud_span(waveform)
+        spoken = speech_spans(waveform)
+        waveform = waveform[first:behind]
+        gap_s = random.uniform(*GAP_S) if last else 0.0
+        start = max(0, end + round(gap_s * SAMPLE_RATE))
+        shift = start - first
+        pieces.append((start, waveform))
+        turns += [
+            Turn(who, (at + shift) / SAMPLE_RATE, (to + shift) / SAMPLE_RATE)
+            for at, to in np.clip(spoken, first, behind)
+            if to > at
+        ]
+        said.append(
+            Turn(who, start / SAMPLE_RATE, (start + len(waveform)) / SAMPLE_RATE, source.text)
+        )
+        # A long overlap may end before the turn before it.
+        end, last = max(end, start + len(waveform)), who
+    mixed = np.zeros(end + SAMPLE_RATE // 2, np.float32)
+    for start, waveform in pieces:
+        mixed[start : start + len(waveform)] += waveform
+    level = rms(np.concatenate([waveform for _, waveform in pieces]))
+    heard, rate = _through(mixed, level, condition, random)
+    ordered = sorted(turns, key=lambda turn: turn.start)
+    return Conversation(name, condition, heard, rate, tuple(ordered), tuple(said))
+
+
+def loud_span(waveform: NDArray[np.float32]) -> tuple[int, int]:
+    """Return first and last sample of an utterance without its silent edges."""
+    frames = waveform[: len(waveform) // _FRAME * _FRAME].reshape(-1, _FRAME)
+    energy = 10 * np.log10(np.square(frames, dtype=np.float64).mean(axis=1) + 1e-12)
+    quietest, loudest = np.percentile(energy, (5, 95))
+    (loud,) = np.nonzero(energy > max(loudest - QUIET_DB, quietest + FLOOR_DB))
+    return int(loud[0]) * _FRAME, int(loud[-1] + 1) * _FRAME
+
+
+def speech_spans(waveform: NDArray[np.float32]) -> list[tuple[int, int]]:
+    """Return first and last sample of each stretch of speech in a clean utterance."""
+    probs, _ = _vad().speech_probs(waveform, np.zeros(VAD_STATE_SIZE, np.float32))
+    (spoken,) = np.nonzero(probs >= SPEECH)
+    if not len(spoken):
+        return [(0, 0)]
+    (gaps,) = np.nonzero(np.diff(spoken) > PAUSE_S * SAMPLE_RATE / VAD_FRAME_SAMPLES)
+    firsts = spoken[np.concatenate(([0], gaps + 1))]
+    lasts = spoken[np.concatenate((gaps, [len(spoken) - 1]))] + 1
+    return [
+        (int(a) * VAD_FRAME_SAMPLES, int(b) * VAD_FRAME_SAMPLES)
+        for a, b in zip(firsts, lasts, strict=True)
+    ]
+
+
+@cache
+def _vad() -> SileroVad:
+    return SileroVad(SileroConfig())
+
+
+def _fitting(sources: Sequence[Source]) -> Mapping[str, list[Source]]:
+    found: dict[str, list[Source]] = defaultdict(list)
+    for source in sources:
+        if UTTERANCE_S[0] <= source.duration_s <= UTTERANCE_S[1]:
+            found[source.speaker].append(source)
+    return found
+
+
+def _levelled(waveform: NDArray[np.float32], dbfs: float) -> NDArray[np.float32]:
+    return waveform * np.float32(amplitude(dbfs) / max(rms(waveform), 1e-6))
+
+
+def _through(
+    waveform: NDArray[np.float32], level: float, condition: Condition, random: np.random.Generator
+) -> tuple[NDArray[np.float32], int]:
+    """Return a conversation as it is recorded, and its rate in Hz; `level` is that of speech."""
+    if condition == "noise":
+        noise = pink_noise(len(waveform), random) * np.float32(level / amplitude(SNR_DB))
+        return waveform + noise, SAMPLE_RATE
+    if condition == "clean":
+        faint = random.standard_normal(len(waveform), np.float32) * np.float32(amplitude(-70))
+        return waveform + faint, SAMPLE_RATE
+    line = band_pass(soxr.resample(waveform, SAMPLE_RATE, TELEPHONE_SAMPLE_RATE))
+    noise = band_pass(random.standard_normal(len(line), np.float32))
+    line += noise * np.float32(level / rms(noise) / amplitude(LINE_SNR_DB))
+    return mu_law(line), TELEPHONE_SAMPLE_RATE
+
+
+def mu_law(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return samples as G.711 leaves them: 8 bits on a logarithmic scale (ITU-T G.711, mu-law)."""
+    clipped = np.clip(waveform, -1, 1)
+    coded = np.round(np.sign(clipped) * np.log1p(255 * np.abs(clipped)) / np.log(256) * 127)
+    decoded = np.sign(coded) * np.expm1(np.abs(coded) / 127 * np.log(256)) / 255
+    return np.asarray(decoded, np.float32)

@@ -1,0 +1,60 @@
+"""Make a network for ONNX Runtime, operator by operator."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from conch.component.arrays import Array
+
+MICROSOFT = "com.microsoft"
+"""Domain of ONNX Runtime's own operators."""
+
+
+class Graph:
+    """A graph under construction; values are names."""
+
+    def __init__(self) -> None:
+        self._nodes: list[onnx.NodeProto] = []
+        self._weights: list[onnx.TensorProto] = []
+        self._inputs: list[onnx.ValueInfoProto] = []
+        self._outputs: list[onnx.ValueInfoProto] = []
+
+    def takes(self, name: str, *shape: int | str, kind: int = TensorProto.FLOAT) -> str:
+        """Declare an input."""
+        self._inputs.append(helper.make_tensor_value_info(name, kind, shape))
+        return name
+
+    def gives(
+        self, value: str, name: str, *shape: int | str, kind: int = TensorProto.FLOAT
+    ) -> None:
+        """Declare an output."""
+        self._nodes.append(helper.make_node("Identity", [value], [name]))
+        self._outputs.append(helper.make_tensor_value_info(name, kind, shape))
+
+    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """Add an operator with one output."""
+        return self.ops(1, kind, *inputs, **attributes)[0]
+
+    def ops(self, count: int, kind: str, *inputs: str, **attributes: Any) -> list[str]:
+        """Add an operator with several outputs."""
+        outputs = [f"{kind}.{len(self._nodes)}.{place}" for place in range(count)]
+        self._nodes.append(helper.make_node(kind, inputs, outputs, **attributes))
+        return outputs
+
+    def array(self, value: Array) -> str:
+        """Add a constant."""
+        name = f"array.{len(self._weights)}"
+        self._weights.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def ints(self, *values: int) -> str:
+        """Add a constant of int64."""
+        return self.array(np.array(values, np.int64))
+
+    def model(self, name: str) -> onnx.ModelProto:
+        """Return the model."""
+        graph = helper.make_graph(self._nodes, name, self._inputs, self._outputs, self._weights)
+        opsets = [helper.make_opsetid("", 21), helper.make_opsetid(MICROSOFT, 1)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=10)

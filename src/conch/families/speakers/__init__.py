@@ -1,0 +1,1 @@
+"""Who speaks: how many at once, and whose voice it is."""

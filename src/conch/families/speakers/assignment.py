@@ -1,0 +1,158 @@
+"""Who speaks in which frame: how many do is what segmentation says, who they are what embeddings.
+
+Pure functions. A frame is one of `speaker_segmentation`; voices are numbered from 0.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from conch.component.arrays import Array, FloatArray
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.speakers.declaration import FRAME_FIELD, FRAME_SAMPLES
+from conch.families.speakers.pieces import Span, frame_at, num_frames
+
+MOST_AT_ONCE = 2
+MIDDLE_WEIGHT, EDGE_WEIGHT = 1.5, 0.5
+"""What a piece counts in its middle half, and outside."""
+LOCAL_WEIGHT = 0.3
+"""What it counts that a window's own speaker is a voice."""
+MOST_SHARED = 0.1
+"""Share of a piece in which several may speak, if it is to say how a voice sounds."""
+CLOSED_S, LEAST_S = 0.25, 0.2
+"""Shorter gaps in a turn are closed, and then shorter turns are dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeardSegment:
+    """What the networks have heard in a segment."""
+
+    start: float
+    """Seconds from the start of the audio."""
+    length: int
+    """Samples."""
+    is_line: bool
+    """Whether it has come over a telephone line."""
+    windows: Sequence[tuple[int, Array]]
+    """First frame of each window, and which of its own speakers speak, bool `[frames, 3]`."""
+    spoken: Sequence[Span]
+    """First sample of each stretch of speech, and the one behind it."""
+    pieces: Sequence[Span]
+    """First sample of each piece, and the one behind it."""
+    embeddings: FloatArray
+    """Of the pieces, of unit length, float32 `[pieces, size]`."""
+
+
+class VoiceTurn(NamedTuple):
+    """A stretch in which one voice speaks; others may speak too. Times are seconds."""
+
+    voice: int
+    start: float
+    end: float
+
+
+def turns_of(heard: HeardSegment, voices: FloatArray) -> list[VoiceTurn]:
+    """Return the turns of a segment in order of their starts.
+
+    Args:
+        voices: What each voice sounds like, of unit length, float32 `[voices, size]`.
+    """
+    frames = num_frames(heard.length)
+    counts = _counts(heard, frames)
+    if not len(voices) or not heard.pieces:
+        return []
+    scores = _scores(heard, frames, voices)
+    scores = scores + LOCAL_WEIGHT * _shares(heard, frames, scores)
+    ranks = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)
+    speaks = ranks < counts[:, None]
+    found = [
+        VoiceTurn(voice, heard.start + start, heard.start + end)
+        for voice in range(len(voices))
+        for start, end in _stretches(speaks[:, voice])
+    ]
+    return sorted(found, key=lambda turn: (turn.start, turn.voice))
+
+
+def is_alone(heard: HeardSegment) -> Array:
+    """Return in which pieces hardly ever several speak, bool `[pieces]`."""
+    counts = _counts(heard, num_frames(heard.length))
+    spans = (counts[max(0, frame_at(start)) : frame_at(end)] for start, end in heard.pieces)
+    return np.array([np.mean(span > 1) <= MOST_SHARED for span in spans], bool)
+
+
+def _counts(heard: HeardSegment, frames: int) -> Array:
+    """Return how many speak in each frame, [frames]."""
+    total, windows = np.zeros(frames), np.zeros(frames)
+    for first, active in heard.windows:
+        total[first : first + len(active)] += active.sum(axis=1)
+        windows[first : first + len(active)] += 1
+    is_speech = np.zeros(frames, bool)
+    for start, end in heard.spoken:
+        first, behind = map(frame_at, (start, end))
+        is_speech[max(0, first) : max(0, behind)] = True
+    found: Array = np.floor(total / np.maximum(windows, 1) + 0.5).astype(int)
+    return np.asarray(np.minimum(found, MOST_AT_ONCE) * is_speech)
+
+
+def _scores(heard: HeardSegment, frames: int, voices: FloatArray) -> FloatArray:
+    """Return how much each frame sounds like each voice, [frames, voices]."""
+    cosines = heard.embeddings @ voices.T
+    total = np.zeros((frames, len(voices)), np.float32)
+    weights = np.zeros((frames, 1), np.float32)
+    for (start, end), cosine in zip(heard.pieces, cosines, strict=True):
+        quarter = (end - start) / 4
+        first, left, right, behind = (
+            max(0, frame_at(sample)) for sample in (start, start + quarter, end - quarter, end)
+        )
+        for span, weight in (
+            (slice(first, left), EDGE_WEIGHT),
+            (slice(left, right), MIDDLE_WEIGHT),
+            (slice(right, behind), EDGE_WEIGHT),
+        ):
+            total[span] += weight * cosine
+            weights[span] += weight
+    known = np.flatnonzero(weights[:, 0])
+    if not len(known):
+        known = np.array([0])
+        total[0], weights[0] = cosines.mean(axis=0), 1
+    # A frame that no piece covers is as the next one that is covered.
+    after = np.searchsorted(known, np.arange(frames)).clip(max=len(known) - 1)
+    before = (after - 1).clip(min=0)
+    places = np.arange(frames)
+    is_before = np.abs(known[before] - places) < np.abs(known[after] - places)
+    nearest = np.where(is_before, known[before], known[after])
+    found: FloatArray = (total / np.maximum(weights, 1e-9))[nearest]
+    return found
+
+
+def _shares(heard: HeardSegment, frames: int, scores: FloatArray) -> FloatArray:
+    """Return in which share of the windows a speaker of its own is each voice, [frames, voices]."""
+    total = np.zeros_like(scores)
+    windows = np.zeros((frames, 1), np.float32)
+    for first, active in heard.windows:
+        span = slice(first, first + len(active))
+        windows[span] += 1
+        is_voice = np.zeros((len(active), scores.shape[1]), bool)
+        for speaks in active.T:
+            if speaks.any():
+                is_voice[speaks, scores[span][speaks].mean(axis=0).argmax()] = True
+        total[span] += is_voice
+    found: FloatArray = total / np.maximum(windows, 1)
+    return found
+
+
+def _stretches(speaks: Array) -> list[tuple[float, float]]:
+    """Return start and end of a voice's turns in seconds from the segment's start."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], speaks, [False])).astype(np.int8)))
+    # The middle of a frame, and half a frame before it.
+    first = (FRAME_FIELD - FRAME_SAMPLES) / 2
+    times = [float(edge * FRAME_SAMPLES + first) / SAMPLE_RATE for edge in edges]
+    spans: list[tuple[float, float]] = []
+    for start, end in zip(times[::2], times[1::2], strict=True):
+        if spans and start - spans[-1][1] < CLOSED_S:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+    return [span for span in spans if span[1] - span[0] >= LEAST_S]

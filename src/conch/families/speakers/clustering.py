@@ -1,0 +1,138 @@
+"""Find out how many voices there are, and how each sounds; pure functions.
+
+Pieces of audio are joined by average linkage (Sokal & Michener, 1958) of the cosine distances of
+their embeddings, found by chains of nearest neighbours (Murtagh, 1983, "A survey of recent advances
+in hierarchical clustering algorithms"). numpy does it in steps that are short, so that the threads
+of a server go on meanwhile.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from conch.component.arrays import Array, FloatArray, IntArray
+
+MOST_PIECES = 4000
+"""Pieces that are clustered, evenly chosen among more: those of 50 minutes of speech."""
+
+
+class Merge(NamedTuple):
+    """Two clusters become one; each is named by one of its pieces."""
+
+    first: int
+    second: int
+    distance: float
+
+
+def voices(
+    embeddings: FloatArray,
+    weights: Array,
+    *,
+    distance: float,
+    least: float,
+    fewest: int = 1,
+    most: int | None = None,
+) -> FloatArray:
+    """Return what each voice sounds like, of unit length `[voices, size]`; none without pieces.
+
+    Args:
+        embeddings: Of the pieces, of unit length, float32 `[pieces, size]`.
+        weights: How much each piece counts, such as its length, `[pieces]`.
+        distance: Mean cosine distance from which on clusters are different voices.
+        least: Share of all weights that a voice has at least, unless `fewest` asks for less.
+        fewest: Least number of voices, if there are so many pieces.
+        most: Largest number of voices.
+    """
+    if not len(embeddings):
+        return embeddings
+    chosen = np.unique(np.linspace(0, len(embeddings) - 1, MOST_PIECES).round().astype(int))
+    embeddings, weights = embeddings[chosen], np.asarray(weights, np.float64)[chosen]
+    merges = linkage(1 - embeddings @ embeddings.T)
+    merged = sum(merge.distance < distance for merge in merges)
+    floor = least * weights.sum()
+    numbers = large_clusters(merges, weights, floor)
+    wanted = min(max(numbers[merged], fewest, 1), most or len(embeddings), len(embeddings))
+    while wanted not in numbers:
+        floor = floor / 4 if floor > 1e-3 * least * weights.sum() else 0.0
+        numbers = large_clusters(merges, weights, floor)
+    if numbers[merged] != wanted:
+        # The highest cut with so many voices.
+        merged = len(merges) - numbers[::-1].index(wanted)
+    labels = cut(len(embeddings), merges[:merged])
+    kept = np.flatnonzero(np.bincount(labels, weights) >= floor)
+    means = [weights[labels == label] @ embeddings[labels == label] for label in kept]
+    return unit(np.asarray(means, np.float32))
+
+
+def unit(vectors: FloatArray) -> FloatArray:
+    """Return vectors of unit length."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    found: FloatArray = vectors / np.maximum(lengths, np.float32(1e-9))
+    return found
+
+
+def linkage(distances: FloatArray) -> list[Merge]:
+    """Return the merges of average linkage, the closest first.
+
+    Args:
+        distances: Symmetric, `[pieces, pieces]`; it is overwritten.
+    """
+    count = len(distances)
+    np.fill_diagonal(distances, np.inf)
+    sizes = np.ones(count)
+    is_left = np.ones(count, bool)
+    chain: list[int] = []
+    found: list[Merge] = []
+    while len(found) < count - 1:
+        if not chain:
+            chain.append(int(is_left.argmax()))
+        while True:
+            last = chain[-1]
+            nearest = int(distances[last].argmin())
+            # Of several that are as near, the one before: the chain would run in a circle.
+            if len(chain) > 1 and distances[last, chain[-2]] <= distances[last, nearest]:
+                break
+            chain.append(nearest)
+        second, first = chain.pop(), chain.pop()
+        found.append(Merge(first, second, float(distances[first, second])))
+        share = sizes[second] / (sizes[first] + sizes[second])
+        joined = (1 - share) * distances[first] + share * distances[second]
+        joined[~is_left] = np.inf
+        joined[[first, second]] = np.inf
+        distances[first] = distances[:, first] = joined
+        distances[second] = distances[:, second] = np.inf
+        sizes[first] += sizes[second]
+        is_left[second] = False
+    return sorted(found, key=lambda merge: merge.distance)
+
+
+def cut(count: int, merges: Sequence[Merge]) -> IntArray:
+    """Return the cluster of each piece after merges, numbered by their first pieces."""
+    roots = np.arange(count)
+    for merge in merges:
+        roots[_root(roots, merge.second)] = _root(roots, merge.first)
+    found = np.array([_root(roots, place) for place in range(count)])
+    _, firsts, labels = np.unique(found, return_index=True, return_inverse=True)
+    order: IntArray = np.argsort(np.argsort(firsts))
+    return order[labels]
+
+
+def large_clusters(merges: Sequence[Merge], weights: Array, least: float) -> list[int]:
+    """Return how many clusters have at least a weight, before the first merge and after each."""
+    sizes = np.array(weights, np.float64)
+    roots = np.arange(len(sizes))
+    numbers = [int((sizes >= least).sum())]
+    for merge in merges:
+        first, second = _root(roots, merge.first), _root(roots, merge.second)
+        before = int(sizes[first] >= least) + int(sizes[second] >= least)
+        sizes[first] += sizes[second]
+        roots[second] = first
+        numbers.append(numbers[-1] - before + int(sizes[first] >= least))
+    return numbers
+
+
+def _root(roots: IntArray, place: int) -> int:
+    while roots[place] != place:
+        roots[place] = place = int(roots[roots[place]])
+    return place

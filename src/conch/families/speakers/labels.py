@@ -1,0 +1,200 @@
+"""Give every word and segment its speaker: the step over a whole recording."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+
+from conch.bls.calls import Calls, together
+from conch.component import Array, FloatArray
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.speakers.assignment import HeardSegment, VoiceTurn, is_alone, turns_of
+from conch.families.speakers.clustering import unit, voices
+from conch.families.speakers.declaration import FRAME_SAMPLES, SETS, SpeakerOptions
+from conch.families.speakers.pieces import is_of_line, pieces, spoken, windows
+from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech
+from conch.recognition.speech import SpeechSegment
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Segment, Turn, Word, text_of_words
+
+DISTANCE, LINE_DISTANCE = 0.74, 0.49
+"""Mean cosine distance from which on voices differ; the second over a telephone line."""
+LEAST_PIECE = 15_700
+"""Samples; shorter pieces found no voices: they are too uncertain."""
+LEAST_S, LEAST_SHARE = 6.0, 0.1
+"""Seconds of a voice's pieces, which overlap by half, and their share of all: the less counts."""
+
+
+async def hear(
+    speech: SpeechSegment, options: RecognitionOptions, calls: Calls
+) -> HeardSegment | None:
+    """Return what the networks hear in a segment; None if its channel is its speaker."""
+    if _is_by_channel(options):
+        return None
+    waveform = speech.waveform
+    stretches, is_line = spoken(speech.speech_probs, len(waveform)), is_of_line(waveform)
+    spans = pieces(stretches)
+
+    async def window(start: int, end: int) -> tuple[int, Array]:
+        inputs = {"waveform": waveform[start:end]}
+        found = await calls("speaker_segmentation", inputs, ("log_probs",))
+        classes = found["log_probs"].numpy().argmax(axis=-1)
+        return start // FRAME_SAMPLES, np.array(SETS, bool)[classes]
+
+    async def embeddings() -> FloatArray:
+        starts, ends = np.array(spans, np.int32).T
+        inputs = {"waveform": waveform, "starts": starts, "ends": ends}
+        parameters = {"narrow_band": is_line}
+        found = await calls("speaker_embedding", inputs, ("embeddings",), parameters)
+        return unit(found["embeddings"].numpy())
+
+    if not spans:
+        return None
+    heard, sounds = await asyncio.gather(
+        together(window(*span) for span in windows(len(waveform))), embeddings()
+    )
+    return HeardSegment(speech.start, len(waveform), is_line, heard, stretches, spans, sounds)
+
+
+async def label(
+    recognised: Sequence[RecognisedSpeech], options: RecognitionOptions, calls: Calls
+) -> AfterRecordingResult:
+    """Return the segments cut at changes of the speaker, with a label each, and all turns."""
+    channels = [item.segment.channel for item in recognised]
+    found: list[list[VoiceTurn]] = [[] for _ in recognised]
+    for channel in sorted(set(channels)):
+        places = [place for place, own in enumerate(channels) if own == channel]
+        if _is_by_channel(options):
+            spans = [[VoiceTurn(0, *_edges(recognised[place].segment))] for place in places]
+        else:
+            heard = [recognised[place].heard for place in places]
+            # In a thread: an hour takes seconds.
+            spans = await asyncio.to_thread(_turns, heard, options.of(SpeakerOptions))
+        for place, turns in zip(places, spans, strict=True):
+            found[place] = turns
+    in_order = sorted(
+        (turn.start, channel, turn.voice)
+        for channel, turns in zip(channels, found, strict=True)
+        for turn in turns
+    )
+    keys = dict.fromkeys((channel, voice) for _, channel, voice in in_order)
+    names = {key: name_of(number) for number, key in enumerate(keys)}
+    named = [
+        [
+            Turn(names[channel, turn.voice], round(turn.start, 3), round(turn.end, 3))
+            for turn in turns
+        ]
+        for channel, turns in zip(channels, found, strict=True)
+    ]
+    every = sorted((turn for turns in named for turn in turns), key=lambda turn: turn.start)
+    segments = [
+        part
+        for item, turns in zip(recognised, named, strict=True)
+        for part in labelled(item.segment, turns or every)
+    ]
+    return AfterRecordingResult(segments, turns=every)
+
+
+def labelled(segment: Segment, turns: Sequence[Turn]) -> list[Segment]:
+    """Return a segment in parts that have one speaker each, in order of time.
+
+    A word belongs to who speaks most of it, or else to who speaks nearest to it. Where two speak
+    at once, the words that were recognised may so be given to either.
+    """
+    if not segment.text:
+        return [segment]
+    if not segment.words:
+        return [replace(segment, speaker=speaker_of(*_edges(segment), turns))]
+    words = [
+        replace(word, speaker=speaker_of(word.start, word.end, turns)) for word in segment.words
+    ]
+    runs = [(who, tuple(said)) for who, said in groupby(words, key=lambda word: word.speaker)]
+    if len(runs) == 1:
+        return [replace(segment, words=runs[0][1], speaker=str(runs[0][0]))]
+    starts = [segment.start, *(said[0].start for _, said in runs[1:]), segment.end]
+    return [
+        _part(segment, str(who), said, (starts[place], starts[place + 1]), len(words))
+        for place, (who, said) in enumerate(runs)
+    ]
+
+
+def speaker_of(start: float, end: float, turns: Sequence[Turn]) -> str:
+    """Return who speaks most of a stretch, or nearest to it; A without turns."""
+    seconds: dict[str, float] = {}
+    for turn in turns:
+        shared = min(end, turn.end) - max(start, turn.start)
+        if shared > 0:
+            seconds[turn.speaker] = seconds.get(turn.speaker, 0.0) + shared
+    if seconds:
+        return max(seconds, key=seconds.__getitem__)
+    nearest = min(turns, key=lambda turn: max(turn.start - end, start - turn.end), default=None)
+    return nearest.speaker if nearest else name_of(0)
+
+
+def name_of(number: int) -> str:
+    """Return a label: A to Z, then AA, AB, …
+
+    >>> name_of(0), name_of(25), name_of(26)
+    ('A', 'Z', 'AA')
+    """
+    before, last = divmod(number, 26)
+    return (name_of(before - 1) if before else "") + chr(ord("A") + last)
+
+
+def _part(
+    segment: Segment, who: str, words: tuple[Word, ...], edges: tuple[float, float], count: int
+) -> Segment:
+    """Return the part of a segment that one speaker says; its scores are the share of its words."""
+    start, end = edges
+    best, share = segment.nbest[0], len(words) / count
+    scores = {
+        name: value * share
+        for name in ("score", "am_score", "lm_score", "attention_score", "ctc_score")
+        if (value := getattr(best, name)) is not None
+    }
+    number = None if best.num_words is None else len(words)
+    return replace(
+        segment,
+        start=start,
+        # A pause before the next speaker is nobody's.
+        end=end if end == segment.end else min(end, words[-1].end),
+        nbest=(replace(best, text=text_of_words(words), num_words=number, **scores),),
+        words=words,
+        speaker=who,
+        unrecognised=tuple(item for item in segment.unrecognised if start <= item.start < end),
+    )
+
+
+def _turns(heard: Sequence[HeardSegment | None], options: SpeakerOptions) -> list[list[VoiceTurn]]:
+    """Return the turns in each segment of a channel."""
+    known = [item for item in heard if item]
+    if not known:
+        return [[] for _ in heard]
+    sounds = np.concatenate([item.embeddings for item in known])
+    lengths = np.concatenate([np.diff(np.array(item.pieces), axis=1)[:, 0] for item in known])
+    over_line = sum(len(item.pieces) for item in known if item.is_line)
+    is_sure = np.concatenate([is_alone(item) for item in known]) & (lengths >= LEAST_PIECE)
+    if not is_sure.any():
+        is_sure[:] = True
+    total_s = lengths[is_sure].sum() / SAMPLE_RATE
+    number = options.speakers if isinstance(options.speakers, int) else None
+    sound = voices(
+        sounds[is_sure],
+        lengths[is_sure],
+        distance=LINE_DISTANCE if 2 * over_line > len(sounds) else DISTANCE,
+        least=min(LEAST_S / total_s, LEAST_SHARE),
+        fewest=number or options.min_speakers,
+        most=number or options.max_speakers,
+    )
+    return [turns_of(item, sound) if item else [] for item in heard]
+
+
+def _is_by_channel(options: RecognitionOptions) -> bool:
+    """Return whether each channel is a speaker: they are split, and no number was asked for."""
+    return options.channels == "split" and options.of(SpeakerOptions).speakers == "auto"
+
+
+def _edges(segment: Segment) -> tuple[float, float]:
+    return segment.start, segment.end

@@ -1,0 +1,88 @@
+"""What of a segment is heard by the networks; pure functions.
+
+Speech probabilities are FP32 [frames] of 32 ms; places are samples from the segment's start.
+"""
+
+import numpy as np
+
+from conch.component import Array, FloatArray
+from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
+from conch.families.speakers.declaration import FRAME_FIELD, FRAME_SAMPLES, MAX_WINDOW_S
+
+SPEECH_ON, SPEECH_OFF = 0.5, 0.35
+"""Speech begins at the first probability, and ends below the second."""
+JOINED_S, LEAST_S = 0.1, 0.25
+"""Shorter pauses are speech, and then shorter stretches of speech are none."""
+PIECE_S, STEP_S = 1.5, 0.75
+"""Length of the pieces that are embedded, and from one to the next."""
+EMPTY_DB = -43.0
+"""A band with so much less power than that of a telephone line is empty."""
+_BIN_HZ = 50
+_ABOVE_LINE_HZ, _IN_LINE_HZ = 4300, (300, 3400)
+
+Span = tuple[int, int]
+
+
+def spoken(speech_probs: Array, length: int) -> list[Span]:
+    """Return the stretches of speech of a segment of `length` samples."""
+    spans: list[Span] = []
+    start = None
+    for frame, probability in enumerate([*speech_probs, 0.0]):
+        if start is None and probability >= SPEECH_ON:
+            start = frame
+        elif start is not None and probability < SPEECH_OFF:
+            spans.append((start * VAD_FRAME_SAMPLES, min(length, frame * VAD_FRAME_SAMPLES)))
+            start = None
+    joined: list[Span] = []
+    for first, behind in spans:
+        if joined and first - joined[-1][1] < JOINED_S * SAMPLE_RATE:
+            joined[-1] = (joined[-1][0], behind)
+        else:
+            joined.append((first, behind))
+    return [span for span in joined if span[1] - span[0] >= LEAST_S * SAMPLE_RATE]
+
+
+def pieces(spans: list[Span]) -> list[Span]:
+    """Return pieces of PIECE_S that cover stretches of speech; a shorter stretch is one piece."""
+    size, step = round(PIECE_S * SAMPLE_RATE), round(STEP_S * SAMPLE_RATE)
+    found = []
+    for first, behind in spans:
+        start = first
+        while start + size < behind:
+            found.append((start, start + size))
+            start += step
+        # The last one ends with the speech.
+        found.append((max(first, behind - size), behind))
+    return found
+
+
+def windows(length: int) -> list[Span]:
+    """Return windows of at most MAX_WINDOW_S that cover a segment, each with another.
+
+    They begin at frames of `speaker_segmentation`, so that their frames are the same.
+    """
+    most = num_frames(round(MAX_WINDOW_S * SAMPLE_RATE))
+    last = num_frames(length) - most
+    firsts = [*range(0, max(last, 0), most // 2), max(last, 0)]
+    size = (most - 1) * FRAME_SAMPLES + FRAME_FIELD
+    return [(first * FRAME_SAMPLES, min(length, first * FRAME_SAMPLES + size)) for first in firsts]
+
+
+def num_frames(length: int) -> int:
+    """Return the frames of `speaker_segmentation` in a waveform; at least 1, it is padded."""
+    return max(0, length - FRAME_FIELD) // FRAME_SAMPLES + 1
+
+
+def frame_at(sample: float) -> int:
+    """Return the frame whose middle is next to a sample."""
+    return round((sample - FRAME_FIELD / 2) / FRAME_SAMPLES)
+
+
+def is_of_line(waveform: FloatArray) -> bool:
+    """Return whether a segment has come over a telephone line: its upper band is empty."""
+    size = SAMPLE_RATE // _BIN_HZ
+    frames = waveform[: len(waveform) // size * size].reshape(-1, size)
+    power = np.square(np.abs(np.fft.rfft(frames * np.hanning(size).astype(np.float32)))).sum(axis=0)
+    low, high = (hertz // _BIN_HZ for hertz in _IN_LINE_HZ)
+    ratio = power[_ABOVE_LINE_HZ // _BIN_HZ :].sum() / max(power[low:high].sum(), 1e-12)
+    return bool(10 * np.log10(ratio + 1e-12) < EMPTY_DB)

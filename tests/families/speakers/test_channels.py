@@ -1,0 +1,46 @@
+"""Speakers of recordings whose channels are split."""
+
+import asyncio
+import io
+
+import numpy as np
+import soundfile
+from plain_components import PlainComponents
+from plain_recognizer import recognizer_on
+from plain_streams import audio
+
+from conch.recognition.request import SpeechRequest
+
+LEFT, RIGHT = audio("..1111.........55555..."), audio("........3333...........")
+
+
+def answer(**options):
+    components = PlainComponents()
+    buffer = io.BytesIO()
+    stereo = np.stack((LEFT, RIGHT), axis=1)
+    soundfile.write(buffer, stereo, 16_000, format="WAV", subtype="FLOAT")
+    file = np.array([[buffer.getvalue()]], dtype=object)
+    request = SpeechRequest(audio=file, parameters={"channels": "split", **options})
+    (found,) = asyncio.run(recognizer_on(components).recognize(request, components))
+    return found, components
+
+
+def test_a_channel_is_a_speaker():
+    found, components = answer(speakers="auto")
+    assert [(item.channel, item.speaker) for item in found.segments] == [
+        (1, "A"),
+        (2, "B"),
+        (1, "A"),
+    ]
+    assert [turn.speaker for turn in found.turns] == ["A", "B", "A"]
+    assert not {"speaker_segmentation", "speaker_embedding"} & set(components.calls)
+
+
+def test_with_a_number_each_channel_has_its_own():
+    found, components = answer(speakers=2)
+    assert [(item.channel, item.speaker) for item in found.segments] == [
+        (1, "A"),
+        (2, "B"),
+        (1, "C"),
+    ]
+    assert "speaker_embedding" in components.calls

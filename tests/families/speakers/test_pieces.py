@@ -1,0 +1,63 @@
+"""What the networks hear of a segment."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from conch.families.speakers.pieces import (
+    frame_at,
+    is_of_line,
+    num_frames,
+    pieces,
+    spoken,
+    windows,
+)
+
+S = 16_000
+
+
+def test_speech_begins_at_the_upper_threshold_and_ends_below_the_lower_one():
+    probs = np.array([0.4] * 5 + [0.6] + [0.4] * 20 + [0.3] * 20, np.float32)
+    assert spoken(probs, 46 * 512) == [(5 * 512, 26 * 512)]
+
+
+def test_short_pauses_are_speech_and_short_speech_is_none():
+    yes, no = [0.9], [0.1]
+    probs = np.array(yes * 10 + no * 2 + yes * 10 + no * 20 + yes * 4 + no * 9 + yes * 20)
+    assert spoken(probs, 75 * 512 - 7) == [(0, 22 * 512), (55 * 512, 75 * 512 - 7)]
+
+
+@pytest.mark.parametrize("length", [4000, 20_000, 24_000, 24_001, 50_000, 123_456])
+def test_pieces_cover_a_stretch_and_none_is_longer_than_the_network_takes(length):
+    found = pieces([(1000, 1000 + length)])
+    assert (found[0][0], found[-1][1]) == (1000, 1000 + length)
+    assert all(end - start == min(length, 24_000) for start, end in found)
+    assert all(later[0] <= earlier[1] for earlier, later in pairwise(found))
+
+
+@pytest.mark.parametrize("length", [100, 991, 15_000, 160_000, 160_300, 250_000, 480_000])
+def test_windows_cover_a_segment_on_one_grid_of_frames(length):
+    found = windows(length)
+    covered = np.zeros(num_frames(length))
+    for start, end in found:
+        assert start % 270 == 0 and end - start <= 160_000 and end <= length
+        covered[start // 270 : start // 270 + num_frames(end - start)] += 1
+    assert covered.min() >= 1
+    assert len(found) == 1 or np.median(covered) >= 2
+
+
+def test_a_frame_is_at_the_middle_of_what_it_hears():
+    assert [frame_at(495), frame_at(495 + 270), frame_at(495 + 270 * 7 + 100)] == [0, 1, 7]
+    assert [num_frames(length) for length in (10, 991, 1260, 1261, 160_000)] == [1, 1, 1, 2, 589]
+
+
+def test_a_telephone_line_leaves_the_upper_band_empty():
+    noise = np.random.default_rng(1).standard_normal(4 * S).astype(np.float32) * 0.1
+    spectrum = np.fft.rfft(noise)
+    spectrum[3400 * 4 :] = 0
+    line = np.fft.irfft(spectrum, len(noise)).astype(np.float32)
+    assert is_of_line(line)
+    assert is_of_line(0.001 * line)
+    assert not is_of_line(noise)
+    assert not is_of_line(line + 0.02 * noise)

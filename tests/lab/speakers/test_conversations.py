@@ -1,0 +1,63 @@
+"""Conversations from made utterances."""
+
+import numpy as np
+import pytest
+import soundfile
+
+from conch.cli.demo import SPEECH
+from conch.wire.errors import BenchError
+from conch.wire.result import Hypothesis, Segment, Transcript, Word
+from lab.speakers.conversations import conversation, mu_law, read_sources
+from lab.speakers.turns import Turn, overlap_share
+from lab.speakers.words import wrong_words
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("speech")
+    samples, rate = soundfile.read(SPEECH, dtype="float32")
+    lines = ["path\tduration\tsplit\tsource\tspeaker\ttext"]
+    for speaker in range(3):
+        for number in range(3):
+            part = samples[number * 16_000 : number * 16_000 + 40_000]
+            name = f"{speaker}-{number}.wav"
+            soundfile.write(folder / name, part, rate)
+            lines.append(f"{name}\t2.5\tdev\tverse\t{speaker}\tTiger, {number}.")
+    lines.append("x.wav\t2.5\tdev\tverse\tunknown\tNobody.")
+    (folder / "manifest.tsv").write_text("\n".join(lines))
+    return read_sources(folder / "manifest.tsv", "dev")
+
+
+@pytest.mark.parametrize("condition", ["clean", "noise", "telephone"])
+def test_a_conversation_is_as_its_seed(sources, condition):
+    made = [conversation(sources, 3, 20, condition, [1, 2], "a") for _ in range(2)]
+    np.testing.assert_array_equal(made[0].waveform, made[1].waveform)
+    assert made[0].turns == made[1].turns
+    assert made[0].speakers == 3 and made[0].duration_s >= 20
+    assert made[0].sample_rate == (8_000 if condition == "telephone" else 16_000)
+    assert all(0 <= turn.start < turn.end <= made[0].duration_s for turn in made[0].turns)
+    assert 0 < overlap_share(made[0].turns) < 0.5
+    other = conversation(sources, 3, 20, condition, [1, 3], "b")
+    assert other.turns != made[0].turns
+
+
+def test_too_few_speakers_are_told(sources):
+    with pytest.raises(BenchError, match="4 speakers are asked for, and there are 3"):
+        conversation(sources, 4, 20, "clean", [1], "a")
+
+
+def test_g711_keeps_the_level_and_is_coarse():
+    waveform = np.linspace(-1, 1, 1001, dtype=np.float32)
+    coded = mu_law(waveform)
+    assert len(np.unique(coded)) <= 255
+    np.testing.assert_allclose(coded, waveform, atol=0.03)
+
+
+def test_words_with_the_wrong_speaker_are_counted():
+    said = [Turn("x", 0, 1, "One, two!"), Turn("y", 1, 2, "Three four.")]
+    words = [("one", "A"), ("too", "A"), ("three", "A"), ("four", "B"), ("five", "B")]
+    timed = tuple(Word(text, place, place + 0.5, 1, who) for place, (text, who) in enumerate(words))
+    best = Hypothesis("one too three four five", 0, 0)
+    heard = Transcript((best,), (Segment(0, 5, (best,), timed),), 5, (), {})
+    assert wrong_words(said, heard, {"A": "x", "B": "y"}) == (1, 4)
+    assert wrong_words(said, heard, {"A": "y", "B": "x"}) == (3, 4)
