@@ -87,3 +87,9 @@ def test_a_model_that_is_loaded_later_leaves_the_server_ready(tmp_path) -> None:
             restricted=[],
         )
         assert f"--strict-readiness={said}" in command
+
+
+def test_a_model_whose_weights_somebody_chose_is_loaded_at_the_start() -> None:
+    later = on_demand(SHIPPED, ("attention_encoder", "attention_decoder"))
+    assert {"attention_encoder", "attention_decoder"}.isdisjoint(later)
+    assert "neural_rescorer" in later

@@ -246,3 +246,11 @@ def test_an_improbable_text_stays_if_the_other_decoder_hears_english_too():
     found = recognize(components, (2.0, 0.9), coverage=False, decoder=None)
     assert "attention_decoder" in components.calls
     assert [segment.language for segment in found.segments] == ["en"]
+
+
+def test_a_text_stays_if_the_other_decoder_fails():
+    components = English()
+    components.failing = "attention_decoder"
+    found = recognize(components, (2.0, 0.9), coverage=False, decoder=None)
+    assert "attention_decoder" in components.calls
+    assert [segment.language for segment in found.segments] == ["en"]

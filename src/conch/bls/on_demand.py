@@ -50,7 +50,7 @@ class OnDemand:
         began, pause_s = loop.time(), 0.0
         try:
             if not await self._is_loaded(model):
-                logger.info("component %s is loaded: a request needs it", model)
+                logger.info("component %s is being loaded: a request needs it", model)
                 await self._load(model)
                 logger.info("component %s is loaded after %.1f s", model, loop.time() - began)
             return ""

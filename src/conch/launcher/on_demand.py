@@ -10,11 +10,12 @@ from conch.wire.needs import components_to_serve
 from conch.wire.on_demand import OnDemandSettings
 
 
-def on_demand(models: Collection[str]) -> tuple[str, ...]:
+def on_demand(models: Collection[str], chosen: Collection[str] = ()) -> tuple[str, ...]:
     """Return the sorted ones of a server's models that need not be loaded at its start.
 
     These are the components that neither a recording nor live audio needs without options. Models
-    that are not declared are not among them; and none is without `speech`, which loads them.
+    that are not declared are not among them, nor those in `chosen`, whose weights somebody chose;
+    and none is without `speech`, which loads them.
     """
     if ENTRY_POINTS[0] not in models:
         return ()
@@ -24,7 +25,7 @@ def on_demand(models: Collection[str]) -> tuple[str, ...]:
         for live in (False, True)
         for component in components_to_serve({}, live=live, lacking=declared.difference(models))
     }
-    return tuple(sorted(declared.intersection(models) - needed))
+    return tuple(sorted(declared.intersection(models) - needed.union(chosen)))
 
 
 def settings_for(models: tuple[str, ...], endpoints: Endpoints) -> OnDemandSettings:

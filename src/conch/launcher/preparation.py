@@ -6,7 +6,7 @@ from pathlib import Path
 
 from conch.launcher.admin import with_component_key
 from conch.launcher.aliases import check_aliases
-from conch.launcher.chosen_weights import with_weights_found
+from conch.launcher.chosen_weights import components_with_weights, with_weights_found
 from conch.launcher.config import ServerConfig
 from conch.launcher.environment import (
     server_environment,
@@ -72,7 +72,8 @@ def prepare(config: ServerConfig, component_key: str) -> Preparation:
     later: tuple[str, ...] = ()
     if not config.callers_models:
         served = set(config.models or model_names(repositories))
-        if config.on_demand and (later := on_demand(served)):
+        chosen = components_with_weights(config)
+        if config.on_demand and (later := on_demand(served, chosen.keys())):
             config = replace(config, models=sorted(served.difference(later)))
         environment[SERVED_VARIABLE] = ",".join(sorted(served.difference(later)))
     config = replace(config, on_demand=bool(later))

@@ -12,6 +12,7 @@ from conch.recognition.languages import (
 from conch.recognition.offline.coverage import has_pause, is_thin
 from conch.recognition.rescoring import rescored
 from conch.recognition.speech import SpeechSegment
+from conch.wire.errors import ComponentError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
 
@@ -32,7 +33,10 @@ async def recognize_segment(
     others = await of_more_languages(options, calls)
     if others is None:
         return found
-    again = await _recognized(heard, others, calls)
+    try:
+        again = await _recognized(heard, others, calls)
+    except ComponentError:
+        return found  # there is a text already
     is_foreign = again.language_probability is not None and not knows(
         decoder_of(options), again.language
     )
