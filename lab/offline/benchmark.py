@@ -46,7 +46,7 @@ class ComparisonBenchmark(OfflineBenchmark):
     """How utterances are joined to recordings; None sends them as they are."""
     save: Path | None = None
     """Empty folder to keep joined recordings in; None deletes them."""
-    baseline: Literal["faster-whisper"] | None = None
+    baseline: Literal["faster-whisper", "faster-whisper-batched"] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,9 +120,10 @@ def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
                 measured = measure(url, samples, first, offered, benchmark, memory)
                 runs.append(judged_run(measured))
                 scorings = scorings or scorings_of(measured)
-        baselines = {}
+        baselines: dict[str, BaselineFigures] = {}
         if benchmark.baseline:
-            baselines[faster_whisper.NAME] = _faster_whisper(
+            baselines[benchmark.baseline] = _faster_whisper(
+                benchmark.baseline,
                 samples,
                 served,
                 warmup,
@@ -181,6 +182,7 @@ def _contents(recording: JoinedUtterance) -> Contents:
 
 
 def _faster_whisper(
+    name: str,
     samples: Sequence[Sample],
     served: Mapping[str, str],
     warmup: Sequence[Utterance],
@@ -194,7 +196,8 @@ def _faster_whisper(
         served,
         warmup_paths=[utterance.path for utterance in warmup],
         language=language,
+        batch_size=faster_whisper.BATCHES[name],
     )
-    with progress(faster_whisper.NAME, len(utterances)) as bar:
+    with progress(name, len(utterances)) as bar:
         measured = faster_whisper.measure(job, on_answer=bar.update)
     return baseline_figures(utterances, durations_s, measured, job.options, scorings)
