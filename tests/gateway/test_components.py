@@ -106,7 +106,7 @@ def test_every_component_is_there_and_some_option_needs_it() -> None:
 
 
 def step_of(component: Any) -> int:
-    return ["find speech", "encode", "decode", "rescore", "write"].index(component.step)
+    return ["find speech", "encode", "decode", "rescore", "write", "label"].index(component.step)
 
 
 def test_models_of_post_come_last() -> None:

@@ -9,7 +9,7 @@ from conch.session.answers import Calls, added_passes, latest_segments
 from conch.session.overlap import OverlapRemoval
 from conch.session.resume_state import Cut, ResumeState
 from conch.wire.joining import joined_text
-from conch.wire.result import OpenUtterance, RollingPasses, Segment, Transcript, text_of_words
+from conch.wire.result import OpenUtterance, RollingPasses, Segment, Transcript, Word, text_of_words
 
 Message: TypeAlias = Mapping[str, Any]
 
@@ -144,7 +144,7 @@ def segment_message(item: LiveSegment) -> Message:
         "text": segment.text,
         "final": item.is_final,
         "endpoint": segment.endpoint,
-        "words": [asdict(word) for word in segment.words],
+        "words": [_word_message(word) for word in segment.words],
     }
 
 
@@ -172,3 +172,7 @@ class Answers:
             return None
         self._held = ()
         return replace(answer, segments=segments)
+
+
+def _word_message(word: Word) -> Message:
+    return {name: getattr(word, name) for name in ("text", "start", "end", "confidence")}
