@@ -115,5 +115,5 @@ def test_one_that_cannot_be_loaded_is_an_error_of_its_requests_alone(
     ready = f"http://{growing.http_url}/v2/health/ready"
     with urllib.request.urlopen(ready, timeout=5) as answer:
         assert answer.status == 200
-    assert lines.count(f"component {BROKEN} is loaded: a request needs it") == 1
+    assert lines.count(f"component {BROKEN} is being loaded: a request needs it") == 1
     assert growing.heals[BROKEN] == 0
