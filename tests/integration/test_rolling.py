@@ -103,7 +103,9 @@ def offline_text(
         return client.transcribe(waveform[span], vad=False, **options).text
 
 
-@pytest.mark.parametrize("decoder", ["moonshine", "attention"])
+@pytest.mark.parametrize(
+    "decoder", ["moonshine", pytest.param("attention", marks=pytest.mark.nightly)]
+)
 def test_firm_words_stay_until_the_utterance_ends(server, talk, recordings, decoder):
     # On a busy machine passes are left out, unless the stream waits for them.
     answers = list(live(server, talk, speed=1.1, adaptive=False, decoder=decoder))
