@@ -28,7 +28,7 @@ from lab.speakers.conversations import (
     conversation,
     read_sources,
 )
-from lab.speakers.turns import NO_ERRORS, SpeakerErrors, Turn, errors, naming, overlap_share
+from lab.speakers.turns import NO_ERRORS, SpeakerErrors, errors, naming, overlap_share
 from lab.speakers.words import wrong_words
 
 
@@ -167,7 +167,7 @@ def figures(
     total: SpeakerErrors = NO_ERRORS
     right = wrong = words = 0
     for item, transcript in zip(made, labelled.transcripts, strict=True):
-        found = [Turn(turn.speaker, turn.start, turn.end) for turn in transcript.turns]
+        found = transcript.turns
         total += errors(item.turns, found)
         right += len(transcript.speakers) == item.speakers
         mistaken, recognised = wrong_words(item.utterances, transcript, naming(item.turns, found))

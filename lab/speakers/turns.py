@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from conch.wire.result import Turn as Found
+
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """A stretch of speech by one speaker, in seconds."""
+class Turn(Found):
+    """A stretch of speech by one speaker, in seconds, and what it says."""
 
-    speaker: str
-    start: float
-    end: float
     text: str = ""
 
 
@@ -49,16 +48,14 @@ class SpeakerErrors:
 NO_ERRORS = SpeakerErrors(0.0, 0.0, 0.0, 0.0)
 
 
-def errors(reference: Sequence[Turn], found: Sequence[Turn]) -> SpeakerErrors:
+def errors(reference: Sequence[Found], found: Sequence[Found]) -> SpeakerErrors:
     """Return how far turns are from the reference; those of one speaker may overlap."""
-    edges = np.unique([edge for turn in (*reference, *found) for edge in (turn.start, turn.end)])
+    edges = _edges((*reference, *found))
     if len(edges) < 2:
         return NO_ERRORS
     lengths = np.diff(edges)
     spoken, heard = _activity(reference, edges), _activity(found, edges)
-    shared = (spoken * lengths) @ heard.T.astype(float)
-    rows, columns = linear_sum_assignment(-shared)
-    right_s = float(shared[rows, columns].sum())
+    right_s = sum(shared_s for _, _, shared_s in _matched(spoken, heard, lengths))
     num_spoken, num_heard = spoken.sum(axis=0), heard.sum(axis=0)
     both_s = float(np.minimum(num_spoken, num_heard) @ lengths)
     return SpeakerErrors(
@@ -69,29 +66,45 @@ def errors(reference: Sequence[Turn], found: Sequence[Turn]) -> SpeakerErrors:
     )
 
 
-def overlap_share(turns: Sequence[Turn]) -> float:
+def overlap_share(turns: Sequence[Found]) -> float:
     """Return the share of the time with speech in which several speak."""
-    edges = np.unique([edge for turn in turns for edge in (turn.start, turn.end)])
+    edges = _edges(turns)
     counts, lengths = _activity(turns, edges).sum(axis=0), np.diff(edges)
     return float(lengths[counts > 1].sum() / max(lengths[counts > 0].sum(), 1e-9))
 
 
-def naming(reference: Sequence[Turn], found: Sequence[Turn]) -> dict[str, str]:
+def naming(reference: Sequence[Found], found: Sequence[Found]) -> dict[str, str]:
     """Return the speaker of the reference whom each found speaker stands for, if any."""
-    edges = np.unique([edge for turn in (*reference, *found) for edge in (turn.start, turn.end)])
+    edges = _edges((*reference, *found))
     theirs, ours = speakers_of(reference), speakers_of(found)
     spoken, heard = _activity(reference, edges), _activity(found, edges)
-    shared = (spoken * np.diff(edges)) @ heard.T.astype(float)
-    rows, columns = linear_sum_assignment(-shared)
-    return {ours[column]: theirs[row] for row, column in zip(rows, columns, strict=True)}
+    matched = _matched(spoken, heard, np.diff(edges))
+    return {ours[column]: theirs[row] for row, column, _ in matched}
 
 
-def speakers_of(turns: Sequence[Turn]) -> list[str]:
+def speakers_of(turns: Sequence[Found]) -> list[str]:
     """Return the speakers of turns in alphabetical order."""
     return sorted({turn.speaker for turn in turns})
 
 
-def _activity(turns: Sequence[Turn], edges: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _edges(turns: Sequence[Found]) -> NDArray[np.float64]:
+    """Return when anybody begins or ends, in order."""
+    return np.unique([edge for turn in turns for edge in (turn.start, turn.end)])
+
+
+def _matched(
+    spoken: NDArray[np.bool_], heard: NDArray[np.bool_], lengths: NDArray[np.float64]
+) -> list[tuple[int, int, float]]:
+    """Return pairs of speakers, of the reference and found, which share the most seconds."""
+    shared = (spoken * lengths) @ heard.T.astype(float)
+    rows, columns = linear_sum_assignment(-shared)
+    return [
+        (int(row), int(column), float(shared[row, column]))
+        for row, column in zip(rows, columns, strict=True)
+    ]
+
+
+def _activity(turns: Sequence[Found], edges: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return who speaks between which edges, [speakers, edges - 1]."""
     names = speakers_of(turns)
     active = np.zeros((len(names), len(edges) - 1), bool)

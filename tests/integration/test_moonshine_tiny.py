@@ -3,25 +3,19 @@
 from collections.abc import Iterator
 
 import pytest
+from chosen_weights import client_of
 from recordings import Recording
 
 from conch.catalogue.known import MOONSHINE_TINY
-from conch.catalogue.places import state_of
 from conch.client import Client
-from conch.launcher import ServerConfig, TritonServer
 from conch.scoring.error_rates import word_error_rate
 
 pytestmark = [pytest.mark.server, pytest.mark.nightly]
 
-MODELS = ("speech", "vad", "moonshine_encoder", "moonshine_decoder")
-
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    if wrong := state_of(MOONSHINE_TINY):
-        pytest.skip(f"Moonshine tiny is {wrong}: {MOONSHINE_TINY.how_to_get}")
-    config = ServerConfig(models=MODELS, weights={"moonshine": "tiny"}, stop_timeout_s=8)
-    with TritonServer(config) as server, Client(server.http_url) as client:
+    with client_of(MOONSHINE_TINY, "tiny") as client:
         yield client
 
 

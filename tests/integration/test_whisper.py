@@ -3,26 +3,20 @@
 from collections.abc import Iterator
 
 import pytest
+from chosen_weights import client_of
 from recordings import Recording
 
 from conch.catalogue.known import BASE
-from conch.catalogue.places import state_of
 from conch.client import Client
-from conch.launcher import ServerConfig, TritonServer
 from conch.scoring.error_rates import word_error_rate
 from conch.wire.errors import OptionError
 
 pytestmark = [pytest.mark.server, pytest.mark.nightly]
 
-MODELS = ("speech", "vad", "attention_encoder", "attention_decoder")
-
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    if wrong := state_of(BASE):
-        pytest.skip(f"Whisper base is {wrong}: {BASE.how_to_get}")
-    config = ServerConfig(models=MODELS, weights={"whisper": "base"}, stop_timeout_s=8)
-    with TritonServer(config) as server, Client(server.http_url) as client:
+    with client_of(BASE, "base") as client:
         yield client
 
 

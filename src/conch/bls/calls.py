@@ -147,9 +147,9 @@ class Calls:
             self._loaded[model] = await self._failover.is_loaded(model)
         return self._loaded[model]
 
-    async def has(self, model: str) -> bool:
-        """Return whether the server has a component now; this is no reason to load it."""
-        return await self._failover.is_loaded(model, loads=False)
+    async def has(self, *models: str) -> bool:
+        """Return whether the server has all of these components now; this loads none."""
+        return all([await self._failover.is_loaded(model, loads=False) for model in models])
 
     def count(self, family: Metric, value: float = 1.0, /, **labels: str) -> None:
         """Add a value, not negative, to a metric with a value for each of its labels."""

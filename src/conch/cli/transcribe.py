@@ -24,7 +24,7 @@ from conch.wire.errors import (
     TranscriptionError,
     UnreachableError,
 )
-from conch.wire.formats import FORMATS, SPEAKER_FORMATS, TIMED_FORMATS, to_json, to_text
+from conch.wire.formats import FORMATS, options_for, to_json, to_text
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 from conch.wire.scoring_formats import recording_name
@@ -178,11 +178,7 @@ def _event_loop() -> AbstractContextManager[Any]:
 
 def _job(args: argparse.Namespace) -> Job:
     """Return the checked task."""
-    options = given_options(args)
-    if args.format in TIMED_FORMATS:
-        options.setdefault("word_timestamps", True)
-    if args.format in SPEAKER_FORMATS:
-        options.setdefault("speakers", "auto")
+    options = options_for(args.format) | given_options(args)
     job = Job(args.format, len(args.files), options, args.jobs, args.output, args.output_dir)
     checked_options(options, [args.url])
     if job.output_dir is not None:

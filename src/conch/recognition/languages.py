@@ -65,7 +65,7 @@ async def of_more_languages(options: RecognitionOptions, calls: Calls) -> Recogn
     """Return the options of a decoder of more languages that the server has; None without one."""
     for name in default_decoders(options.value):
         decoder = decoders()[name]
-        if not decoder.languages and all([await calls.has(part) for part in decoder.components]):
+        if not decoder.languages and await calls.has(*decoder.components):
             return options.by(name)
     return None
 

@@ -207,7 +207,7 @@ def _candidates(request: SpeechRequest) -> list[RecognitionOptions]:
         )
     request.check()
     options, *others = (
-        replace(choice, word_timestamps=choice.word_timestamps or needs_words(choice))
+        replace(choice, word_timestamps=True) if needs_words(choice) else choice
         for choice in RecognitionOptions.candidates(request.parameters)
     )
     if options.vad_state and request.num_rows > 1:

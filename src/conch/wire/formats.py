@@ -114,3 +114,13 @@ TIMED_FORMATS = frozenset(("srt", "vtt", "ctm"))
 """Formats that are better with word times, or need them."""
 SPEAKER_FORMATS = frozenset(("rttm", "seglst"))
 """Formats that say who speaks."""
+
+
+def options_for(*formats: str) -> dict[str, Any]:
+    """Return the options that formats need, for requests that do not set them."""
+    needed: dict[str, Any] = {}
+    if TIMED_FORMATS.intersection(formats):
+        needed["word_timestamps"] = True
+    if SPEAKER_FORMATS.intersection(formats):
+        needed["speakers"] = "auto"
+    return needed

@@ -32,6 +32,7 @@ from conch.wire.weights import FUSION_WEIGHTS, Opinion, Weights, tuned_weights
 
 _TUNED = "tuned for each decoder and what rescores it"
 _RESCORING = ("rescore", "ctc_rescore", "attention_rescore")
+_UNRESCORED: Mapping[str, Any] = dict.fromkeys(_RESCORING, False)
 
 Options = TypeVar("Options")
 
@@ -373,16 +374,14 @@ class RecognitionOptions(
 
     def by(self, decoder: str) -> "RecognitionOptions":
         """Return the options for another decoder, whose texts nothing scores again."""
-        none: dict[str, Any] = dict.fromkeys(_RESCORING, False)
         beam_size = _defaults(decoder, nbest=self.nbest)["beam_size"]
-        return replace(self, **none, decoder=decoder, beam_size=beam_size)
+        return replace(self, **_UNRESCORED, decoder=decoder, beam_size=beam_size)
 
     def of_first_pass(self) -> "RecognitionOptions":
         """Return the options of the live search: of two passes, those of the first."""
         if self.mode != "two_pass":
             return self
-        none: dict[str, Any] = dict.fromkeys(_RESCORING, False)
-        first = replace(self, **none, nbest=1, lattice=False)
+        first = replace(self, **_UNRESCORED, nbest=1, lattice=False)
         if self.hears_live:
             return first
         first = replace(first, decoder=_live_decoder({"lm_fusion": self.lm_fusion}))

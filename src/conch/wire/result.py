@@ -14,6 +14,8 @@ from conch.wire.joining import joined_text
 MAX_FP32 = 3.4028234663852886e38
 RARE = ("extra", "revised", "speakers", "turns", "overlaps")
 """Fields of `Transcript` that its JSON has only if they hold something."""
+SCORES = ("score", "am_score", "lm_score", "attention_score", "ctc_score")
+"""Fields of `Hypothesis` that are log probabilities, or None."""
 _WRITABLE = {"NaN": None, "Infinity": MAX_FP32, "-Infinity": -MAX_FP32}
 
 
@@ -366,14 +368,13 @@ def _fields(item: "Segment | Transcript") -> dict[str, Any]:
 
 
 _Scored = TypeVar("_Scored", Hypothesis, Channel)
-_SCORES = ("score", "am_score", "lm_score", "attention_score", "ctc_score")
 
 
 def _finite(item: _Scored) -> _Scored:
     """Return an item with the largest FP32 in place of infinity, as of `strict_json`."""
     found: dict[str, Any] = {
         name: math.copysign(MAX_FP32, score)
-        for name in _SCORES
+        for name in SCORES
         if (score := getattr(item, name, None)) is not None and math.isinf(score)
     }
     return replace(item, **found) if found else item

@@ -6,12 +6,10 @@ import numpy as np
 
 from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
-from conch.component.niceness import be_nice
-from conch.component.onnx import open_network, session_options
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.declaration import MAX_PIECE_S
 from conch.families.speakers.fbank import FRAME_LENGTH, FRAME_SHIFT, fbank, is_above
-from conch.families.speakers.weights import EMBEDDING, SpeakersConfig, speakers_folder
+from conch.families.speakers.weights import EMBEDDING, SpeakersConfig, open_graph
 from conch.wire.errors import InvalidRequestError
 
 MAX_S = 30.0
@@ -31,10 +29,7 @@ class EmbeddingComponent:
         Raises:
             ConfigError: it cannot be loaded, or a parameter is out of range.
         """
-        be_nice(config.nice)
-        path = speakers_folder(config.model) / EMBEDDING
-        options = session_options(config.threads, keeps_memory=False)
-        self._session = open_network("the embedding of speakers", path, options)
+        self._session = open_graph(config, EMBEDDING)
         self._size = self._session.get_outputs()[0].shape[1]
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
@@ -61,6 +56,7 @@ class EmbeddingComponent:
         features = fbank(waveform)
         firsts = spans[:, 0] // FRAME_SHIFT
         counts = (lengths - FRAME_LENGTH) // FRAME_SHIFT + 1
+        is_unheard = is_above(BAND_HZ) & bool(row.parameters.get("narrow_band"))
         found = np.zeros((len(spans), self._size), np.float32)
         for count in np.unique(counts):
             (places,) = np.nonzero(counts == count)
@@ -68,7 +64,6 @@ class EmbeddingComponent:
                 chosen = places[start : start + BATCH]
                 pieces = np.stack([features[f : f + count] for f in firsts[chosen]])
                 pieces -= pieces.mean(axis=1, keepdims=True)
-                if row.parameters.get("narrow_band"):
-                    pieces[..., is_above(BAND_HZ)] = 0
+                pieces[..., is_unheard] = 0
                 found[chosen] = self._session.run(["embeddings"], {"features": pieces})[0]
         return found

@@ -17,7 +17,7 @@ from conch.families.speakers.pieces import is_of_line, pieces, spoken, windows
 from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech
 from conch.recognition.speech import SpeechSegment
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import Segment, Turn, Word, text_of_words
+from conch.wire.result import SCORES, Segment, Turn, Word, text_of_words
 
 DISTANCE, LINE_DISTANCE = 0.74, 0.49
 """Mean cosine distance from which on voices differ; the second over a telephone line."""
@@ -149,11 +149,7 @@ def _part(
     """Return the part of a segment that one speaker says; its scores are the share of its words."""
     start, end = edges
     best, share = segment.nbest[0], len(words) / count
-    scores = {
-        name: value * share
-        for name in ("score", "am_score", "lm_score", "attention_score", "ctc_score")
-        if (value := getattr(best, name)) is not None
-    }
+    scores = {name: value * share for name in SCORES if (value := getattr(best, name)) is not None}
     number = None if best.num_words is None else len(words)
     return replace(
         segment,

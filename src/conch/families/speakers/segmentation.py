@@ -5,10 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from conch.component import Outputs, Row
-from conch.component.niceness import be_nice
-from conch.component.onnx import open_network, session_options
 from conch.families.speakers.declaration import FRAME_FIELD, MAX_WINDOW_S
-from conch.families.speakers.weights import SEGMENTATION, SpeakersConfig, speakers_folder
+from conch.families.speakers.weights import SEGMENTATION, SpeakersConfig, open_graph
 
 
 class SegmentationComponent:
@@ -20,10 +18,7 @@ class SegmentationComponent:
         Raises:
             ConfigError: it cannot be loaded, or a parameter is out of range.
         """
-        be_nice(config.nice)
-        path = speakers_folder(config.model) / SEGMENTATION
-        options = session_options(config.threads, keeps_memory=False)
-        self._session = open_network("the segmentation of speakers", path, options)
+        self._session = open_graph(config, SEGMENTATION)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
         """Return the outputs of rows with `waveform`.

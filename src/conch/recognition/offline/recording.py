@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, aclosing
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from conch.audio.segmentation import (
     state_of,
 )
 from conch.bls.call import Tensor
-from conch.bls.calls import Calls
+from conch.bls.calls import Calls, together
 from conch.bls.concurrency import PART
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
@@ -171,18 +172,15 @@ async def _completed(
 ) -> Segment:
     """Return a segment after the text steps, when what listens to it has heard it too."""
 
-    hearing = asyncio.create_task(hear()) if hear else None
-    try:
-        segment = await with_text_steps(
+    async def written() -> Segment:
+        return await with_text_steps(
             await recognised, options, calls, is_punctuated=options.writes_punctuation
         )
-        if hearing:
-            await hearing
-    finally:
-        if hearing:
-            hearing.cancel()
-            await asyncio.gather(hearing, return_exceptions=True)
-    return segment
+
+    if hear is None:
+        return await written()
+    segment, _ = await together([written(), hear()])
+    return cast(Segment, segment)
 
 
 async def recognize_asked(

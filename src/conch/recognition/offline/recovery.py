@@ -168,7 +168,7 @@ async def _heard_by_another(
     to load it.
     """
     decoder, other = second_opinion()
-    if not all([await calls.has(model) for model in decoders()[decoder].components]):
+    if not await calls.has(*decoders()[decoder].components):
         return None
     asked = RecognitionOptions.parse({"decoder": decoder, "language": options.language})
     try:
