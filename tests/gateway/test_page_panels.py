@@ -294,21 +294,45 @@ def test_a_value_beyond_its_range_is_shown_where_it_stands(page: Page) -> None:
     assert "beam_size=5" in page.locator("#choices-now").inner_text()
 
 
-def test_a_file_keeps_the_keyboards_place(page: Page) -> None:
+def answer_files(page: Page, transcript: dict[str, Any]) -> None:
+    """Answer requests for files, streamed or not, with a transcript."""
+
     def transcribe(route: Route) -> None:
         events = [
-            {"type": "transcript.part", "transcript": ANSWER},
-            {"type": "transcript.done", "transcript": ANSWER},
+            {"type": "transcript.part", "transcript": transcript},
+            {"type": "transcript.done", "transcript": transcript},
         ]
         text = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
         if 'name="stream"' in (route.request.post_data or ""):
             route.fulfill(content_type="text/event-stream", body=text)
         else:
-            route.fulfill(json=ANSWER)
+            route.fulfill(json=transcript)
 
     page.route("**/v1/audio/transcriptions", transcribe)
     file: FilePayload = {"name": "a.wav", "mimeType": "audio/wav", "buffer": b"RIFF"}
     page.locator("#file").set_input_files(file)
+
+
+def test_a_speaker_gets_a_name_in_the_text_and_in_what_is_saved(page: Page) -> None:
+    segments = [
+        {"start": float(at), "end": at + 1.0, "text": text, "speaker": who}
+        for at, (who, text) in enumerate([("A", "Two"), ("B", "words"), ("A", "more")])
+    ]
+    speakers = [{"name": "A", "seconds": 2.0}, {"name": "B", "seconds": 1.0}]
+    answer_files(page, {**ANSWER, "segments": segments, "speakers": speakers})
+    names = page.locator(".transcript .speaker")
+    page.get_by_label("Name of speaker A").fill("Ann <a>")
+    assert names.all_inner_texts() == ["Ann <a>", "B", "Ann <a>"]
+    colours = names.evaluate_all("(all) => all.map((one) => getComputedStyle(one).color)")
+    assert colours[0] == colours[2] != colours[1]
+    for ending, text in {"txt": "Ann <a>: Two\n", "vtt": "<v Ann &lt;a&gt;>Two"}.items():
+        with page.expect_download() as downloading:
+            page.get_by_role("button", name=ending, exact=True).click()
+        assert text in downloading.value.path().read_text()
+
+
+def test_a_file_keeps_the_keyboards_place(page: Page) -> None:
+    answer_files(page, ANSWER)
     status = page.locator("#file-panel .status")
     status.filter(has_text="Done: 2 words.").wait_for()
     again = page.get_by_role("button", name="Transcribe again")

@@ -5,6 +5,7 @@ import { downloads } from "./downloads.js";
 import { candidatesOf } from "./nbest_view.js";
 import { duration, plan, taken } from "./path_model.js";
 import { PathView } from "./path_view.js";
+import { SpeakersView } from "./speakers_view.js";
 
 /** Confidences below which a word is shaded, and shaded more. */
 const SHADES = [0.9, 0.7, 0.5];
@@ -30,6 +31,7 @@ export class AnswerView {
     this.askCandidates = askCandidates;
     this.explain = explain;
     this.meta = el("p", { class: "answer-meta" });
+    this.speakers = new SpeakersView();
     this.text = el("div", {
       ...{
         class: "transcript",
@@ -46,13 +48,14 @@ export class AnswerView {
       "article",
       { class: "answer" },
       el("h3", {}, title),
+      this.speakers.element,
       this.text,
       this.meta,
       this.warnings,
-      el("h4", { class: "path-caption" }, "The path"),
-      path,
       this.tools,
       this.candidates,
+      el("h4", { class: "path-caption" }, "The path"),
+      path,
     );
     this.path = new PathView(path);
     this.path.show(plan(components));
@@ -76,6 +79,8 @@ export class AnswerView {
   finish(transcript) {
     this.transcript = transcript;
     this.words = [];
+    this.speakers.clear();
+    this.speakers.show(transcript.speakers ?? []);
     const place = this.place();
     this.text.replaceChildren(...transcript.segments.map((segment) => this.segment(segment)));
     if (!transcript.text) this.text.append(el("p", { class: "nothing" }, "No speech was found."));
@@ -95,7 +100,7 @@ export class AnswerView {
       "Other candidates",
     );
     this.tools.replaceChildren(
-      downloads(() => this.transcript, this.fileName, this.explain),
+      downloads(() => this.speakers.named(this.transcript), this.fileName, this.explain),
       ask,
     );
   }
@@ -127,11 +132,12 @@ export class AnswerView {
     parts.sort(([one], [other]) => one - other);
     // A space between the buttons, where lines may break.
     const inline = parts.flatMap(([, element]) => [element, " "]);
+    const who = segment.speaker ? [this.speakers.mark(segment.speaker), " "] : [];
     return el(
       "p",
-      { class: "segment" },
+      { class: segment.speaker ? `segment ${this.speakers.colour(segment.speaker)}` : "segment" },
       el("span", { class: "time" }, label),
-      el("span", { class: "words" }, ...inline),
+      el("span", { class: "words" }, ...who, ...inline),
     );
   }
 

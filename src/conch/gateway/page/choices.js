@@ -26,8 +26,20 @@ const ACCURACIES = {
 /** Letters of a default that a field has room for. */
 const SHORT = 12;
 const RESCORING = ["rescore", "ctc_rescore", "attention_rescore"];
+/** What most users ask for, with its name in the form. */
+const COMMON = {
+  language: "Language",
+  speakers: "Speakers",
+  channels: "Channels",
+  hotwords: "Names and terms",
+  itn: "Numbers in digits",
+};
 /** Options that have a place of their own above the list, or that the page sets itself. */
-const PLACED = new Set(["accuracy", "language", "decoder", "word_timestamps", ...RESCORING]);
+const PLACED = new Set([
+  ...["accuracy", "decoder", "word_timestamps"],
+  ...Object.keys(COMMON),
+  ...RESCORING,
+]);
 
 export class Choices {
   /**
@@ -73,7 +85,7 @@ export class Choices {
       this.rescoringPicker(
         RESCORING.filter((name) => byName.has(name)).map((name) => byName.get(name)),
       ),
-      byName.has("language") && this.language(byName.get("language")),
+      this.common(byName),
       lists.some(Boolean) &&
         el("details", { class: "all-options" }, el("summary", {}, "All other options"), ...lists),
     );
@@ -182,34 +194,33 @@ export class Choices {
   }
 
   /**
-   * @param {Option} option
+   * @param {Map<string, Option>} byName
    * @returns {HTMLElement}
    */
-  language(option) {
-    const help = freshId("help");
-    const input = el("input", {
-      ...{ type: "text", value: option.default, size: 8, autocomplete: "off", spellcheck: "false" },
-      "aria-describedby": help,
-    });
-    this.inputs.set(option.name, input);
-    const name = el("span", { class: "option-name" }, "Language");
+  common(byName) {
+    const rows = Object.entries(COMMON)
+      .filter(([name]) => byName.has(name))
+      .map(([name, title]) => this.row(byName.get(name), title));
     return el(
-      "div",
-      { class: "option language" },
-      el("label", {}, name, input),
-      el("small", { id: help }, option.help),
+      "fieldset",
+      { class: "option-group common" },
+      el("legend", {}, "Who and what is heard"),
+      ...rows,
     );
   }
 
   /**
    * @param {Option} option
+   * @param {string} [title] In place of its name.
    * @returns {HTMLElement}
    */
-  row(option) {
+  row(option, title) {
     const help = freshId("help");
     const input = inputOf(option, help);
     this.inputs.set(option.name, input);
-    const name = el("code", { class: "option-name" }, option.name);
+    const name = title
+      ? el("span", { class: "option-name" }, title)
+      : el("code", { class: "option-name" }, option.name);
     const only = option.decoders?.length ? ` Decoder ${option.decoders.join(" or ")}.` : "";
     const words = isNumber(option) ? option.default_in_words : "";
     const otherwise = words.length > SHORT ? ` Default: ${words}.` : "";
