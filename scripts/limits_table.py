@@ -15,6 +15,7 @@ from tritonclient.grpc import model_config_pb2
 from conch.audio.limits import MAX_PEAK, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from conch.audio.recording import MAX_CHANNELS, MAX_SPLIT_CHANNELS
 from conch.bls.admission import OWN_TIMES
+from conch.families.speakers.declaration import MOST_KNOWN_TEXT
 from conch.families.whisper.config import WINDOW_S
 from conch.families.whisper.declaration import MAX_BEAM, MAX_PROMPT
 from conch.gateway import form, http_server, listen, reading, service
@@ -25,6 +26,7 @@ from conch.recognition.config import RecognitionConfig
 from conch.recognition.live.open_streams import MAX_SESSION
 from conch.wire import limits
 from conch.wire.hotwords import MAX_HOTWORD_LENGTH, MAX_HOTWORDS
+from conch.wire.known_speakers import MAX_KNOWN, MAX_NAME
 from conch.wire.replacements import MAX_FORM, MAX_RULES
 from conch.wire.text_steps import MAX_POST
 
@@ -211,6 +213,13 @@ def limits_of_options() -> list[Limit]:
             "tests/wire/test_text_steps.py::test_there_are_at_most_so_many",
         ),
         Limit(
+            "`known_speakers`",
+            f"{MAX_KNOWN}; names of {MAX_NAME} characters; {MOST_KNOWN_TEXT / 1e6:g} million "
+            "characters",
+            FIXED,
+            "tests/families/speakers/test_known.py::test_an_entry_that_cannot_be_read_is_named",
+        ),
+        Limit(
             "`prompt`",
             f"{MAX_PROMPT} characters",
             FIXED,
@@ -292,6 +301,12 @@ def limits_of_gateway() -> list[Limit]:
             f"{form.MAX_FORM_BYTES >> 10} KiB",
             FIXED,
             f"{HOSTILE}::test_all_fields_together_have_theirs",
+        ),
+        Limit(
+            "gateway: known speakers with audio, in a form",
+            f"{form.MAX_AUDIO_BYTES / form.MB:g} MB",
+            FIXED,
+            f"{HOSTILE}::test_fields_with_audio_together_have_theirs",
         ),
         Limit(
             "gateway: an upload without a byte",

@@ -13,6 +13,7 @@ examples:
   python -m lab speakers --manifest speech/manifest.tsv
   python -m lab speakers --manifest speech/manifest.tsv --speakers 2 --condition telephone \\
       --option decoder=ctc --number-given
+  python -m lab speakers --manifest speech/manifest.tsv --known
 
 exit codes: 0 measured, 1 not measured, 2 wrong usage
 """
@@ -52,6 +53,11 @@ def add_speakers(commands: Subparsers) -> None:
     what.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", help="of the requests"
     )
+    what.add_argument(
+        "--known",
+        action="store_true",
+        help="measure names of enrolled voices, of dev and train_extra, in place of labels",
+    )
     how = parser.add_argument_group("how")
     add_url(how)
     add_output(parser)
@@ -60,16 +66,30 @@ def add_speakers(commands: Subparsers) -> None:
 def run_speakers(args: argparse.Namespace) -> int:
     """Measure and return the exit code."""
     from conch.cli.option_pairs import parse_options
-    from lab.speakers import benchmark
+    from lab.speakers import benchmark, known
     from lab.speakers.conversations import CONDITIONS
 
+    conditions = tuple(args.condition or CONDITIONS)
+    if args.known:
+        found = known.run(
+            known.KnownBenchmark(
+                manifest=args.manifest,
+                conditions=conditions,
+                conversations=args.conversations,
+                seconds=args.seconds,
+                seed=args.seed,
+                url=args.url,
+            )
+        )
+        write_report(args, found, known.markdown(found))
+        return 0
     try:
         report = benchmark.run(
             benchmark.SpeakersBenchmark(
                 manifest=args.manifest,
                 split=args.split,
                 speakers=tuple(args.speakers or (2, 3, 4, 8)),
-                conditions=tuple(args.condition or CONDITIONS),
+                conditions=conditions,
                 conversations=args.conversations,
                 seconds=args.seconds,
                 seed=args.seed,

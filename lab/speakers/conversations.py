@@ -160,6 +160,14 @@ def conversation(
     return Conversation(name, condition, heard, rate, tuple(ordered), tuple(said))
 
 
+def spoken_through(
+    waveform: NDArray[np.float32], condition: Condition, random: np.random.Generator
+) -> tuple[NDArray[np.float32], int]:
+    """Return speech of one person as it is recorded, and its rate in Hz."""
+    levelled = _levelled(waveform, LEVEL_DBFS)
+    return _through(levelled, rms(levelled), condition, random)
+
+
 def loud_span(waveform: NDArray[np.float32]) -> tuple[int, int]:
     """Return first and last sample of an utterance without its silent edges."""
     frames = waveform[: len(waveform) // _FRAME * _FRAME].reshape(-1, _FRAME)

@@ -40,6 +40,12 @@ def transcript(segments: Sequence[Segment], duration: float = 4.0) -> Transcript
     return transcript_of(segments, 1, duration=duration, path=("vad",), stages={})
 
 
+def test_a_row_has_no_voice_prints() -> None:
+    known = '[{"name": "Ann", "embedding": [1]}, {"name": "Ben", "embedding": [2]}]'
+    found = row([], speakers="auto", known_speakers=known)["options"]
+    assert dict(found) == {"speakers": "auto", "known_speakers": "Ann,Ben"}
+
+
 def row(segments: Sequence[Segment], **options) -> Row:
     return row_of(SOURCE, Answer(transcript(segments), None, 0.5), options)
 

@@ -15,7 +15,7 @@ from tritonclient.utils import np_to_triton_dtype
 
 from conch.client import tensors, triton_grpc, triton_http
 from conch.client.endpoint import Endpoint
-from conch.client.tensors import Audio, OptionValue
+from conch.client.tensors import Audio, Option
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -32,15 +32,14 @@ from conch.wire.errors import (
     UnreachableError,
     to_wire,
 )
+from conch.wire.known_speakers import known_speakers_of
 from conch.wire.result import Hypothesis, Transcript
 from conch.wire.stream_place import StreamPlace
 
 URL = "http://host:8000"
 
 
-def build(
-    *audios: Audio, timeout_s: float | None = None, **options: OptionValue
-) -> tensors.Request:
+def build(*audios: Audio, timeout_s: float | None = None, **options: Option) -> tensors.Request:
     return tensors.build(audios, 8000, timeout_s, "speech", "", options, default_timeout_s=60.0)
 
 
@@ -55,6 +54,29 @@ def test_waveforms_are_padded_to_the_longest() -> None:
     np.testing.assert_array_equal(inputs["WAV"], expected)
     assert inputs["WAV_LENS"].tolist() == [[1], [3]]
     assert inputs["SAMPLE_RATE"].tolist() == [[8000], [8000]]
+
+
+def test_known_speakers_are_arrays_bytes_or_paths(tmp_path: Path) -> None:
+    path = tmp_path / "ann.wav"
+    path.write_bytes(b"RIFF")
+    sound = np.array([3, 4], np.float32)
+    samples = np.zeros(1, np.float32)
+    ways: tuple[Any, ...] = (
+        {"Ann": str(path), "Ben": sound, "Eve": b"RIFF"},
+        [
+            {"name": "Ann", "audio": path},
+            {"name": "Ben", "embedding": [3.0, 4.0]},
+            {"name": "Eve", "audio": b"RIFF"},
+        ],
+    )
+    for known in ways:
+        sent = build(samples, speakers="auto", known_speakers=known).parameters["known_speakers"]
+        found = known_speakers_of(str(sent))
+        assert [item.name for item in found] == ["Ann", "Ben", "Eve"]
+        assert (found[0].audio, found[2].audio) == (b"RIFF", b"RIFF")
+        np.testing.assert_allclose(np.array(found[1].embedding), [0.6, 0.8], atol=1e-6)
+    with pytest.raises(AudioError, match="no such file"):
+        build(samples, speakers="auto", known_speakers={"Ann": "none.wav"})
 
 
 def test_16_bit_samples_travel_as_they_are() -> None:

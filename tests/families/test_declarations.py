@@ -63,8 +63,8 @@ def test_a_familys_conditions_name_what_there_is(family: Family) -> None:
 
 def test_a_recogniser_is_what_its_decoder_declares() -> None:
     for decoder in decoders().values():
-        recogniser = recogniser_of(RecognitionOptions.parse({"decoder": decoder.name}))
-        assert recogniser.encoder == decoder.components[0]
+        recogniser = recogniser_of(RecognitionOptions(decoder=decoder.name))
+        assert recogniser.encoder == "".join(decoder.components[:1])
     for family in FAMILIES:
         hooks = family.hooks
         assert set(hooks.recognisers) == {decoder.name for decoder in family.decoders}

@@ -1,11 +1,12 @@
 """OpenAI's form fields as options of Conch, in every spelling that clients send."""
 
+import json
 from typing import Any
 
 import pytest
 
 from conch.gateway.errors import ApiError
-from conch.gateway.file_request import FileRequest, parse
+from conch.gateway.file_request import DIARIZATION, FileRequest, parse
 from conch.wire.errors import OptionError
 
 
@@ -138,10 +139,7 @@ def test_options_of_conch_have_their_types_and_are_checked() -> None:
     [
         ({"response_format": "xml"}, "response_format"),
         ({"known_speaker_names[]": ["Ann"]}, "known_speaker_names"),
-        (
-            {"response_format": "diarized_json", "known_speaker_references[]": ["data:,"]},
-            "known_speaker_references",
-        ),
+        ({"known_speaker_references[]": ["data:,"]}, "known_speaker_names"),
         ({"timestamp_granularities[]": "sentence"}, "timestamp_granularities"),
         ({"include[]": "tokens"}, "include"),
         ({"temperature": "1.5"}, "temperature"),
@@ -193,6 +191,32 @@ def test_an_unknown_field_is_named_with_the_one_that_may_be_meant(sent: str, mea
 
 def test_many_unknown_fields_are_not_all_named() -> None:
     assert len(parsed(**{f"field{number}": "1" for number in range(200)}).warnings) == 16
+
+
+def test_known_speakers_are_an_option() -> None:
+    references = ["data:audio/wav;base64,AAAA", "data:audio/wav;base64,BBBB"]
+    fields = {"known_speaker_names[]": ["Ann", "B"], "known_speaker_references[]": references}
+    options = parsed(response_format="diarized_json", **fields).options
+    assert options["speakers"] == "auto"
+    assert json.loads(options["known_speakers"]) == [
+        {"name": "Ann", "audio": references[0]},
+        {"name": "B", "audio": references[1]},
+    ]
+    with pytest.raises(OptionError, match=r"entry 2 \('B'\): its base64 is damaged"):
+        parsed(**fields | {"known_speaker_references[]": [references[0], "data:a/b;base64,?"]})
+
+
+def test_who_speaks_alone_has_formats_of_its_own() -> None:
+    def diarized(**fields: str):
+        return parse({name: (text,) for name, text in fields.items()}, {}, forced, DIARIZATION)
+
+    forced = {"decoder": "none"}
+    for sent, format in (("json", "diarization"), ("rttm", "rttm")):
+        asked = diarized(model="conch-ctc", response_format=sent)
+        assert (asked.format, asked.options) == (format, {"decoder": "none", "speakers": "auto"})
+    for name, text in (("response_format", "srt"), ("stream", "true")):
+        with pytest.raises(ApiError, match=f"{name} takes"):
+            diarized(**{name: text})
 
 
 def test_a_model_that_tells_speakers_apart_is_warned_of() -> None:

@@ -192,6 +192,16 @@ def test_all_fields_together_have_theirs(port: int, more: int, answer: tuple[int
     ) == (answer)
 
 
+@pytest.mark.parametrize(
+    ("more", "answer"), [(0, (400, "invalid_value")), (1, (400, "invalid_form"))]
+)
+def test_fields_with_audio_together_have_theirs(
+    port: int, more: int, answer: tuple[int, str]
+) -> None:
+    first = part("known_speaker_references[]", b"n" * 7_900_000)
+    assert asked(port, first, part("known_speakers", b"n" * (100_000 + more))) == answer
+
+
 @pytest.mark.parametrize(("count", "status"), [(100, 200), (200, 400)])
 def test_a_request_has_so_many_headers_at_most(port: int, count: int, status: int) -> None:
     with socket.create_connection(("127.0.0.1", port)) as connection:

@@ -20,7 +20,7 @@ from conch.gateway.access import KEY_PROTOCOL, OPEN_PATHS
 from conch.gateway.app import make_app
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_answer import CONTENT_TYPES, Deltas, body
-from conch.gateway.file_request import FORMATS, GRANULARITIES, KNOWN, parse
+from conch.gateway.file_request import DIARIZATION, FORMATS, GRANULARITIES, KNOWN, parse
 from conch.gateway.format import read
 from conch.gateway.listen_query import MAX_TOLD_S, OWN
 from conch.gateway.live_audio import ENCODINGS
@@ -42,7 +42,8 @@ from conch.wire.errors import (
 )
 from conch.wire.needs import components_for
 from conch.wire.options import RecognitionOptions, all_options, default_of
-from conch.wire.result import Hypothesis, Segment, Stage, Transcript, Word
+from conch.wire.parts import with_turns
+from conch.wire.result import Hypothesis, Segment, Stage, Transcript, Turn, Word
 
 OPTIONS = {item.name: item for item in all_options().values()}
 SOURCES = Path(openapi.__file__).parent
@@ -118,7 +119,8 @@ def test_an_option_is_a_field_of_the_form_with_its_default_and_range(name: str) 
 
 def test_live_audio_takes_every_option_but_those_of_recordings() -> None:
     listen = {item["name"] for item in DOCUMENT["paths"]["/v1/listen"]["get"]["parameters"]}
-    assert set(OPTIONS) - listen == {"channels", "coverage"}
+    of_recordings = {"channels", "coverage", "known_speakers", "speaker_embeddings"}
+    assert set(OPTIONS) - listen == of_recordings
     assert listen - set(OPTIONS) == set(OWN)
 
 
@@ -147,8 +149,7 @@ def test_a_translation_has_the_fields_of_a_transcription_but_its_task() -> None:
 
 def test_the_form_has_openais_fields() -> None:
     fields = {name.removesuffix("[]") for name in FORM["properties"]}
-    # Speakers have no names yet.
-    assert KNOWN - fields == {"known_speaker_names", "known_speaker_references"}
+    assert fields >= KNOWN
 
 
 def test_the_answers_with_a_text_tell_their_headers() -> None:
@@ -179,6 +180,10 @@ def test_the_bodies_are_those_of_their_schemas() -> None:
     named("Transcription").validate(json.loads(body(warned, plain)))
     named("TextDone").validate(Deltas(plain).of_whole(warned))
     named("DiarizedTranscription").validate(json.loads(body(transcript(), DIARIZED)))
+    turns = with_turns(transcript(), [Turn("Ann", 0.5, 2.0)])
+    who = json.loads(body(turns, parse({}, {}, {"decoder": "none"}, DIARIZATION)))
+    named("Diarization").validate(who)
+    assert who["segments"] == [{"start": 0.5, "end": 2.0, "speaker": "Ann"}]
     whole = parse({"response_format": ("conch",)}, {})
     named("Transcript").validate(json.loads(body(transcript(), whole)))
 

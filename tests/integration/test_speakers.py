@@ -1,16 +1,26 @@
 """Speaker labels of a real server, with the models that `conch models get speakers` brings."""
 
+import base64
+import io
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
+from gateways import gateway_alone
+from openai import BadRequestError, OpenAI
 from recordings import Recording
 
 from conch.catalogue.known import SPEAKERS
 from conch.catalogue.places import state_of
+from conch.cli import main
 from conch.client import Client, joined_parts
+from conch.client.speakers import known_speakers
 from conch.launcher import ServerConfig, TritonServer
+from conch.wire.errors import OptionError
+from lab.recordings.sounds import music
 
 pytestmark = [pytest.mark.server, pytest.mark.nightly]
 
@@ -64,9 +74,134 @@ def test_a_streamed_answer_ends_with_the_labels(server, talk) -> None:
     assert [item.speaker for item in joined.segments] == [item.speaker for item in whole.segments]
 
 
+@pytest.fixture
+def parts(recordings: list[Recording]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return two parts of the speech of each of two voices."""
+    by_name = {item.path.name: item.waveform() for item in recordings}
+    cuts = {"kokoro_1_01119.ogg": 80_000, "kokoro_0_00788.ogg": 36_000}
+    return [(by_name[name][:cut], by_name[name][cut:]) for name, cut in cuts.items()]
+
+
+@pytest.fixture
+def enrolments(parts: list[tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
+    return [first for first, _ in parts]
+
+
+@pytest.fixture
+def later(parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Return a talk of both voices, without their enrolments."""
+    pause = np.zeros(8_000, np.float32)
+    return np.concatenate([part for _, said in [*parts, *parts] for part in (said, pause)])
+
+
+def wav(waveform: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    soundfile.write(file, waveform, 16_000, format="WAV")
+    return file.getvalue()
+
+
+def test_known_voices_have_their_names(server, later, enrolments) -> None:
+    known = dict(zip(("Ann", "Ben"), map(wav, enrolments), strict=True))
+    with Client(server.http_url) as client:
+        found = client.transcribe(later, **ASKED, known_speakers=known)
+        assert [item.name for item in found.speakers] == ["Ann", "Ben"]
+        assert found.turns[0].speaker == "Ann"
+        found = client.transcribe(later, **ASKED, known_speakers={"Ben": known["Ben"]})
+        assert {item.name for item in found.speakers} == {"A", "Ben"}
+        asked: Mapping[str, Any] = {"decoder": "none", "speakers": 1, "speaker_embeddings": True}
+        (ann,) = client.transcribe(enrolments[0], **asked).speakers
+        again = [{"name": "Ann", "embedding": ann.embedding}]
+        random = np.random.default_rng(2).standard_normal((39, 192)).tolist()
+        crowd = [{"name": f"P{n}", "embedding": item} for n, item in enumerate(random)]
+        found = client.transcribe(later, **ASKED, known_speakers=[*crowd, *again])
+        assert [item.name for item in found.speakers] == ["A", "Ann"]
+        assert set(found.path) == {"vad", "ctc_encoder", "ctc_decoder", *LABELLERS}
+
+
+def test_wrong_enrolments_are_named(server, later, enrolments) -> None:
+    both = wav(np.concatenate(enrolments))
+    for known, message in (
+        ({"Ann": both}, r"entry 1 \('Ann'\): its audio has several voices"),
+        (
+            {"Ann": wav(enrolments[0]), "Ben": wav(0.5 * enrolments[0])},
+            "entry 2 .*same voice as 'Ann'",
+        ),
+        ({"Ann": wav(enrolments[0][:16_000])}, r"it takes at least 1\.2 s"),
+        ({"Ann": [0.5] * 100}, "100 numbers; speaker_embedding gives 192"),
+    ):
+        with Client(server.http_url) as client, pytest.raises(OptionError, match=message):
+            client.transcribe(later, **ASKED, known_speakers=known)
+
+
+def test_voices_are_enrolled_by_a_command(
+    server, later, enrolments, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    files = {"ann": enrolments[0], "ben": enrolments[1], "talk": later}
+    for name, waveform in files.items():
+        (tmp_path / name).write_bytes(wav(waveform))
+    url = ("--url", server.http_url)
+    assert main(["speakers", "add", "Ann", str(tmp_path / "ann"), *url]) == 0
+    assert main(["speakers", "add", "Two", str(tmp_path / "talk"), *url]) == 1
+    assert "has 2 voices" in capsys.readouterr().err
+    assert main(["speakers", "add", "Two", *(str(tmp_path / n) for n in ("ann", "ben")), *url]) == 1
+    assert "sounds like somebody else" in capsys.readouterr().err
+    assert [item["name"] for item in known_speakers()] == ["Ann"]
+    wanted = ("--known-speakers", "all", "--decoder", "none", "--format", "rttm")
+    assert main(["transcribe", str(tmp_path / "talk"), *wanted, *url]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.split()[7] for line in lines} == {"Ann", "A"}
+
+
+def test_openais_package_has_known_speakers(server, later, enrolments) -> None:
+    url = "data:audio/wav;base64," + base64.b64encode(wav(enrolments[1])).decode()
+    asked: dict[str, Any] = {
+        "model": "gpt-4o-transcribe-diarize",
+        "response_format": "diarized_json",
+        "chunking_strategy": "auto",
+        "known_speaker_names": ["agent"],
+        "extra_body": {"decoder": "ctc"},
+    }
+    file = ("talk.wav", wav(later))
+    with (
+        gateway_alone("--url", f"grpc://{server.grpc_url}") as gateway,
+        OpenAI(base_url=gateway.openai_url, api_key="any", max_retries=0) as client,
+    ):
+        create = client.audio.transcriptions.create
+        found = create(file=file, known_speaker_references=[url], **asked)
+        speakers = [segment.speaker for segment in found.segments]
+        assert set(speakers) == {"A", "agent"}
+        events = list(create(file=file, known_speaker_references=[url], stream=True, **asked))
+        turns = [item for item in events if item.type == "transcript.text.segment"]
+        assert [item.speaker for item in turns] == speakers
+        assert events[-1].type == "transcript.text.done"
+        with pytest.raises(BadRequestError, match="known_speaker_references"):
+            create(file=file, **asked)
+        form: Any = {"headers": {"Content-Type": "multipart/form-data"}}
+        who = client.post(
+            "/audio/diarization", files={"file": file}, options=form, cast_to=dict[str, Any]
+        )
+        assert {item["speaker"] for item in who["segments"]} == {"A", "B"}
+
+
 def test_bad_input_is_answered(server) -> None:
     random = np.random.default_rng(1)
+    played = music(0, 80_000, 16_000) * 0.2
     with Client(server.http_url) as client:
-        for waveform in (np.zeros(32_000), random.standard_normal(16_000) * 0.1, np.zeros(100)):
-            found = client.transcribe(waveform.astype(np.float32), **ASKED)
-            assert len(found.speakers) <= 1
+        for waveform in (
+            *(np.zeros(32_000), random.standard_normal(16_000) * 0.1, np.zeros(100)),
+            *(played, played / 4 + random.standard_normal(80_000) * 0.01),
+        ):
+            for decoder in ("ctc", "none"):
+                asked = {**ASKED, "decoder": decoder}
+                found = client.transcribe(waveform.astype(np.float32), **asked)
+                assert len(found.speakers) <= 1
+
+
+def test_a_number_is_at_most_what_there_is(server, later, enrolments) -> None:
+    with Client(server.http_url) as client:
+        for speakers, most in ((1, 1), (64, 64)):
+            asked = {**ASKED, "speakers": speakers}
+            found = client.transcribe(later, **asked, known_speakers={"Ann": wav(enrolments[0])})
+            assert 1 <= len(found.speakers) <= most
+            assert sum(item.name == "Ann" for item in found.speakers) <= 1

@@ -9,6 +9,7 @@ from conch import __version__
 from conch.bulk.inputs import Source
 from conch.bulk.sending import Answer
 from conch.wire.errors import BulkError, TranscriptionError
+from conch.wire.known_speakers import without_voices
 from conch.wire.languages import code_of
 from conch.wire.result import Segment, strict_json
 
@@ -80,7 +81,7 @@ def row_of(source: Source, answer: Answer, options: Mapping[str, Any], pieces: i
         "id": _writable(source.id),
         "path": _writable(source.path),
         "language": None if language == "auto" else language,
-        "options": dict(options),
+        "options": without_voices(options),
         "conch": __version__,
     }
     error, found = answer.error, answer.transcript

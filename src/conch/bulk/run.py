@@ -17,6 +17,7 @@ from conch.bulk.storage import DONE, FILES, RUN, WORK, Output
 from conch.bulk.watch import watched
 from conch.bulk.work import Job, Outcome, recorded_outcome
 from conch.wire.errors import BulkError
+from conch.wire.known_speakers import without_voices
 
 READS_AT_ONCE = 16
 
@@ -93,7 +94,7 @@ def _prepare(output: Output, job: Job, overwrite: bool) -> None:
     asked = {
         "shards": job.kind,
         "format": sorted(job.formats),
-        "options": dict(job.options),
+        "options": without_voices(job.options),
         **job.weights,
     }
     try:

@@ -19,6 +19,7 @@ SUBCOMMANDS = (
     "agree",
     "stream",
     "models",
+    "speakers",
     "graph",
     "demo",
     "bench",

@@ -1,10 +1,12 @@
 """Command-line flags for the options of a request, derived from their fields."""
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import Field
 from typing import Any
 
+from conch.wire.errors import ConfigError
+from conch.wire.known_speakers import option_of
 from conch.wire.options import all_options, default_of, describe, kind_of, words_of
 
 _FOR_PROGRAMS = ("vad_state",)
@@ -25,11 +27,35 @@ def add_option_flags(parser: argparse.ArgumentParser, *, without: Collection[str
 
 
 def given_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options whose flags were given."""
-    return {name: getattr(args, name) for name in all_options() if name in args}
+    """Return the options whose flags were given; known speakers are told apart from others."""
+    found = {name: getattr(args, name) for name in all_options() if name in args}
+    return {"speakers": "auto", **found} if "known_speakers" in found else found
+
+
+def _enrolled(names: str) -> str:
+    """Return enrolled voices, by names with commas or all, as the option's text."""
+    from conch.client.speakers import known_speakers
+
+    try:
+        chosen = [] if names == "all" else [name.strip() for name in names.split(",")]
+        return option_of(known_speakers(chosen))
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+_OTHERWISE: Mapping[str, Mapping[str, Any]] = {
+    "known_speakers": {
+        "type": _enrolled,
+        "metavar": "NAME,...|all",
+        "help": "voices of conch speakers add that get their names; sets --speakers auto",
+    }
+}
+"""Flags that take other words than the option."""
 
 
 def _kind(item: "Field[Any]") -> dict[str, Any]:
+    if item.name in _OTHERWISE:
+        return dict(_OTHERWISE[item.name])
     meaning = item.metadata["help"]
     if item.type is bool:
         default = "on" if item.default else "off"

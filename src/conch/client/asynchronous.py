@@ -81,7 +81,7 @@ class AsyncClient:
         timeout_s: float | None = None,
         model: str = "speech",
         request_id: str = "",
-        **options: tensors.OptionValue,
+        **options: tensors.Option,
     ) -> Transcript:
         """Transcribe one audio.
 
@@ -92,7 +92,8 @@ class AsyncClient:
             timeout_s: Seconds until the client and the server give up.
             model: Name of the entry point on the server; a gateway has no other.
             request_id: Id in the server's log and traces.
-            **options: Options of the request, by name, such as `nbest=3`.
+            **options: Options of the request, by name, such as `nbest=3`. `known_speakers` may be a
+                list of `conch.client.speakers.known_speakers`, or a dict of paths by name.
 
         Raises:
             AudioError: the audio cannot be read or is no waveform; nothing was sent.
@@ -119,7 +120,7 @@ class AsyncClient:
         timeout_s: float | None = None,
         model: str = "speech",
         request_id: str = "",
-        **options: tensors.OptionValue,
+        **options: tensors.Option,
     ) -> list[Transcript]:
         """Transcribe several audios, all waveforms or all files, in one request.
 
@@ -143,7 +144,7 @@ class AsyncClient:
         timeout_s: float | None = None,
         model: str = "speech_stream",
         request_id: str = "",
-        **options: tensors.OptionValue,
+        **options: tensors.Option,
     ) -> AsyncGenerator[Transcript, None]:
         """Transcribe one audio; yield a transcript of each segment as soon as it is final.
 

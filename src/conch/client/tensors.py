@@ -30,6 +30,7 @@ from conch.wire.errors import (
     from_wire,
     out_of_shared_memory,
 )
+from conch.wire.known_speakers import option_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 from conch.wire.stream_place import StreamPlace
@@ -60,6 +61,9 @@ integers of 16 or 32 bits. Those of 16 bits take half the bytes of the others.""
 
 OptionValue: TypeAlias = bool | int | float | str
 """A value of a field of `RecognitionOptions`."""
+
+Option: TypeAlias = OptionValue | Sequence[Mapping[str, Any]] | Mapping[str, Any]
+"""The same, or for `known_speakers` what stands for its text: see `values_of`."""
 
 Result: TypeAlias = NDArray[Any] | None
 """The tensor RESULT of an answer."""
@@ -139,7 +143,7 @@ def build(
     timeout_s: float | None,
     model: str,
     request_id: str,
-    options: Mapping[str, OptionValue],
+    options: Mapping[str, Option],
     *,
     default_timeout_s: float,
 ) -> Request:
@@ -153,7 +157,7 @@ def build(
         OptionError: an option is unknown, mistyped or out of range.
         AudioError: a file cannot be read, or an array is not a waveform.
     """
-    parsed = RecognitionOptions.parse(options)
+    parsed = RecognitionOptions.parse(values_of(options))
     parameters: dict[str, OptionValue] = {name: parsed.value(name) for name in options}
     if timeout_s is not None:
         if not timeout_s > 0:
@@ -166,6 +170,32 @@ def build(
         timeout_s=default_timeout_s if timeout_s is None else timeout_s,
         request_id=request_id,
     )
+
+
+def values_of(options: Mapping[str, Option]) -> dict[str, Any]:
+    """Return options with a text for `known_speakers`.
+
+    It may be a list of objects as the option has them, in which an embedding may be an array and an
+    audio bytes or a Path, or a dict with the embedding, bytes or path of each name.
+
+    Raises:
+        AudioError: a file cannot be read.
+    """
+    known: Any = options.get("known_speakers", "")
+    if isinstance(known, str):
+        return dict(options)
+    if isinstance(known, Mapping):
+        known = [
+            {"name": name, "audio": _encoded(it)}
+            if isinstance(it, str | bytes | os.PathLike)
+            else {"name": name, "embedding": it}
+            for name, it in known.items()
+        ]
+    entries = [
+        {key: _encoded(it) if isinstance(it, os.PathLike) else it for key, it in item.items()}
+        for item in known
+    ]
+    return {**options, "known_speakers": option_of(entries)}
 
 
 def tensors(audios: Sequence[Audio], sample_rate: int) -> dict[str, NDArray[Any]]:

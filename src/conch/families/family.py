@@ -107,8 +107,8 @@ class Decoder:
     """A value of the option `decoder`: an encoder and a decoder that write the text."""
 
     name: str
-    components: tuple[str, str]
-    """Encoder and decoder of a segment."""
+    components: tuple[str, ...]
+    """Encoder and decoder of a segment; empty if it writes no text."""
     live: tuple[str, ...] = ()
     """Encoder and decoder of a live stream; empty if it hears none."""
     default_when: When | None = None
@@ -167,6 +167,8 @@ class ScorerHook(Hook):
 class RecordingHook(Hook):
     """A function that works on all segments of a recording."""
 
+    prepare: str = ""
+    """The `Prepare` before the recording, as `module:name`; empty for none."""
     hear: str = ""
     """The `Hear` of each segment, as `module:name`; empty if the audio does not matter."""
     needs_words: bool = False
@@ -197,7 +199,7 @@ class FamilyHooks:
     def names(self) -> tuple[str, ...]:
         """Names of all functions."""
         asked = (hook.function for hook in (*self.score_texts, *self.after_recording))
-        hearing = (hook.hear for hook in self.after_recording)
+        hearing = (name for hook in self.after_recording for name in (hook.prepare, hook.hear))
         by_decoder = (*self.recognisers.values(), *self.first_passes.values())
         return (*by_decoder, *asked, *filter(None, (self.find_speech, *hearing)))
 

@@ -46,6 +46,7 @@ def make_app(gateway: Gateway) -> web.Application:
         [
             web.post("/v1/audio/transcriptions", transcriptions.transcribe),
             web.post("/v1/audio/translations", transcriptions.translate),
+            web.post("/v1/audio/diarization", transcriptions.diarize),
             web.post("/v1/format", format.write),
             web.get("/v1/models", models.list_models),
             web.get("/v1/models/{model}", models.get_model),

@@ -51,6 +51,8 @@ def body(transcript: Transcript, asked: FileRequest) -> str:
             return strict_json(plain(transcript, asked))
         case "diarized_json":
             return strict_json(diarized(transcript))
+        case "diarization":
+            return strict_json(who_speaks(transcript))
         case "verbose_json":
             return strict_json(verbose(transcript, asked))
     return FORMATS[asked.format](transcript, RECORDING)
@@ -96,6 +98,14 @@ def diarized(transcript: Transcript) -> dict[str, Any]:
         "usage": usage(transcript.duration),
     }
     return answer | _warnings(transcript)
+
+
+def who_speaks(transcript: Transcript) -> dict[str, Any]:
+    """Return the body of /v1/audio/diarization: turns, which may overlap."""
+    segments = [
+        {"start": turn.start, "end": turn.end, "speaker": turn.speaker} for turn in transcript.turns
+    ]
+    return {"duration": transcript.duration, "segments": segments} | _warnings(transcript)
 
 
 def turn_events(transcript: Transcript) -> Iterator[dict[str, Any]]:

@@ -16,21 +16,26 @@ from conch.gateway.models import known_name, options_of
 from conch.gateway.option_fields import add_of_openai
 from conch.gateway.reading import read_json
 from conch.wire.formats import SPEAKER_FORMATS, TIMED_FORMATS
+from conch.wire.known_speakers import option_of
 from conch.wire.languages import code_of, codes_of
 from conch.wire.limits import clipped
 from conch.wire.option_texts import options_of_text
 from conch.wire.options import RecognitionOptions, all_options
 
-FORMATS = (
+_FORMATS = (
     *("json", "text", "srt", "verbose_json", "vtt", "ctm", "stm", "diarized_json"),
     *sorted(SPEAKER_FORMATS),
     "conch",
 )
+FORMATS: Mapping[str, str] = {name: name for name in _FORMATS}
+"""Formats of an answer, by the values of `response_format`."""
 GRANULARITIES = ("word", "segment")
 NO_MEANING = ("temperature",)
 """OpenAI's fields that change nothing here: the search has no temperature."""
+DIARIZATION: Mapping[str, str] = {"json": "diarization", "rttm": "rttm"}
+"""The same where who speaks when is all that is asked."""
 NAMES = ("known_speaker_names", "known_speaker_references")
-"""OpenAI's fields that are refused: voices have no names here."""
+"""OpenAI's fields for the option `known_speakers`."""
 MAX_IGNORED = 16
 """Ignored fields that an answer names."""
 _VAD_FIELDS = {
@@ -67,6 +72,7 @@ def parse(
     fields: Mapping[str, tuple[str, ...]],
     aliases: Mapping[str, str],
     forced: Mapping[str, str] = MappingProxyType({}),
+    formats: Mapping[str, str] = FORMATS,
 ) -> FileRequest:
     """Return the request in a form.
 
@@ -74,16 +80,15 @@ def parse(
         fields: Values by name; `x[]` and a JSON list in one value are lists too.
         aliases: Further names of models.
         forced: Options that go before those of the form, as text.
+        formats: The formats of the answer, by what `response_format` takes.
 
     Raises:
         ApiError: a field has a value that it does not take.
         OptionError: an option of Conch has one.
     """
     sent = _lists(fields)
-    format = _last(sent, "response_format") or "json"
-    one_of("response_format", format, FORMATS)
-    if names := [name for name in NAMES if sent.get(name)]:
-        raise invalid(names[0], f"{names[0]} is not served: speakers are called A, B, …")
+    wanted = _last(sent, "response_format") or "json"
+    format = formats[one_of("response_format", wanted, tuple(formats))]
     granularities = frozenset(
         one_of("timestamp_granularities", item, GRANULARITIES)
         for item in sent.get("timestamp_granularities", ())
@@ -92,6 +97,8 @@ def parse(
         one_of("include", item, ("logprobs",)) for item in sent.get("include", ())
     ]
     is_streamed = _truth("stream", _last(sent, "stream"))
+    if is_streamed and format not in FORMATS:
+        raise invalid("stream", "stream takes false: who speaks when is known at the end")
     _check_temperature(_last(sent, "temperature"))
     model = _last(sent, "model")
     options = dict(options_of(model, aliases))
@@ -109,7 +116,8 @@ def parse(
     options |= options_of_text(own)
     if _needs_words(format, granularities, has_logprobs=has_logprobs):
         options.setdefault("word_timestamps", True)
-    if format in (*SPEAKER_FORMATS, "diarized_json"):
+    options |= _known_speakers(sent)
+    if format in (*SPEAKER_FORMATS, "diarized_json", "diarization") or "known_speakers" in options:
         options.setdefault("speakers", "auto")
     if keywords := sent.get("keywords", ()):
         options.setdefault("hotwords", ",".join(keywords))
@@ -145,7 +153,7 @@ KNOWN = frozenset(
         *("timestamp_granularities", "include", "chunking_strategy", *NO_MEANING, *NAMES),
     )
 )
-"""OpenAI's fields that are known here: they have an effect, have none, or are refused."""
+"""OpenAI's fields that are known here: they have an effect, or none."""
 
 
 def _unknown_field(name: str) -> str:
@@ -221,6 +229,20 @@ def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
         if asked.get(name) is not None
     }
     return options_of_text(chosen)
+
+
+def _known_speakers(sent: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """Return the option of `known_speaker_names` and `known_speaker_references`."""
+    names, references = (sent.get(name, ()) for name in NAMES)
+    if len(names) != len(references):
+        raise invalid(
+            NAMES[0],
+            f"{NAMES[0]} and {NAMES[1]} go together, a reference for each name; sent: {len(names)} "
+            f"and {len(references)}",
+        )
+    entries = zip(names, references, strict=True)
+    found = [{"name": name, "audio": audio} for name, audio in entries]
+    return {"known_speakers": option_of(found)} if found else {}
 
 
 def _needs_words(format: str, granularities: frozenset[str], *, has_logprobs: bool) -> bool:

@@ -16,8 +16,13 @@ from conch.client.timeouts import timeout
 from conch.gateway.errors import ApiError
 from conch.gateway.limits import Room
 
+MB = 1_000_000
 MAX_FIELD_BYTES = 64 * 1024
 """Largest field that is not a file."""
+AUDIO_FIELDS = ("known_speakers", "known_speaker_references")
+"""Fields that are not the file, but may hold audio too, or a list of it: with or without []."""
+MAX_AUDIO_BYTES = 8 * MB
+"""All fields with audio, in base64: four references of 30 s take 5 MB."""
 MAX_FIELDS = 256
 """Fields of a form, with the file."""
 MAX_NAME = 128
@@ -29,8 +34,6 @@ PIECE_BYTES = 256 * 1024
 """Bytes of a file to read at a time."""
 LEAST_BYTES_PER_S = 4000
 """Slowest upload, after `idle_s` seconds: each takes room from the others."""
-MB = 1_000_000
-
 HEADER_BYTES = 16 * 1024
 """Generous share of a part's headers in the length of a body."""
 
@@ -79,7 +82,8 @@ async def uploaded(
     most = min(int(max_mb * MB), room.most)
     # A compressed body has any length, and a chunked one does not give its own.
     length = None if hdrs.CONTENT_ENCODING in request.headers else request.content_length
-    if (request.content_length or 0) > most + MAX_FORM_BYTES + HEADER_BYTES * MAX_FIELDS:
+    others = MAX_FORM_BYTES + MAX_AUDIO_BYTES + HEADER_BYTES * MAX_FIELDS
+    if (request.content_length or 0) > most + others:
         raise _too_large(most / MB)
     with (
         room.taken(min(most, most if length is None else length)) as keep,
@@ -89,7 +93,7 @@ async def uploaded(
         await reader.read(request)
         if not file.tell():
             raise ApiError(400, "the file is empty: 0 bytes", param="file", code="invalid_audio")
-        keep(file.tell())
+        keep(file.tell() + reader.audio_bytes)
         yield Form(reader.fields, file, reader.digest.hexdigest())
 
 
@@ -103,6 +107,8 @@ class _Reader:
         self._has_file = False
         self._room = MAX_FORM_BYTES
         """Bytes that further fields may take."""
+        self.audio_bytes = 0
+        """Bytes of the fields that hold audio."""
         self._num_bytes, self._began = 0, time.monotonic()
 
     async def read(self, request: web.Request) -> None:
@@ -143,6 +149,13 @@ class _Reader:
         if part.filename is not None:
             message = f"the file is in the field {name!r:.80}; it goes into the field 'file'"
             raise _wrong(message, "file", code="missing_file")
+        if name.removesuffix("[]") in AUDIO_FIELDS:
+            problem = _wrong(f"field {name!r} has more than {MAX_AUDIO_BYTES} bytes", name)
+            room = MAX_AUDIO_BYTES - self.audio_bytes
+            data = b"".join([piece async for piece in self._pieces(part, room, problem)])
+            self.audio_bytes += len(data)
+            self.fields[name] = (*self.fields.get(name, ()), data.decode())
+            return
         most = min(MAX_FIELD_BYTES, self._room)
         problem = _wrong(f"field {name!r} has more than {MAX_FIELD_BYTES} bytes", name)
         if most < MAX_FIELD_BYTES:

@@ -26,7 +26,7 @@ _DATE = re.compile(r"-[0-9]{4}-[0-9]{2}-[0-9]{2}$")
 PATHS: Mapping[str, Mapping[str, OptionValue]] = {
     DEFAULT_MODEL: {},
     **{name: {} for name in OPENAI_MODELS},
-    **{f"conch-{decoder}": {"decoder": decoder} for decoder in decoders()},
+    **{f"conch-{name}": {"decoder": name} for name, item in decoders().items() if item.components},
 }
 CREATED = 1_767_225_600
 """Creation time of all models, in seconds since 1970: clients want a number."""

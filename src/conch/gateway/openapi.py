@@ -16,6 +16,7 @@ from aiohttp import web
 
 import conch
 from conch.families import takers
+from conch.gateway.file_request import DIARIZATION
 from conch.gateway.format import FormatRequest
 from conch.gateway.options import Option, takes_live
 from conch.wire.needs import Component
@@ -60,6 +61,10 @@ def make_document() -> Schema:
     form["properties"] |= {item.name: of_option(item) for item in all_options().values()}
     without_task = {name: item for name, item in form["properties"].items() if name != "task"}
     schemas["TranslationForm"] = {**form, "properties": without_task}
+    turns = {"response_format": {"type": "string", "enum": [*DIARIZATION], "default": "json"}}
+    untold = ("stream", "decoder")
+    spoken = {name: item for name, item in form["properties"].items() if name not in untold}
+    schemas["DiarizationForm"] = {**form, "properties": spoken | turns}
     document["paths"]["/v1/listen"]["get"]["parameters"] += [
         _query_of_option(item) for item in all_options().values() if takes_live(item)
     ]

@@ -15,7 +15,7 @@ from conch.gateway.state import GATEWAY
 from conch.wire.needs import components_for
 from conch.wire.options import RecognitionOptions, all_options, default_of, kind_of, words_of
 
-_RECORDINGS_ONLY = ("channels", "coverage")
+_RECORDINGS_ONLY = ("channels", "coverage", "known_speakers", "speaker_embeddings")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`POST /v1/audio/transcriptions` and `/v1/audio/translations`: the text of a file."""
+"""`POST /v1/audio/transcriptions`, `/v1/audio/translations` and `/v1/audio/diarization`."""
 
 import asyncio
 import logging
@@ -53,14 +53,23 @@ async def translate(request: web.Request) -> web.StreamResponse:
         ) from None
 
 
-async def _answered(request: web.Request, forced: Mapping[str, str]) -> web.StreamResponse:
-    """Answer with the text of a file, by the options of its form and those that are forced."""
+async def diarize(request: web.Request) -> web.StreamResponse:
+    """Answer with who speaks when in a file, without a text."""
+    return await _answered(request, {"decoder": "none"}, file_request.DIARIZATION)
+
+
+async def _answered(
+    request: web.Request,
+    forced: Mapping[str, str],
+    formats: Mapping[str, str] = file_request.FORMATS,
+) -> web.StreamResponse:
+    """Answer with what a file says, by the options of its form and those that are forced."""
     gateway, caller = request.app[GATEWAY], request[CALLER]
     with gateway.file_of(caller):
         config = gateway.config
         idle_s = config.times.idle_s
         async with uploaded(request, config.max_body_mb, gateway.uploads, idle_s) as form:
-            asked = file_request.parse(form.fields, config.model_aliases, forced)
+            asked = file_request.parse(form.fields, config.model_aliases, forced, formats)
             await _check_length(form, config.max_audio_s)
             work = _Transcription(request, form, asked)
             try:
@@ -110,7 +119,7 @@ class _Transcription:
         text = await asyncio.to_thread(file_answer.body, transcript, self._asked)
         return web.Response(
             text=text,
-            content_type=file_answer.CONTENT_TYPES[self._asked.format],
+            content_type=file_answer.CONTENT_TYPES.get(self._asked.format, "application/json"),
             headers=file_answer.headers(self._asked, transcript.warnings),
         )
 

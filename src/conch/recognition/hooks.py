@@ -181,6 +181,8 @@ class AfterRecordingResult:
     """What else it found, as JSON: it becomes `Transcript.extra`."""
     turns: Sequence[Turn] = ()
     """Who speaks when: it becomes `Transcript.turns`."""
+    embeddings: Mapping[str, str] = field(default_factory=dict)
+    """How the speakers of `turns` sound, if that is asked for: of `Transcript.speakers`."""
 
 
 AfterRecording = Callable[
@@ -188,6 +190,9 @@ AfterRecording = Callable[
 ]
 """Works on all segments of a recording in order of time. A live stream forgets its older segments,
 so it calls none."""
+Prepare = Callable[[RecognitionOptions, Calls], Awaitable[RecognitionOptions]]
+"""Checks options for an `AfterRecording` before the audio is read, and returns them as it needs
+them: what of them takes calls is worked out."""
 Hear = Callable[[SpeechSegment, RecognitionOptions, Calls], Coroutine[None, None, Any]]
 """Works on the audio of a segment for an `AfterRecording`, while the segment is recognised."""
 
@@ -258,6 +263,15 @@ def text_rewriters(options: RecognitionOptions, *, is_punctuated: bool) -> Seque
         for item in family.rewriters
         if options.value(item.option) and not (is_punctuated and item.adds_punctuation)
     ]
+
+
+async def prepared(options: RecognitionOptions, calls: Calls) -> RecognitionOptions:
+    """Return the options as what works on the whole recording of a request needs them."""
+    for hook in _of_recording(options):
+        if hook.prepare:
+            prepare: Prepare = _loaded(hook.prepare)
+            options = await prepare(options, calls)
+    return options
 
 
 def after_recording(options: RecognitionOptions) -> Sequence[tuple[AfterRecording, Hear | None]]:

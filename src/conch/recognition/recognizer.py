@@ -91,9 +91,11 @@ class Recognizer:
         """
         async with self._begun(request, components) as (row,):
             # The first segment does not share the cores with more than fill them.
-            encoder = decoder_of(row.options).components[0]
-            encoded = self.runtime.limits.most_of_one(encoder, is_first=True)
-            async with aclosing(row.segments(max(encoded, self._cores))) as segments:
+            at_first = [
+                self.runtime.limits.most_of_one(encoder, is_first=True)
+                for encoder in decoder_of(row.options).components[:1]
+            ]
+            async with aclosing(row.segments(max(self._cores, *at_first))) as segments:
                 async for segment in segments:
                     if segment.text or segment.unrecognised:
                         yield row.transcript([segment])
@@ -157,6 +159,7 @@ class _Row:
 
     async def segments(self, most_at_first: int | None = None) -> AsyncGenerator[Segment, None]:
         """Yield the segments. `most_at_first` are at work until the first one is known."""
+        await self._whole.prepare()
         most = self._config.max_segments_in_flight
         at_first = min(most, most_at_first or most)
         found = recognize_channels(
@@ -174,12 +177,17 @@ class _Row:
         """Return the transcript of all segments; if they were answers, of what else is known."""
         after = await self._whole.finished(self._found)
         self._calls.count(AUDIO_SECONDS, self._recording.duration, mode=OFFLINE)
+        is_textless = not decoder_of(self.options).components
         is_revised = is_streamed and [*after.segments] != self._found
         return replace(
-            with_turns(self.transcript([] if is_streamed else after.segments), after.turns),
+            with_turns(
+                self.transcript([] if is_streamed else after.segments),
+                after.turns,
+                after.embeddings,
+            ),
             warnings=(
                 *self._recording.warnings,
-                *speech_warnings(after.segments),
+                *speech_warnings(after.segments, is_silent=not (is_textless and after.turns)),
                 *language_warnings(after.segments, self.options),
             ),
             extra=after.extra or None,

@@ -127,11 +127,12 @@ class SpeechRequest:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of audio in all rows."""
+        """Bytes of audio in all rows, and of the texts of options, which may hold audio too."""
+        texts = sum(len(text) for text in self.parameters.values() if isinstance(text, str))
         if self._samples is not None:
-            return self._samples.nbytes
+            return self._samples.nbytes + texts
         files = [] if self.audio is None else self.audio.ravel().tolist()
-        return sum(len(file) for file in files if isinstance(file, bytes))
+        return sum(len(file) for file in files if isinstance(file, bytes)) + texts
 
     @property
     def _samples(self) -> Array | None:

@@ -14,7 +14,7 @@ from conch.wire.text_steps import post_models
 LIVE_MODES = ("streaming", "two_pass")
 
 PATHS: Mapping[str, Mapping[str, Any]] = {
-    **{name: {"decoder": name} for name in decoders()},
+    **{name: {"decoder": name} for name, item in decoders().items() if item.components},
     **{mode: {"mode": mode} for mode in LIVE_MODES},
 }
 """Options of each path, by name: a value of `decoder` or of `mode`."""

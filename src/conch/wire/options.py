@@ -24,6 +24,7 @@ from conch.families.speakers.declaration import SpeakerOptions
 from conch.families.whisper.declaration import WhisperOptions
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import hotwords_of
+from conch.wire.known_speakers import known_speakers_of
 from conch.wire.languages import code_of
 from conch.wire.limits import MAX_HOTWORD_TEXT, MAX_PARAMETERS, MAX_TEXT, clipped
 from conch.wire.replacements import read_replacements
@@ -61,8 +62,9 @@ class RecognitionOptions(
     )
     decoder: str = option(
         next(name for name, item in decoders().items() if item.default_when is not None),
-        "what writes the text: Moonshine, Whisper, a beam search over CTC, or CTC in a graph of "
-        "known words; live text comes from wfst, and from ctc with lm_fusion",
+        "what writes the text: Moonshine, Whisper, a beam search over CTC, CTC in a graph of known "
+        "words, or none, for who speaks when alone; live text comes from wfst, and from ctc with "
+        "lm_fusion",
         otherwise="attention with another language than en, languages, prompt or task=translate, "
         "and on a server without Moonshine",
         choices=lambda: tuple(decoders()),
@@ -249,6 +251,7 @@ class RecognitionOptions(
         hotwords_of(options.hotwords, options.hotword_weight)
         read_replacements(options.replace)
         post_models(options.post)
+        known_speakers_of(options.known_speakers)
         if options.task == "translate":
             # It compares the text with the audio, by the CTC model and by the length of words.
             options = replace(options, coverage=False)

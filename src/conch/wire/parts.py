@@ -4,6 +4,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from types import MappingProxyType
+
+from msgspec import UNSET
 
 from conch.wire.nbest import joined
 from conch.wire.result import Channel, Overlap, Segment, Speaker, Stage, Transcript, Turn
@@ -83,8 +86,11 @@ def _channel(number: int, spoken: Sequence[Segment]) -> Channel:
     return Channel(number, best.text, best.score)
 
 
-def speech_warnings(found: Sequence[Segment]) -> tuple[str, ...]:
-    """Return a warning for each stretch of speech without a text, or that there is no speech."""
+def speech_warnings(found: Sequence[Segment], *, is_silent: bool = True) -> tuple[str, ...]:
+    """Return a warning for each stretch of speech without a text, or that there is no speech.
+
+    `is_silent` is whether segments without a text say so.
+    """
     left = [
         f"speech from {span.start:.1f} to {span.end:.1f} s{channel} was not recognised"
         for segment in found
@@ -94,16 +100,26 @@ def speech_warnings(found: Sequence[Segment]) -> tuple[str, ...]:
     if len(left) > MAX_WARNINGS:
         others = len(left) - MAX_WARNINGS
         left[MAX_WARNINGS:] = [f"nor was speech in {others} other places: see the segments"]
-    silent = () if left or any(segment.text for segment in found) else ("no speech was found",)
-    return (*silent, *left)
+    is_silent = is_silent and not (left or any(segment.text for segment in found))
+    return ("no speech was found",) if is_silent else tuple(left)
 
 
-def with_turns(transcript: Transcript, turns: Sequence[Turn]) -> Transcript:
-    """Return a transcript with turns, and what follows from them: speakers and overlaps."""
+def with_turns(
+    transcript: Transcript,
+    turns: Sequence[Turn],
+    embeddings: Mapping[str, str] = MappingProxyType({}),
+) -> Transcript:
+    """Return a transcript with turns, and what follows from them: speakers and overlaps.
+
+    `embeddings` has how speakers sound, by name, if that is asked for.
+    """
     seconds: dict[str, float] = {}
     for turn in turns:
         seconds[turn.speaker] = seconds.get(turn.speaker, 0.0) + turn.end - turn.start
-    speakers = (Speaker(name, round(length, 3)) for name, length in sorted(seconds.items()))
+    speakers = (
+        Speaker(name, round(length, 3), embeddings.get(name, UNSET))
+        for name, length in sorted(seconds.items())
+    )
     overlaps: list[Overlap] = []
     edges = sorted({edge for turn in turns for edge in (turn.start, turn.end)})
     open_turns: list[Turn] = []
@@ -136,7 +152,8 @@ def joined_parts(parts: Sequence[Transcript], nbest: int = 1) -> Transcript:
     last = parts[-1]
     segments = last.revised or [segment for part in parts for segment in part.segments]
     whole = about_whole(last, segments, nbest)
-    return with_turns(replace(whole, extra=last.extra), last.turns)
+    found = {name: getattr(last, name) for name in ("extra", "turns", "speakers", "overlaps")}
+    return replace(whole, **found)
 
 
 def about_whole(last: Transcript, segments: Sequence[Segment], nbest: int) -> Transcript:

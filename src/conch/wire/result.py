@@ -122,9 +122,11 @@ class Speaker:
     """Somebody who speaks in a recording."""
 
     name: str
-    """A, B, … in the order in which they first speak."""
+    """A, B, … in the order in which they first speak, or the name of a known speaker."""
     seconds: float
     """How long they speak."""
+    embedding: str | msgspec.UnsetType = msgspec.UNSET
+    """How they sound, with `speaker_embeddings`: float32 in base64; else it is not in the JSON."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,18 @@
 """Labels of words and segments: pure functions, and requests on plain components."""
 
-import asyncio
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from plain_components import PlainComponents
-from plain_recognizer import recognizer_on
+from plain_labels import MODELS, SPOKEN, answer
 from plain_streams import audio
 
-from conch.families.speakers.labels import labelled, name_of, speaker_of
-from conch.recognition.request import SpeechRequest
+from conch.families.speakers.known import name_of
+from conch.families.speakers.labels import labelled, speaker_of
 from conch.wire.errors import OptionError
 from conch.wire.parts import joined_parts, with_turns
 from conch.wire.result import Hypothesis, Overlap, Segment, Speaker, Transcript, Turn, Word
 
 TURNS = [Turn("A", 0.0, 2.0), Turn("B", 1.5, 4.0), Turn("A", 6.0, 7.0)]
-MODELS = ("speaker_segmentation", "speaker_embedding")
 
 
 def segment(*words: tuple[str, float, float], **fields) -> Segment:
@@ -72,23 +68,6 @@ def test_speakers_and_overlaps_follow_from_the_turns():
     assert found.speakers == (Speaker("A", 3.0), Speaker("B", 2.5))
     assert found.overlaps == (Overlap(1.5, 2.0, ("A", "B")),)
     assert Transcript.from_json(found.to_json()) == found
-
-
-def answer(waveform: np.ndarray, *, streamed: bool = False, **options):
-    components = PlainComponents()
-    recognizer = recognizer_on(components)
-    wav = waveform[None] if waveform.ndim == 1 else waveform
-    request = SpeechRequest(wav=wav, parameters=options)
-
-    async def parts():
-        if not streamed:
-            return await recognizer.recognize(request, components)
-        return [part async for part in recognizer.stream(request, components)]
-
-    return asyncio.run(parts()), components
-
-
-SPOKEN = audio("..1111.....5555.....1111....")
 
 
 @pytest.mark.parametrize("decoder", ["attention", "moonshine", "ctc"])

@@ -5,6 +5,7 @@ from typing import Literal
 
 from conch.families.family import (
     Component,
+    Decoder,
     Family,
     FamilyHooks,
     Need,
@@ -12,7 +13,7 @@ from conch.families.family import (
     Tensor,
     WeightsPackage,
 )
-from conch.families.options import Above, Other, Rule, option
+from conch.families.options import GIVEN, Above, Other, Rule, option
 
 PACKAGE = WeightsPackage(
     what="model that tells speakers apart",
@@ -29,6 +30,8 @@ MAX_WINDOW_S, MAX_PIECE_S = 10.0, 2.0
 SETS = ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (1, 0, 1), (0, 1, 1))
 """Who of the three speakers of a window speaks in each class of `speaker_segmentation`."""
 MOST_SPEAKERS = 64
+MOST_KNOWN_TEXT = 8_000_000
+"""Characters of known_speakers: 64 embeddings take 70,000, and what they are made of the others."""
 
 SEGMENTATION = Component(
     name="speaker_segmentation",
@@ -93,14 +96,25 @@ class SpeakerOptions:
     max_speakers: int = option(
         MOST_SPEAKERS, "with speakers=auto: largest number", low=1, high=MOST_SPEAKERS
     )
+    known_speakers: str = option(
+        "",
+        "with speakers: a JSON list of at most 64 objects with name, and embedding or audio of "
+        "1.2 to 30 s in base64; a voice that is none of them keeps its letter",
+        longest=MOST_KNOWN_TEXT,
+    )
+    speaker_embeddings: bool = option(
+        False, "with speakers: the answer has how each speaker sounds, for known_speakers"
+    )
 
 
 _ASKED = {"speakers": Other("off")}
+SILENT = Decoder(name="none", components=())
 
 FAMILY = Family(
     name="speakers",
     title="Speakers",
     components=(SEGMENTATION, EMBEDDING),
+    decoders=(SILENT,),
     options=SpeakerOptions,
     rules=(
         Rule(
@@ -112,23 +126,39 @@ FAMILY = Family(
             "option 'min_speakers' takes at most max_speakers ({max_speakers}); "
             "sent: {min_speakers}",
         ),
+        Rule(
+            {"known_speakers": GIVEN, "speakers": "off"},
+            "option 'known_speakers' goes with speakers=auto or a number",
+        ),
+        Rule(
+            {"speaker_embeddings": True, "speakers": "off"},
+            "option 'speaker_embeddings' goes with speakers=auto or a number",
+        ),
+        Rule(
+            {"decoder": SILENT.name, "speakers": "off"},
+            "option 'decoder' takes none, which writes no text, with speakers=auto or a number",
+        ),
     ),
     needs=tuple(
         Need(components=(SEGMENTATION.name, EMBEDDING.name), when=when, reason="speakers")
         for when in (
             {"speakers": "auto", "channels": Other("split")},
+            {"speakers": "auto", "known_speakers": GIVEN},
+            {"speakers": "auto", "speaker_embeddings": True},
             {"speakers": Other(("off", "auto"))},
         )
     ),
     warm_ups=({"speakers": "auto"},),
     hooks=FamilyHooks(
+        recognisers={SILENT.name: "conch.families.speakers.silent:RECOGNISER"},
         after_recording=(
             RecordingHook(
                 function="conch.families.speakers.labels:label",
                 when=_ASKED,
+                prepare="conch.families.speakers.enrolment:enrolled",
                 hear="conch.families.speakers.labels:hear",
                 needs_words=True,
             ),
-        )
+        ),
     ),
 )

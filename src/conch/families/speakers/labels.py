@@ -1,6 +1,7 @@
 """Give every word and segment its speaker: the step over a whole recording."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -13,9 +14,11 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.assignment import HeardSegment, VoiceTurn, is_alone, turns_of
 from conch.families.speakers.clustering import unit, voices
 from conch.families.speakers.declaration import FRAME_SAMPLES, SETS, SpeakerOptions
+from conch.families.speakers.known import KNOWN, LINE_KNOWN, name_of, names_of
 from conch.families.speakers.pieces import is_of_line, pieces, spoken, windows
 from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech
 from conch.recognition.speech import SpeechSegment
+from conch.wire.known_speakers import embedding_text, known_speakers_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import SCORES, Segment, Turn, Word, text_of_words
 
@@ -63,15 +66,22 @@ async def label(
 ) -> AfterRecordingResult:
     """Return the segments cut at changes of the speaker, with a label each, and all turns."""
     channels = [item.segment.channel for item in recognised]
+    asked = options.of(SpeakerOptions)
     found: list[list[VoiceTurn]] = [[] for _ in recognised]
+    sounds: dict[int, FloatArray] = {}
+    least: dict[int, float] = defaultdict(lambda: KNOWN)
     for channel in sorted(set(channels)):
         places = [place for place, own in enumerate(channels) if own == channel]
         if _is_by_channel(options):
+            sounds[channel] = np.zeros((1, 0), np.float32)
             spans = [[VoiceTurn(0, *_edges(recognised[place].segment))] for place in places]
         else:
             heard = [recognised[place].heard for place in places]
+            if _is_over_line(heard):
+                least[channel] = LINE_KNOWN
             # In a thread: an hour takes seconds.
-            spans = await asyncio.to_thread(_turns, heard, options.of(SpeakerOptions))
+            sounds[channel] = await asyncio.to_thread(voices_of, heard, options)
+            spans = await asyncio.to_thread(_turns, heard, sounds[channel])
         for place, turns in zip(places, spans, strict=True):
             found[place] = turns
     in_order = sorted(
@@ -79,8 +89,11 @@ async def label(
         for channel, turns in zip(channels, found, strict=True)
         for turn in turns
     )
-    keys = dict.fromkeys((channel, voice) for _, channel, voice in in_order)
-    names = {key: name_of(number) for number, key in enumerate(keys)}
+    keys = [*dict.fromkeys((channel, voice) for _, channel, voice in in_order)]
+    heard_voices = [sounds[channel][voice] for channel, voice in keys]
+    known = known_speakers_of(asked.known_speakers)
+    called = names_of(heard_voices, known, [least[channel] for channel, _ in keys])
+    names = dict(zip(keys, called, strict=True))
     named = [
         [
             Turn(names[channel, turn.voice], round(turn.start, 3), round(turn.end, 3))
@@ -94,7 +107,9 @@ async def label(
         for item, turns in zip(recognised, named, strict=True)
         for part in labelled(item.segment, turns or every)
     ]
-    return AfterRecordingResult(segments, turns=every)
+    shown = zip(called, map(embedding_text, heard_voices), strict=True)
+    embeddings = dict(shown) if asked.speaker_embeddings else {}
+    return AfterRecordingResult(segments, turns=every, embeddings=embeddings)
 
 
 def labelled(segment: Segment, turns: Sequence[Turn]) -> list[Segment]:
@@ -133,16 +148,6 @@ def speaker_of(start: float, end: float, turns: Sequence[Turn]) -> str:
     return nearest.speaker if nearest else name_of(0)
 
 
-def name_of(number: int) -> str:
-    """Return a label: A to Z, then AA, AB, …
-
-    >>> name_of(0), name_of(25), name_of(26)
-    ('A', 'Z', 'AA')
-    """
-    before, last = divmod(number, 26)
-    return (name_of(before - 1) if before else "") + chr(ord("A") + last)
-
-
 def _part(
     segment: Segment, who: str, words: tuple[Word, ...], edges: tuple[float, float], count: int
 ) -> Segment:
@@ -163,33 +168,49 @@ def _part(
     )
 
 
-def _turns(heard: Sequence[HeardSegment | None], options: SpeakerOptions) -> list[list[VoiceTurn]]:
-    """Return the turns in each segment of a channel."""
-    known = [item for item in heard if item]
-    if not known:
-        return [[] for _ in heard]
-    sounds = np.concatenate([item.embeddings for item in known])
-    lengths = np.concatenate([np.diff(np.array(item.pieces), axis=1)[:, 0] for item in known])
-    over_line = sum(len(item.pieces) for item in known if item.is_line)
-    is_sure = np.concatenate([is_alone(item) for item in known]) & (lengths >= LEAST_PIECE)
+def voices_of(heard: Sequence[HeardSegment | None], options: RecognitionOptions) -> FloatArray:
+    """Return how each voice in a channel sounds, of unit length `[voices, size]`."""
+    items = [item for item in heard if item]
+    if not items:
+        return np.zeros((0, 0), np.float32)
+    asked = options.of(SpeakerOptions)
+    sounds = np.concatenate([item.embeddings for item in items])
+    lengths = np.concatenate([np.diff(np.array(item.pieces), axis=1)[:, 0] for item in items])
+    is_sure = np.concatenate([is_alone(item) for item in items]) & (lengths >= LEAST_PIECE)
     if not is_sure.any():
         is_sure[:] = True
     total_s = lengths[is_sure].sum() / SAMPLE_RATE
-    number = options.speakers if isinstance(options.speakers, int) else None
-    sound = voices(
+    number = asked.speakers if isinstance(asked.speakers, int) else None
+    if options.channels == "split":
+        number = number or 1
+    return voices(
         sounds[is_sure],
         lengths[is_sure],
-        distance=LINE_DISTANCE if 2 * over_line > len(sounds) else DISTANCE,
+        distance=LINE_DISTANCE if _is_over_line(items) else DISTANCE,
         least=min(LEAST_S / total_s, LEAST_SHARE),
-        fewest=number or options.min_speakers,
-        most=number or options.max_speakers,
+        fewest=number or asked.min_speakers,
+        most=number or asked.max_speakers,
     )
-    return [turns_of(item, sound) if item else [] for item in heard]
+
+
+def _is_over_line(heard: Sequence[HeardSegment | None]) -> bool:
+    """Return whether most of a channel has come over a telephone line."""
+    pieces = [(len(item.pieces), item.is_line) for item in heard if item]
+    return 2 * sum(count for count, is_line in pieces if is_line) > sum(
+        count for count, _ in pieces
+    )
+
+
+def _turns(heard: Sequence[HeardSegment | None], sounds: FloatArray) -> list[list[VoiceTurn]]:
+    """Return the turns in each segment of a channel."""
+    return [turns_of(item, sounds) if item else [] for item in heard]
 
 
 def _is_by_channel(options: RecognitionOptions) -> bool:
-    """Return whether each channel is a speaker: they are split, and no number was asked for."""
-    return options.channels == "split" and options.of(SpeakerOptions).speakers == "auto"
+    """Return whether each channel is a speaker whose voice does not matter."""
+    asked = options.of(SpeakerOptions)
+    is_named = bool(asked.known_speakers) or asked.speaker_embeddings
+    return options.channels == "split" and asked.speakers == "auto" and not is_named
 
 
 def _edges(segment: Segment) -> tuple[float, float]:

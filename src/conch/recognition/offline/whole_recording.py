@@ -7,7 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from conch.bls.calls import Calls, together
-from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech, after_recording
+from conch.recognition.hooks import (
+    AfterRecordingResult,
+    RecognisedSpeech,
+    after_recording,
+    prepared,
+)
 from conch.recognition.speech import SpeechSegment
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
@@ -23,6 +28,15 @@ class WholeRecording:
         self._hooks = after_recording(options)
         self.heard: dict[int, list[list[Any]]] = defaultdict(list)
         """By channel, in order of time: what each hook has heard in a segment."""
+
+    async def prepare(self) -> None:
+        """Work out what the hooks need before the audio.
+
+        Raises:
+            OptionError: an option cannot be followed.
+            TranscriptionError: a call failed; see `Calls`.
+        """
+        self._options = await prepared(self._options, self._calls)
 
     def next(self, channel: int) -> Listen | None:
         """Return what hears a channel's next segment; None without hooks."""
@@ -64,5 +78,6 @@ class WholeRecording:
                 after,
                 extra={**result.extra, **after.extra},
                 turns=after.turns or result.turns,
+                embeddings=after.embeddings or result.embeddings,
             )
         return result

@@ -1,0 +1,108 @@
+"""Hear the audio of known speakers, before that of the recording."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from conch.audio.recording import file_recording
+from conch.bls.calls import Calls, together
+from conch.component.arrays import FloatArray
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.speakers.assignment import HeardSegment, turns_of
+from conch.families.speakers.declaration import EMBEDDING
+from conch.families.speakers.labels import hear, voices_of
+from conch.recognition.offline.recording import speech_segments
+from conch.wire.errors import AudioError
+from conch.wire.known_speakers import (
+    LEAST_S,
+    OTHER_S,
+    KnownSpeaker,
+    known_speakers_of,
+    option_of,
+    wrong_entry,
+)
+from conch.wire.options import RecognitionOptions
+
+MOST_S = 30.0
+"""Seconds of audio that a voice is known by at most."""
+TWINS = 0.95
+"""Cosine of two known speakers who must be one: other people are below 0.8, also on the phone."""
+_HEARD_BY = {"decoder": "none", "speakers": "auto"}
+
+
+async def enrolled(options: RecognitionOptions, calls: Calls) -> RecognitionOptions:
+    """Return options whose known speakers all have embeddings.
+
+    Raises:
+        OptionError: the audio of one cannot be read, or has too little speech or two voices; an
+            embedding has another size than the component's; or two are of one voice.
+        TranscriptionError: a call failed; see `Calls`.
+    """
+    known = known_speakers_of(options.known_speakers)
+    if not known:
+        return options
+    size = await _size(calls)
+    found = await together(_embedding(*item, calls) for item in enumerate(known, 1))
+    _check(known, found, size)
+    entries = zip(known, found, strict=True)
+    text = option_of([{"name": item.name, "embedding": sound} for item, sound in entries])
+    return replace(options, known_speakers=text)
+
+
+def _check(known: Sequence[KnownSpeaker], found: Sequence[FloatArray], size: int) -> None:
+    for number, (item, sound) in enumerate(zip(known, found, strict=True), 1):
+        if len(sound) != size:
+            why = f"its embedding has {len(sound)} numbers; {EMBEDDING.name} gives {size}"
+            raise wrong_entry(number, item.name, why)
+        for other, before in zip(known, found[: number - 1], strict=False):
+            if sound @ before > TWINS:
+                why = f"it is the same voice as {other.name!r}; send it once"
+                raise wrong_entry(number, item.name, why)
+
+
+async def _size(calls: Calls) -> int:
+    """Return the size of an embedding."""
+    inputs = {
+        "waveform": np.zeros(SAMPLE_RATE // 2, np.float32),
+        "starts": np.zeros(1, np.int32),
+        "ends": np.full(1, SAMPLE_RATE // 2, np.int32),
+    }
+    found = await calls(EMBEDDING.name, inputs, ("embeddings",))
+    return int(found["embeddings"].numpy().shape[-1])
+
+
+async def _embedding(number: int, item: KnownSpeaker, calls: Calls) -> FloatArray:
+    """Return how a known speaker sounds, of unit length `[size]`."""
+    if item.embedding is not None:
+        return item.embedding
+    options = RecognitionOptions.parse(_HEARD_BY)
+    heard: list[HeardSegment] = []
+    try:
+        recording = await asyncio.to_thread(file_recording, item.audio, 2 * MOST_S)
+        (blocks,) = recording.channels.values()
+        async for speech in speech_segments(blocks, options, calls):
+            if found := await hear(speech, options, calls):
+                heard.append(found)
+    except AudioError as error:
+        raise wrong_entry(number, item.name, f"its audio: {error}") from None
+    if recording.duration > MOST_S:
+        why = f"its audio is {recording.duration:.1f} s long; it takes at most {MOST_S:g} s"
+        raise wrong_entry(number, item.name, why)
+    samples = sum(end - start for part in heard for start, end in part.spoken)
+    if samples < LEAST_S * SAMPLE_RATE:
+        why = (
+            f"its audio has {samples / SAMPLE_RATE:.1f} s of speech; it takes at least {LEAST_S} s"
+        )
+        raise wrong_entry(number, item.name, why)
+    voices = await asyncio.to_thread(voices_of, heard, options)
+    seconds = [0.0] * len(voices)
+    for turn in (turn for part in heard for turn in turns_of(part, voices)):
+        seconds[turn.voice] += turn.end - turn.start
+    main = int(np.argmax(seconds))
+    if any(length >= OTHER_S for voice, length in enumerate(seconds) if voice != main):
+        shares = " and ".join(f"{length:.1f}" for length in sorted(seconds, reverse=True))
+        raise wrong_entry(number, item.name, f"its audio has several voices, of {shares} s")
+    sound: FloatArray = voices[main]
+    return sound
