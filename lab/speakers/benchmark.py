@@ -18,6 +18,7 @@ from conch.cli.own_server import server_url
 from conch.client import AsyncClient
 from conch.scoring import COMPARING, require
 from conch.scoring.tables import number, percent, table
+from conch.scoring.turns import NO_ERRORS, SpeakerErrors, errors, naming, overlap_share
 from conch.wire.errors import BenchError
 from conch.wire.result import Transcript
 from lab.header import lab_header
@@ -28,7 +29,6 @@ from lab.speakers.conversations import (
     conversation,
     read_sources,
 )
-from lab.speakers.turns import NO_ERRORS, SpeakerErrors, errors, naming, overlap_share
 from lab.speakers.words import wrong_words
 
 

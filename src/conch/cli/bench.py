@@ -2,6 +2,7 @@
 
 import argparse
 import math
+from pathlib import Path
 from typing import Any
 
 from conch.cli.arguments import Subparsers, add_command, add_flags, number, positive
@@ -18,9 +19,11 @@ from conch.cli.bench_arguments import (
     add_server,
     distinct,
     offered_of,
+    options_of,
     server_benchmark_of,
     write_report,
 )
+from conch.cli.server_flags import given_server
 from conch.wire.errors import OptionError
 
 OFFLINE = """
@@ -48,6 +51,22 @@ examples:
   conch bench live --manifest calls.tsv --option mode=streaming --streams 8 --json streaming.json
 
 exit codes: 0 measured; 1 not measured, or every stream of a run failed; 2 wrong usage
+"""
+SPEAKERS = """
+The turns that are right are in RTTM, the format of NIST: meeting.rttm beside meeting.wav, or what
+--rttm names. A line of it: SPEAKER meeting 1 12.50 3.25 <NA> <NA> ann <NA> <NA>
+
+examples:
+  conch bench speakers meetings/*.wav
+  conch bench speakers calls/*.wav --rttm calls.rttm --collar 0.25 --option decoder=none
+  conch bench speakers meetings/*.wav --number-given --url 127.0.0.1:9000 --json speakers.json
+
+exit codes: 0 measured; 1 not measured; 2 wrong usage
+"""
+TURNS = """
+--rttm PATH      a file with the turns of all recordings, or a folder with one for each
+--collar N=0     seconds on each side of a turn's edge that do not count
+--number-given   send the number of speakers in place of auto
 """
 ACCURACY = """
 --accuracy PRESET[,PRESET…]  values of the option accuracy to compare, such as fast,balanced,best
@@ -93,6 +112,22 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_streams(live)
     add_output(live)
+    speakers = add_command(
+        benchmarks,
+        "speakers",
+        run_speakers,
+        help="who speaks in recordings, against turns that are known",
+        description="Send recordings one after the other. Report the diarization error rate and "
+        "the number of speakers.",
+        epilog=SPEAKERS,
+    )
+    speakers.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a recording")
+    seconds = number("seconds from 0", lambda seconds: 0 <= seconds < math.inf)
+    add_flags(
+        speakers.add_argument_group("input"), TURNS + OPTION, rttm=(Path, None), collar=seconds
+    )
+    add_server(speakers.add_argument_group("how"))
+    add_output(speakers)
 
 
 def add_streams(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
@@ -167,3 +202,27 @@ def run_live(args: argparse.Namespace) -> int:
     write_report(args, report, markdown(report))
     asked = report.runs[: len(benchmark.streams)]
     return 1 if any(run.errors == run.streams for run in asked) else 0
+
+
+def run_speakers(args: argparse.Namespace) -> int:
+    """Measure, print the table, write the files and return the exit code."""
+    headers, weights = given_server(args)
+    options = options_of(args)
+    from conch.bench import speakers
+    from conch.scoring import require
+
+    require("scipy", extra="server")
+    report = speakers.run(
+        speakers.SpeakersBenchmark(
+            files=tuple(args.files),
+            rttm=args.rttm,
+            collar_s=args.collar,
+            is_number_given=args.number_given,
+            url=args.url,
+            weights=weights,
+            headers=headers,
+            options=options,
+        )
+    )
+    write_report(args, report, speakers.markdown(report))
+    return 0

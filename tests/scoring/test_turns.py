@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from lab.speakers.turns import Turn, errors, naming, overlap_share
+from conch.scoring.turns import SpeakerErrors, Turn, errors, naming, overlap_share, read_rttm
+from conch.wire.errors import BenchError
+from conch.wire.result import Turn as Found
 
 REFERENCE = [Turn("x", 0, 10), Turn("y", 10, 15), Turn("y", 8, 9), Turn("x", 20, 21)]
 
@@ -47,7 +49,21 @@ def test_it_is_pyannotes():
             for start in starts
         ]
 
-    for _ in range(5):
+    for collar_s in (0, 0, 0.25, 0.25):
         reference, found = drawn(["a", "b", "c"]), drawn(["x", "y", "z", "w"])
-        theirs = metrics.DiarizationErrorRate()(annotation(reference), annotation(found))
-        assert errors(reference, found).rate == pytest.approx(theirs, abs=1e-6)
+        rate = metrics.DiarizationErrorRate(collar=2 * collar_s)  # of both sides
+        theirs = rate(annotation(reference), annotation(found))
+        assert errors(reference, found, collar_s).rate == pytest.approx(theirs, abs=1e-6)
+
+
+def test_a_collar_forgives_what_is_near_an_edge():
+    found = [Turn("A", 0.2, 10.2)]
+    assert errors([Turn("x", 0, 10)], found).rate == pytest.approx(0.04)
+    assert errors([Turn("x", 0, 10)], found, 0.25) == SpeakerErrors(9.5, 0, 0, 0)
+
+
+def test_rttm_is_read_by_recording():
+    text = "SPEAKER a 1 0.5 2 <NA> <NA> x <NA> <NA>\n;; note\nSPEAKER b 1 0 1 <NA> <NA> y\n"
+    assert read_rttm(text, "r") == {"a": [Found("x", 0.5, 2.5)], "b": [Found("y", 0, 1)]}
+    with pytest.raises(BenchError, match=r"r, line 2 takes SPEAKER file .*; it has: SPEAKER a 1"):
+        read_rttm("\nSPEAKER a 1 soon 2 <NA> <NA> x", "r")

@@ -1,8 +1,8 @@
 """Turns of speakers, and how far two lists of them are from each other.
 
 The diarization error rate is the share of speaker time that is missed, false or given to somebody
-else, under the best one-to-one naming of speakers (NIST, Rich Transcription 2009). There is no
-collar, and overlapping speech counts.
+else, under the best one-to-one naming of speakers (NIST, Rich Transcription 2009). Overlapping
+speech counts.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from conch.wire.errors import BenchError
 from conch.wire.result import Turn as Found
 
 
@@ -48,12 +49,23 @@ class SpeakerErrors:
 NO_ERRORS = SpeakerErrors(0.0, 0.0, 0.0, 0.0)
 
 
-def errors(reference: Sequence[Found], found: Sequence[Found]) -> SpeakerErrors:
-    """Return how far turns are from the reference; those of one speaker may overlap."""
-    edges = _edges((*reference, *found))
+def errors(
+    reference: Sequence[Found], found: Sequence[Found], collar_s: float = 0.0
+) -> SpeakerErrors:
+    """Return how far turns are from the reference; those of one speaker may overlap.
+
+    Args:
+        collar_s: Seconds on each side of a turn's start and end in the reference that do not count.
+    """
+    bounds = [edge for turn in reference for edge in (turn.start, turn.end)] if collar_s else []
+    around = [edge + side for edge in bounds for side in (-collar_s, collar_s)]
+    edges = _edges((*reference, *found), around)
     if len(edges) < 2:
         return NO_ERRORS
     lengths = np.diff(edges)
+    middles = edges[:-1] + lengths / 2
+    for edge in bounds:
+        lengths[np.abs(middles - edge) < collar_s] = 0
     spoken, heard = _activity(reference, edges), _activity(found, edges)
     right_s = sum(shared_s for _, _, shared_s in _matched(spoken, heard, lengths))
     num_spoken, num_heard = spoken.sum(axis=0), heard.sum(axis=0)
@@ -87,9 +99,30 @@ def speakers_of(turns: Sequence[Found]) -> list[str]:
     return sorted({turn.speaker for turn in turns})
 
 
-def _edges(turns: Sequence[Found]) -> NDArray[np.float64]:
-    """Return when anybody begins or ends, in order."""
-    return np.unique([edge for turn in turns for edge in (turn.start, turn.end)])
+def read_rttm(text: str, name: str) -> dict[str, list[Found]]:
+    """Return the turns of each recording in a text of NIST's format RTTM.
+
+    Raises:
+        BenchError: a line has no start or length; `name` is that of the text.
+    """
+    found: dict[str, list[Found]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        fields = line.split()
+        if not fields or fields[0] != "SPEAKER":
+            continue
+        try:
+            recording, start, length, speaker = (fields[place] for place in (1, 3, 4, 7))
+            turn = Found(speaker, float(start), float(start) + float(length))
+        except (IndexError, ValueError):
+            form = "SPEAKER file 1 start length <NA> <NA> speaker"
+            raise BenchError(f"{name}, line {number} takes {form}; it has: {line[:100]}") from None
+        found.setdefault(recording, []).append(turn)
+    return found
+
+
+def _edges(turns: Sequence[Found], more: Sequence[float] = ()) -> NDArray[np.float64]:
+    """Return when anybody begins or ends, and more times, in order."""
+    return np.unique([*more, *(edge for turn in turns for edge in (turn.start, turn.end))])
 
 
 def _matched(
