@@ -14,11 +14,11 @@ from conch.bench.progress import progress
 from conch.bench.records import Flat
 from conch.bench.report import origin
 from conch.bench.servers import triton_version
+from conch.bench.turns import NO_ERRORS, SpeakerErrors, errors
 from conch.cli.own_server import server_url
 from conch.client import AsyncClient
 from conch.scoring import COMPARING, require
 from conch.scoring.tables import number, percent, table
-from conch.scoring.turns import NO_ERRORS, SpeakerErrors, errors, naming, overlap_share
 from conch.wire.errors import BenchError
 from conch.wire.result import Transcript
 from lab.header import lab_header
@@ -29,6 +29,7 @@ from lab.speakers.conversations import (
     conversation,
     read_sources,
 )
+from lab.speakers.turns import naming, overlap_share
 from lab.speakers.words import wrong_words
 
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
 from conch.families.silero.vad import SileroConfig, SileroVad
 from conch.scoring.manifest import manifest_rows
-from conch.scoring.turns import Turn
 from conch.wire.errors import BenchError
 from lab.recordings.sounds import pink_noise
+from lab.speakers.turns import Turn
 from lab.telephone import TELEPHONE_SAMPLE_RATE, amplitude, band_pass, rms
 from lab.waveforms import waveform_of
 

@@ -24,7 +24,6 @@ from conch.cli.own_server import server_url
 from conch.client import AsyncClient
 from conch.component.waveform import SAMPLE_RATE
 from conch.scoring.tables import percent, table
-from conch.scoring.turns import naming
 from conch.wire.errors import BenchError
 from conch.wire.known_speakers import embedding_of
 from conch.wire.result import Transcript
@@ -39,6 +38,7 @@ from lab.speakers.conversations import (
     read_sources,
     spoken_through,
 )
+from lab.speakers.turns import naming
 from lab.waveforms import waveform_of
 
 ENROLMENT_S, QUERIES_S, QUERIES = 8.0, (1.5, 3.0), 6

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from conch.scoring.turns import Turn
 from conch.wire.result import Transcript
+from lab.speakers.turns import Turn
 
 _MARKS = re.compile(r"[^\w' ]")
 

@@ -12,9 +12,9 @@ from conch.bench.progress import progress
 from conch.bench.records import Flat
 from conch.bench.report import origin
 from conch.bench.servers import NO_HEADERS, NO_WEIGHTS, server_of, triton_version
+from conch.bench.turns import NO_ERRORS, SpeakerErrors, errors, read_rttm
 from conch.client import AsyncClient
 from conch.scoring.tables import number, percent, table
-from conch.scoring.turns import NO_ERRORS, SpeakerErrors, errors, read_rttm
 from conch.wire.errors import BenchError
 from conch.wire.result import Transcript, Turn
 

@@ -5,10 +5,10 @@ import pytest
 import soundfile
 
 from conch.cli.demo import SPEECH
-from conch.scoring.turns import Turn, overlap_share
 from conch.wire.errors import BenchError
 from conch.wire.result import Hypothesis, Segment, Transcript, Word
 from lab.speakers.conversations import conversation, mu_law, read_sources
+from lab.speakers.turns import Turn, overlap_share
 from lab.speakers.words import wrong_words
 
 

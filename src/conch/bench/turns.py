@@ -10,17 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from conch.wire.errors import BenchError
-from conch.wire.result import Turn as Found
-
-
-@dataclass(frozen=True, slots=True)
-class Turn(Found):
-    """A stretch of speech by one speaker, in seconds, and what it says."""
-
-    text: str = ""
+from conch.wire.result import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +42,7 @@ NO_ERRORS = SpeakerErrors(0.0, 0.0, 0.0, 0.0)
 
 
 def errors(
-    reference: Sequence[Found], found: Sequence[Found], collar_s: float = 0.0
+    reference: Sequence[Turn], found: Sequence[Turn], collar_s: float = 0.0
 ) -> SpeakerErrors:
     """Return how far turns are from the reference; those of one speaker may overlap.
 
@@ -59,15 +51,15 @@ def errors(
     """
     bounds = [edge for turn in reference for edge in (turn.start, turn.end)] if collar_s else []
     around = [edge + side for edge in bounds for side in (-collar_s, collar_s)]
-    edges = _edges((*reference, *found), around)
+    edges = edges_of((*reference, *found), around)
     if len(edges) < 2:
         return NO_ERRORS
     lengths = np.diff(edges)
     middles = edges[:-1] + lengths / 2
     for edge in bounds:
         lengths[np.abs(middles - edge) < collar_s] = 0
-    spoken, heard = _activity(reference, edges), _activity(found, edges)
-    right_s = sum(shared_s for _, _, shared_s in _matched(spoken, heard, lengths))
+    spoken, heard = activity(reference, edges), activity(found, edges)
+    right_s = sum(shared_s for _, _, shared_s in matched(spoken, heard, lengths))
     num_spoken, num_heard = spoken.sum(axis=0), heard.sum(axis=0)
     both_s = float(np.minimum(num_spoken, num_heard) @ lengths)
     return SpeakerErrors(
@@ -78,41 +70,25 @@ def errors(
     )
 
 
-def overlap_share(turns: Sequence[Found]) -> float:
-    """Return the share of the time with speech in which several speak."""
-    edges = _edges(turns)
-    counts, lengths = _activity(turns, edges).sum(axis=0), np.diff(edges)
-    return float(lengths[counts > 1].sum() / max(lengths[counts > 0].sum(), 1e-9))
-
-
-def naming(reference: Sequence[Found], found: Sequence[Found]) -> dict[str, str]:
-    """Return the speaker of the reference whom each found speaker stands for, if any."""
-    edges = _edges((*reference, *found))
-    theirs, ours = speakers_of(reference), speakers_of(found)
-    spoken, heard = _activity(reference, edges), _activity(found, edges)
-    matched = _matched(spoken, heard, np.diff(edges))
-    return {ours[column]: theirs[row] for row, column, _ in matched}
-
-
-def speakers_of(turns: Sequence[Found]) -> list[str]:
+def speakers_of(turns: Sequence[Turn]) -> list[str]:
     """Return the speakers of turns in alphabetical order."""
     return sorted({turn.speaker for turn in turns})
 
 
-def read_rttm(text: str, name: str) -> dict[str, list[Found]]:
+def read_rttm(text: str, name: str) -> dict[str, list[Turn]]:
     """Return the turns of each recording in a text of NIST's format RTTM.
 
     Raises:
         BenchError: a line has no start or length; `name` is that of the text.
     """
-    found: dict[str, list[Found]] = {}
+    found: dict[str, list[Turn]] = {}
     for number, line in enumerate(text.splitlines(), 1):
         fields = line.split()
         if not fields or fields[0] != "SPEAKER":
             continue
         try:
             recording, start, length, speaker = (fields[place] for place in (1, 3, 4, 7))
-            turn = Found(speaker, float(start), float(start) + float(length))
+            turn = Turn(speaker, float(start), float(start) + float(length))
         except (IndexError, ValueError):
             form = "SPEAKER file 1 start length <NA> <NA> speaker"
             raise BenchError(f"{name}, line {number} takes {form}; it has: {line[:100]}") from None
@@ -120,15 +96,18 @@ def read_rttm(text: str, name: str) -> dict[str, list[Found]]:
     return found
 
 
-def _edges(turns: Sequence[Found], more: Sequence[float] = ()) -> NDArray[np.float64]:
+def edges_of(turns: Sequence[Turn], more: Sequence[float] = ()) -> NDArray[np.float64]:
     """Return when anybody begins or ends, and more times, in order."""
     return np.unique([*more, *(edge for turn in turns for edge in (turn.start, turn.end))])
 
 
-def _matched(
+def matched(
     spoken: NDArray[np.bool_], heard: NDArray[np.bool_], lengths: NDArray[np.float64]
 ) -> list[tuple[int, int, float]]:
     """Return pairs of speakers, of the reference and found, which share the most seconds."""
+    # Imported here: a client need not have it.
+    from scipy.optimize import linear_sum_assignment
+
     shared = (spoken * lengths) @ heard.T.astype(float)
     rows, columns = linear_sum_assignment(-shared)
     return [
@@ -137,7 +116,7 @@ def _matched(
     ]
 
 
-def _activity(turns: Sequence[Found], edges: NDArray[np.float64]) -> NDArray[np.bool_]:
+def activity(turns: Sequence[Turn], edges: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return who speaks between which edges, [speakers, edges - 1]."""
     names = speakers_of(turns)
     active = np.zeros((len(names), len(edges) - 1), bool)

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from conch.scoring.turns import SpeakerErrors, Turn, errors, naming, overlap_share, read_rttm
+from conch.bench.turns import SpeakerErrors, errors, read_rttm
 from conch.wire.errors import BenchError
 from conch.wire.result import Turn as Found
+from lab.speakers.turns import Turn, naming, overlap_share
 
 REFERENCE = [Turn("x", 0, 10), Turn("y", 10, 15), Turn("y", 8, 9), Turn("x", 20, 21)]
 
