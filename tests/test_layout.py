@@ -62,8 +62,9 @@ ARROWS: Mapping[str, set[str]] = {
 HEAVY = {
     # The environment of bulk runs has no server: they meet by process alone.
     "bulk": {"torch", "scipy", "psutil", "ctranslate2", "kaldi_decoder"},
-    # The benchmarks that are installed need no more than a client, and jiwer for word errors.
-    "bench": {"torch", "faster_whisper", "scipy", "soxr", "matplotlib"},
+    # The benchmarks that are installed need no more than a client, jiwer for word errors, and scipy
+    # for those of speakers.
+    "bench": {"torch", "faster_whisper", "soxr", "matplotlib"},
     "scoring": {"torch", "scipy", "soxr", "tritonclient", "psutil"},
     "client": {"torch", "scipy", "soxr", "av", "psutil"},
     "wire": {"tritonclient", "scipy", "soundfile", "soxr", "torch"},

@@ -105,7 +105,7 @@ def matched(
     spoken: NDArray[np.bool_], heard: NDArray[np.bool_], lengths: NDArray[np.float64]
 ) -> list[tuple[int, int, float]]:
     """Return pairs of speakers, of the reference and found, which share the most seconds."""
-    # Imported here: a client need not have it.
+    # Imported here: of the benchmarks, this one alone needs it.
     from scipy.optimize import linear_sum_assignment
 
     shared = (spoken * lengths) @ heard.T.astype(float)

@@ -211,7 +211,7 @@ def run_speakers(args: argparse.Namespace) -> int:
     from conch.bench import speakers
     from conch.scoring import require
 
-    require("scipy", extra="server")
+    require("scipy")
     report = speakers.run(
         speakers.SpeakersBenchmark(
             files=tuple(args.files),
