@@ -34,9 +34,13 @@ PART_HEADER = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"
 @pytest.fixture(scope="module")
 def long_talk(talk, tmp_path_factory) -> Path:
     """Return a recording of five minutes."""
-    samples, rate = soundfile.read(talk.path, dtype="int16")
-    path = tmp_path_factory.mktemp("long") / "talk.wav"
-    soundfile.write(path, np.tile(samples, 1 + 300 * rate // len(samples)), rate)
+    return lengthened(talk.path, 300, tmp_path_factory.mktemp("long") / "talk.wav")
+
+
+def lengthened(source: Path, seconds: int, path: Path) -> Path:
+    """Write a recording that repeats a shorter one, and return its path."""
+    samples, rate = soundfile.read(source, dtype="int16")
+    soundfile.write(path, np.tile(samples, 1 + seconds * rate // len(samples)), rate)
     return path
 
 
@@ -228,10 +232,11 @@ def test_files_that_wait_take_no_memory_of_the_gateway(gateway, tmp_path):
     assert grown_mb < 3 * size / 1e6
 
 
-def test_a_stop_lets_a_file_end_and_refuses_new_ones(gateway, long_talk, speech):
+def test_a_stop_lets_a_file_end_and_refuses_new_ones(gateway, talk, speech, tmp_path):
     """SIGTERM to `conch serve`: readiness fails at once, the file is finished, then Triton ends."""
     command = [*SERVE, *ANY_TRITON_PORTS, "--gateway", "0", "--models", "attention"]
     command += ["--drain-s", "120"]  # for a busy machine
+    long = lengthened(talk.path, 100, tmp_path / "talk.wav")
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
@@ -242,7 +247,7 @@ def test_a_stop_lets_a_file_end_and_refuses_new_ones(gateway, long_talk, speech)
             async def stop_in_the_middle() -> tuple[int, int, int]:
                 async with aiohttp.ClientSession() as session:
                     sending = asyncio.ensure_future(
-                        session.post(files_url(serving), data=form(long_talk))
+                        session.post(files_url(serving), data=form(long))
                     )
                     await asyncio.to_thread(
                         wait_until, lambda: metric(serving, "conch_gateway_files") > 0
