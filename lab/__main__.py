@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from conch.wire.errors import ConchError
 from lab.bulk import command as bulk
 from lab.chaos import command as chaos
+from lab.endpoints import command as endpoints
 from lab.fairness import command as fairness
 from lab.first import command as first
 from lab.gateway import command as gateway
@@ -38,6 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
     paths.add_paths(commands)
     names.add_names(commands)
     speakers.add_speakers(commands)
+    endpoints.add_endpoints(commands)
     orchestration.add_orchestration(commands)
     growth.add_growth(commands)
     gateway.add_gateway(commands)

@@ -235,7 +235,10 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
         ends=True,
     )
     without_vad = replace(chunk, parameters={"vad": False})
-    for request in (chunk, without_vad):
+    # Waits for the answers that a pause asks for.
+    asked = {"semantic_endpointing": True, "adaptive": False}
+    paused = replace(chunk, wav=np.pad(tone[:, :20_480], ((0, 0), (0, 20_480))), parameters=asked)
+    for request in (chunk, without_vad, paused):
         asyncio.run(recognizer_on(Watched()).recognize(request, Watched()))
     assert seen == set(configs)
 

@@ -12,6 +12,8 @@ from live import Chunks
 from threadpoolctl import threadpool_limits
 from tritonclient.utils import InferenceServerException
 
+from conch.catalogue.known import END_OF_TURN
+from conch.catalogue.places import state_of
 from conch.client import AsyncClient, Client
 from conch.component import Row
 from conch.decoding.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
@@ -247,3 +249,23 @@ def test_two_of_conchs_clients_never_share_a_stream(server, recordings):
 
     one, alone = asyncio.run(run())
     assert one == alone
+
+
+def test_a_pause_in_mid_sentence_ends_nothing_where_a_model_hears_it(server, recordings):
+    """Silence of 300 ms cuts there, and the end comes long before the silence that is asked for."""
+    if wrong := state_of(END_OF_TURN):
+        pytest.skip(f"the model of ends of turns is {wrong}: {END_OF_TURN.how_to_get}")
+    (sentence,) = (item for item in recordings if item.path.name == "kokoro_0_01532.ogg")
+    waveform = sentence.waveform()
+    within = round(2.64 * 16_000)
+    pause = np.zeros(16_000, np.float32)
+    spoken = np.concatenate([waveform[:within], pause, waveform[within:], pause, pause])
+
+    def utterances(**options: object) -> list[str]:
+        with Client(server.http_url) as client, client.live(mode="streaming", **options) as stream:
+            return [item.endpoint for item in stream.send(spoken).segments]
+
+    # The model's answers are awaited.
+    asked = {"semantic_endpointing": True, "adaptive": False, "endpoint_silence_ms": 5000}
+    assert utterances(**asked) == ["silence"]
+    assert utterances(endpoint_silence_ms=300) == ["silence", "silence"]

@@ -140,6 +140,11 @@ class PlainComponents:
         levels = np.round(np.abs(inputs["waveform"][middles]) * 20).astype(int)
         return {"embeddings": np.eye(21, dtype=np.float32)[levels]}
 
+    def end_of_turn(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
+        """A speaker has finished if his last word was loud."""
+        spoken = inputs["waveform"][inputs["waveform"] != 0]
+        return {"probability": np.array([0.96 if spoken[-1] > 0.5 else 0.94], np.float32)}
+
     def language(self, parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Return `language_spoken`, detected if the request leaves it open."""
         asked = parameters["language"]

@@ -188,6 +188,25 @@ SPEAKERS = KnownModel(
     },
 )
 
+END_OF_TURN = KnownModel(
+    name="end-of-turn",
+    kind="",
+    title="Whether the speaker has finished: smart-turn 3.2, of the option semantic_endpointing",
+    languages=0,
+    licence="BSD 2-Clause",
+    requirements=("pipecat-ai==1.14.0",),
+    files={
+        "smart-turn-v3.2-cpu.onnx": KnownFile(
+            8_679_182,
+            "2bb026316b14a660486a75b1733cd3fbab8c2fd0314dc9af7be49f8cca967e4f",
+            ("pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",),
+        ),
+    },
+)
+
 KNOWN: Mapping[str, KnownModel] = MappingProxyType(
-    {item.name: item for item in (TINY_EN, BASE, MOONSHINE_TINY, MOONSHINE_BASE, SPEAKERS)}
+    {
+        item.name: item
+        for item in (TINY_EN, BASE, MOONSHINE_TINY, MOONSHINE_BASE, SPEAKERS, END_OF_TURN)
+    }
 )

@@ -14,12 +14,13 @@ from conch.families.punctuation.declaration import FAMILY as PUNCTUATION
 from conch.families.silero.declaration import FAMILY as SILERO
 from conch.families.smollm2.declaration import FAMILY as SMOLLM2
 from conch.families.speakers.declaration import FAMILY as SPEAKERS
+from conch.families.turns.declaration import FAMILY as TURNS
 from conch.families.whisper.declaration import FAMILY as WHISPER
 
 FAMILIES: tuple[Family, ...] = (
     *(SILERO, NGRAM, SMOLLM2),
     *(MOONSHINE, WHISPER, CTC),
-    *(PUNCTUATION, INVERSE_NORMALIZER, SPEAKERS),
+    *(PUNCTUATION, INVERSE_NORMALIZER, SPEAKERS, TURNS),
 )
 """All families. Text steps work in this order, and so do scorers of texts: language models take the
 longest, so they begin first. The first decoder that fits a request is its default."""

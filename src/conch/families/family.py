@@ -194,11 +194,14 @@ class FamilyHooks:
     """Each a `ScoreTexts`."""
     after_recording: tuple[RecordingHook, ...] = ()
     """Each an `AfterRecording`."""
+    end_of_turn: Hook | None = None
+    """An `EndOfTurn`."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of all functions."""
-        asked = (hook.function for hook in (*self.score_texts, *self.after_recording))
+        hooks = (*self.score_texts, *self.after_recording, self.end_of_turn)
+        asked = (hook.function for hook in hooks if hook)
         hearing = (name for hook in self.after_recording for name in (hook.prepare, hook.hear))
         by_decoder = (*self.recognisers.values(), *self.first_passes.values())
         return (*by_decoder, *asked, *filter(None, (self.find_speech, *hearing)))

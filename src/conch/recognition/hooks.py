@@ -157,6 +157,9 @@ words anyway."""
 FindSpeech = Callable[[Calls, Array, Array | Tensor | None], Awaitable[tuple[Array, Tensor]]]
 """Returns speech probabilities, FP32 [frames of 32 ms], of FP32 [samples at 16 kHz], and the state
 after them. It takes the state of the call before; None at the start of the audio."""
+EndOfTurn = Callable[[Calls, Array], Coroutine[None, None, float]]
+"""Returns the probability that the speaker has finished, of FP32 [samples at 16 kHz]: a live
+utterance so far with the pause after it."""
 ScoreTexts = Callable[
     [Calls, list[str], Heard, RecognitionOptions], Coroutine[None, None, list[float]]
 ]
@@ -247,6 +250,13 @@ def speech_finder() -> FindSpeech:
     (name,) = filter(None, (family.hooks.find_speech for family in all_families()))
     found: FindSpeech = _loaded(name)
     return found
+
+
+def end_of_turn(options: RecognitionOptions) -> EndOfTurn | None:
+    """Return what says whether a speaker has finished, if a request asks for it."""
+    hooks = (family.hooks.end_of_turn for family in all_families())
+    names = [hook.function for hook in hooks if hook and _is_asked(hook, options)]
+    return _loaded(names[0]) if names else None
 
 
 def text_scorers(options: RecognitionOptions) -> Mapping[str, ScoreTexts]:

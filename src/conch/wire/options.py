@@ -21,6 +21,7 @@ from conch.families.punctuation.declaration import PunctuationOptions
 from conch.families.silero.declaration import SileroOptions
 from conch.families.smollm2.declaration import NeuralOptions
 from conch.families.speakers.declaration import SpeakerOptions
+from conch.families.turns.declaration import TurnOptions
 from conch.families.whisper.declaration import WhisperOptions
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import hotwords_of
@@ -47,6 +48,7 @@ class RecognitionOptions(
     CtcOptions,
     WhisperOptions,
     SpeakerOptions,
+    TurnOptions,
 ):
     """The options of one request, with their defaults.
 

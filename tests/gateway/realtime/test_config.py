@@ -176,9 +176,12 @@ def test_higher_delays_wait_longer() -> None:
 
 
 @pytest.mark.parametrize("eagerness", EAGERNESS_MS)
-def test_eagerness_is_a_pause(eagerness: str) -> None:
+def test_eagerness_is_the_longest_pause(eagerness: str) -> None:
     sent = of_input(turn_detection={"type": "semantic_vad", "eagerness": eagerness})
-    assert options(sent) == {"endpoint_silence_ms": EAGERNESS_MS[eagerness]}
+    assert options(sent) == {
+        "endpoint_silence_ms": EAGERNESS_MS[eagerness],
+        "semantic_endpointing": eagerness != "low",
+    }
 
 
 def test_semantic_vad_is_told_with_its_default() -> None:

@@ -43,8 +43,9 @@ DELAYS: Mapping[str, Delay] = {
     "high": Delay(2560, 800),
     "xhigh": Delay(5120, 1200),
 }
-EAGERNESS_MS: Mapping[str, int] = {"low": 2000, "medium": 1000, "auto": 1000, "high": 500}
-"""Silence that ends a turn by `eagerness` of `semantic_vad`: nothing here reads the meaning."""
+EAGERNESS_MS: Mapping[str, int] = {"low": 2000, "medium": 1500, "auto": 1500, "high": 1000}
+"""Silence that ends a turn at the latest, by `eagerness` of `semantic_vad`; with low it alone does:
+docs/notes/endpoints.md."""
 
 _THRESHOLDS = (0.01, 0.99)
 _BETA_FORMATS = {"pcm16": "audio/pcm", "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
@@ -64,6 +65,7 @@ _FIELDS = {
     "vad_threshold": "turn_detection.threshold",
     "vad_pad_ms": "turn_detection.prefix_padding_ms",
     "endpoint_silence_ms": "turn_detection.silence_duration_ms",
+    "semantic_endpointing": "turn_detection.type",
 }
 """Field of OpenAI's API that sets an option, below `session.audio.input`."""
 
@@ -249,7 +251,12 @@ def _read_format(before: AudioFormat, path: str, value: Any) -> AudioFormat:
 
 def _turn_options(turns: Mapping[str, Any]) -> dict[str, OptionValue]:
     if turns["type"] == "semantic_vad":
-        return {"endpoint_silence_ms": EAGERNESS_MS[turns["eagerness"]]}
+        eagerness = turns["eagerness"]
+        silence_ms = EAGERNESS_MS[eagerness]
+        return {
+            "endpoint_silence_ms": silence_ms,
+            "semantic_endpointing": eagerness != "low",
+        }
     low, high = _THRESHOLDS
     return {
         "vad_threshold": min(max(turns["threshold"], low), high),

@@ -17,6 +17,9 @@ SHORT_PAUSE_MS = 96
 """Three frames of the VAD. Stops within a word are shorter; gaps between a CTC model's letters
 may be longer."""
 
+FINISHED_MS = 200
+"""Silence that ends an utterance whose speaker has finished by other signs."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointRules:
@@ -84,6 +87,8 @@ class Endpointer:
         self.speech = Speech()
         self.pause_ms = 0.0
         """Silence after the audio so far that was not sent, in milliseconds."""
+        self.finished_at: int | None = None
+        """End of the speech after which the speaker has finished by other signs than silence."""
 
     def push(self, frames: SpeechProbs) -> Rule | None:
         """Add the next frames; return the rule that ends the utterance after them, or None.
@@ -105,7 +110,9 @@ class Endpointer:
         quiet_ms = _milliseconds(end - after_last)
         if first is None and quiet_ms >= self._rules.no_speech_ms:
             return "no_speech"
-        if first is not None and quiet_ms + self.pause_ms >= self._rules.silence_ms:
+        is_finished = self.finished_at == after_last
+        silence_ms = min(self._rules.silence_ms, FINISHED_MS if is_finished else math.inf)
+        if first is not None and quiet_ms + self.pause_ms >= silence_ms:
             return "silence"
         length_s = (end - self._began) / SAMPLE_RATE
         is_paused = first is not None and quiet_ms >= SHORT_PAUSE_MS

@@ -28,6 +28,7 @@ from conch.recognition.hooks import (
     FirstPass,
     Heard,
     decoder_of,
+    end_of_turn,
     first_pass_of,
     served,
     speech_finder,
@@ -46,6 +47,7 @@ from conch.recognition.live.rolling_passes import LivePasses
 from conch.recognition.live.sending_speed import SendingSpeed
 from conch.recognition.live.state import State, Step, Utterance, Waiting
 from conch.recognition.live.text import LiveText, with_live_text
+from conch.recognition.live.turn_end import TurnEnd
 from conch.recognition.metrics import ENDPOINTS
 from conch.recognition.rescoring import rescored
 from conch.recognition.speech import saying
@@ -93,6 +95,8 @@ class LiveStream:
         self._passes = LivePasses(stream) if options.mode == "two_pass" else None
         """The passes of a second recogniser; None without one."""
         self._answers = LiveAnswers(options, self._config, self._passes)
+        ask = end_of_turn(options)
+        self._turn_end = TurnEnd(ask, self._detached) if ask else None
         self._first_pass: FirstPass = first_pass_of(options)(
             options,
             self._detached,
@@ -127,11 +131,14 @@ class LiveStream:
             await self._choose(calls)
         self._speed.mark(self._num_samples, self._shared.clock())
         for step, is_last in steps:
+            await self._note_end_of_turn()
             began = self._shared.clock()
             await self._recognize_step(step, calls, ends=is_last)
             if self.options.adaptive and not self._is_ahead():  # or the step has waited for passes
                 now = self._shared.clock()
                 self._shared.load.step_took(now - began, now)
+        if await self._note_end_of_turn() and self.options.adaptive:
+            pause_ms = pause_ms or 0.0
         if pause_ms is not None and self.options.endpointing and not ends:
             await self._hear_pause(pause_ms, calls)
         if not ends:
@@ -149,6 +156,8 @@ class LiveStream:
         """Free the components' state of the stream, unless its end has freed it."""
         if self._passes:
             self._passes.cancel()
+        if self._turn_end:
+            self._turn_end.cancel()
         await self._first_pass.close()
 
     async def _choose(self, calls: Calls) -> None:
@@ -168,6 +177,17 @@ class LiveStream:
             encoder = decoder_of(self.options.of_first_pass()).live[0]
             if not (fits and await calls.is_loaded(encoder)):
                 self._first_pass = FirstPass()
+
+    async def _note_end_of_turn(self) -> bool:
+        """Tell the endpoint rules that the speaker has finished, if so; return whether he has."""
+        if self._turn_end is None or self._utterance is None:
+            return False
+        if not self.options.adaptive:
+            await self._turn_end.settled()
+        if not self._turn_end.has_finished(self._endpointer.speech):
+            return False
+        self._endpointer.finished_at = self._endpointer.speech.after_last
+        return True
 
     async def _hear_pause(self, pause_ms: float, calls: Calls) -> None:
         """End the utterance if the incomplete step, and a pause after it, are silence enough.
@@ -244,10 +264,12 @@ class LiveStream:
             await self._end_utterance(utterance, found, calls, rule or "end")
             return
         self._state = utterance = utterance.with_text(found)
+        audio = partial(utterance.spoken, has_vad=self.options.vad)
+        so_far = Span(utterance.start, self._num_samples)
+        speech, words = self._endpointer.speech, utterance.words
+        if self._turn_end:
+            self._turn_end.after_step(speech, so_far, audio)
         if self._passes:
-            audio = partial(utterance.spoken, has_vad=self.options.vad)
-            so_far = Span(utterance.start, self._num_samples)
-            speech, words = self._endpointer.speech, utterance.words
             await self._passes.after_step(speech, so_far, audio, words)
 
     async def _end_firm(self, utterance: Utterance, calls: Calls) -> Utterance:

@@ -1,0 +1,223 @@
+"""Ends of turns: rules replayed over cached signals, or a real server's."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from conch.bench.header import Header
+from conch.bench.progress import progress
+from conch.bench.records import Flat
+from conch.bench.report import origin
+from conch.bench.servers import triton_version
+from conch.cli.own_server import server_url
+from conch.component.waveform import SAMPLE_RATE
+from conch.recognition.live.turn_end import FINISHED
+from conch.scoring import COMPARING, require
+from conch.scoring.tables import number, percent, table
+from lab.endpoints.made_turns import made_turns
+from lab.endpoints.replay import (
+    SIGNS,
+    End,
+    Figures,
+    Turn,
+    chosen,
+    figures,
+    log_odds,
+    signs,
+    silence,
+    silence_at,
+    turns_of,
+)
+from lab.endpoints.served import ServedFigures, spoken
+from lab.endpoints.signals import Listener, Signals
+from lab.header import lab_header
+
+SOURCES = ("ljspeech", "common_voice")
+SILENCES_S = (0.3, 0.5, 0.8, 1.0, 1.5)
+MOST_S = (0.8, 1.0, 1.2)
+"""Delays up to which a rule is chosen."""
+BUILT_S = (1.0, 1.5)
+"""Silences of `eagerness` high and medium."""
+SERVED: Sequence[Mapping[str, Any]] = (
+    {"endpoint_silence_ms": 300},
+    {"endpoint_silence_ms": 1000},
+    {"endpoint_silence_ms": 1000, "semantic_endpointing": True},
+    {"endpoint_silence_ms": 1500, "semantic_endpointing": True},
+)
+"""Options with which a server hears the turns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointsBenchmark:
+    """Settings of the benchmark."""
+
+    manifest: Path
+    sources: tuple[str, ...] = SOURCES
+    turns: int = 300
+    """Most of each source."""
+    seed: int = 7
+    signals: Path | None = None
+    """File that keeps the signals of the pauses."""
+    is_served: bool = False
+    url: str | None = None
+    streams: int = 2
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleFigures:
+    """A rule, chosen on one half of the turns and judged on the other."""
+
+    rule: str
+    delay: str
+    """The delay that limits the choice: median or mean."""
+    judged: Flat[Figures]
+    silence_cuts: float
+    """Cuts of silence alone at an equal delay."""
+    sooner_s: float
+    """How much sooner than silence alone at equal cuts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointsReport:
+    """The report of the benchmark."""
+
+    header: Flat[Header]
+    turns: int
+    audio_s: float
+    silences: Sequence[tuple[float, Figures]] = ()
+    rules: Sequence[RuleFigures] = ()
+    served: Sequence[ServedFigures] = ()
+
+
+def run(benchmark: EndpointsBenchmark) -> EndpointsReport:
+    """Measure and return the report.
+
+    Raises:
+        BenchError: the manifest, an audio file or a package is missing, or a stream fails.
+        ServerError: no server answers, or it cannot be started.
+    """
+    header = lab_header("endpoints", benchmark)
+    if benchmark.is_served:
+        return _served(benchmark, header)
+    pauses = _signals(benchmark)
+    choosing, judging = turns_of(pauses)
+    delays = ("median_s", "mean_s")
+    built = [
+        _compared(f"built, {long_s:g} s", delay, _built(long_s), judging)
+        for long_s in BUILT_S
+        for delay in delays
+    ]
+    tried = [
+        _compared(name, delay, rule, judging)
+        for name, item in SIGNS.items()
+        for delay in delays
+        for most_s in MOST_S
+        if (rule := chosen(choosing, item, most_s, delay))
+    ]
+    return EndpointsReport(
+        header=header,
+        turns=len(choosing) + len(judging),
+        audio_s=round(sum(turn[-1].start_s for turn in (*choosing, *judging)), 1),
+        silences=[(seconds, figures(judging, silence(seconds))) for seconds in SILENCES_S],
+        # Two limits may choose the same rule.
+        rules=list(dict.fromkeys([*built, *tried])),
+    )
+
+
+def _built(long_s: float) -> End:
+    """Return the rule of the option `semantic_endpointing`."""
+    return signs(SIGNS["smart-turn"], log_odds(FINISHED), long_s)
+
+
+def _compared(name: str, delay: str, rule: End, judging: Sequence[Turn]) -> RuleFigures:
+    """Return what a rule does to turns next to silence alone; `delay` is a field of `Figures`."""
+    found = figures(judging, rule)
+    delay_s = getattr(found, delay)
+    return RuleFigures(
+        rule=name,
+        delay=delay.removesuffix("_s"),
+        judged=found,
+        silence_cuts=silence_at(judging, delay_s, delay, "cuts"),
+        sooner_s=silence_at(judging, found.cuts, "cuts", delay) - delay_s,
+    )
+
+
+def _signals(benchmark: EndpointsBenchmark) -> list[Signals]:
+    """Return the signals of all pauses, from the file if it is there."""
+    kept = benchmark.signals
+    if kept is not None and kept.exists():
+        rows = map(json.loads, kept.read_text(encoding="utf-8").splitlines())
+        return [Signals(**{**row, "smart": tuple(row["smart"])}) for row in rows]
+    listener, found = Listener(), list[Signals]()
+    made = made_turns(benchmark.manifest, benchmark.sources, benchmark.turns, benchmark.seed)
+    with progress("turns", benchmark.turns * len(benchmark.sources)) as bar:
+        for turn in made:
+            found += listener.signals(turn)
+            bar.update()
+    if kept is not None:
+        lines = [json.dumps(asdict(item)) for item in found]
+        kept.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return found
+
+
+def _served(benchmark: EndpointsBenchmark, header: Header) -> EndpointsReport:
+    require(*COMPARING)
+    made = [*made_turns(benchmark.manifest, benchmark.sources, benchmark.turns, benchmark.seed)]
+    asked = [{**options, **benchmark.options} for options in SERVED]
+    with server_url(benchmark.url, asked, live=True) as url:
+        header = header.with_triton(triton_version(url))
+        asyncio.run(spoken(url, made[:2], asked[-1], 1))  # warms up
+        found = [asyncio.run(spoken(url, made, item, benchmark.streams)) for item in asked]
+    return EndpointsReport(
+        header=header,
+        turns=len(made),
+        audio_s=round(sum(len(turn.waveform) for turn in made) / SAMPLE_RATE, 1),
+        served=found,
+    )
+
+
+def markdown(report: EndpointsReport) -> str:
+    """Return the tables of a report and lines on its origin."""
+    parts = [f"`{report.header.command}`\n"]
+    if report.served:
+        columns = ["options", "cut", "median s", "mean s", "WER %"]
+        rows = [
+            [
+                ", ".join(f"{name}={value}" for name, value in item.options.items()),
+                percent(item.cuts),
+                number(item.median_s, 2),
+                number(item.mean_s, 2),
+                percent(item.wer),
+            ]
+            for item in report.served
+        ]
+        parts.append(table(columns, rows))
+    if report.rules:
+        columns = ["rule", "chosen by", "cut", "median s", "mean s", "p90 s"]
+        columns += ["silence: cut", "fewer", "sooner s"]
+        rows = [
+            [f"silence {seconds:g} s", "", *_columns(item), "", "", ""]
+            for seconds, item in report.silences
+        ]
+        rows += [
+            [
+                *(item.rule, item.delay, *_columns(item.judged), percent(item.silence_cuts)),
+                percent(1 - item.judged.cuts / max(item.silence_cuts, 1e-9)),
+                number(item.sooner_s, 2),
+            ]
+            for item in report.rules
+        ]
+        parts.append(table(columns, rows))
+    said = f"{report.turns} turns"
+    # Replayed rules need no server, and take the same whatever the machine.
+    parts.append(f"{origin(report.header, said, report.audio_s) if report.served else said}\n")
+    return "\n".join(parts)
+
+
+def _columns(item: Figures) -> list[str]:
+    delays = (item.median_s, item.mean_s, item.p90_s)
+    return [percent(item.cuts), *(number(delay, 2) for delay in delays)]

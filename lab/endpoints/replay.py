@@ -1,0 +1,157 @@
+"""Rules that end turns, replayed over the signals of their pauses.
+
+The server decides when a step of its audio is complete, and on what it has asked for when the
+client's next chunk comes. A rule is chosen on one half of the turns and judged on the other.
+"""
+
+import math
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, product
+
+import numpy as np
+
+from lab.endpoints.made_turns import LEAST_QUIET_S, STEP_S
+from lab.endpoints.signals import ENDS, LATE_S, Signals
+
+MODEL_S, PASS_S = 0.15, 0.4
+"""From the end of a step to the chunk after the answer of smart-turn, and after a pass."""
+SHARES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
+"""Shares of the ends of turns below which a threshold is tried."""
+LONG_S = (0.8, 1.0, 1.2, 1.5, 2.0)
+"""Silences that are tried for pauses in which a rule hears no end."""
+_NEVER = -99.0
+
+End = Callable[[Signals], float]
+"""Returns the silence after which a rule ends an utterance in a pause, in seconds."""
+Turn = Sequence[Signals]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a rule does to some turns."""
+
+    cuts: float
+    """Share of the turns that are cut in mid-sentence."""
+    median_s: float
+    """Delay from the last word to the end of the turn."""
+    mean_s: float
+    p90_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """Signs beside silence, as one number."""
+
+    score: Callable[[Signals], float]
+    asked_s: float
+    """Silence from which on they are asked for."""
+    late_s: float
+    """What the answer takes."""
+
+
+def log_odds(probability: float) -> float:
+    """Return the log odds of a probability, within 7."""
+    return max(-7.0, min(7.0, math.log(max(probability, 1e-9) / max(1 - probability, 1e-9))))
+
+
+def is_sentence(text: str) -> bool:
+    """Return whether a text ends a sentence."""
+    return text.rstrip("\"')]").endswith(ENDS) and not text.endswith("...")
+
+
+def _by_chance(pause: Signals) -> float:
+    return zlib.crc32(f"{pause.turn} {pause.start_s}".encode()) / 2**32
+
+
+def _stable(pause: Signals) -> float:
+    return float(is_sentence(pause.late)) + float(pause.early == pause.late)
+
+
+def _model_and_stop(pause: Signals) -> float:
+    return log_odds(pause.smart[0]) if is_sentence(pause.late) else _NEVER
+
+
+def _model_and_sign(pause: Signals) -> float:
+    return log_odds(pause.smart[0]) + log_odds(pause.end_prob) / 2
+
+
+SIGNS: Mapping[str, Signs] = {
+    "always": Signs(lambda pause: 0.0, LEAST_QUIET_S, MODEL_S),
+    "chance": Signs(_by_chance, LEAST_QUIET_S, MODEL_S),
+    "full stop": Signs(lambda pause: float(is_sentence(pause.late)), LATE_S, PASS_S),
+    "full stop, stable text": Signs(_stable, LATE_S, PASS_S),
+    "its probability": Signs(lambda pause: log_odds(pause.end_prob), LATE_S, PASS_S),
+    "smart-turn": Signs(lambda pause: log_odds(pause.smart[0]), LEAST_QUIET_S, MODEL_S),
+    "smart-turn and full stop": Signs(_model_and_stop, LATE_S, PASS_S),
+    "smart-turn and its probability": Signs(_model_and_sign, LATE_S, PASS_S),
+}
+"""The rules by name. The first two hear nothing: what they win, the timing wins."""
+
+
+def silence(seconds: float) -> End:
+    """Return the rule of silence alone."""
+    return lambda pause: _step_after(pause, seconds)
+
+
+def signs(item: Signs, threshold: float, long_s: float) -> End:
+    """Return a rule that ends an utterance soon at a score, and after `long_s` without it."""
+
+    def end(pause: Signals) -> float:
+        late = _step_after(pause, long_s)
+        if item.score(pause) < threshold:
+            return late
+        return min(_step_after(pause, item.asked_s) + item.late_s, late)
+
+    return end
+
+
+def figures(turns: Sequence[Turn], end: End) -> Figures:
+    """Return what a rule does to turns, each with all of its pauses."""
+    cuts, delays = 0, []
+    for turn in turns:
+        ended = {place: end(pause) for place, pause in enumerate(turn)}
+        cuts += any(
+            pause.kind == "inside" and ended[place] <= pause.quiet_s
+            for place, pause in enumerate(turn)
+        )
+        delays.append(ended[len(turn) - 1])
+    median, p90 = np.percentile(delays, (50, 90))
+    return Figures(cuts / len(turns), float(median), float(np.mean(delays)), float(p90))
+
+
+def turns_of(pauses: Iterable[Signals]) -> tuple[list[Turn], list[Turn]]:
+    """Return the turns to choose on, and those to judge on."""
+    halves: tuple[list[Turn], list[Turn]] = ([], [])
+    for (source, name), group in groupby(pauses, lambda pause: (pause.source, pause.turn)):
+        halves[zlib.crc32(f"{source} {name}".encode()) % 2].append([*group])
+    return halves
+
+
+def chosen(turns: Sequence[Turn], item: Signs, most_s: float, delay: str) -> End | None:
+    """Return the rule with the fewest cuts whose delay is at most `most_s`.
+
+    Args:
+        delay: Field of `Figures`.
+    """
+    scores = [item.score(turn[-1]) for turn in turns]
+    thresholds = sorted({float(np.quantile(scores, share)) for share in SHARES})
+    rules = [signs(item, *setting) for setting in product(thresholds, LONG_S)]
+    found = [(figures(turns, rule), rule) for rule in rules]
+    fitting = [(made.cuts, getattr(made, delay), place) for place, (made, _) in enumerate(found)]
+    fitting = [entry for entry in fitting if entry[1] <= most_s]
+    return found[min(fitting)[2]][1] if fitting else None
+
+
+def silence_at(turns: Sequence[Turn], wanted: float, field: str, other: str) -> float:
+    """Return a field of silence alone where another one of it is `wanted`."""
+    curve = [figures(turns, silence(ms / 1000)) for ms in range(100, 2501, 50)]
+    points = sorted((getattr(item, field), getattr(item, other)) for item in curve)
+    return float(np.interp(wanted, [at for at, _ in points], [value for _, value in points]))
+
+
+def _step_after(pause: Signals, seconds: float) -> float:
+    """Return the silence at the end of the first step with at least so much of it."""
+    at = math.ceil((pause.start_s + seconds) / STEP_S - 1e-6) * STEP_S
+    return at - pause.start_s

@@ -1,0 +1,93 @@
+"""Made turns, spoken to a real server in real time: when does it end them?"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conch.bench.load import closed_loop
+from conch.client import AsyncClient
+from conch.component.waveform import SAMPLE_RATE
+from conch.scoring.error_rates import word_error_rate
+from conch.wire.errors import BenchError
+from conch.wire.result import Segment
+from lab.endpoints.made_turns import MadeTurn
+
+CHUNK_S = 0.1
+PAD_S = 0.35
+"""Audio that an utterance keeps behind its last word, and a frame of the VAD."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedFigures:
+    """What a server did to turns with some options."""
+
+    options: Mapping[str, Any]
+    turns: int
+    cuts: float
+    """Share of the turns that were cut in mid-sentence."""
+    median_s: float
+    """Delay from the last word to the answer with the end of the turn."""
+    mean_s: float
+    wer: float | None
+    """Of the joined final texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    is_cut: bool
+    delay_s: float
+    text: str
+
+
+async def spoken(
+    url: str, turns: Sequence[MadeTurn], options: Mapping[str, Any], streams: int
+) -> ServedFigures:
+    """Speak turns to a server, `streams` at a time, and return what it did.
+
+    Raises:
+        BenchError: a stream has failed.
+    """
+    async with AsyncClient(url) as client:
+
+        async def send(index: int) -> _Spoken:
+            return await _speak(client, turns[index], options)
+
+        load = await closed_loop(send, len(turns), streams)
+    outcomes = sorted(load.outcomes, key=lambda item: item.index)
+    found = [item.answer for item in outcomes if item.answer is not None]
+    if len(found) < len(turns):
+        raise BenchError(next(item.error for item in outcomes if item.error))
+    return ServedFigures(
+        options,
+        len(turns),
+        sum(item.is_cut for item in found) / len(turns),
+        float(np.median([item.delay_s for item in found])),
+        float(np.mean([item.delay_s for item in found])),
+        word_error_rate([turn.text for turn in turns], [item.text for item in found]),
+    )
+
+
+async def _speak(client: AsyncClient, turn: MadeTurn, options: Mapping[str, Any]) -> _Spoken:
+    size = round(CHUNK_S * SAMPLE_RATE)
+    begun, last = time.monotonic(), turn.pauses[-1].start / SAMPLE_RATE
+    ended: dict[int, Segment] = {}
+    delay_s = (len(turn.waveform) / SAMPLE_RATE) - last
+    async with client.live(**options) as stream:
+        for start in range(0, len(turn.waveform), size):
+            chunk = turn.waveform[start : start + size]
+            # Sent when the last of its samples would have been spoken.
+            due = begun + (start + len(chunk)) / SAMPLE_RATE
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            answer = await stream.send(chunk)
+            ended |= {item.index: item for item in answer.segments}
+            if any(item.end > last for item in ended.values()):
+                delay_s = min(delay_s, time.monotonic() - begun - last)
+        final = await stream.finish()
+    ends = [item.end for item in final.segments if item.endpoint == "silence"]
+    starts = [item.start / SAMPLE_RATE for item in turn.pauses if item.kind == "inside"]
+    is_cut = any(start <= end < start + PAD_S for start in starts for end in ends)
+    return _Spoken(is_cut, delay_s, final.text)

@@ -1,0 +1,94 @@
+"""What tells in a pause of a turn whether the speaker has finished; each signal alone."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.component import Row
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
+from conch.families.moonshine.encoder import EncoderComponent, MoonshineConfig
+from conch.families.turns.declaration import WINDOW_S
+from conch.families.turns.model import EndOfTurnComponent, TurnsConfig
+from lab.endpoints.made_turns import MadeTurn
+
+EARLY_S, LATE_S = 0.1, 0.3
+"""Silence that the two passes in a pause hear: a short one, and all of the padding of an utterance.
+"""
+ASKED_S = (0.2, 0.6)
+"""Silence after which smart-turn is asked."""
+ENDS = (".", "?", "!")
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """The signals of one pause."""
+
+    turn: str
+    source: str
+    kind: str
+    start_s: float
+    """Start of the pause in the turn's recording."""
+    quiet_s: float
+    """Its length."""
+    early: str
+    """Text of a pass that hears EARLY_S of it."""
+    late: str
+    """Text of one that hears LATE_S of it."""
+    end_prob: float
+    """Probability of a sign that ends a sentence behind the words of the late text."""
+    smart: tuple[float, ...]
+    """Probability of an end of the turn by smart-turn after each of ASKED_S that the pause has."""
+
+
+class Listener:
+    """Hears pauses with Moonshine and with smart-turn."""
+
+    def __init__(self) -> None:
+        """Load the models."""
+        self._encode = EncoderComponent(MoonshineConfig(nice=0))
+        self._decode = DecoderComponent(MoonshineDecoderConfig(nice=0))
+        self._end_of_turn = EndOfTurnComponent(TurnsConfig(nice=0))
+
+    def signals(self, turn: MadeTurn) -> list[Signals]:
+        """Return the signals of each pause of a turn."""
+        return [self._signals(turn, pause.start, pause.end, pause.kind) for pause in turn.pauses]
+
+    def _signals(self, turn: MadeTurn, start: int, end: int, kind: str) -> Signals:
+        def until(quiet_s: float) -> NDArray[np.float32]:
+            return turn.waveform[: start + round(quiet_s * SAMPLE_RATE)]
+
+        quiet_s = (end - start) / SAMPLE_RATE
+        early, _ = self._text(until(EARLY_S))
+        late, end_prob = self._text(until(min(LATE_S, quiet_s)))
+        asked = [seconds for seconds in ASKED_S if seconds <= quiet_s]
+        smart = tuple(round(self._smart_turn(until(seconds)), 4) for seconds in asked)
+        return Signals(
+            turn.name,
+            turn.source,
+            kind,
+            round(start / SAMPLE_RATE, 3),
+            round(quiet_s, 3),
+            early,
+            late,
+            round(end_prob, 4),
+            smart,
+        )
+
+    def _text(self, waveform: NDArray[np.float32]) -> tuple[str, float]:
+        [heard] = self._encode([Row({"waveform": waveform})])
+        [found] = self._decode([Row(heard, {"beam_size": 1})])
+        text = found["hypotheses"].ravel()[0].decode()
+        words = text.rstrip("".join(ENDS) + ",;:-… ")
+        if not words:
+            return text, 0.0
+        texts = np.array([words, *(words + sign for sign in ENDS)], object)
+        [scored] = self._decode([Row({**heard, "texts": texts})])
+        plain, *ended = scored["text_scores"].tolist()
+        return text, min(1.0, float(np.exp(np.array(ended) - plain).sum()))
+
+    def _smart_turn(self, waveform: NDArray[np.float32]) -> float:
+        heard = waveform[-round(WINDOW_S * SAMPLE_RATE) :]
+        [found] = self._end_of_turn([Row({"waveform": heard})])
+        return float(found["probability"][0])

@@ -1,0 +1,1 @@
+"""Whether a speaker has finished: smart-turn on ONNX Runtime."""

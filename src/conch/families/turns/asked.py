@@ -1,0 +1,19 @@
+"""Ask in a pause whether the speaker has finished."""
+
+from conch.bls.calls import Calls
+from conch.component import Array
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.turns.declaration import END_OF_TURN, WINDOW_S
+
+
+async def end_of_turn(calls: Calls, waveform: Array) -> float:
+    """Return the probability that the speaker has finished; 0 on a server without the model.
+
+    Args:
+        waveform: FP32 [samples], 16 kHz: the utterance so far with the pause.
+    """
+    if not await calls.is_loaded(END_OF_TURN.name):
+        return 0.0
+    inputs = {"waveform": waveform[-round(WINDOW_S * SAMPLE_RATE) :]}
+    found = await calls(END_OF_TURN.name, inputs, ("probability",))
+    return float(found["probability"].numpy()[0])

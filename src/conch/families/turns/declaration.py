@@ -1,0 +1,68 @@
+"""What the model of ends of turns declares: a component, the option, and the hook of live audio."""
+
+from dataclasses import dataclass
+
+from conch.families.family import (
+    Component,
+    Family,
+    FamilyHooks,
+    Hook,
+    Need,
+    Tensor,
+    WeightsPackage,
+)
+from conch.families.options import Rule, option
+
+PACKAGE = WeightsPackage(
+    what="model of ends of turns",
+    module="pipecat",
+    distribution="pipecat-ai",
+    command="conch models get end-of-turn",
+    fetched="end-of-turn",
+)
+WINDOW_S = 8.0
+"""Audio that the model hears."""
+
+END_OF_TURN = Component(
+    name="end_of_turn",
+    role="waveform to whether the speaker has finished",
+    title="End of turn",
+    step="find speech",
+    inputs=(
+        Tensor("waveform", "FP32", (-1,), "the utterance so far with the pause, its last 8 s"),
+    ),
+    outputs=(Tensor("probability", "FP32", (1,), "that the speaker has finished"),),
+    is_one_by_one=True,
+    package=PACKAGE,
+)
+
+_ASKED = {"semantic_endpointing": True}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnOptions:
+    """Options of ends of turns."""
+
+    semantic_endpointing: bool = option(
+        False,
+        "live: end an utterance before endpoint_silence_ms where a model hears that the speaker "
+        "has finished; without the model on the server, silence alone decides",
+    )
+
+
+FAMILY = Family(
+    name="turns",
+    title="Turns",
+    components=(END_OF_TURN,),
+    options=TurnOptions,
+    rules=(
+        Rule(
+            {"semantic_endpointing": True, "endpointing": False},
+            "option 'semantic_endpointing' cannot be true with endpointing false",
+        ),
+    ),
+    needs=(Need(components=(END_OF_TURN.name,), when=_ASKED, reason="semantic_endpointing=true"),),
+    hooks=FamilyHooks(
+        end_of_turn=Hook(function="conch.families.turns.asked:end_of_turn", when=_ASKED)
+    ),
+)

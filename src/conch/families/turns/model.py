@@ -1,0 +1,63 @@
+"""The `end_of_turn` component."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from conch.catalogue.known import END_OF_TURN
+from conch.component import Outputs, Row
+from conch.component.features import FRAME_SHIFT, N_FFT, log_mel_spectrogram
+from conch.component.niceness import be_nice
+from conch.component.onnx import open_network, session_options
+from conch.component.parameters import DeviceConfig
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.turns.declaration import PACKAGE, WINDOW_S
+from conch.packaged import packaged
+
+WINDOW = round(WINDOW_S * SAMPLE_RATE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnsConfig(DeviceConfig):
+    """Parameters of the component."""
+
+    intra_threads: int = 1
+    """CPU threads of one call."""
+    nice: int = 10
+    """Least niceness of the process, 0 to 19: with more than 0, live streams' steps go first."""
+
+
+class EndOfTurnComponent:
+    """Says whether a speaker has finished, by what the end of the utterance sounds like."""
+
+    def __init__(self, config: TurnsConfig) -> None:
+        """Load the network.
+
+        Raises:
+            ConfigError: it cannot be loaded, or a parameter is out of range.
+        """
+        be_nice(config.nice)
+        (name,) = END_OF_TURN.files
+        path = Path(config.model) if config.model else packaged(PACKAGE, "", END_OF_TURN.sha256)
+        options = session_options(config.threads)
+        self._session = open_network(PACKAGE.what, path if config.model else path / name, options)
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
+        """Return the outputs of rows with `waveform`.
+
+        Raises:
+            AudioError: a waveform is empty, too long, or not finite.
+        """
+        return [self._answer(row) for row in rows]
+
+    def _answer(self, row: Row) -> Outputs:
+        waveform = row.segment(WINDOW_S)
+        heard = np.pad(waveform, (WINDOW - len(waveform), 0))
+        heard = (heard - heard.mean()) / np.sqrt(heard.var() + 1e-7)
+        # The model's features mirror the waveform at its end, too.
+        heard = np.pad(heard, (0, N_FFT // 2), mode="reflect")
+        features = log_mel_spectrogram(heard, WINDOW // FRAME_SHIFT)
+        [probability] = self._session.run(None, {"input_features": features[None]})
+        return {"probability": np.asarray(probability, np.float32).reshape(1)}
