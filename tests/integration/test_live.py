@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -261,7 +262,7 @@ def test_a_pause_in_mid_sentence_ends_nothing_where_a_model_hears_it(server, rec
     pause = np.zeros(16_000, np.float32)
     spoken = np.concatenate([waveform[:within], pause, waveform[within:], pause, pause])
 
-    def utterances(**options: object) -> list[str]:
+    def utterances(**options: Any) -> list[str]:
         with Client(server.http_url) as client, client.live(mode="streaming", **options) as stream:
             return [item.endpoint for item in stream.send(spoken).segments]
 

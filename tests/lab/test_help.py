@@ -7,8 +7,8 @@ import pytest
 from lab.__main__ import build_parser
 
 COMMANDS = (
-    *("offline", "live", "paths", "names", "speakers", "orchestration", "growth"),
-    *("gateway", "fairness", "first", "chaos", "bulk", "perf-analyzer-input", "manifest"),
+    *("offline", "live", "paths", "names", "speakers", "endpoints", "orchestration"),
+    *("growth", "gateway", "fairness", "first", "chaos", "bulk", "perf-analyzer-input", "manifest"),
 )
 
 NO_MANIFEST = ("gateway", "fairness", "chaos", "bulk", "perf-analyzer-input", "manifest")

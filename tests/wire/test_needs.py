@@ -128,7 +128,7 @@ def test_every_component_that_ships_is_needed_for_something():
     assert all(needed_for(model) for model in components)
     assert {model for name in PATHS for model in components_of_path(name)} == {*components} - {
         *("inverse_normalizer", "neural_rescorer", "punctuator", "rescorer"),
-        *("speaker_embedding", "speaker_segmentation"),
+        *("speaker_embedding", "speaker_segmentation", "end_of_turn"),
     }
 
 
