@@ -21,6 +21,7 @@ from lab.orchestration import command as orchestration
 from lab.paths import command as paths
 from lab.perf_analyzer import command as perf_analyzer
 from lab.speakers import command as speakers
+from lab.synthesis import command as synthesis
 
 NAME = " ".join(PROGRAM)
 
@@ -39,6 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     paths.add_paths(commands)
     names.add_names(commands)
     speakers.add_speakers(commands)
+    synthesis.add_synthesis(commands)
     endpoints.add_endpoints(commands)
     orchestration.add_orchestration(commands)
     growth.add_growth(commands)

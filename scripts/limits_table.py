@@ -24,6 +24,7 @@ from conch.gateway.limits import UPLOAD_SHARE
 from conch.gateway.realtime import client_events, secrets
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.live.open_streams import MAX_SESSION
+from conch.synthesis.config import SynthesisConfig
 from conch.wire import limits
 from conch.wire.hotwords import MAX_HOTWORD_LENGTH, MAX_HOTWORDS
 from conch.wire.known_speakers import MAX_KNOWN, MAX_NAME
@@ -83,6 +84,13 @@ def limits_of_speech() -> list[Limit]:
             f"{config.max_wait_s:g} s, or {OWN_TIMES} times its own work",
             "`max_wait_s`, `deadline_ms` of the request",
             f"{admission}::test_who_would_wait_too_long_is_refused_at_once_and_told_when_to_come",
+        ),
+        Limit(
+            "text to speak, streamed; in one answer",
+            f"{SynthesisConfig().max_text:,} characters; {SynthesisConfig().max_whole_text:,}",
+            "`max_text`, `max_whole_text` of `synthesis`",
+            "tests/synthesis/test_speaking.py::"
+            "test_a_text_that_cannot_be_spoken_is_an_error_of_the_request",
         ),
         Limit(
             "calls of recordings in flight at a component",

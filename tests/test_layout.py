@@ -23,8 +23,9 @@ ARROWS: Mapping[str, set[str]] = {
     "audio": {"component", "wire"},
     # What answers requests; only the last one knows Triton. Recognition finds the hooks of a family
     # by the names that it declares, and imports none.
-    "bls": {"component", "processes", "wire"},
+    "bls": {"component", "declarations", "processes", "wire"},
     "recognition": {"audio", "bls", "component", "declarations", "language", "wire"},
+    "synthesis": {"audio", "bls", "component", "declarations", "wire"},
     "triton": {"bls", "component", "processes", "recognition", "wire"},
     # What the components compute, and the hooks of their families; serving never imports the making
     # of graphs.

@@ -15,7 +15,7 @@ from plain_recognizer import recognizer_on
 from tritonclient.grpc import model_config_pb2
 
 from conch.component.parameters import read_parameters
-from conch.families import traits
+from conch.families import traits, voices
 from conch.recognition.request import SpeechRequest
 
 ROOT = Path(__file__).parents[1]
@@ -190,7 +190,10 @@ def test_parameters_are_those_of_the_code_at_their_defaults(path):
         key: {"string_value": value.string_value} for key, value in parsed(path).parameters.items()
     }
     kind = config_class(path)
-    assert read_parameters(kind, {"model_config": json.dumps({"parameters": sent})}) == kind()
+    expected = kind()
+    if path.parent.name == "synthesis_stream":
+        expected = replace(expected, host="synthesis")
+    assert read_parameters(kind, {"model_config": json.dumps({"parameters": sent})}) == expected
     shown = {item.name for item in fields(kind)} - {"device", "device_index", "instances"}
     assert shown <= set(sent), "an operator finds every parameter in the file"
 
@@ -240,7 +243,8 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
     paused = replace(chunk, wav=np.pad(tone[:, :20_480], ((0, 0), (0, 20_480))), parameters=asked)
     for request in (chunk, without_vad, paused):
         asyncio.run(recognizer_on(Watched()).recognize(request, Watched()))
-    assert seen == set(configs)
+    speaking = {name for item in voices().values() for name in item.components}
+    assert seen == set(configs) - speaking
 
 
 @pytest.mark.parametrize(

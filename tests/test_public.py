@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import conch
-from conch.client import AsyncClient, Client
+from conch.client import AsyncClient, Client, Speech
 from conch.wire import errors
 from conch.wire.result import Transcript
 
@@ -16,7 +16,8 @@ HEAVY = ("numpy", "tritonclient", "conch.client", "conch.wire")
 def test_the_public_names_are_those_of_their_modules() -> None:
     assert (conch.Client, conch.AsyncClient) == (Client, AsyncClient)
     assert conch.Transcript is Transcript
-    others = set(conch.__all__) - {"Client", "AsyncClient", "Transcript"}
+    assert conch.Speech is Speech
+    others = set(conch.__all__) - {"Client", "AsyncClient", "Speech", "Transcript"}
     for name in others:
         assert getattr(conch, name) is getattr(errors, name)
 

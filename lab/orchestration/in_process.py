@@ -19,10 +19,10 @@ import numpy as np
 from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
 from conch.bench.memory import MB
 from conch.bls.runtime import Runtime
+from conch.bls.traits import own_components
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.recognizer import Recognizer
 from conch.recognition.request import SpeechRequest
-from conch.recognition.service import own_components
 from conch.wire.errors import BenchError
 from lab import child
 from lab.orchestration.component_queues import InProcessComponents, load_components

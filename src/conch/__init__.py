@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from conch.client import AsyncClient, Client
+    from conch.client import AsyncClient, Client, Speech
     from conch.wire.errors import (
         AudioError,
         ComponentError,
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         RequestCancelledError,
         ServerError,
         SessionError,
+        TextError,
         TranscriptionError,
     )
     from conch.wire.result import Transcript
@@ -41,6 +42,8 @@ __all__ = [
     "RequestCancelledError",
     "ServerError",
     "SessionError",
+    "Speech",
+    "TextError",
     "Transcript",
     "TranscriptionError",
 ]
@@ -49,6 +52,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "AsyncClient": "conch.client",
     "Client": "conch.client",
+    "Speech": "conch.client",
     "Transcript": "conch.wire.result",
 }
 

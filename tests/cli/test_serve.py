@@ -19,6 +19,10 @@ from conch.wire.errors import ServerError
             {"vad", "ctc_streaming_encoder", "ctc_streaming_decoder", "ctc_encoder"},
         ),
         ("mine", {"mine"}),
+        (
+            "synthesis",
+            {"synthesis", "synthesis_stream", "text_frontend", "acoustic", "vocoder"},
+        ),
     ],
 )
 def test_models_are_named_one_by_one_or_by_path(names: str, models: set[str]) -> None:

@@ -313,9 +313,9 @@ def test_a_file_that_says_that_it_is_too_long_is_refused() -> None:
 
 
 def test_an_unknown_address_and_method_are_errors_in_the_same_shape(plain: str) -> None:
-    status, _, body = get(f"{plain}/v1/audio/speech", method="POST")
+    status, _, body = get(f"{plain}/v1/images", method="POST")
     assert (status, body["error"]["code"]) == (404, "unknown_url")
-    assert body["error"]["message"] == "no such address: POST /v1/audio/speech; /docs lists them"
+    assert body["error"]["message"] == "no such address: POST /v1/images; /docs lists them"
     status, _, body = get(f"{plain}/v1/audio/transcriptions/", method="POST")
     assert (status, body["error"]["code"]) == (404, "unknown_url")
     assert "did you mean /v1/audio/transcriptions? /docs" in body["error"]["message"]

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import pytest
 
 from conch.gateway import GatewayConfig, GatewayService
-from conch.wire.needs import components_for, components_of, needed_for
+from conch.wire.needs import components_for, components_of, components_that_speak, needed_for
 from conch.wire.options import RecognitionOptions
 
 ROOT = Path(__file__).parents[2]
@@ -100,9 +100,22 @@ def test_wrong_fields_are_the_error_of_the_request_itself(url: str) -> None:
 
 def test_every_component_is_there_and_some_option_needs_it() -> None:
     folders = {path.parent.name for path in (ROOT / "component_models").glob("*/config.pbtxt")}
-    assert {item.name for item in COMPONENTS} == folders
-    assert all(needed_for(item.name) for item in COMPONENTS)
+    speaking = components_that_speak("hibari")
+    assert {item.name for item in (*COMPONENTS, *speaking)} == folders
+    assert all(needed_for(item.name) for item in (*COMPONENTS, *speaking))
+    assert [(item.step, item.needed) for item in speaking] == [
+        (step, "voice=hibari") for step in ("read", "voice", "sound")
+    ]
     assert [item.name for item in sorted(COMPONENTS, key=step_of)] == [i.name for i in COMPONENTS]
+
+
+def test_a_voice_has_its_components(url: str) -> None:
+    with urlopen(f"{url}?voice=hibari", timeout=10) as answer:
+        found = {item["name"]: item["needed"] for item in json.load(answer)["components"]}
+    assert found == dict.fromkeys(("text_frontend", "acoustic", "vocoder"), "voice=hibari")
+    with pytest.raises(HTTPError) as caught:
+        urlopen(f"{url}?voice=nobody", timeout=10)
+    assert json.loads(caught.value.read())["error"]["param"] == "voice"
 
 
 def step_of(component: Any) -> int:

@@ -48,6 +48,7 @@ def test_recordings(node, talk):
     assert verbose["duration"] == pytest.approx(len(talk.waveform()) / 16_000, abs=0.01)
     assert " ".join(word["word"] for word in verbose["words"]) == text
     assert len(verbose["segments"][0]) == 10
+    assert 24_000 < answers["speech"] < 120_000
     *deltas, done = answers["events"]
     assert "".join(event["delta"] for event in deltas) == done["text"] == text
     assert done["type"] == "transcript.text.done"

@@ -7,7 +7,7 @@ import pytest
 from lab.__main__ import build_parser
 
 COMMANDS = (
-    *("offline", "live", "paths", "names", "speakers", "endpoints", "orchestration"),
+    *("offline", "live", "paths", "names", "speakers", "synthesis", "endpoints", "orchestration"),
     *("growth", "gateway", "fairness", "first", "chaos", "bulk", "perf-analyzer-input", "manifest"),
 )
 

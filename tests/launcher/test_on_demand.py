@@ -12,7 +12,7 @@ from conch.launcher.on_demand import on_demand, settings_for
 from conch.launcher.preparation import prepare
 from conch.launcher.process import Workspace
 from conch.launcher.repositories import model_names, shipped_repositories
-from conch.wire.entry_points import ENTRY_POINTS
+from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
 from conch.wire.needs import components_of
 from conch.wire.on_demand import OnDemandSettings
 from conch.wire.options import RecognitionOptions
@@ -26,7 +26,7 @@ DEFAULTS = {
 
 def test_what_requests_without_options_need_is_loaded_at_the_start() -> None:
     later = on_demand(SHIPPED)
-    assert set(SHIPPED).difference(later) == {*ENTRY_POINTS, *DEFAULTS}
+    assert set(SHIPPED).difference(later) == {*ENTRY_POINTS, *SYNTHESIS, *DEFAULTS}
     assert len(later) > len(SHIPPED) / 3
 
 

@@ -275,7 +275,7 @@ def test_models_are_loaded_in_the_mode_in_which_they_can_be_healed(tmp_path: Pat
     ("name", "message"),
     [
         ("rescore", "no model 'rescore' in the model repositories; did you mean rescorer?"),
-        ("zebra", "no model 'zebra' in the model repositories; they have attention_decoder, "),
+        ("zebra", "no model 'zebra' in the model repositories; they have acoustic, "),
     ],
 )
 def test_a_model_that_is_not_there_is_refused(name: str, message: str) -> None:

@@ -26,24 +26,31 @@ NO_WEIGHTS = NO_HEADERS
 
 @contextmanager
 def server_of(
-    url: str | None, weights: Mapping[str, str] = NO_WEIGHTS
+    url: str | None, weights: Mapping[str, str] = NO_WEIGHTS, *, is_grpc: bool = False
 ) -> Iterator[tuple[str, "MemorySampler | None"]]:
-    """Yield the address of a running server, or that of a new one with its memory."""
+    """Yield the address of a running server, or that of a new one with its memory.
+
+    The new one's is that of HTTP, or of gRPC.
+    """
     if url is not None:
         yield url, None
         return
-    with own_server(weights=weights) as found:
+    with own_server(weights=weights, is_grpc=is_grpc) as found:
         yield found
 
 
 @contextmanager
 def own_server(
-    *model_repositories: Path, weights: Mapping[str, str] = NO_WEIGHTS
+    *model_repositories: Path,
+    weights: Mapping[str, str] = NO_WEIGHTS,
+    is_grpc: bool = False,
 ) -> Iterator[tuple[str, "MemorySampler"]]:
     """Start a server; yield its address and its memory.
 
     Args:
         model_repositories: folders of models; without one, those of Conch.
+        weights: names or folders of weights that are not the defaults.
+        is_grpc: whether the address is that of gRPC.
 
     Raises:
         ConfigError: such weights are missing or incomplete.
@@ -67,7 +74,7 @@ def own_server(
         TritonServer(config) as server,
         server.healing(),
     ):
-        yield server.http_url, memory
+        yield f"grpc://{server.grpc_url}" if is_grpc else server.http_url, memory
 
 
 def triton_version(url: str, headers: Mapping[str, str] = NO_HEADERS) -> str:

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from conch.families import traits
+from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
+
 HANG_FACTOR = 15.0
 """How many times longer than expected a call may take before its component counts as hung."""
 
@@ -20,3 +23,12 @@ class Traits:
 
 OwnComponents = Mapping[str, Traits]
 """The components of this server by name. Any other model is not Conch's own."""
+
+
+def own_components() -> OwnComponents:
+    """Return the traits of Conch's components."""
+    declared = {
+        name: Traits(component.is_one_by_one, component.hang_factor or HANG_FACTOR)
+        for name, component in traits().items()
+    }
+    return {**dict.fromkeys((*ENTRY_POINTS, *SYNTHESIS), Traits()), **declared}

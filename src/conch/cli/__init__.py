@@ -18,6 +18,7 @@ SUBCOMMANDS = (
     "bulk",
     "agree",
     "stream",
+    "say",
     "models",
     "speakers",
     "graph",

@@ -16,7 +16,9 @@ from conch.cli.bench_arguments import (
     add_input,
     add_offered,
     add_output,
+    add_rate,
     add_server,
+    choice_of,
     distinct,
     offered_of,
     options_of,
@@ -67,6 +69,18 @@ TURNS = """
 --rttm PATH      a file with the turns of all recordings, or a folder with one for each
 --collar N=0     seconds on each side of a turn's edge that do not count
 --number-given   send the number of speakers in place of auto
+"""
+SYNTHESIS = """
+examples:
+  conch bench synthesis --manifest speech/manifest.tsv --split dev --limit 100 --recognise
+  conch bench synthesis --manifest speech/manifest.tsv --rate 1.5 --characters 600
+  conch bench synthesis --manifest speech/manifest.tsv --url http://127.0.0.1:9000
+
+exit codes: 0 measured; 1 not measured, or every text of a run failed; 2 wrong usage
+"""
+SPOKEN = """
+--characters N  join texts until each has so many characters
+--recognise     recognise the audio on the same server, and compare it with the texts
 """
 ACCURACY = """
 --accuracy PRESET[,PRESET…]  values of the option accuracy to compare, such as fast,balanced,best
@@ -128,6 +142,21 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_server(speakers.add_argument_group("how"))
     add_output(speakers)
+    synthesis = add_command(
+        benchmarks,
+        "synthesis",
+        run_synthesis,
+        help="texts as speech",
+        description="Speak texts in a closed loop. Report the time to the first audio, the texts of"
+        " which a player would run dry, and CPU time.",
+        epilog=SYNTHESIS,
+    )
+    add_input(synthesis, LIMIT + SPOKEN, limit=positive, characters=(positive, 0))
+    spoken = synthesis.add_argument_group("how")
+    add_counts(spoken, "--concurrency", "concurrent clients (default: 1,8)")
+    add_rate(spoken)
+    add_server(spoken)
+    add_output(synthesis)
 
 
 def add_streams(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
@@ -226,3 +255,23 @@ def run_speakers(args: argparse.Namespace) -> int:
     )
     write_report(args, report, speakers.markdown(report))
     return 0
+
+
+def run_synthesis(args: argparse.Namespace) -> int:
+    """Measure, print the table, write the files and return the exit code."""
+    headers, weights = given_server(args)
+    from conch.bench import synthesis
+
+    benchmark = synthesis.SynthesisBenchmark(
+        **choice_of(args),
+        url=args.url,
+        headers=headers,
+        weights=weights,
+        concurrency=distinct(args.concurrency or ([] if args.rate else [1, 8])),
+        rates=distinct(args.rate or []),
+        characters=args.characters,
+        recognise=args.recognise,
+    )
+    report = synthesis.run(benchmark)
+    write_report(args, report, synthesis.markdown(report))
+    return 1 if any(run.errors == run.texts for run in report.runs) else 0

@@ -1,7 +1,7 @@
 """Command-line flags for the options of a request, derived from their fields."""
 
 import argparse
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import Field
 from typing import Any
 
@@ -13,12 +13,25 @@ _FOR_PROGRAMS = ("vad_state",)
 """Options without a flag: only programs set them."""
 
 
-def add_option_flags(parser: argparse.ArgumentParser, *, without: Collection[str] = ()) -> None:
-    """Add a flag for every option; one that is not given is missing in the namespace."""
+def add_option_flags(
+    parser: argparse.ArgumentParser,
+    *,
+    without: Collection[str] = (),
+    known: Iterable["Field[Any]"] | None = None,
+    title: str = "recognition options",
+) -> None:
+    """Add a flag for every option; one that is not given is missing in the namespace.
+
+    Args:
+        parser: Parser to extend.
+        without: Names of options that get no flag.
+        known: The options; None for those of recognition.
+        title: Above the flags.
+    """
     group = parser.add_argument_group(
-        "recognition options", "An option that is not given has the server's default."
+        title, "An option that is not given has the server's default."
     )
-    for item in all_options().values():
+    for item in all_options().values() if known is None else known:
         if item.name in (*without, *_FOR_PROGRAMS):
             continue
         group.add_argument(
@@ -26,9 +39,15 @@ def add_option_flags(parser: argparse.ArgumentParser, *, without: Collection[str
         )
 
 
-def given_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options whose flags were given; known speakers are told apart from others."""
-    found = {name: getattr(args, name) for name in all_options() if name in args}
+def given_options(
+    args: argparse.Namespace, known: Iterable["Field[Any]"] | None = None
+) -> dict[str, Any]:
+    """Return the options whose flags were given; those of recognition if none are `known`.
+
+    Known speakers are told apart from others.
+    """
+    names = all_options() if known is None else [item.name for item in known]
+    found = {name: getattr(args, name) for name in names if name in args}
     return {"speakers": "auto", **found} if "known_speakers" in found else found
 
 

@@ -7,8 +7,8 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from conch.families import rescorers
-from conch.wire.entry_points import ENTRY_POINTS
+from conch.families import rescorers, voices
+from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
 from conch.wire.needs import components_to_serve
 
 if TYPE_CHECKING:
@@ -42,9 +42,30 @@ def server_url(
     if url is not None:
         yield url
         return
+    with _started(config_for(requests, weights, live=live, others=others)) as found:
+        yield found
+
+
+@contextmanager
+def server_for_voice(url: str | None, voice: str) -> Iterator[str]:
+    """Yield `url`; without one start a server that speaks, yield its gRPC URL, and end it.
+
+    Raises:
+        ServerError: no server can be started.
+    """
+    if url is not None:
+        yield url
+        return
+    from conch.launcher import ServerConfig
+
+    with _started(ServerConfig(models=(*SYNTHESIS, *voices()[voice].components))) as found:
+        yield found
+
+
+@contextmanager
+def _started(config: "ServerConfig") -> Iterator[str]:
     from conch.launcher import TritonServer
 
-    config = config_for(requests, weights, live=live, others=others)
     print("conch: no --url given: starting a server for this", file=sys.stderr)
     begun = perf_counter()
     with TritonServer(config) as server:

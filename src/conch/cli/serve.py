@@ -171,8 +171,10 @@ def models_named(names: str, chosen: Collection[str] = ()) -> tuple[str, ...]:
 
     A path has the decoder whose components are `chosen`, if it has no other.
     """
-    from conch.wire.entry_points import ENTRY_POINTS
+    from conch.families import voices
+    from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
     from conch.wire.needs import PATHS, components_of_path
+    from conch.wire.synthesis import DEFAULT_VOICE
 
     models = list(ENTRY_POINTS)
     asked = [*filter(None, map(str.strip, names.split(",")))]
@@ -182,6 +184,8 @@ def models_named(names: str, chosen: Collection[str] = ()) -> tuple[str, ...]:
         if name not in PATHS and (close := difflib.get_close_matches(name, PATHS, 1, 0.8)):
             raise ServerError(f"--models: no path or model {name!r}; did you mean {close[0]}?")
         models += components_of_path(name, chosen) if name in PATHS else [name]
+        if name == SYNTHESIS[0]:
+            models += (SYNTHESIS[1], *voices()[DEFAULT_VOICE].components)
     return tuple(models)
 
 

@@ -40,12 +40,11 @@ def weights_of(args: argparse.Namespace) -> dict[str, str]:
     return {name: getattr(args, name) for name in KINDS if getattr(args, name)}
 
 
-def given_server(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the headers of every request, with the key, and the weights that flags choose.
+def headers_of(args: argparse.Namespace) -> dict[str, str]:
+    """Return the headers of every request, with the key.
 
     Raises:
-        UsageError: a header is wrong, or there are weights and --url. The message repeats no
-            header, as it may be secret.
+        UsageError: a header is wrong. The message repeats none, as it may be secret.
     """
     headers: dict[str, str] = {}
     for text in args.header:
@@ -54,9 +53,18 @@ def given_server(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, st
             raise UsageError("--header takes 'NAME: VALUE'; there is no colon in it")
         headers[name.strip()] = value.strip()
     try:
-        headers = request_headers(args.api_key, headers)
+        return request_headers(args.api_key, headers)
     except ServerError as error:
         raise UsageError(str(error)) from None
+
+
+def given_server(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the headers of every request, with the key, and the weights that flags choose.
+
+    Raises:
+        UsageError: a header is wrong, or there are weights and --url.
+    """
+    headers = headers_of(args)
     weights = weights_of(args)
     for name in weights:
         if args.url:

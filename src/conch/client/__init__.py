@@ -17,6 +17,7 @@ In short:
 
 from conch.client.asynchronous import AsyncClient
 from conch.client.live import AsyncLiveStream, Resumption
+from conch.client.speech import Speech
 from conch.client.synchronous import Client, LiveStream
 from conch.client.tensors import Audio, OptionValue
 from conch.wire.parts import joined_parts
@@ -29,5 +30,6 @@ __all__ = [
     "LiveStream",
     "OptionValue",
     "Resumption",
+    "Speech",
     "joined_parts",
 ]

@@ -12,7 +12,9 @@ from conch.client import tensors
 from conch.client.address import DEFAULT_URL
 from conch.client.endpoint import Endpoint
 from conch.client.live import RESUME_S, AsyncLiveStream
+from conch.client.speech import Speech, speech_requests, spoken_parts, whole_of
 from conch.client.transports import Transport, connect
+from conch.wire.entry_points import SYNTHESIS
 from conch.wire.errors import ConchError
 from conch.wire.result import Transcript
 
@@ -165,6 +167,64 @@ class AsyncClient:
         async with aclosing(transport.stream(request)) as parts:
             async for part in parts:
                 yield part
+
+    async def synthesize_stream(
+        self,
+        /,
+        text: str,
+        *,
+        timeout_s: float | None = None,
+        model: str = SYNTHESIS[1],
+        request_id: str = "",
+        **options: tensors.OptionValue,
+    ) -> AsyncGenerator[Speech, None]:
+        """Speak a text; yield its audio piece by piece, as soon as each is made.
+
+        A long text goes to the server in parts of a few sentences, one when the audio of the one
+        before is taken: so the server makes no more than that ahead of a slow reader. With a
+        `format` other than pcm_f32 and pcm_s16 it goes as one.
+
+        The last piece has no audio, or the end of a file, and the figures of all. Leaving the loop
+        cancels the request, as with `stream`.
+
+        Args:
+            text: What to speak.
+            timeout_s: Seconds until the client and the server give up, for each part.
+            model: Name of the entry point on the server.
+            request_id: Id in the server's log and traces.
+            **options: Fields of `conch.wire.synthesis.SynthesisOptions`, such as `speed=1.2`.
+
+        Raises:
+            TextError: the text is empty, too long, or nothing that the voice can speak.
+            ConchError: one of the reasons of `transcribe`.
+        """
+        requests = speech_requests(
+            text, timeout_s, model, request_id, options, default_timeout_s=self._timeout_s
+        )
+        transport = await self._connected(self._timeout_s if timeout_s is None else timeout_s)
+        async with aclosing(spoken_parts(transport.speak, requests)) as parts:
+            async for part in parts:
+                yield part
+
+    async def synthesize(
+        self,
+        /,
+        text: str,
+        *,
+        timeout_s: float | None = None,
+        model: str = SYNTHESIS[0],
+        request_id: str = "",
+        **options: tensors.OptionValue,
+    ) -> Speech:
+        """Speak a text, and return all of its audio.
+
+        Arguments and errors are those of `synthesize_stream`.
+        """
+        parts = self.synthesize_stream(
+            text, timeout_s=timeout_s, model=model, request_id=request_id, **options
+        )
+        async with aclosing(parts) as found:
+            return whole_of([part async for part in found])
 
     def live(
         self,

@@ -21,15 +21,18 @@ from conch.client import tensors
 from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
 from conch.client.gateway_live import GatewayStreams
 from conch.client.http_session import connector_to, explained, session_to
+from conch.client.speech import Speech
 from conch.wire.api_errors import from_answer, from_error
+from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
 from conch.wire.errors import DeadlineError, ServerError, UnreachableError
 from conch.wire.health import Health
 from conch.wire.parts import about_whole
 from conch.wire.result import Transcript
+from conch.wire.synthesis import Spoken
 
 SERVICE = "conch-gateway"
 """How a gateway names itself at /health/live."""
-FILES = "/v1/audio/transcriptions"
+FILES, SPEECH = "/v1/audio/transcriptions", "/v1/audio/speech"
 BATCH_AT_ONCE = 8
 MAX_PROBE_BYTES = 65_536
 
@@ -83,6 +86,9 @@ class Event(msgspec.Struct):
 
     type: str = ""
     transcript: msgspec.Raw = msgspec.Raw(b"{}")
+    audio: bytes = b""
+    """As base64 in JSON."""
+    spoken: Spoken | None = None
     error: Mapping[str, Any] | None = None
 
 
@@ -119,12 +125,26 @@ class GatewayTransport:
         _check_entry(self._endpoint, request.model, "speech_stream")
         give_up_at = time.monotonic() + request.timeout_s
 
+        async with explained(self._endpoint, request.timeout_s, give_up_at):
+            arguments = await self._arguments(request, 0, stream="true")
+            answer = await self._session.post(**arguments)
+        async with contextlib.aclosing(self._events(answer, request, give_up_at)) as events:
+            async for event in events:
+                transcript = await tensors.read_transcript(bytes(event.transcript))
+                if event.type == "transcript.done":
+                    # The last part has the figures of the whole audio, and no text.
+                    yield about_whole(transcript, [], 1)
+                    return
+                yield transcript
+
+    async def _events(
+        self, answer: Any, request: tensors.Request, give_up_at: float
+    ) -> AsyncGenerator["Event", None]:
+        """Yield the events of an answer, and close it at the end."""
+
         def in_time() -> contextlib.AbstractAsyncContextManager[None]:
             return explained(self._endpoint, request.timeout_s, give_up_at)
 
-        async with in_time():
-            arguments = await self._arguments(request, 0, stream="true")
-            answer = await self._session.post(**arguments)
         try:
             async with in_time():
                 await self._check(answer)
@@ -141,21 +161,33 @@ class GatewayTransport:
                 event = _EVENTS.decode(line[5:])
                 if event.error is not None:
                     raise from_error(event.error, str(self._endpoint))
-                transcript = await tensors.read_transcript(bytes(event.transcript))
-                if event.type == "transcript.done":
-                    # The last part has the figures of the whole audio, and no text.
-                    yield about_whole(transcript, [], 1)
-                    return
-                yield transcript
+                yield event
         finally:
             # Before its end, this cancels the work of the server.
             answer.close()
+
+    async def speak(self, request: tensors.Request) -> AsyncGenerator[Speech, None]:
+        _check_entry(self._endpoint, request.model, *SYNTHESIS)
+        give_up_at = time.monotonic() + request.timeout_s
+        headers = {"x-request-id": request.request_id} if request.request_id else {}
+        async with explained(self._endpoint, request.timeout_s, give_up_at):
+            answer = await self._session.post(
+                f"{self._endpoint}{SPEECH}",
+                json=speech_body(request),
+                headers=headers,
+                allow_redirects=False,
+            )
+        async with contextlib.aclosing(self._events(answer, request, give_up_at)) as events:
+            async for event in events:
+                yield speech_of_event(event, str(request.parameters.get("format", "pcm_f32")))
+                if event.type == "speech.audio.done":
+                    return
 
     async def health(self, model: str, timeout_s: float) -> Health:
         raise ServerError(f"{self._endpoint} is a gateway, which has no list of components")
 
     async def is_ready(self, model: str, timeout_s: float) -> bool:
-        _check_entry(self._endpoint, model, "speech", "speech_stream")
+        _check_entry(self._endpoint, model, *ENTRY_POINTS, *SYNTHESIS)
         try:
             async with explained(self._endpoint, timeout_s):
                 url = f"{self._endpoint}/health/ready"
@@ -223,6 +255,23 @@ def file_of(request: tensors.Request, row: int) -> bytes:
     rate = int(request.inputs["SAMPLE_RATE"][row, 0])
     soundfile.write(file, samples, rate, format="WAV", subtype=subtype)
     return file.getvalue()
+
+
+def speech_body(request: tensors.Request) -> dict[str, Any]:
+    """Return the JSON of a request for speech; its answer comes in events."""
+    text: bytes = request.inputs["TEXT"].item()
+    options = dict(request.parameters)
+    own = {"response_format": options.pop("format", "pcm_f32"), "stream_format": "sse"}
+    return {"model": "conch", "input": text.decode(), **own, **options}
+
+
+def speech_of_event(event: Event, format: str) -> Speech:
+    """Return the audio of an event."""
+    if event.spoken is None:
+        raise ServerError("the answer does not say what was spoken, as a gateway of Conch does")
+    if format == "pcm_f32":
+        return Speech(np.frombuffer(event.audio, "<f4").astype(np.float32), b"", event.spoken)
+    return Speech(np.zeros(0, np.float32), event.audio, event.spoken)
 
 
 def as_pcm16(samples: NDArray[np.float32]) -> NDArray[np.int16] | None:

@@ -106,6 +106,10 @@ class Client:
     """Transcribe several audios in one request; see `AsyncClient.transcribe_batch`."""
     stream = _blocking(AsyncClient.stream, Portal.each)
     """Yield a transcript of each segment of one audio; see `AsyncClient.stream`."""
+    synthesize = _blocking(AsyncClient.synthesize, Portal.run)
+    """Speak a text, and return all of its audio; see `AsyncClient.synthesize`."""
+    synthesize_stream = _blocking(AsyncClient.synthesize_stream, Portal.each)
+    """Yield the audio of a text piece by piece; see `AsyncClient.synthesize_stream`."""
     live = _blocking(AsyncClient.live, LiveStream)
     """Open a live stream; see `AsyncClient.live`."""
     is_ready = _blocking(AsyncClient.is_ready, Portal.run)

@@ -98,6 +98,8 @@ class Request:
     place: StreamPlace | None = None
     request_id: str = ""
     """Id in the server's log and traces; empty for none."""
+    outputs: tuple[str, ...] = ("RESULT",)
+    """Names of the tensors to return."""
 
     @property
     def num_rows(self) -> int:
@@ -159,14 +161,10 @@ def build(
     """
     parsed = RecognitionOptions.parse(values_of(options))
     parameters: dict[str, OptionValue] = {name: parsed.value(name) for name in options}
-    if timeout_s is not None:
-        if not timeout_s > 0:
-            raise OptionError(f"timeout_s is a number of seconds above 0; sent: {timeout_s!r}")
-        parameters.setdefault("deadline_ms", min(max(1, round(timeout_s * 1000)), 86_400_000))
     return Request(
         model=model,
         inputs=tensors(audios, sample_rate),
-        parameters=parameters,
+        parameters={**time_limits(timeout_s), **parameters},
         timeout_s=default_timeout_s if timeout_s is None else timeout_s,
         request_id=request_id,
     )
@@ -196,6 +194,19 @@ def values_of(options: Mapping[str, Option]) -> dict[str, Any]:
         for item in known
     ]
     return {**options, "known_speakers": option_of(entries)}
+
+
+def time_limits(timeout_s: float | None) -> dict[str, OptionValue]:
+    """Return the options by which a server too gives up after `timeout_s`; none without one.
+
+    Raises:
+        OptionError: it is not above 0.
+    """
+    if timeout_s is None:
+        return {}
+    if not timeout_s > 0:
+        raise OptionError(f"timeout_s is a number of seconds above 0; sent: {timeout_s!r}")
+    return {"deadline_ms": min(max(1, round(timeout_s * 1000)), 86_400_000)}
 
 
 def tensors(audios: Sequence[Audio], sample_rate: int) -> dict[str, NDArray[Any]]:

@@ -7,6 +7,7 @@ from typing import Protocol
 from conch.client import tensors
 from conch.client.endpoint import Endpoint
 from conch.client.gateway import GatewayTransport, is_gateway
+from conch.client.speech import Speech
 from conch.client.triton_grpc import GrpcTransport
 from conch.client.triton_http import HttpTransport
 from conch.wire.errors import ConchError
@@ -32,6 +33,16 @@ class Transport(Protocol):
 
         Raises:
             ServerError: this protocol has no such answers.
+        """
+        ...
+
+    def speak(self, request: tensors.Request) -> AsyncGenerator[Speech, None]:
+        """Send a text; yield every part of its audio as it arrives.
+
+        Leaving the iterator early cancels the request.
+
+        Raises:
+            ServerError: this protocol has no answers in parts.
         """
         ...
 

@@ -8,7 +8,7 @@ import asyncio
 import io
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import aclosing, nullcontext, suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from conch.client import tensors
 from conch.client.endpoint import Endpoint
+from conch.client.speech import Speech, speech_of
 from conch.client.timeouts import timeout
 from conch.wire import foreign
 from conch.wire.errors import AudioError, ConchError, from_wire
@@ -94,6 +95,19 @@ class GrpcTransport:
         return grpc_result(answer)
 
     async def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
+        async with aclosing(self._answers(request)) as answers:
+            async for answer in answers:
+                yield (await tensors.transcripts(grpc_result(answer), 1))[0]
+
+    async def speak(self, request: tensors.Request) -> AsyncGenerator[Speech, None]:
+        import tritonclient.grpc as tritongrpc
+
+        async with aclosing(self._answers(request)) as answers:
+            async for answer in answers:
+                yield speech_of(tritongrpc.InferResult(answer).as_numpy)
+
+    async def _answers(self, request: tensors.Request) -> AsyncGenerator[Any, None]:
+        """Yield the messages `ModelInferResponse` of an answer in parts, as they arrive."""
         import grpc
         from tritonclient.grpc import service_pb2
 
@@ -110,8 +124,7 @@ class GrpcTransport:
                         # Raise it after the end of the answer, so that nothing is cancelled.
                         error = tensors.error(None, answer.error_message, str(self._endpoint))
                     else:
-                        result = grpc_result(answer.infer_response)
-                        yield (await tensors.transcripts(result, 1))[0]
+                        yield answer.infer_response
             except grpc.RpcError as failure:
                 # A call whose time is over before it is sent fails with INTERNAL.
                 if time.monotonic() >= give_up_at:
@@ -229,7 +242,8 @@ def grpc_bytes(request: tensors.Request) -> bytes:
             "send a compressed file, or use HTTP"
         )
     head = service_pb2.ModelInferRequest(model_name=request.model, id=request.request_id)
-    head.outputs.add(name="RESULT")
+    for name in request.outputs:
+        head.outputs.add(name=name)
     for name, tensor in request.inputs.items():
         kind = np_to_triton_dtype(tensor.dtype)
         head.inputs.add(name=name, datatype=kind, shape=tensor.shape)

@@ -3,11 +3,14 @@
 import io
 import json
 from collections.abc import AsyncGenerator
+from typing import Any
 from urllib.parse import quote
 
 from conch.client import tensors
 from conch.client.endpoint import Endpoint
 from conch.client.http_session import connector_to, explained, session_to
+from conch.client.speech import Speech, speech_of
+from conch.wire.entry_points import SYNTHESIS
 from conch.wire.errors import ConchError, DeadlineError, ServerError
 from conch.wire.health import Health
 from conch.wire.result import Transcript
@@ -33,6 +36,16 @@ class HttpTransport:
         return tensors.health_of(await self._result(tensors.health_request(model, timeout_s)))
 
     async def _result(self, request: tensors.Request) -> tensors.Result:
+        result: tensors.Result = (await self._answer(request)).as_numpy("RESULT")
+        return result
+
+    async def speak(self, request: tensors.Request) -> AsyncGenerator[Speech, None]:
+        if request.model == SYNTHESIS[1]:
+            raise self._no_streams()
+        yield speech_of((await self._answer(request)).as_numpy)
+
+    async def _answer(self, request: tensors.Request) -> Any:
+        """Return the answer to a request as an `InferResult`."""
         body, json_bytes = body_of(request)
         headers = {**UNCOMPRESSED, **request.headers}
         if json_bytes is not None:
@@ -52,7 +65,10 @@ class HttpTransport:
         return _result_of(content, answer.headers.get(JSON_BYTES))
 
     def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
-        raise ServerError(
+        raise self._no_streams()
+
+    def _no_streams(self) -> ServerError:
+        return ServerError(
             f"{self._endpoint} is an HTTP address of a Triton, whose streams go over gRPC: give "
             "the client a grpc:// URL (grpc://127.0.0.1:8001 for a server that runs here), or that "
             "of a gateway"
@@ -100,7 +116,7 @@ def body_of(request: tensors.Request) -> tuple[bytes, int | None]:
         inputs.append(item.set_data_from_numpy(tensor))
     body: tuple[bytes, int | None] = tritonhttp.InferenceServerClient.generate_request_body(
         inputs,
-        outputs=[tritonhttp.InferRequestedOutput("RESULT")],
+        outputs=[tritonhttp.InferRequestedOutput(name) for name in request.outputs],
         parameters=dict(request.parameters),
         request_id=request.request_id,
         **request.sequence,
@@ -108,10 +124,8 @@ def body_of(request: tensors.Request) -> tuple[bytes, int | None]:
     return body
 
 
-def _result_of(body: bytes, json_bytes: str | None) -> tensors.Result:
-    """Return RESULT of a body that begins with JSON of this length; None if it has no tensors."""
+def _result_of(body: bytes, json_bytes: str | None) -> Any:
+    """Return the tensors of a body that begins with JSON of this length."""
     import tritonclient.http as tritonhttp
 
-    found = tritonhttp.InferenceServerClient.parse_response_body(body, header_length=json_bytes)
-    result: tensors.Result = found.as_numpy("RESULT")
-    return result
+    return tritonhttp.InferenceServerClient.parse_response_body(body, header_length=json_bytes)

@@ -5,7 +5,8 @@ from dataclasses import Field
 from typing import Any
 
 from conch.families.ctc.declaration import FAMILY as CTC
-from conch.families.family import Component, Decoder, Family
+from conch.families.family import Component, Decoder, Family, Synthesizer
+from conch.families.hibari.declaration import FAMILY as HIBARI
 from conch.families.inverse_normalizer.declaration import FAMILY as INVERSE_NORMALIZER
 from conch.families.moonshine.declaration import FAMILY as MOONSHINE
 from conch.families.ngram.declaration import FAMILY as NGRAM
@@ -21,6 +22,7 @@ FAMILIES: tuple[Family, ...] = (
     *(SILERO, NGRAM, SMOLLM2),
     *(MOONSHINE, WHISPER, CTC),
     *(PUNCTUATION, INVERSE_NORMALIZER, SPEAKERS, TURNS),
+    HIBARI,
 )
 """All families. Text steps work in this order, and so do scorers of texts: language models take the
 longest, so they begin first. The first decoder that fits a request is its default."""
@@ -44,6 +46,16 @@ def traits() -> Mapping[str, Component]:
 def decoders() -> Mapping[str, Decoder]:
     """Return the values of the option `decoder`, by name."""
     return {decoder.name: decoder for family in all_families() for decoder in family.decoders}
+
+
+def voices() -> Mapping[str, Synthesizer]:
+    """Return what speaks each voice, by its name; the first one is the default."""
+    return {
+        voice.name: synthesizer
+        for family in all_families()
+        for synthesizer in family.synthesizers
+        for voice in synthesizer.voices
+    }
 
 
 def default_decoders(value_of: Callable[[str], Any]) -> Iterator[str]:

@@ -15,10 +15,14 @@ from typing import Any, Literal, get_args
 from conch.families.options import Rule, When
 
 Kind = Literal["FP32", "INT32", "BYTES"]
-Step = Literal["find speech", "encode", "decode", "rescore", "write", "label"]
+ToText = Literal["find speech", "encode", "decode", "rescore", "write", "label"]
 """Where a component stands on the way of a recording to its text. Text steps write; what says who
 speaks labels."""
-STEPS: tuple[str, ...] = get_args(Step)
+ToSpeech = Literal["read", "voice", "sound"]
+"""Where a component stands on the way of a text to its sound."""
+Step = ToText | ToSpeech
+TO_TEXT: tuple[str, ...] = get_args(ToText)
+TO_SPEECH: tuple[str, ...] = get_args(ToSpeech)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,41 @@ class Decoder:
     of `conch.wire.weights.Weights`, tuned by `lab.training.tune_rescoring`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """A value of the option `voice`."""
+
+    name: str
+    language: str
+    """Its code, such as en-US."""
+    description: str
+    """How it sounds, in a few words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Synthesizer:
+    """Components that speak a text, and the voices that they have."""
+
+    name: str
+    text_frontend: str
+    acoustic: str
+    vocoder: str
+    sample_rate: int
+    """Hz of its waveforms."""
+    frame_samples: int
+    """Samples of a frame."""
+    frames_before: int
+    """Frames before a stretch without which its sound is another one."""
+    frames_after: int
+    """The same behind it."""
+    voices: tuple[Voice, ...]
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """Its components, in the order of their calls."""
+        return self.text_frontend, self.acoustic, self.vocoder
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Hook:
     """A function of a family that a request asks for by its options."""
@@ -238,6 +277,7 @@ class Family:
     decoders: tuple[Decoder, ...] = ()
     rescorers: Mapping[str, str] = field(default_factory=dict)
     """Components by the values of the option `rescorer` that they answer."""
+    synthesizers: tuple[Synthesizer, ...] = ()
     options: type | None = None
     """A frozen dataclass of `conch.families.options.option`s, each with a default."""
     rules: tuple[Rule, ...] = ()

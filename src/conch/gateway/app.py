@@ -18,6 +18,7 @@ from conch.gateway import (
     models,
     openapi,
     options,
+    speech,
     static,
     transcriptions,
 )
@@ -47,6 +48,8 @@ def make_app(gateway: Gateway) -> web.Application:
             web.post("/v1/audio/transcriptions", transcriptions.transcribe),
             web.post("/v1/audio/translations", transcriptions.translate),
             web.post("/v1/audio/diarization", transcriptions.diarize),
+            web.post(speech.ROUTE, speech.speak),
+            web.get("/v1/audio/voices", speech.list_voices),
             web.post("/v1/format", format.write),
             web.get("/v1/models", models.list_models),
             web.get("/v1/models/{model}", models.get_model),

@@ -91,6 +91,8 @@ def api_error(failure: Exception) -> ApiError:
             return ApiError(400, message, param=_option_in(message), code=code)
         case errors.AudioError():
             return ApiError(400, message, param="file", code=code)
+        case errors.TextError():
+            return ApiError(400, message, param="input", code=code)
         case errors.PoisonError():
             return ApiError(422, message, param="file", code=code, headers=_NEVER_AGAIN)
         case errors.DeadlineError():

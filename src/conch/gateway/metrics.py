@@ -32,6 +32,7 @@ class GatewayMetrics:
             ("route",),
         )
         self.files = gauge("conch_gateway_files", "Files that are being received or recognised")
+        self.texts = gauge("conch_gateway_texts", "Texts that are being spoken")
         self.sessions = gauge("conch_gateway_sessions", "Live sessions that are open", ("route",))
         self.sessions_ended = counter(
             "conch_gateway_sessions_ended",
@@ -40,7 +41,7 @@ class GatewayMetrics:
         )
         self.audio_seconds = counter(
             "conch_gateway_audio_seconds",
-            "Seconds of audio that were recognised",
+            "Seconds of audio that were recognised or spoken",
             ("route", "key"),
         )
         self.first_text_seconds = histogram(

@@ -1,16 +1,17 @@
 """The models of the API: each is a path through Conch."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any
 
 from aiohttp import web
 
 from conch.client import OptionValue
-from conch.families import decoders
+from conch.families import decoders, voices
 from conch.gateway.errors import ApiError
 from conch.gateway.state import GATEWAY
+from conch.wire.entry_points import SYNTHESIS
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 
@@ -21,6 +22,8 @@ OPENAI_MODELS = (
 )
 """OpenAI's names, for clients that send no other: AudioModel and AudioTranscription.model of
 openai-python v3.54.0."""
+SPEECH_MODELS = (DEFAULT_MODEL, "tts-1", "tts-1-hd", "gpt-4o-mini-tts")
+"""Names of what speaks texts: the voice decides, and they are all the same."""
 _DATE = re.compile(r"-[0-9]{4}-[0-9]{2}-[0-9]{2}$")
 """End of the name of a version of one of OpenAI's models."""
 PATHS: Mapping[str, Mapping[str, OptionValue]] = {
@@ -48,12 +51,15 @@ def options_of(model: str, aliases: Mapping[str, str]) -> Mapping[str, OptionVal
 def known_name(model: str, aliases: Mapping[str, str]) -> str:
     """Return a model's name, without its date if it is a version of one of OpenAI's models."""
     undated = _DATE.sub("", model)
-    return undated if undated in OPENAI_MODELS and model not in aliases else model
+    is_known = undated in (*OPENAI_MODELS, *SPEECH_MODELS[1:]) and model not in aliases
+    return undated if is_known else model
 
 
-def unknown_model(model: str, aliases: Mapping[str, str]) -> ApiError:
-    """Return the error of a model that does not exist."""
-    known = ", ".join(dict.fromkeys([*PATHS, *aliases]))
+def unknown_model(
+    model: str, aliases: Mapping[str, str], models: Iterable[str] = PATHS
+) -> ApiError:
+    """Return the error of a model that does not exist; `models` are those that could be meant."""
+    known = ", ".join(dict.fromkeys([*models, *aliases]))
     return ApiError(
         404,
         f"no model {model!r:.80}; this server has {known}; its operator adds names by "
@@ -88,6 +94,8 @@ async def _servable(request: web.Request) -> list[str]:
         ]
         for name in (*PATHS, *aliases)
     }
+    speaking = {SYNTHESIS[1], *next(iter(voices().values())).components}
+    ways |= {name: [speaking] for name in SPEECH_MODELS if name not in ways}
     servable = await gateway.servers.ready_models(sorted(set().union(*chain(*ways.values()))))
     return [name for name, found in ways.items() if any(way <= servable for way in found)]
 

@@ -6,7 +6,7 @@ made from the code, so that none of them can be missing.
 
 import ast
 import inspect
-from dataclasses import Field, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, TypeAlias, cast, get_args, get_type_hints
@@ -22,6 +22,7 @@ from conch.gateway.options import Option, takes_live
 from conch.wire.needs import Component
 from conch.wire.options import all_options, kind_of, words_of
 from conch.wire.result import Transcript
+from conch.wire.synthesis import Spoken, SynthesisOptions
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -49,7 +50,7 @@ def make_document() -> Schema:
             operation["operationId"] = name.replace(" ", "_").lower()
             operation["responses"]["default"] = {"$ref": "#/components/responses/Error"}
     schemas = document["components"]["schemas"]
-    schemas |= _schemas_of(Transcript, Option, Component, FormatRequest)
+    schemas |= _schemas_of(Transcript, Option, Component, FormatRequest, Spoken)
     # What to_json adds to the fields.
     best = {"type": "string", "description": "The best candidate."}
     for name in ("Transcript", "Segment"):
@@ -57,6 +58,9 @@ def make_document() -> Schema:
         schemas[name]["required"].append("text")
     # A live text that is not final may lack it.
     schemas["Transcript"]["required"].remove("nbest")
+    spoken = {item.name: of_option(item) for item in fields(SynthesisOptions)}
+    del spoken["format"]  # response_format
+    schemas["SpeechRequest"]["properties"] |= spoken
     form = schemas["TranscriptionForm"]
     form["properties"] |= {item.name: of_option(item) for item in all_options().values()}
     without_task = {name: item for name, item in form["properties"].items() if name != "task"}

@@ -12,8 +12,9 @@ from conch.families import decoders, takers
 from conch.gateway import file_request
 from conch.gateway.listen_query import query_of
 from conch.gateway.state import GATEWAY
-from conch.wire.needs import components_for
+from conch.wire.needs import components_for, components_that_speak
 from conch.wire.options import RecognitionOptions, all_options, default_of, kind_of, words_of
+from conch.wire.synthesis import SynthesisOptions
 
 _RECORDINGS_ONLY = ("channels", "coverage", "known_speakers", "speaker_embeddings")
 
@@ -58,9 +59,16 @@ async def list_options(request: web.Request) -> web.Response:
 
 
 async def list_components(request: web.Request) -> web.Response:
-    """Answer with the components that a request with the fields of the query needs."""
+    """Answer with the components that a request with the fields of the query needs.
+
+    With a voice these are those that speak.
+    """
     aliases = request.app[GATEWAY].config.model_aliases
     query = MultiDict(request.query)
+    if voice := query.get("voice"):
+        found = components_that_speak(SynthesisOptions.parse({"voice": voice}).voice)
+        body = msgspec.json.encode({"components": found})
+        return web.Response(body=body, content_type="application/json")
     if query.pop("live", "false").lower() in ("true", "1"):
         options, live = query_of(list(query.items()), aliases).options, True
     else:

@@ -105,6 +105,10 @@ class Gateway:
         """Count a file while it is received and recognised."""
         return self._counted(caller, "files are in work", self.config.max_files, self.metrics.files)
 
+    def text_of(self, caller: Caller) -> AbstractContextManager[None]:
+        """Count a text while it is spoken."""
+        return self._counted(caller, "texts are spoken", self.config.max_files, self.metrics.texts)
+
     def count_request(self, caller: Caller) -> None:
         """Count a request that is neither a file nor a session."""
         self._check(caller)

@@ -22,7 +22,7 @@ from conch.launcher.on_demand import settings_for
 from conch.launcher.ports import pick_free
 from conch.launcher.preparation import Preparation, prepare
 from conch.launcher.process import ServerProcess, Workspace
-from conch.wire.entry_points import ENTRY_POINTS
+from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
 from conch.wire.errors import ServerError
 
 PORT_ATTEMPTS = 5
@@ -313,7 +313,7 @@ class TritonServer:
             keeper = Keeper(
                 process.processes,
                 endpoints,
-                entry_points=(*ENTRY_POINTS, *self.config.also_as),
+                entry_points=(*ENTRY_POINTS, *SYNTHESIS, *self.config.also_as),
                 load_timeout_s=self.config.startup_timeout_s,
                 heals=self.heals,
                 first=self._first_stubs,

@@ -10,27 +10,15 @@ from conch.bls.call import Components
 from conch.bls.metrics import AUDIO_IN_FLIGHT, COMPONENTS_AWAY, Metric
 from conch.bls.runtime import Runtime
 from conch.bls.service import Answer, Message
-from conch.bls.traits import HANG_FACTOR, OwnComponents, Traits
 from conch.component import Array
-from conch.families import traits
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.metrics import OPEN_STREAMS, PASS_STRETCH
 from conch.recognition.recognizer import OFFLINE, Recognizer
 from conch.recognition.request import SpeechRequest
-from conch.wire.entry_points import ENTRY_POINTS
 from conch.wire.result import Transcript
 
 LEAST_SCORE = float(np.finfo(np.float32).min)
 """Score of a missing hypothesis, and in place of -inf and NaN, which JSON cannot hold."""
-
-
-def own_components() -> OwnComponents:
-    """Return the traits of Conch's components."""
-    declared = {
-        name: Traits(component.is_one_by_one, component.hang_factor or HANG_FACTOR)
-        for name, component in traits().items()
-    }
-    return {**dict.fromkeys(ENTRY_POINTS, Traits()), **declared}
 
 
 class Recognition:

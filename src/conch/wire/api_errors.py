@@ -14,6 +14,7 @@ from conch.wire import errors
 _CODES: Mapping[type[errors.ConchError], str] = {
     errors.OptionError: "invalid_value",
     errors.AudioError: "invalid_audio",
+    errors.TextError: "invalid_text",
     errors.SessionError: "session_expired",
     errors.PoisonError: "file_ends_server",
     errors.InvalidRequestError: "invalid_request",

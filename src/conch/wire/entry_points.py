@@ -1,6 +1,9 @@
 """The BLS models of a server, which call its components."""
 
 ENTRY_POINTS = ("speech", "speech_stream")
+"""Those of recognition."""
+SYNTHESIS = ("synthesis", "synthesis_stream")
+"""Those of speech."""
 
 SERVED_VARIABLE = "CONCH_SERVED_MODELS"
 """Environment variable of `tritonserver`: the names of the models that it loads, with commas. So an

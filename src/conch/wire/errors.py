@@ -83,6 +83,12 @@ class AudioError(InvalidRequestError):
     code = "INVALID_AUDIO"
 
 
+class TextError(InvalidRequestError):
+    """The text to speak is missing, empty or too long, or has no word that the voice can speak."""
+
+    code = "INVALID_TEXT"
+
+
 class SessionError(InvalidRequestError):
     """A chunk belongs to no open stream: the stream never started, has ended or has expired."""
 

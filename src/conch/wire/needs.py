@@ -1,11 +1,11 @@
 """Map a request's options to the components that it needs, and a component to its options."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conch.families import all_families, decoders, rescorers, traits
-from conch.families.family import STEPS, Need
+from conch.families import all_families, decoders, rescorers, traits, voices
+from conch.families.family import TO_SPEECH, TO_TEXT, Need
 from conch.families.options import holds
 from conch.wire.errors import MissingModelError
 from conch.wire.options import RecognitionOptions
@@ -112,6 +112,17 @@ class Component:
 def components_for(options: RecognitionOptions) -> list[Component]:
     """Return all components, each with the option that needs it; last the models of `post`."""
     needs = dict(components_of(options))
+    found = _listed(needs, TO_TEXT)
+    return [*found, *(Component(name, name, name, "write", why) for name, why in needs.items())]
+
+
+def components_that_speak(voice: str) -> list[Component]:
+    """Return all components that speak texts; those of a voice are needed."""
+    return _listed(dict.fromkeys(voices()[voice].components, f"voice={voice}"), TO_SPEECH)
+
+
+def _listed(needs: dict[str, str], steps: Sequence[str]) -> list[Component]:
+    """Return the components of some steps, in their order, and take them out of what is needed."""
     found = [
         Component(
             component.name,
@@ -122,9 +133,9 @@ def components_for(options: RecognitionOptions) -> list[Component]:
         )
         for family in all_families()
         for component in family.components
+        if component.step in steps
     ]
-    of_post = (Component(name, name, name, "write", why) for name, why in needs.items())
-    return [*sorted(found, key=lambda item: STEPS.index(item.step)), *of_post]
+    return sorted(found, key=lambda item: steps.index(item.step))
 
 
 def missing(model: str) -> MissingModelError:
@@ -169,4 +180,5 @@ def needed_for(model: str) -> tuple[str, ...]:
     if any(model in decoder.live for decoder in known):
         reasons += [f"mode={mode}" for mode in LIVE_MODES]
     reasons += [need.reason for need in _all_needs() if model in need.components]
+    reasons += [f"voice={name}" for name, item in voices().items() if model in item.components]
     return tuple(dict.fromkeys(reasons))

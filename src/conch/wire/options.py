@@ -221,14 +221,7 @@ class RecognitionOptions(
                 that contradict each other.
         """
         known = all_options()
-        if len(parameters) > MAX_PARAMETERS:
-            raise OptionError(
-                f"a request takes at most {MAX_PARAMETERS} options; sent: {len(parameters)}"
-            )
-        for name in parameters:
-            if name not in known:
-                raise OptionError(unknown_name(name, list(known)))
-        sent = {name: _checked(known[name], value) for name, value in parameters.items()}
+        sent = checked(known, parameters)
         if "language" in sent:
             sent["language"] = code_of(sent["language"])
         if sent.get("mode", "auto") == "auto":
@@ -530,6 +523,22 @@ def unknown_name(name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean '{close[0]}'?" if close else f"; the options are {', '.join(known)}"
     return f"unknown option '{name}'{hint}"
+
+
+def checked(known: Mapping[str, "Field[Any]"], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of options, each checked by itself.
+
+    Raises:
+        OptionError: there are too many, one is unknown, or one has a wrong type or range.
+    """
+    if len(parameters) > MAX_PARAMETERS:
+        raise OptionError(
+            f"a request takes at most {MAX_PARAMETERS} options; sent: {len(parameters)}"
+        )
+    for name in parameters:
+        if name not in known:
+            raise OptionError(unknown_name(name, list(known)))
+    return {name: _checked(known[name], value) for name, value in parameters.items()}
 
 
 def _checked(item: "Field[Any]", value: Any) -> Any:

@@ -3,7 +3,7 @@
 import re
 
 from conch.families import traits
-from conch.wire.entry_points import ENTRY_POINTS
+from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
 from conch.wire.errors import OptionError
 from conch.wire.limits import clipped
 
@@ -14,7 +14,7 @@ _NAME = re.compile(r"(?!__)[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 def no_text_steps() -> frozenset[str]:
     """Return Conch's own models that are no text steps: `post` must not reach them."""
     others = (name for name, component in traits().items() if component.step != "write")
-    return frozenset((*ENTRY_POINTS, *others))
+    return frozenset((*ENTRY_POINTS, *SYNTHESIS, *others))
 
 
 def post_models(names: str) -> tuple[str, ...]:

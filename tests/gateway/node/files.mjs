@@ -34,6 +34,13 @@ for await (const event of await create({ stream: true, include: ["logprobs"] }))
 answers.options = await create({ response_format: "conch", nbest: 2, rescore: true });
 const { response, request_id } = await create({}).withResponse();
 answers.ids = [response.headers.get("x-request-id"), request_id];
+const spoken = await client.audio.speech.create({
+  model: "tts-1",
+  voice: "alloy",
+  input: "Hello there.",
+  response_format: "pcm",
+});
+answers.speech = (await spoken.arrayBuffer()).byteLength;
 answers.models = [];
 for await (const model of client.models.list()) answers.models.push(model.id);
 answers.errors = {

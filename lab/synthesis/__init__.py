@@ -1,0 +1,1 @@
+"""Conch's hibari beside the bare package: CPU time, and whether chunks show."""

@@ -1,0 +1,135 @@
+"""Write samples as the bytes of a file, piece by piece."""
+
+import io
+import struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Samples = NDArray[np.float32]
+
+CONTENT_TYPES = {
+    "pcm_f32": "audio/pcm",
+    "pcm_s16": "audio/pcm",
+    "wav": "audio/wav",
+    "mp3": "audio/mpeg",
+    "opus": "audio/ogg",
+    "flac": "audio/flac",
+    "aac": "audio/aac",
+}
+"""Media types of the formats."""
+_OPEN_SIZE = 0xFFFFFFFF
+"""Size in the header of a WAV file whose end is not known."""
+_CODECS = {
+    "mp3": ("mp3", "libmp3lame", "fltp", 64_000),
+    "opus": ("ogg", "libopus", "flt", 32_000),
+    "flac": ("flac", "flac", "s16", None),
+    "aac": ("adts", "aac", "fltp", 64_000),
+}
+"""Container, codec, format of its samples, and bits per second."""
+_PAGE_US = "100000"
+"""Longest page of Ogg in microseconds: FFmpeg's own is a second, which a listener would wait."""
+
+
+class Encoder:
+    """Encodes the samples of one audio; `write` may return bytes later, and `finish` the rest."""
+
+    def __init__(self, format: str, rate: int, made_rate: int) -> None:
+        """Begin.
+
+        Args:
+            format: One of `CONTENT_TYPES`.
+            rate: Hz of the audio.
+            made_rate: Hz of the samples that come.
+        """
+        self._resampler: Any = None
+        if rate != made_rate:
+            import soxr
+
+            self._resampler = soxr.ResampleStream(made_rate, rate, 1, dtype="float32")
+        self._format, self._rate = format, rate
+        self._head = wav_header(rate) if format == "wav" else b""
+        self._sink = io.BytesIO()
+        self._container: Any = None
+        self._sent = 0
+        if format in _CODECS:
+            self._open()
+
+    def resampled(self, samples: Samples, *, is_last: bool = False) -> Samples:
+        """Return the samples at the rate of the audio; some of them come with later ones."""
+        if self._resampler is None:
+            return samples
+        found: Samples = self._resampler.resample_chunk(samples, last=is_last)
+        return found
+
+    def write(self, samples: Samples) -> bytes:
+        """Return the next bytes, which may be none."""
+        return self._written(self.resampled(samples))
+
+    def finish(self) -> bytes:
+        """Return the last bytes."""
+        rest = self._written(self.resampled(np.zeros(0, np.float32), is_last=True))
+        if self._container is None:
+            return rest
+        for packet in self._stream.encode(None):
+            self._container.mux(packet)
+        self._container.close()
+        return rest + self._taken()
+
+    def _open(self) -> None:
+        import av  # where it is needed: PCM does without
+
+        container, codec, self._layout, bits = _CODECS[self._format]
+        options = {"page_duration": _PAGE_US} if container == "ogg" else {}
+        self._container = av.open(_Sink(self._sink), "w", format=container, options=options)
+        self._stream: Any = self._container.add_stream(codec, rate=self._rate, layout="mono")
+        if bits:
+            self._stream.bit_rate = bits
+        self._frame = av.AudioFrame
+        self._time = 0
+
+    def _written(self, samples: Samples) -> bytes:
+        if self._format == "pcm_f32":
+            return samples.tobytes()
+        head, self._head = self._head, b""
+        if self._container is None:
+            return head + pcm16(samples).tobytes()
+        if len(samples):
+            made = pcm16(samples) if self._layout == "s16" else samples
+            frame = self._frame.from_ndarray(made[np.newaxis], self._layout, "mono")
+            frame.sample_rate, frame.pts = self._rate, self._time
+            self._time += len(samples)
+            for packet in self._stream.encode(frame):
+                self._container.mux(packet)
+        return self._taken()
+
+    def _taken(self) -> bytes:
+        """Return the bytes that were written since the last call."""
+        found = self._sink.getvalue()
+        self._sink.seek(0)
+        self._sink.truncate()
+        return found
+
+
+class _Sink:
+    """A file that FFmpeg can only append to."""
+
+    def __init__(self, sink: io.BytesIO) -> None:
+        self.write = sink.write
+
+
+def pcm16(samples: Samples) -> NDArray[np.int16]:
+    """Return samples with 16 bits."""
+    found: NDArray[np.int16] = np.rint(np.clip(samples, -1, 1) * 32_767).astype("<i2")
+    return found
+
+
+def wav_header(rate: int, data_bytes: int | None = None) -> bytes:
+    """Return the header of a WAV file, mono with 16 bits; None for a size that is not known."""
+    size = _OPEN_SIZE if data_bytes is None else data_bytes + 36
+    data = _OPEN_SIZE if data_bytes is None else data_bytes
+    return struct.pack(
+        "<4sI4s4sIHHIIHH4sI",
+        *(b"RIFF", size, b"WAVE", b"fmt ", 16, 1, 1, rate, 2 * rate, 2, 16, b"data", data),
+    )

@@ -1,0 +1,210 @@
+"""Measure speech out: time to the first audio, whether it keeps up with playing, CPU and errors."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from conch.bench.header import Header, header
+from conch.bench.load import Load, Offer, closed_loop, offer
+from conch.bench.progress import progress
+from conch.bench.records import Flat
+from conch.bench.report import origin
+from conch.bench.samples import ServerBenchmark
+from conch.bench.servers import server_of, triton_version
+from conch.bench.speed import Latency, latency_ms, rtfx
+from conch.client import AsyncClient, Speech
+from conch.scoring.error_rates import accuracy, word_errors
+from conch.scoring.tables import number, percent, table
+
+if TYPE_CHECKING:
+    from conch.bench.memory import MemorySampler
+
+WARMUP = 8
+"""Uncounted texts before each run."""
+HEARD = 4
+"""Texts that are recognised at once."""
+PACED_S = 60.0
+"""Least seconds of a paced load."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisBenchmark(ServerBenchmark):
+    """Settings of the benchmark; the texts are those of the manifest."""
+
+    concurrency: Sequence[int] = ()
+    """Numbers of clients of a closed loop; one run for each."""
+    rates: Sequence[float] = ()
+    """Rates of paced loads, texts per second; one more run for each."""
+    characters: int = 0
+    """Length to which texts are joined; 0 leaves each as it is."""
+    recognise: bool = False
+    """Whether the audio is recognised, and compared with the texts."""
+
+    @property
+    def offers(self) -> list[Offer]:
+        """The load of each run."""
+        closed = [Offer(concurrency=clients) for clients in self.concurrency]
+        return closed + [Offer(rate=rate) for rate in self.rates]
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The audio of one text as a listener gets it."""
+
+    first_s: float
+    """Seconds to the first audio."""
+    late_s: float
+    """Longest silence of a player that begins with the first audio."""
+    speech: Speech
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisRun:
+    """The figures of one run."""
+
+    load: str
+    texts: int
+    errors: int
+    first_audio_ms: Latency
+    behind: int
+    """Texts of which a player would have run dry."""
+    audio_s: float
+    rtfx: float | None
+    """Seconds of audio for each second of the run: of a paced load the listeners at once."""
+    cpu_share: float | None
+    """CPU seconds of the server for a second of audio; None if the benchmark did not start it."""
+    cpu_by_process_s: Mapping[str, float] = field(default_factory=dict)
+    wer: float | None = None
+    """Word errors of the recognised audio; None if it was not recognised."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisReport:
+    """The report of the benchmark."""
+
+    header: Flat[Header]
+    runs: Sequence[SynthesisRun]
+
+
+def joined_to(texts: Iterable[str], characters: int) -> list[str]:
+    """Return texts joined until each has a number of characters; what is left at the end is out."""
+    found, begun = [], ""
+    for text in texts:
+        begun = f"{begun} {text}".strip()
+        if len(begun) >= characters:
+            found.append(begun)
+            begun = ""
+    return found
+
+
+async def heard(client: AsyncClient, text: str, options: dict[str, Any]) -> Heard:
+    """Speak a text, and return its audio with its times."""
+    began = time.perf_counter()
+    first_s, late_s, audio_s, pieces = 0.0, 0.0, 0.0, list[Any]()
+    async with aclosing(client.synthesize_stream(text, **options)) as parts:
+        async for part in parts:
+            if part.has_sound:
+                now = time.perf_counter() - began
+                first_s = first_s or now
+                late_s = max(late_s, now - first_s - audio_s)
+                audio_s = part.spoken.duration
+                pieces.append(part.waveform)
+    return Heard(first_s, late_s, Speech(np.concatenate(pieces), b"", part.spoken))
+
+
+def run(benchmark: SynthesisBenchmark) -> SynthesisReport:
+    """Measure and return the report.
+
+    Raises:
+        BenchError: the manifest or a package is missing.
+        ServerError: no server answers, or it cannot be started.
+    """
+    texts = joined_to((item.text for item in benchmark.utterances()), benchmark.characters)
+    begun = header("synthesis", benchmark)
+    # Over HTTP a Triton has no answers in parts.
+    with server_of(benchmark.url, benchmark.weights, is_grpc=True) as (url, memory):
+        version = triton_version(url, benchmark.headers)
+        runs = [
+            asyncio.run(_measured(url, texts, offered, benchmark, memory))
+            for offered in benchmark.offers
+        ]
+    return SynthesisReport(header=begun.with_triton(version), runs=runs)
+
+
+async def _measured(
+    url: str,
+    texts: Sequence[str],
+    offered: Offer,
+    benchmark: SynthesisBenchmark,
+    memory: "MemorySampler | None",
+) -> SynthesisRun:
+    """Speak every text once; more for more clients, or for the length of a paced load."""
+    count = max(len(texts), offered.concurrency or round(PACED_S * (offered.rate or 0)))
+    async with AsyncClient(
+        url, connections=offered.connections, headers=benchmark.headers
+    ) as client:
+
+        async def send(index: int) -> Heard:
+            return await heard(client, texts[index % len(texts)], dict(benchmark.options))
+
+        await closed_loop(send, WARMUP, HEARD)
+        before = memory.cpu_s() if memory else {}
+        with progress(offered.title, count) as bar:
+            load = await offer(send, count, offered, lambda outcome: bar.update())
+        cpu = memory.cpu_since(before) if memory else {}
+        answers = [item.answer for item in load.outcomes if item.answer is not None]
+        audio_s = sum(item.speech.spoken.duration for item in answers)
+        return SynthesisRun(
+            load=offered.title,
+            texts=len(load.outcomes),
+            errors=len(load.outcomes) - len(answers),
+            first_audio_ms=latency_ms([item.first_s for item in answers]),
+            behind=sum(item.late_s > 0 for item in answers),
+            audio_s=round(audio_s, 1),
+            rtfx=rtfx(audio_s, load.wall_s),
+            cpu_share=round(sum(cpu.values()) / audio_s, 5) if cpu and audio_s else None,
+            cpu_by_process_s=cpu,
+            wer=await _wer(client, texts, load) if benchmark.recognise else None,
+        )
+
+
+async def _wer(client: AsyncClient, texts: Sequence[str], load: Load[Heard]) -> float | None:
+    """Return the word error rate of the audio, as the server's best path hears it."""
+
+    async def recognised(index: int) -> str:
+        found = load.outcomes[index].answer
+        if found is None:
+            return ""
+        speech = found.speech
+        rate = speech.spoken.sample_rate
+        return (await client.transcribe(speech.waveform, sample_rate=rate, accuracy="best")).text
+
+    answers = await closed_loop(recognised, min(len(texts), len(load.outcomes)), HEARD)
+    pairs = zip(texts, answers.outcomes, strict=False)
+    return accuracy([("", word_errors(text, item.answer or "")) for text, item in pairs]).wer
+
+
+def markdown(report: SynthesisReport) -> str:
+    """Return the table of a report."""
+    titles = ["load", "first audio p50", "p99 ms", "behind", "times real time"]
+    rows = [
+        [
+            item.load,
+            number(item.first_audio_ms.p50),
+            number(item.first_audio_ms.p99),
+            f"{item.behind} of {item.texts}",
+            number(item.rtfx),
+            number(item.cpu_share, 4),
+            percent(item.wer),
+            str(item.errors),
+        ]
+        for item in report.runs
+    ]
+    shown = table([*titles, "CPU s per audio s", "WER %", "errors"], rows)
+    audio_s = sum(item.audio_s for item in report.runs)
+    return f"{shown}\n\n{origin(report.header, 'Texts as speech', audio_s)}\n"

@@ -1,0 +1,185 @@
+"""`conch say` and `conch voices`: speak a text, and list who can."""
+
+import argparse
+import shutil
+import subprocess
+import sys
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, suppress
+from dataclasses import fields
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+from conch.audio.encoding import CONTENT_TYPES, wav_header
+from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, output
+from conch.cli.option_flags import add_option_flags, given_options
+from conch.cli.own_server import server_for_voice
+from conch.cli.server_flags import HEADERS, URL, headers_of
+from conch.client import Client, Speech
+from conch.client.address import Address
+from conch.client.endpoint import Endpoint
+from conch.client.transports import has_streams
+from conch.families import all_families
+from conch.wire.errors import ConchError, OptionError, ServerError
+from conch.wire.synthesis import SynthesisOptions
+
+EXAMPLES = """
+examples:
+  conch say "Hello there."                    starts a server, and plays the sound
+  conch say -o hello.mp3 "Hello there."
+  conch say --url http://127.0.0.1:9000 --speed 1.2 < chapter.txt
+  conch say --url grpc://127.0.0.1:8001 --format pcm_s16 -o - "Hello." | aplay -f S16_LE -r 24000
+  conch voices                                lists the voices
+
+The format of a file is that of its suffix. The sound starts while the rest is still made. To play
+it, the command needs aplay, pacat, play (SoX) or ffplay.
+
+exit codes: 0 spoken, 1 not or not all of it, 2 wrong usage, 130 Ctrl-C
+"""
+FLAGS = """
+-o FILE  write the audio there; - is stdout; without it the sound is played
+"""
+PLAYERS: dict[str, str] = {
+    "aplay": "-q -t raw -f S16_LE -c 1 -r {rate}",
+    "pacat": "--raw --format=s16le --channels=1 --rate={rate}",
+    "play": "-q -t raw -e signed -b 16 -c 1 -r {rate} -",
+    "ffplay": "-loglevel error -nodisp -autoexit -f s16le -ar {rate} -i -",
+}
+"""Programs that play raw samples of stdin, and their arguments."""
+SUFFIXES = {"ogg": "opus", "raw": "pcm_s16", "pcm": "pcm_s16", "f32": "pcm_f32"}
+"""Formats of suffixes that are not the name of one."""
+_WITHOUT = ("timestamps", "deadline_ms")
+"""Options without a flag."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the commands to those of `conch`."""
+    parser = add_command(
+        subparsers,
+        "say",
+        run,
+        help="speak a text",
+        description="Speak a text: play it, or write it as a file.",
+        epilog=EXAMPLES,
+    )
+    parser.add_argument("text", nargs="?", default="-", help="the text (default: -, stdin)")
+    add_flags(parser, FLAGS + URL + HEADERS)
+    known = [item for item in fields(SynthesisOptions) if item.name not in _WITHOUT]
+    add_option_flags(parser, known=known, title="options of the voice")
+    add_command(subparsers, "voices", list_voices, help="list the voices that speak texts")
+
+
+def list_voices(args: argparse.Namespace) -> int:
+    """Print a line for each voice."""
+    for family in all_families():
+        for synthesizer in family.synthesizers:
+            for voice in synthesizer.voices:
+                print(f"{voice.name:12} {voice.language:6} {voice.description}")
+    return 0
+
+
+def run(args: argparse.Namespace) -> int:
+    """Speak the text and return the exit code."""
+    headers = headers_of(args)
+    options = {"format": format_of(args), **given_options(args, fields(SynthesisOptions))}
+    if player := (None if args.o else found_player()):
+        options["format"] = "pcm_s16"
+    is_wav = options["format"] == "wav" and args.o not in (None, "-")
+    # The size in the header is known at the end.
+    options["format"] = "pcm_s16" if is_wav else options["format"]
+    try:
+        parsed = SynthesisOptions.parse(options)
+        if args.url:
+            Address.parse(args.url)
+    except (OptionError, ServerError) as error:
+        raise UsageError(str(error)) from None
+    text = sys.stdin.read() if args.text == "-" else args.text
+    with server_for_voice(args.url, parsed.voice) as url, Client(url, headers=headers) as client:
+        endpoint = Endpoint.parse(url, headers=headers)
+        with closing(speech(client, endpoint, text, options)) as pieces:
+            if player:
+                last = played(pieces, player)
+            elif args.o == "-":
+                last = written(pieces, sys.stdout.buffer)
+            else:
+                last = saved(pieces, output(args.o), is_wav=is_wav)
+    for warning in last.spoken.warnings:
+        print(f"conch: {warning}", file=sys.stderr)
+    return 0
+
+
+def speech(
+    client: Client, endpoint: Endpoint, text: str, options: dict[str, Any]
+) -> Generator[Speech, None, None]:
+    """Yield the audio of a text as it comes; over http:// of a Triton all at once."""
+    if has_streams(endpoint):
+        yield from client.synthesize_stream(text, **options)
+    else:
+        yield client.synthesize(text, **options)
+
+
+def written(pieces: Iterable[Speech], file: IO[bytes]) -> Speech:
+    """Write the audio of pieces, each at once; return the last one."""
+    for piece in pieces:
+        file.write(piece.audio or piece.waveform.astype("<f4").tobytes())
+        file.flush()
+    return piece
+
+
+def saved(pieces: Iterable[Speech], path: Path, *, is_wav: bool) -> Speech:
+    """Write the audio of pieces into a file; return the last one."""
+    with path.open("wb") as file:
+        file.write(wav_header(0) if is_wav else b"")
+        last = written(pieces, file)
+        if is_wav:
+            head = len(wav_header(0))
+            size = file.tell() - head
+            file.seek(0)
+            file.write(wav_header(last.spoken.sample_rate, size))
+    return last
+
+
+def played(pieces: Iterator[Speech], player: str) -> Speech:
+    """Play the audio of pieces as 16-bit samples come; return the last one."""
+    first = next(pieces)
+    arguments = PLAYERS[Path(player).name].format(rate=first.spoken.sample_rate).split()
+    with subprocess.Popen([player, *arguments], stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError), process.stdin as file:
+            last = written(chain([first], pieces), file)
+    if process.returncode:
+        raise ConchError(f"{player} could not play the sound: write a file instead, -o FILE")
+    return last
+
+
+def found_player() -> str:
+    """Return a program that plays sound.
+
+    Raises:
+        UsageError: there is none.
+    """
+    for name in PLAYERS:
+        if path := shutil.which(name):
+            return path
+    raise UsageError(
+        f"no player is installed ({', '.join(PLAYERS)}): install one, or write a file: -o FILE"
+    )
+
+
+def format_of(args: argparse.Namespace) -> str:
+    """Return the format of the output: that of the file's suffix; 16-bit samples for a player.
+
+    Raises:
+        UsageError: the suffix is that of no format.
+    """
+    if args.o is None:
+        return "pcm_s16"
+    if args.o == "-":
+        return "wav"
+    suffix = Path(args.o).suffix[1:].lower()
+    format = SUFFIXES.get(suffix, suffix)
+    if format not in CONTENT_TYPES and "format" not in args:
+        known = ", ".join((*CONTENT_TYPES, *SUFFIXES))
+        raise UsageError(f"-o takes a file with the suffix of a format ({known}), or --format")
+    return format

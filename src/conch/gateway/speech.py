@@ -1,0 +1,258 @@
+"""`POST /v1/audio/speech` and `GET /v1/audio/voices`: a text as audio, from its first chunk on."""
+
+import asyncio
+import base64
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from aiohttp import web
+
+from conch.audio.encoding import CONTENT_TYPES, Encoder
+from conch.client import AsyncClient, Speech
+from conch.client.triton_grpc import GRACE_S
+from conch.families import all_families, voices
+from conch.gateway.access import cors_headers
+from conch.gateway.errors import ApiError, api_error, invalid, one_of
+from conch.gateway.models import DEFAULT_MODEL, SPEECH_MODELS, known_name, unknown_model
+from conch.gateway.reading import body_of, read_json
+from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, cancelled
+from conch.wire.errors import ConchError, TextError
+from conch.wire.result import strict_json
+from conch.wire.synthesis import SynthesisOptions
+
+logger = logging.getLogger(__name__)
+
+ROUTE = "/v1/audio/speech"
+MAX_INPUT = 100_000
+"""Characters of a text; OpenAI takes 4096."""
+MAX_BODY_BYTES = 1 << 20
+FORMATS = {
+    **{name: name for name in ("mp3", "opus", "aac", "flac", "wav")},
+    "pcm": "pcm_s16",
+    "pcm_s16": "pcm_s16",
+    "pcm_f32": "pcm_f32",
+}
+"""The option `format` of each `response_format`."""
+STREAM_FORMATS = ("audio", "sse")
+OPENAI_VOICES = (
+    *("alloy", "ash", "ballad", "coral", "echo", "fable", "onyx", "nova", "sage", "shimmer"),
+    *("verse", "marin", "cedar"),
+)
+"""Names of OpenAI's voices, which mean the default voice."""
+OPTIONS = ("speed", "sample_rate", "timestamps", "normalize", "seed", "deadline_ms")
+"""Fields that are options under the same name."""
+KNOWN = {"model", "input", "voice", "instructions", "response_format", "stream_format", *OPTIONS}
+TOKENS_A_SECOND = 10
+"""Tokens of audio that `usage` counts for a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechRequest:
+    """A request, checked."""
+
+    text: str
+    options: Mapping[str, Any]
+    format: str
+    rate: int
+    """Hz of the audio."""
+    is_events: bool
+    ignored: tuple[str, ...]
+    """Fields that change nothing."""
+
+
+def read(body: bytes, aliases: Mapping[str, str]) -> SpeechRequest:
+    """Read the body of a request.
+
+    Raises:
+        ApiError: it is no JSON object, or a field is wrong.
+        InvalidRequestError: the text or an option is wrong.
+    """
+    try:
+        sent = read_json(body.decode())
+    except ValueError as error:
+        raise invalid("body", f"the body takes a JSON object: {error}") from None
+    if not isinstance(sent, dict):
+        raise invalid("body", "the body takes a JSON object with model, input and voice")
+    texts = {name: _text(sent, name) for name in ("model", "input", "response_format")}
+    name = known_name(texts["model"] or DEFAULT_MODEL, aliases)
+    if aliases.get(name, name) not in SPEECH_MODELS:
+        raise unknown_model(texts["model"], aliases, SPEECH_MODELS)
+    if len(text := texts["input"]) > MAX_INPUT:
+        raise TextError(f"input takes at most {MAX_INPUT} characters; sent: {len(text)}")
+    if not text.strip():
+        raise TextError("input takes a text with words; the one that was sent is empty")
+    asked = one_of("response_format", texts["response_format"] or "mp3", tuple(FORMATS))
+    stream = one_of("stream_format", _text(sent, "stream_format") or "audio", STREAM_FORMATS)
+    options = {name: sent[name] for name in OPTIONS if sent.get(name) is not None}
+    if (voice := _voice(sent.get("voice"))) is not None:
+        options["voice"] = voice
+    parsed = SynthesisOptions.parse({**options, "format": FORMATS[asked]})
+    ignored = [
+        name for name in sent if name not in KNOWN or (name == "instructions" and sent[name])
+    ]
+    return SpeechRequest(
+        text,
+        {**options, "format": "pcm_f32"},
+        parsed.format,
+        parsed.sample_rate or voices()[parsed.voice].sample_rate,
+        stream == "sse",
+        tuple(ignored),
+    )
+
+
+def _text(sent: Mapping[str, Any], name: str) -> str:
+    value = sent.get(name, "")
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise invalid(name, f"{name} takes a text; sent: {value!r:.80}")
+    return value
+
+
+def _voice(sent: Any) -> str | None:
+    """Return the voice of the field `voice`, which may be an object with its id; None for none."""
+    name = sent.get("id") if isinstance(sent, dict) else sent
+    if name is not None and not isinstance(name, str):
+        raise invalid("voice", f"voice takes the name of a voice; sent: {sent!r:.80}")
+    return None if name in OPENAI_VOICES else name
+
+
+async def list_voices(request: web.Request) -> web.Response:
+    """Answer with the voices, the default first."""
+    found = [
+        {"id": voice.name, **asdict(voice)}
+        for family in all_families()
+        for synthesizer in family.synthesizers
+        for voice in synthesizer.voices
+    ]
+    return web.json_response({"object": "list", "voices": found})
+
+
+async def speak(request: web.Request) -> web.StreamResponse:
+    """Answer with the audio of a text, while it is made.
+
+    A client that goes away cancels this, and with it the work of the server. One that reads slowly
+    stops it, some sentences ahead.
+    """
+    gateway, caller = request.app[GATEWAY], request[CALLER]
+    with gateway.text_of(caller):
+        body = await body_of(request, MAX_BODY_BYTES, gateway.config.times.idle_s)
+        asked = read(body, gateway.config.model_aliases)
+        return await _Answer(request, asked).stream()
+
+
+class _Answer:
+    """The answer to a request."""
+
+    def __init__(self, request: web.Request, asked: SpeechRequest) -> None:
+        self._request, self._asked = request, asked
+        self._gateway = request.app[GATEWAY]
+        kind = "text/event-stream" if asked.is_events else CONTENT_TYPES[asked.format]
+        self._stream = web.StreamResponse(
+            headers={
+                "Content-Type": kind,
+                "Cache-Control": "no-cache",
+                "X-Accel-Buffering": "no",
+                "x-request-id": request[REQUEST_ID],
+                **({"x-conch-ignored": ", ".join(asked.ignored)} if asked.ignored else {}),
+                **cors_headers(request),
+            }
+        )
+
+    async def stream(self) -> web.StreamResponse:
+        """Send the audio as it comes.
+
+        Raises:
+            ApiError: there is none, and nothing was sent.
+            ConchError: the same.
+        """
+        try:
+            # Before its first piece an answer may still come from another server.
+            await self._gateway.servers.answer(self._send_all)
+        except (ApiError, ConchError) as error:
+            if not self._stream.prepared:
+                raise
+            if not self._asked.is_events:
+                # Audio has no place for an error: the client sees that it is not complete.
+                logger.warning("an answer is broken off: %s", error)
+                assert self._request.transport is not None
+                self._request.transport.abort()
+                return self._stream
+            await self._event({"error": api_error(error).as_dict()})
+        await self._stream.write_eof()
+        return self._stream
+
+    async def _send_all(self, client: AsyncClient) -> None:
+        asked, seconds = self._asked, 0.0
+        encoder = Encoder(asked.format, asked.rate, asked.rate)  # the server resamples
+        try:
+            async with aclosing(self._pieces(client)) as pieces:
+                async for piece in pieces:
+                    seconds = piece.spoken.duration
+                    await self._send(piece, await self._encoded(encoder, piece))
+            if asked.is_events:
+                words, tokens = len(asked.text.split()), round(TOKENS_A_SECOND * seconds)
+                usage = {"input_tokens": words, "output_tokens": tokens}
+                usage["total_tokens"] = words + tokens
+                done = {"type": "speech.audio.done", "usage": usage, "spoken": piece.spoken}
+                await self._event(done)
+        except ConchError as error:
+            if not self._stream.prepared:
+                raise
+            raise api_error(error) from error
+        finally:
+            if seconds:
+                self._gateway.heard(self._request[CALLER], ROUTE, seconds)
+
+    async def _encoded(self, encoder: Encoder, piece: Speech) -> bytes:
+        samples, is_last = piece.waveform, bool(piece.spoken.stages)
+
+        def encoded() -> bytes:
+            return encoder.write(samples) + (encoder.finish() if is_last else b"")
+
+        return await asyncio.to_thread(encoded)
+
+    async def _send(self, piece: Speech, audio: bytes) -> None:
+        if not audio:
+            return
+        await self._stream.prepare(self._request)  # it has an effect once
+        if not self._asked.is_events:
+            return await self._write(audio)
+        text = base64.b64encode(audio).decode()
+        # Only the event at the end has figures.
+        spoken = replace(piece.spoken, stages={}, warnings=())
+        await self._event({"type": "speech.audio.delta", "audio": text, "spoken": spoken})
+
+    async def _event(self, event: dict[str, Any]) -> None:
+        spoken = event.pop("spoken", None)
+        data = strict_json(event)
+        if spoken is not None:
+            data = f'{data[:-1]}, "spoken": {spoken.to_json()}}}'
+        await self._write(f"data: {data}\n\n".encode())
+
+    async def _write(self, data: bytes) -> None:
+        """Write bytes; a client that takes nothing for a while is broken off."""
+        try:
+            await asyncio.wait_for(self._stream.write(data), self._gateway.config.times.idle_s)
+        except asyncio.TimeoutError:
+            raise ConnectionResetError("the client takes no audio") from None
+
+    async def _pieces(self, client: AsyncClient) -> AsyncGenerator[Speech, None]:
+        asked = self._asked
+        pieces = client.synthesize_stream(
+            asked.text, request_id=self._request[REQUEST_ID], **asked.options
+        )
+        async with aclosing(pieces):
+            while True:
+                coming = asyncio.ensure_future(self._gateway.unless_broken_off(anext(pieces)))
+                try:
+                    piece = await coming
+                except StopAsyncIteration:
+                    return
+                finally:
+                    # A piece, or the end, may be about to come: see `conch.client.triton_grpc`.
+                    await cancelled(coming, GRACE_S)
+                yield piece

@@ -1,0 +1,46 @@
+"""Cut the frames of a sentence into chunks, each with the frames that its sound depends on."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+FIRST_FRAMES, GROWTH, MOST_FRAMES = 16, 3, 240
+"""Frames of the first chunk of a text, how much longer the next ones are, and the longest. Each
+chunk makes the frames around it too, so short ones cost more; the first chunk of another text waits
+for one that is being made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A stretch of frames that is spoken, inside one that the vocoder gets."""
+
+    start: int
+    end: int
+    first: int
+    """First frame of the vocoder's."""
+    last: int
+    """Behind the last frame of the vocoder's."""
+
+
+@dataclass(slots=True)
+class Growth:
+    """The length of the next chunk: it starts short, so that the first sound is early."""
+
+    frames: int = FIRST_FRAMES
+    most: int = MOST_FRAMES
+
+    def chunks(self, frames: int, before: int, after: int) -> Iterator[Chunk]:
+        """Yield the chunks of a sentence; those of the next one go on growing.
+
+        Args:
+            frames: Frames of the sentence.
+            before: Frames before a chunk on which its sound depends.
+            after: The same behind it.
+        """
+        start = 0
+        while start < frames:
+            left = frames - start
+            # A rest is not worth a call of its own.
+            length = left if left <= self.frames * 3 // 2 else self.frames
+            end = start + length
+            yield Chunk(start, end, max(0, start - before), min(frames, end + after))
+            start, self.frames = end, min(self.most, self.frames * GROWTH)

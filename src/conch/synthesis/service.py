@@ -1,0 +1,196 @@
+"""Synthesis as a service of a BLS model: text in, audio out."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from functools import partial
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from conch.audio.encoding import Encoder
+from conch.bls.access_log import AccessRecord
+from conch.bls.call import Components
+from conch.bls.calls import Calls
+from conch.bls.concurrency import RecordingTurns
+from conch.bls.deadline import BEFORE_CALLS, Deadline
+from conch.bls.metrics import AUDIO_IN_FLIGHT, COMPONENTS_AWAY, REQUESTS, Metric
+from conch.bls.runtime import Runtime
+from conch.bls.service import Answer, Message
+from conch.families import voices
+from conch.synthesis.chunks import MOST_FRAMES, Growth
+from conch.synthesis.config import SynthesisConfig
+from conch.synthesis.metrics import FIRST_AUDIO_SECONDS, SPOKEN_SECONDS
+from conch.synthesis.speaking import Speaking
+from conch.wire.errors import TextError
+from conch.wire.synthesis import Spoken, SpokenSentence, SynthesisOptions
+
+MODE = "synthesis"
+CHARACTERS_A_SECOND = 15.0
+"""How fast a text is spoken, about, by which its place among others is decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class SynthesisRequest:
+    """A request, not checked yet."""
+
+    text: str
+    parameters: Mapping[str, Any]
+    is_streamed: bool
+    outputs: tuple[str, ...]
+    arrived: float
+
+
+class Synthesis:
+    """Answers requests for speech; see `conch.bls.service.Service`."""
+
+    def __init__(self, config: SynthesisConfig, runtime: Runtime) -> None:
+        self._config, self._runtime = config, runtime
+
+    @property
+    def gauges(self) -> Mapping[Metric, Callable[[], float]]:
+        """Return functions that give the present values of metrics."""
+        runtime = self._runtime
+        return {
+            AUDIO_IN_FLIGHT: lambda: runtime.admission.audio_s,
+            COMPONENTS_AWAY: lambda: len(runtime.failover.away),
+        }
+
+    def parse(self, message: Message) -> SynthesisRequest:
+        """Read a request.
+
+        Raises:
+            TextError: there is no text, or it is too long or no UTF-8.
+        """
+        tensor = message.read_inputs().get("TEXT")
+        if tensor is None or tensor.size != 1:
+            sent = "none" if tensor is None else str(tensor.size)
+            raise TextError(f"TEXT takes one text; sent: {sent}")
+        most = self._config.max_text if message.is_decoupled else self._config.max_whole_text
+        return SynthesisRequest(
+            checked_text(tensor.item(), most),
+            message.parameters,
+            message.is_decoupled,
+            message.outputs,
+            message.arrived,
+        )
+
+    async def run(
+        self, request: SynthesisRequest, components: Components, record: AccessRecord
+    ) -> AsyncGenerator[Answer, None]:
+        """Yield one answer; if the request is decoupled, one for each chunk and a last one."""
+        record.mode, record.fields["characters"] = MODE, len(request.text)
+        runtime, size = self._runtime, len(request.text.encode())
+        with runtime.metrics.answering(REQUESTS, MODE), runtime.admission.arrived(size):
+            options = SynthesisOptions.parse(request.parameters)
+            deadline = Deadline(options.deadline_ms, started=request.arrived)
+            turns = RecordingTurns(runtime.limits)
+            calls = runtime.calls(components, MODE, deadline, turns)
+            # Of all texts, what will be heard first goes first: see `Speaking`.
+            turns.begin((0.0, 0), lambda: True)
+            async with calls.limited():
+                await calls.need(voices()[options.voice].components)
+                expected_s = len(request.text) / CHARACTERS_A_SECOND / options.speed
+                left_s = deadline.remaining_s(BEFORE_CALLS)
+                async with runtime.admission.begun(expected_s, left_s) as share:
+
+                    def served(characters: int) -> None:
+                        part = characters / len(request.text)
+                        runtime.admission.served(share, expected_s * part)
+
+                    answers = self._answers(request, options, calls, record, served)
+                    async with aclosing(answers):
+                        async for answer in answers:
+                            yield answer
+
+    async def _answers(
+        self,
+        request: SynthesisRequest,
+        options: SynthesisOptions,
+        calls: Calls,
+        record: AccessRecord,
+        served: Callable[[int], None],
+    ) -> AsyncGenerator[Answer, None]:
+        synthesizer = voices()[options.voice]
+        rate = options.sample_rate or synthesizer.sample_rate
+        growth = Growth() if request.is_streamed else Growth(MOST_FRAMES)
+        speaking = Speaking(request.text, options, synthesizer, calls, growth, request.arrived)
+        encoder = Encoder(options.format, rate, synthesizer.sample_rate)
+        in_thread = options.format not in ("pcm_f32", "pcm_s16", "wav")
+        begun: list[SpokenSentence] = []
+        made: list[bytes] = []
+        has_answered = False
+
+        async def encoded(job: Callable[[], bytes]) -> bytes:
+            return await asyncio.to_thread(job) if in_thread else job()
+
+        def taken() -> Answer:
+            nonlocal has_answered
+            has_answered = True
+            spoken = Spoken(
+                round(speaking.seconds, 4), rate, options.voice, tuple(begun), calls.path
+            )
+            if not request.is_streamed or not speaking.is_running:
+                spoken = replace(spoken, stages=calls.stages, warnings=speaking.warnings)
+            audio = b"".join(made)
+            begun.clear()
+            made.clear()
+            return _tensors(spoken, options.format, audio, request.outputs)
+
+        async with aclosing(speaking.pieces()) as pieces:
+            async for piece in pieces:
+                begun += [piece.sentence] if piece.sentence else []
+                made.append(await encoded(partial(encoder.write, piece.samples)))
+                served(speaking.done)
+                if request.is_streamed and any(made):
+                    if not has_answered:
+                        calls.count(FIRST_AUDIO_SECONDS, monotonic() - request.arrived)
+                    yield taken()
+        if not speaking.seconds:
+            raise TextError(
+                f"the text has no word that the voice {options.voice} can speak; "
+                f"sent: {request.text:.40}"
+            )
+        made.append(await encoded(encoder.finish))
+        calls.count(SPOKEN_SECONDS, speaking.seconds)
+        record.audio_s = speaking.seconds
+        record.called(calls.stages)
+        yield taken()
+
+    async def close(self, timeout_s: float) -> None:
+        """Do nothing: no state outlives a request."""
+
+
+def checked_text(sent: Any, most: int) -> str:
+    """Return a text as it was sent.
+
+    Raises:
+        TextError: it is empty, longer than `most` characters, or no UTF-8.
+    """
+    try:
+        text = sent.decode() if isinstance(sent, bytes) else str(sent)
+    except UnicodeDecodeError as error:
+        raise TextError(f"TEXT takes UTF-8: {error}") from None
+    if not text.strip():
+        raise TextError("TEXT takes a text with words; the one that was sent is empty")
+    if len(text) > most:
+        raise TextError(
+            f"TEXT takes at most {most} characters (parameter max_text or max_whole_text of the "
+            f"model); sent: {len(text)}"
+        )
+    return text
+
+
+def _tensors(spoken: Spoken, format: str, audio: bytes, wanted: tuple[str, ...]) -> Answer:
+    """Return the wanted tensors; those of audio only if there is some."""
+    tensors = {
+        "SAMPLE_RATE": np.array([[spoken.sample_rate]], np.int32),
+        "RESULT": np.array([[spoken.to_json().encode()]], np.object_),
+    }
+    if audio and format == "pcm_f32":
+        tensors["WAVEFORM"] = np.frombuffer(audio, np.float32)[np.newaxis]
+    elif audio:
+        tensors["AUDIO"] = np.array([[audio]], np.object_)
+    return {name: tensor for name, tensor in tensors.items() if name in wanted}

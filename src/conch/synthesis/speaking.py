@@ -1,0 +1,155 @@
+"""Speak a text: sentence by sentence, and each chunk by chunk."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from conch.bls.calls import Calls
+from conch.bls.concurrency import PART
+from conch.component.arrays import Array, FloatArray
+from conch.component.row import bytes_array
+from conch.families.family import Synthesizer
+from conch.synthesis.chunks import Chunk, Growth
+from conch.synthesis.words import word_times
+from conch.wire.sentences import halves, sentences
+from conch.wire.synthesis import SpokenSentence, SynthesisOptions
+
+MOST_TOKENS = 400
+"""Sounds of a sentence; one that has more is read in halves. An acoustic model takes the longer the
+more they are, for each of them."""
+MAX_WARNINGS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The next samples, and the sentence that begins with them."""
+
+    samples: FloatArray
+    sentence: SpokenSentence | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Voiced:
+    """A sentence whose sound is still to be made."""
+
+    sentence: SpokenSentence
+    """With times from its own begin."""
+    latents: FloatArray
+
+
+class Speaking:
+    """Speaks one text.
+
+    At most two sentences are in memory: one that is spoken, and the next one.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        options: SynthesisOptions,
+        synthesizer: Synthesizer,
+        calls: Calls,
+        growth: Growth,
+        arrived: float,
+    ) -> None:
+        """Call nothing yet; `arrived` is when the text came, on the monotonic clock."""
+        self._text, self._options, self._by, self._calls = text, options, synthesizer, calls
+        self._growth, self._began = growth, arrived
+        self._left: Iterator[slice] = sentences(text)
+        self._frames = 0
+        self._silent: list[str] = []
+        self.is_running = True
+        """Whether there may be more audio."""
+        self.done = 0
+        """Characters that are spoken, or have no sound."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of audio so far."""
+        return self._frames * self._by.frame_samples / self._by.sample_rate
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What of the text has no sound, a few of them."""
+        return tuple(f"nothing is spoken of {text:.40}" for text in self._silent)
+
+    async def pieces(self) -> AsyncGenerator[Piece, None]:
+        """Yield the audio, piece by piece; the next sentence is prepared meanwhile."""
+        coming = asyncio.create_task(self._next(self._began))
+        try:
+            while (voiced := await coming) is not None:
+                dry_at = self._began + self.seconds + voiced.sentence.end
+                coming = asyncio.create_task(self._next(dry_at))
+                sentence: SpokenSentence | None = voiced.sentence.later(self.seconds)
+                around = (self._by.frames_before, self._by.frames_after)
+                for chunk in self._growth.chunks(len(voiced.latents), *around):
+                    samples = await self._sound(voiced.latents, chunk)
+                    if not self._frames:
+                        self._began = time.monotonic()  # from here on it is played
+                    self._frames += chunk.end - chunk.start
+                    yield Piece(samples, sentence)
+                    sentence = None
+            self.is_running = False
+        finally:
+            coming.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await coming
+
+    async def _next(self, due: float) -> _Voiced | None:
+        """Return the next sentence that has a sound, to be spoken when `due`; None at the end."""
+        PART.set(due)
+        for span in self._left:
+            text = self._text[span]
+            read = await self._calls(
+                self._by.text_frontend,
+                {"text": bytes_array([text])},
+                ("phonemes", "tokens", "spans"),
+                {"voice": self._options.voice, "normalize": self._options.normalize},
+            )
+            tokens, spans = _row(read["tokens"].numpy()), _row(read["spans"].numpy(), 4)
+            cut = halves(self._text, span) if len(tokens) > MOST_TOKENS else (span,)
+            if len(cut) > 1:
+                self._left = chain(cut, self._left)
+                return await self._next(due)
+            self.done = span.stop
+            if not len(tokens):
+                self._silent = [*self._silent, text][:MAX_WARNINGS]
+                continue
+            voiced = await self._calls(
+                self._by.acoustic,
+                {"tokens": tokens, "speed": np.array([self._options.speed], np.float32)},
+                ("latents", "durations"),
+                {"voice": self._options.voice},
+            )
+            latents: FloatArray = voiced["latents"].numpy()
+            latents = latents.reshape(-1, latents.shape[-1])
+            frame_s = self._by.frame_samples / self._by.sample_rate
+            durations = _row(voiced["durations"].numpy())
+            words = word_times(text, spans, durations, frame_s) if self._options.timestamps else ()
+            phonemes = _row(read["phonemes"].numpy())[0].decode()
+            end = round(len(latents) * frame_s, 4)
+            return _Voiced(SpokenSentence(text, phonemes, 0.0, end, words), latents)
+        return None
+
+    async def _sound(self, latents: FloatArray, chunk: Chunk) -> FloatArray:
+        PART.set(self._began + self.seconds)
+        before, after = chunk.start - chunk.first, chunk.last - chunk.end
+        place = np.array([before, after, self._frames - before], np.int32)
+        outputs = await self._calls(
+            self._by.vocoder,
+            {"latents": latents[chunk.first : chunk.last], "context": place},
+            ("waveform",),
+            {"voice": self._options.voice, "seed": self._options.seed},
+        )
+        samples: FloatArray = outputs["waveform"].numpy().ravel()
+        return samples
+
+
+def _row(tensor: Array, *shape: int) -> Array:
+    """Return a tensor without the batch dimension, which a call's output may have."""
+    return tensor.reshape(-1, *shape)

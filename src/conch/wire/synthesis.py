@@ -1,0 +1,135 @@
+"""The options of a request for speech, and what its answer says of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
+
+import msgspec
+
+from conch.families import voices
+from conch.families.options import option
+from conch.wire.errors import OptionError
+from conch.wire.options import checked
+from conch.wire.result import Stage
+
+DEFAULT_VOICE = next(iter(voices()))
+RATES: Mapping[str, tuple[int, ...]] = {
+    "opus": (8000, 12_000, 16_000, 24_000, 48_000),
+    "mp3": (8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000),
+    "aac": (8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000),
+}
+"""Rates in Hz of formats that do not have any."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesisOptions:
+    """The options of one request for speech, with their defaults."""
+
+    voice: str = option(DEFAULT_VOICE, "who speaks", choices=lambda: tuple(voices()))
+    speed: float = option(1.0, "how fast; 2 takes half the time", low=0.25, high=4)
+    format: Literal["pcm_f32", "pcm_s16", "wav", "mp3", "opus", "flac", "aac"] = option(
+        "pcm_f32",
+        "of the audio: pcm_f32 is the tensor WAVEFORM, any other is the tensor AUDIO, as bytes",
+    )
+    sample_rate: int = option(
+        0, "Hz of the audio, at least 8000; 0 is the voice's own", low=0, high=48_000
+    )
+    timestamps: bool = option(False, "start and end of every word")
+    normalize: bool = option(
+        True, "read numbers, dates, money, units and abbreviations as they are spoken"
+    )
+    seed: int = option(
+        0, "of the noise in the voice; the same one gives the same sound", low=0, high=2**31 - 1
+    )
+    deadline_ms: int = option(
+        0, "time budget of the whole answer; 0 is none", low=0, high=86_400_000
+    )
+
+    @classmethod
+    def parse(cls, parameters: Mapping[str, Any]) -> "SynthesisOptions":
+        """Build options from request parameters.
+
+        Raises:
+            OptionError: an unknown name, a wrong type, or a value out of range.
+        """
+        found = cls(**checked({item.name: item for item in fields(cls)}, parameters))
+        rate, allowed = found.sample_rate, RATES.get(found.format)
+        if rate and (rate < 8000 or (allowed and rate not in allowed)):
+            takes = ", ".join(map(str, allowed)) if allowed else "8000 to 48000"
+            raise OptionError(
+                f"option 'sample_rate' takes {takes} with format {found.format}, or 0 for the "
+                f"voice's own; sent: {rate}"
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenWord:
+    """A word as the text has it; its times are seconds from the begin of the audio."""
+
+    text: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenSentence:
+    """A sentence, or a part of one that is too long; times are seconds."""
+
+    text: str
+    phonemes: str
+    """Its sounds."""
+    start: float
+    end: float
+    words: tuple[SpokenWord, ...] = ()
+    """With the option `timestamps`."""
+
+    def later(self, seconds: float) -> "SpokenSentence":
+        """Return it as it is when it begins later."""
+        return replace(
+            self,
+            start=round(self.start + seconds, 4),
+            end=round(self.end + seconds, 4),
+            words=tuple(
+                SpokenWord(word.text, round(word.start + seconds, 4), round(word.end + seconds, 4))
+                for word in self.words
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """What was spoken. A chunk of a streamed answer has the sentences that begin in it.
+
+    The last one has no audio, and the figures of all.
+    """
+
+    duration: float
+    """Seconds of audio so far."""
+    sample_rate: int
+    voice: str
+    sentences: tuple[SpokenSentence, ...] = ()
+    path: tuple[str, ...] = ()
+    """Components that were called, in order of first use."""
+    stages: Mapping[str, Stage] = field(default_factory=dict)
+    """Calls by component, and `total`."""
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """Return it as the JSON of RESULT."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "Spoken":
+        """Read what `to_json` wrote.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        return msgspec.json.decode(text, type=cls)
+
+
+def joined(answers: Sequence[Spoken]) -> Spoken:
+    """Return the answer to a text of which the chunks of a streamed answer speak parts."""
+    last = answers[-1]
+    return replace(last, sentences=tuple(item for part in answers for item in part.sentences))

@@ -1,0 +1,88 @@
+"""What `conch say` writes, and what it refuses before a server starts."""
+
+import argparse
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conch.cli import main, say
+from conch.cli.arguments import UsageError
+from conch.client import Speech
+from conch.wire.errors import ConchError
+from conch.wire.synthesis import Spoken
+
+NOTHING = np.zeros(0, np.float32)
+
+
+def pieces(*audios: bytes):
+    return iter([Speech(NOTHING, audio, Spoken(1.0, 24_000, "hibari")) for audio in audios])
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [("a.wav", "wav"), ("a.MP3", "mp3"), ("a.ogg", "opus"), ("a.raw", "pcm_s16"), ("-", "wav")],
+)
+def test_the_format_is_that_of_the_suffix(name: str, format: str) -> None:
+    assert say.format_of(argparse.Namespace(o=name)) == format
+
+
+def test_a_wav_file_has_its_size(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    say.saved(pieces(b"\x01\x00" * 10, b"\x02\x00" * 5), path, is_wav=True)
+    with wave.open(str(path)) as file:
+        assert (file.getframerate(), file.getnframes()) == (24_000, 15)
+        assert file.readframes(15) == b"\x01\x00" * 10 + b"\x02\x00" * 5
+
+
+def test_floats_are_written_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "a.f32"
+    piece = Speech(np.array([0.5, -1], np.float32), b"", Spoken(1.0, 24_000, "hibari"))
+    say.saved(iter([piece]), path, is_wav=False)
+    assert np.fromfile(path, "<f4").tolist() == [0.5, -1.0]
+
+
+def test_a_player_gets_the_samples_and_its_failure_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    player = tmp_path / "aplay"
+    player.write_text(f"#!/bin/sh\ncat > {tmp_path}/heard\necho $@ > {tmp_path}/flags\n")
+    player.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert say.found_player() == str(player)
+    say.played(pieces(b"abcd", b"ef"), str(player))
+    assert (tmp_path / "heard").read_bytes() == b"abcdef"
+    assert "-r 24000" in (tmp_path / "flags").read_text()
+    player.write_text("#!/bin/sh\nexit 3\n")
+    with pytest.raises(ConchError, match="could not play the sound"):
+        say.played(pieces(b"abcd", b"ef"), str(player))
+
+
+def test_without_a_player_a_file_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UsageError, match="-o FILE"):
+        say.found_player()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-o", "a.foo"], "-o takes a file with the suffix of a format"),
+        (["-o", "a.wav", "--speed", "9"], "option 'speed' takes a number from 0.25 to 4"),
+        (["-o", "a.opus", "--sample-rate", "22050"], "with format opus"),
+        (["-o", "a.wav", "--url", "ftp://x"], "ftp"),
+    ],
+)
+def test_wrong_usage_starts_no_server(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["say", "Hello.", *arguments])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_voices_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["voices"]) == 0
+    assert capsys.readouterr().out.startswith("hibari       en-US  American English, female")

@@ -1,0 +1,209 @@
+"""Speaking a text by components that are plain functions: order, bounds and cancellation."""
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from plain_components import HostTensor
+
+from conch.bls.access_log import AccessRecord
+from conch.bls.config import BlsConfig
+from conch.bls.metrics import REQUESTS
+from conch.bls.runtime import Runtime
+from conch.bls.service import Message
+from conch.bls.traits import own_components
+from conch.families import voices
+from conch.synthesis import Synthesis, SynthesisConfig
+from conch.synthesis.chunks import MOST_FRAMES, Growth
+from conch.synthesis.speaking import Speaking
+from conch.wire.errors import OptionError, RequestCancelledError, TextError
+from conch.wire.synthesis import Spoken, SynthesisOptions
+
+VOICE = next(iter(voices()))
+FRAMES_OF_LETTER = 10
+
+
+class Components:
+    """A voice whose sound is the number of each frame; words in capitals have none."""
+
+    def __init__(self, tokens_of_letter: int = 1) -> None:
+        self.calls: list[str] = []
+        self.texts: list[str] = []
+        self.tokens_of_letter = tokens_of_letter
+        self.is_gone = False
+
+    async def call(self, call):
+        if self.is_gone:
+            raise RequestCancelledError("gone")
+        self.calls.append(call.model)
+        made = getattr(self, call.model)(call.inputs)
+        return {name: HostTensor(array) for name, array in made.items()}
+
+    def text_frontend(self, inputs):
+        text = inputs["text"].item().decode()
+        self.texts.append(text)
+        letters = 0 if text.isupper() else len(text) * self.tokens_of_letter
+        return {
+            "phonemes": np.array([text.encode()], np.object_),
+            "tokens": np.arange(letters, dtype=np.int32),
+            "spans": np.array([[0, len(text), 0, letters]], np.int32)[: bool(letters)],
+        }
+
+    def acoustic(self, inputs):
+        tokens = len(inputs["tokens"])
+        frames = np.arange(tokens * FRAMES_OF_LETTER, dtype=np.float32)
+        durations = np.full(tokens, FRAMES_OF_LETTER, np.int32)
+        return {"latents": np.stack([frames, frames], axis=1), "durations": durations}
+
+    def vocoder(self, inputs):
+        before, after, first = inputs["context"]
+        latents = inputs["latents"]
+        assert latents[0, 0] >= 0 and first + before >= 0
+        spoken = latents[before : len(latents) - after, 0]
+        return {"waveform": np.repeat(spoken, voices()[VOICE].frame_samples)}
+
+    async def is_loaded(self, model):
+        return True
+
+    def give_up(self, model):
+        pass
+
+
+def service(components: Components, **limits: int) -> Synthesis:
+    config = SynthesisConfig(**limits)
+    return Synthesis(config, Runtime(config, own_components(), components))
+
+
+def message(text: object, *, is_decoupled: bool = True, **parameters) -> Message:
+    tensors = {} if text is None else {"TEXT": np.array([[text]], np.object_)}
+    outputs = ("WAVEFORM", "AUDIO", "SAMPLE_RATE", "RESULT")
+    return Message("synthesis", lambda: tensors, outputs, parameters, is_decoupled=is_decoupled)
+
+
+async def answers(made: Synthesis, components: Components, asked: Message) -> list:
+    record = AccessRecord("id", "synthesis")
+    async with aclosing(made.run(made.parse(asked), components, record)) as found:
+        return [answer async for answer in found]
+
+
+def ask(text: object, components: Components | None = None, **parameters) -> list:
+    components = components or Components()
+    return asyncio.run(answers(service(components), components, message(text, **parameters)))
+
+
+def spoken_of(answer) -> Spoken:
+    return Spoken.from_json(answer["RESULT"].item())
+
+
+def expected(*letters: int) -> np.ndarray:
+    frames = [np.arange(count * FRAMES_OF_LETTER) for count in letters]
+    return np.repeat(np.concatenate(frames), voices()[VOICE].frame_samples)
+
+
+def test_chunks_joined_are_the_audio_of_all_sentences_in_one() -> None:
+    text = b"A sentence here. Another one is here! And the last."
+    *chunks, end = ask(text, timestamps=True)
+    samples = np.concatenate([item["WAVEFORM"].ravel() for item in chunks])
+    np.testing.assert_array_equal(samples, expected(16, 20, 13))
+    assert chunks[0]["WAVEFORM"].size == 16 * 300 and "WAVEFORM" not in end
+    sentences = [item for chunk in chunks for item in spoken_of(chunk).sentences]
+    assert [item.text for item in sentences] == [
+        "A sentence here.",
+        "Another one is here!",
+        "And the last.",
+    ]
+    assert [item.start for item in sentences] == [0.0, 2.0, 4.5]
+    assert sentences[1].words[0].start == 2.0
+    last = spoken_of(end)
+    assert last.duration == len(samples) / 24_000
+    assert last.path == voices()[VOICE].components
+    assert last.stages["text_frontend"].calls == 3
+
+    (whole,) = ask(text, is_decoupled=False)
+    np.testing.assert_array_equal(whole["WAVEFORM"].ravel(), samples)
+    assert [item.text for item in spoken_of(whole).sentences] == [s.text for s in sentences]
+
+
+def test_bytes_are_those_of_the_format_at_the_rate() -> None:
+    pieces = [
+        item["AUDIO"].item() for item in ask(b"Hello there.", format="wav") if "AUDIO" in item
+    ]
+    assert len(pieces) > 1 and pieces[0].startswith(b"RIFF")
+    assert len(b"".join(pieces)) == 44 + 2 * 12 * FRAMES_OF_LETTER * 300
+    (whole,) = ask(b"Hello there.", is_decoupled=False, sample_rate=12_000)
+    assert whole["SAMPLE_RATE"].item() == 12_000
+    assert whole["WAVEFORM"].shape == (1, 12 * FRAMES_OF_LETTER * 150)
+
+
+def test_a_sentence_of_too_many_sounds_is_read_in_halves() -> None:
+    components = Components(tokens_of_letter=30)
+    ask(b"one two six ten", components)
+    assert components.texts == ["one two six ten", "one two", "six ten"]
+
+
+def test_what_has_no_sound_is_left_out_with_a_warning() -> None:
+    *_, end = ask(b"Hello. SILENT. There.")
+    assert spoken_of(end).warnings == ("nothing is spoken of SILENT.",)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "TEXT takes one text; sent: none"),
+        (b"", "TEXT takes a text with words"),
+        (b" \n ", "TEXT takes a text with words"),
+        (b"\xff", "TEXT takes UTF-8"),
+        (b"x" * 100_001, "TEXT takes at most 100000 characters"),
+        (b"SILENT", "the text has no word that the voice hibari can speak; sent: SILENT"),
+    ],
+)
+def test_a_text_that_cannot_be_spoken_is_an_error_of_the_request(text, said) -> None:
+    with pytest.raises(TextError, match=said):
+        ask(text)
+
+
+def test_a_wrong_option_calls_nothing() -> None:
+    components = Components()
+    with pytest.raises(OptionError):
+        ask(b"hi", components, speed=5.0)
+    assert not components.calls
+
+
+def test_no_more_than_one_sentence_is_prepared_ahead() -> None:
+    components = Components()
+
+    async def main() -> None:
+        runtime = Runtime(BlsConfig(), own_components(), components)
+        calls = runtime.live_calls(components, "synthesis")
+        options = SynthesisOptions()
+        text = "This is it. " * 1000
+        speaking = Speaking(text, options, voices()[VOICE], calls, Growth(MOST_FRAMES), 0.0)
+        async with aclosing(speaking.pieces()) as pieces:
+            async for _ in pieces:
+                await asyncio.sleep(0)
+                if components.calls.count("vocoder") == 20:
+                    break
+        # A reader that stops takes no further sentence, and leaves no task.
+        assert components.calls.count("acoustic") in (20, 21)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+
+
+def test_a_client_that_goes_away_ends_the_making() -> None:
+    components = Components()
+    made = service(components)
+
+    async def main() -> None:
+        record = AccessRecord("id", "synthesis")
+        asked = replace(message(b"This is it. " * 100))
+        async for _ in made.run(made.parse(asked), components, record):
+            components.is_gone = True
+
+    with pytest.raises(RequestCancelledError):
+        asyncio.run(main())
+    assert len(components.calls) < 8
+    counted = made._runtime.metrics.drain()
+    assert counted[REQUESTS, ("synthesis", "cancelled")] == 1
