@@ -29,6 +29,7 @@ from lab.speakers.conversations import (
     conversation,
     read_sources,
 )
+from lab.speakers.peer import PeerFigures, measured, require_peer
 from lab.speakers.turns import naming, overlap_share
 from lab.speakers.words import wrong_words
 
@@ -46,6 +47,8 @@ class SpeakersBenchmark:
     seconds: float = 180.0
     seed: int = 7
     is_number_given: bool = False
+    has_peer: bool = False
+    """Whether another system labels the same conversations."""
     url: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -70,8 +73,8 @@ class SpeakersFigures:
     """Of all processes of the server, beyond those without labels; None of a server elsewhere."""
     plain_cpu_s_per_audio_s: float | None
     """The same without labels."""
-    slower: float
-    """Time of the answer with labels, divided by that without."""
+    slower: float | None
+    """Time of the answer with labels, divided by that without; None if no text was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +84,7 @@ class SpeakersReport:
     header: Flat[Header]
     audio_s: float
     runs: Sequence[SpeakersFigures]
+    peer: Sequence[PeerFigures]
 
 
 def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
@@ -92,10 +96,13 @@ def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
         OptionError: the options contradict each other.
     """
     require(*COMPARING)
+    if benchmark.has_peer:
+        require_peer()
     sources = read_sources(benchmark.manifest, benchmark.split)
     header = lab_header("speakers", benchmark)
     asked = {"word_timestamps": True, **benchmark.options}
-    found = []
+    found: list[SpeakersFigures] = []
+    peer: list[PeerFigures] = []
     kinds = [(where, count) for where in benchmark.conditions for count in benchmark.speakers]
     served = server_url(benchmark.url, [{**asked, "speakers": "auto"}])
     with served as url, progress("kinds", len(kinds)) as bar:
@@ -113,13 +120,16 @@ def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
                 for place in range(benchmark.conversations)
             ]
             wanted = {**asked, "speakers": count if benchmark.is_number_given else "auto"}
-            labelled, plain = (_measured(url, made, options) for options in (wanted, asked))
+            labelled = _measured(url, made, wanted)
+            # Without a text, nothing is left without labels.
+            plain = _measured(url, made, asked) if asked.get("decoder") != "none" else None
             is_own = benchmark.url is None
             found.append(figures(condition, count, made, labelled, plain, is_own=is_own))
+            if benchmark.has_peer:
+                peer.append(measured(condition, count, made))
             bar.update()
-    return SpeakersReport(
-        header=header, audio_s=round(sum(item.audio_s for item in found), 1), runs=found
-    )
+    audio_s = round(sum(item.audio_s for item in found), 1)
+    return SpeakersReport(header=header, audio_s=audio_s, runs=found, peer=peer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +170,7 @@ def figures(
     speakers: int,
     made: Sequence[Conversation],
     labelled: Measured,
-    plain: Measured,
+    plain: Measured | None,
     *,
     is_own: bool,
 ) -> SpeakersFigures:
@@ -174,6 +184,7 @@ def figures(
         mistaken, recognised = wrong_words(item.utterances, transcript, naming(item.turns, found))
         wrong, words = wrong + mistaken, words + recognised
     audio_s = sum(item.duration_s for item in made)
+    plain_cpu_s = plain.cpu_s if plain else 0.0
     return SpeakersFigures(
         condition=condition,
         speakers=speakers,
@@ -184,9 +195,9 @@ def figures(
         der=round(total.rate, 4),
         right=right,
         wder=round(wrong / words, 4) if words else None,
-        cpu_s_per_audio_s=round((labelled.cpu_s - plain.cpu_s) / audio_s, 4) if is_own else None,
-        plain_cpu_s_per_audio_s=round(plain.cpu_s / audio_s, 4) if is_own else None,
-        slower=round(labelled.seconds / plain.seconds, 3),
+        cpu_s_per_audio_s=round((labelled.cpu_s - plain_cpu_s) / audio_s, 4) if is_own else None,
+        plain_cpu_s_per_audio_s=round(plain_cpu_s / audio_s, 4) if is_own else None,
+        slower=round(labelled.seconds / plain.seconds, 3) if plain else None,
     )
 
 
@@ -213,6 +224,15 @@ def markdown(report: SpeakersReport) -> str:
             number(item.slower, 2),
         ]
         for item in report.runs
+    ]
+    rows += [
+        [f"{item.condition}, peer", str(item.speakers), percent(item.der)]
+        + [
+            percent(part / item.errors.spoken_s)
+            for part in (item.errors.missed_s, item.errors.false_s, item.errors.confused_s)
+        ]
+        + [f"{item.right} of {item.conversations}", *"--", number(item.cpu_s_per_audio_s, 3), *"--"]
+        for item in report.peer
     ]
     said = (
         "DER without a collar, overlapping speech counts; WDER with the words in the order of the "

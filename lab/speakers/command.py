@@ -38,7 +38,7 @@ def add_speakers(commands: Subparsers) -> None:
     )
     what.add_argument(
         "--condition",
-        choices=("clean", "noise", "telephone"),
+        choices=("clean", "noise", "telephone", "mobile"),
         action="append",
         help="(default: all)",
     )
@@ -59,6 +59,11 @@ def add_speakers(commands: Subparsers) -> None:
         help="measure names of enrolled voices, of dev and train_extra, in place of labels",
     )
     how = parser.add_argument_group("how")
+    how.add_argument(
+        "--peer",
+        action="store_true",
+        help="label the same conversations by Resemblyzer and spectralcluster too",
+    )
     add_url(how)
     add_output(parser)
 
@@ -94,6 +99,7 @@ def run_speakers(args: argparse.Namespace) -> int:
                 seconds=args.seconds,
                 seed=args.seed,
                 is_number_given=args.number_given,
+                has_peer=args.peer,
                 url=args.url,
                 options=parse_options(args.option),
             )

@@ -1,5 +1,7 @@
 """Who speaks in which frame."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from conch.families.speakers.assignment import HeardSegment, VoiceTurn, is_alone, turns_of
@@ -27,9 +29,9 @@ def rounded(turns: list[VoiceTurn]) -> list[tuple[int, float, float]]:
 
 
 def test_turns_are_those_of_the_windows_and_voices_those_of_the_pieces():
-    heard = segment(
-        6, [(2, 0.5, 3), (0, 3, 5.5)], [(0.5, 2), (1.5, 3), (3, 4.5), (4, 5.5)], [1, 1, 0, 0]
-    )
+    pieces = [(0.5, 2), (1.5, 3), (3, 4.5), (4, 5.5)]
+    speech = [(S // 2, 11 * S // 2)]
+    heard = segment(6, [(2, 0.5, 3), (0, 3, 5.5)], pieces, [1, 1, 0, 0], speech)
     assert rounded(turns_of(heard, VOICES)) == [(1, 100.5, 103.0), (0, 103.0, 105.5)]
 
 
@@ -44,6 +46,21 @@ def test_where_two_speak_both_have_a_turn():
 def test_short_gaps_are_closed_and_short_turns_dropped():
     heard = segment(4, [(0, 0, 1), (0, 1.2, 2), (1, 3, 3.1)], [(0, 1.5), (1, 2.5)], [0, 0])
     assert rounded(turns_of(heard, VOICES)) == [(0, 100.0, 102.0)]
+
+
+def test_short_speech_that_segmentation_misses_is_somebodys():
+    for gap, turns in ((0.4, [(0, 100.0, 104.0)]), (0.7, [(0, 100.0, 101.0), (0, 101.7, 104.0)])):
+        heard = segment(4, [(0, 0, 1), (0, 1 + gap, 4)], [(0, 1.5), (2, 3.5)], [0, 0])
+        assert rounded(turns_of(heard, VOICES)) == turns
+
+
+def test_two_speak_only_where_all_windows_say_so():
+    heard = segment(4, [(0, 0, 4), (1, 2, 4)], [(0, 1.5), (2.2, 3.7)], [0, 1])
+    ((first, active),) = heard.windows
+    alone = active.copy()
+    alone[:, 1] = False
+    several = replace(heard, windows=[(first, active), (first, alone)])
+    assert {turn.voice for turn in turns_of(several, VOICES) if turn.end > 103.5} == {1}
 
 
 def test_nobody_speaks_where_the_vad_finds_no_speech():

@@ -9,7 +9,7 @@ import torch
 from conch.component import Row
 from conch.families.speakers.embedding import EmbeddingComponent
 from conch.families.speakers.segmentation import SegmentationComponent
-from conch.families.speakers.weights import SpeakersConfig
+from conch.families.speakers.weights import SHIFTS, SpeakersConfig, shifted
 from conch.wire.errors import AudioError, ConfigError, InvalidRequestError
 
 WAVEFORM = np.random.default_rng(3).standard_normal(48_000).astype(np.float32) * 0.1
@@ -60,12 +60,23 @@ def test_pieces_are_embedded_as_if_each_were_alone(config):
     assert embedded(component, [], []).shape == (0, 192)
 
 
-def test_over_a_narrow_band_the_upper_one_says_nothing(config):
+def test_other_weights_hear_a_narrow_band_as_a_wide_one(config):
     component = EmbeddingComponent(config)
     wide, narrow = (
         embedded(component, [0], [24_000], narrow_band=is_narrow) for is_narrow in (False, True)
     )
-    assert np.abs(wide - narrow).max() > 1e-4
+    np.testing.assert_array_equal(wide, narrow)
+
+
+def test_shifts_are_added_to_the_weights_of_their_name():
+    with np.load(SHIFTS) as shifts:
+        zeros = {name: np.zeros(shifts[name].shape, np.float32) for name in shifts.files}
+        found = shifted({**zeros, "other": np.ones(3, np.float32)})
+        assert len(found) == len(zeros) + 1
+        np.testing.assert_array_equal(found["other"], 1)
+        for name in shifts.files:
+            assert found[name].dtype == np.float32
+            np.testing.assert_array_equal(found[name], shifts[name])
 
 
 @pytest.mark.parametrize("span", [(-1, 16_000), (30_000, 48_001), (0, 399), (0, 32_001)])

@@ -8,7 +8,7 @@ from speaker_weights import BLOCKS, drawn
 from torch.nn import functional as F
 
 from conch.families.speakers import graphs
-from conch.families.speakers.fbank import BANDS, fbank, is_above
+from conch.families.speakers.fbank import BANDS, fbank
 
 
 def run(model, **feed: np.ndarray) -> np.ndarray:
@@ -142,8 +142,3 @@ def test_filter_banks_are_those_of_kaldis_formulas():
     assert found.shape == (4, BANDS)
     np.testing.assert_allclose(found[2], expected, atol=1e-3)
     assert fbank(waveform[:399]).shape == (0, BANDS)
-
-
-def test_bands_above_a_frequency():
-    assert is_above(8000).sum() == 0 and is_above(0).sum() == BANDS
-    assert 20 < is_above(3600.0).sum() < 30

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from conch.families.speakers.pieces import (
+    LINE,
+    WIDE_BAND,
     frame_at,
     is_of_line,
     num_frames,
@@ -19,13 +21,19 @@ S = 16_000
 
 def test_speech_begins_at_the_upper_threshold_and_ends_below_the_lower_one():
     probs = np.array([0.4] * 5 + [0.6] + [0.4] * 20 + [0.3] * 20, np.float32)
-    assert spoken(probs, 46 * 512) == [(5 * 512, 26 * 512)]
+    assert spoken(probs, 46 * 512, WIDE_BAND) == [(5 * 512, 26 * 512)]
+
+
+def test_over_a_line_less_is_speech_and_longer_pauses_are():
+    probs = np.array([0.32] * 10 + [0.1] * 9 + [0.32] * 10 + [0.1] * 20, np.float32)
+    assert spoken(probs, 49 * 512, LINE) == [(0, 29 * 512)]
+    assert spoken(probs, 49 * 512, WIDE_BAND) == []
 
 
 def test_short_pauses_are_speech_and_short_speech_is_none():
     yes, no = [0.9], [0.1]
     probs = np.array(yes * 10 + no * 2 + yes * 10 + no * 20 + yes * 4 + no * 9 + yes * 20)
-    assert spoken(probs, 75 * 512 - 7) == [(0, 22 * 512), (55 * 512, 75 * 512 - 7)]
+    assert spoken(probs, 75 * 512 - 7, WIDE_BAND) == [(0, 22 * 512), (55 * 512, 75 * 512 - 7)]
 
 
 @pytest.mark.parametrize("length", [4000, 20_000, 24_000, 24_001, 50_000, 123_456])

@@ -14,7 +14,8 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.declaration import FRAME_FIELD, FRAME_SAMPLES
 from conch.families.speakers.pieces import Span, frame_at, num_frames
 
-MOST_AT_ONCE = 2
+FILLED_S = 0.5
+"""Where segmentation hears nobody for less, and the VAD finds speech, somebody speaks."""
 MIDDLE_WEIGHT, EDGE_WEIGHT = 1.5, 0.5
 """What a piece counts in its middle half, and outside."""
 LOCAL_WEIGHT = 0.3
@@ -92,8 +93,14 @@ def _counts(heard: HeardSegment, frames: int) -> Array:
     for start, end in heard.spoken:
         first, behind = map(frame_at, (start, end))
         is_speech[max(0, first) : max(0, behind)] = True
-    found: Array = np.floor(total / np.maximum(windows, 1) + 0.5).astype(int)
-    return np.asarray(np.minimum(found, MOST_AT_ONCE) * is_speech)
+    # Two speak where all windows say so.
+    found: Array = (
+        np.where(total >= 2 * np.maximum(windows, 1), 2, total >= windows / 2) * is_speech
+    )
+    for start, end in _runs(is_speech & (found == 0)):
+        if (end - start) * FRAME_SAMPLES < FILLED_S * SAMPLE_RATE:
+            found[start:end] = 1
+    return found
 
 
 def _scores(heard: HeardSegment, frames: int, voices: FloatArray) -> FloatArray:
@@ -145,14 +152,19 @@ def _shares(heard: HeardSegment, frames: int, scores: FloatArray) -> FloatArray:
 
 def _stretches(speaks: Array) -> list[tuple[float, float]]:
     """Return start and end of a voice's turns in seconds from the segment's start."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], speaks, [False])).astype(np.int8)))
     # The middle of a frame, and half a frame before it.
     first = (FRAME_FIELD - FRAME_SAMPLES) / 2
-    times = [float(edge * FRAME_SAMPLES + first) / SAMPLE_RATE for edge in edges]
     spans: list[tuple[float, float]] = []
-    for start, end in zip(times[::2], times[1::2], strict=True):
+    for run in _runs(speaks):
+        start, end = (float(edge * FRAME_SAMPLES + first) / SAMPLE_RATE for edge in run)
         if spans and start - spans[-1][1] < CLOSED_S:
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((start, end))
     return [span for span in spans if span[1] - span[0] >= LEAST_S]
+
+
+def _runs(is_on: Array) -> list[tuple[int, int]]:
+    """Return the first frame of each run that is on, and the one behind it."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], is_on, [False])).astype(np.int8)))
+    return [(int(first), int(behind)) for first, behind in edges.reshape(-1, 2)]

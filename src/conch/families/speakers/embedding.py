@@ -1,6 +1,7 @@
 """The `speaker_embedding` component."""
 
 from collections.abc import Sequence
+from functools import cache, partial
 
 import numpy as np
 
@@ -8,16 +9,14 @@ from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.declaration import MAX_PIECE_S
-from conch.families.speakers.fbank import FRAME_LENGTH, FRAME_SHIFT, fbank, is_above
-from conch.families.speakers.weights import EMBEDDING, SpeakersConfig, open_graph
+from conch.families.speakers.fbank import FRAME_LENGTH, FRAME_SHIFT, fbank
+from conch.families.speakers.weights import EMBEDDING, NARROW_BAND, SpeakersConfig, open_graph
 from conch.wire.errors import InvalidRequestError
 
 MAX_S = 30.0
 """Longest segment, in seconds."""
 BATCH = 8
 """Pieces of one call of the network."""
-BAND_HZ = 3600.0
-"""Upper edge of what a telephone line carries whole."""
 
 
 class EmbeddingComponent:
@@ -29,8 +28,9 @@ class EmbeddingComponent:
         Raises:
             ConfigError: it cannot be loaded, or a parameter is out of range.
         """
-        self._session = open_graph(config, EMBEDDING)
-        self._size = self._session.get_outputs()[0].shape[1]
+        # Few hear telephone calls.
+        self._opened = cache(partial(open_graph, config))
+        self._size = self._opened(EMBEDDING).get_outputs()[0].shape[1]
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
         """Return the outputs of rows with `waveform`, `starts` and `ends`.
@@ -56,7 +56,7 @@ class EmbeddingComponent:
         features = fbank(waveform)
         firsts = spans[:, 0] // FRAME_SHIFT
         counts = (lengths - FRAME_LENGTH) // FRAME_SHIFT + 1
-        is_unheard = is_above(BAND_HZ) & bool(row.parameters.get("narrow_band"))
+        session = self._opened(NARROW_BAND if row.parameters.get("narrow_band") else EMBEDDING)
         found = np.zeros((len(spans), self._size), np.float32)
         for count in np.unique(counts):
             (places,) = np.nonzero(counts == count)
@@ -64,6 +64,5 @@ class EmbeddingComponent:
                 chosen = places[start : start + BATCH]
                 pieces = np.stack([features[f : f + count] for f in firsts[chosen]])
                 pieces -= pieces.mean(axis=1, keepdims=True)
-                pieces[..., is_unheard] = 0
-                found[chosen] = self._session.run(["embeddings"], {"features": pieces})[0]
+                found[chosen] = session.run(["embeddings"], {"features": pieces})[0]
         return found

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import scipy.fft
 
-from conch.component.arrays import Array, DoubleArray, FloatArray
+from conch.component.arrays import DoubleArray, FloatArray
 from conch.component.waveform import SAMPLE_RATE
 
 BANDS = 80
@@ -42,11 +42,6 @@ def fbank(waveform: FloatArray) -> FloatArray:
 def _window() -> FloatArray:
     """Return Povey's window: Hann's to the power of 0.85."""
     return (np.hanning(FRAME_LENGTH) ** 0.85).astype(np.float32)
-
-
-def is_above(hertz: float) -> Array:
-    """Return which bands lie above a frequency, bool `[80]`."""
-    return np.asarray(_edges()[1:-1] > _mel(hertz))
 
 
 @cache

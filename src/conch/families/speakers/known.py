@@ -8,7 +8,7 @@ import numpy as np
 from conch.component.arrays import FloatArray
 from conch.wire.known_speakers import KnownSpeaker
 
-KNOWN, LINE_KNOWN = 0.5, 0.81
+KNOWN, LINE_KNOWN = 0.5, 0.7
 """Least cosine of a voice to that of a known speaker, the second over a telephone line. One that is
 nearest to a name, but below, stays without it."""
 

@@ -15,14 +15,14 @@ from conch.families.speakers.assignment import HeardSegment, VoiceTurn, is_alone
 from conch.families.speakers.clustering import unit, voices
 from conch.families.speakers.declaration import FRAME_SAMPLES, SETS, SpeakerOptions
 from conch.families.speakers.known import KNOWN, LINE_KNOWN, name_of, names_of
-from conch.families.speakers.pieces import is_of_line, pieces, spoken, windows
+from conch.families.speakers.pieces import LINE, WIDE_BAND, is_of_line, pieces, spoken, windows
 from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech
 from conch.recognition.speech import SpeechSegment
 from conch.wire.known_speakers import embedding_text, known_speakers_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import SCORES, Segment, Turn, Word, text_of_words
 
-DISTANCE, LINE_DISTANCE = 0.74, 0.49
+DISTANCE, LINE_DISTANCE = 0.73, 0.63
 """Mean cosine distance from which on voices differ; the second over a telephone line."""
 LEAST_PIECE = 15_700
 """Samples; shorter pieces found no voices: they are too uncertain."""
@@ -37,7 +37,9 @@ async def hear(
     if _is_by_channel(options):
         return None
     waveform = speech.waveform
-    stretches, is_line = spoken(speech.speech_probs, len(waveform)), is_of_line(waveform)
+    is_line = is_of_line(waveform)
+    band = LINE if is_line else WIDE_BAND
+    stretches = spoken(speech.speech_probs, len(waveform), band)
     spans = pieces(stretches)
 
     async def window(start: int, end: int) -> tuple[int, Array]:

@@ -3,16 +3,16 @@
 Speech probabilities are FP32 [frames] of 32 ms; places are samples from the segment's start.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from conch.component import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.families.speakers.declaration import FRAME_FIELD, FRAME_SAMPLES, MAX_WINDOW_S
 
-SPEECH_ON, SPEECH_OFF = 0.5, 0.35
-"""Speech begins at the first probability, and ends below the second."""
-JOINED_S, LEAST_S = 0.1, 0.25
-"""Shorter pauses are speech, and then shorter stretches of speech are none."""
+LEAST_S = 0.25
+"""Shorter stretches of speech are none."""
 PIECE_S, STEP_S = 1.5, 0.75
 """Length of the pieces that are embedded, and from one to the next."""
 EMPTY_DB = -43.0
@@ -23,19 +23,34 @@ _ABOVE_LINE_HZ, _IN_LINE_HZ = 4300, (300, 3400)
 Span = tuple[int, int]
 
 
-def spoken(speech_probs: Array, length: int) -> list[Span]:
+class Band(NamedTuple):
+    """What is speech to the VAD, by the band of the audio."""
+
+    speech_on: float
+    """Probability at which speech begins."""
+    speech_off: float
+    """Probability below which it ends."""
+    joined_s: float
+    """Shorter pauses are speech."""
+
+
+WIDE_BAND, LINE = Band(0.5, 0.35, 0.1), Band(0.3, 0.2, 0.3)
+"""Over a telephone line the VAD is less sure of speech."""
+
+
+def spoken(speech_probs: Array, length: int, band: Band) -> list[Span]:
     """Return the stretches of speech of a segment of `length` samples."""
     spans: list[Span] = []
     start = None
     for frame, probability in enumerate([*speech_probs, 0.0]):
-        if start is None and probability >= SPEECH_ON:
+        if start is None and probability >= band.speech_on:
             start = frame
-        elif start is not None and probability < SPEECH_OFF:
+        elif start is not None and probability < band.speech_off:
             spans.append((start * VAD_FRAME_SAMPLES, min(length, frame * VAD_FRAME_SAMPLES)))
             start = None
     joined: list[Span] = []
     for first, behind in spans:
-        if joined and first - joined[-1][1] < JOINED_S * SAMPLE_RATE:
+        if joined and first - joined[-1][1] < band.joined_s * SAMPLE_RATE:
             joined[-1] = (joined[-1][0], behind)
         else:
             joined.append((first, behind))

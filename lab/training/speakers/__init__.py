@@ -1,0 +1,1 @@
+"""Train the embedding of voices for a telephone's band."""
