@@ -12,7 +12,11 @@ PART = 1500
 """Characters after which a part ends with its sentence."""
 
 _QUOTES = "\"'”\u2019)\\]"
-_END = re.compile(rf"[.!?…]+[{_QUOTES}]*\s+|[。\uff01\uff1f]+[{_QUOTES}」』]*\s*|\s*\n\s*")
+_END = re.compile(
+    rf"(?<![.!?…])[.!?…]+[{_QUOTES}]*\s+|[。\uff01\uff1f]+[{_QUOTES}」』]*\s*|(?<!\s)\s*\n\s*"
+)
+"""Looked for at the begin of a run alone: elsewhere a long one would be walked for each of its
+characters."""
 _CLAUSE = re.compile(rf"[,;:—\u2013][{_QUOTES}]*\s+|\s+[—\u2013-]\s+")
 _SPACE = re.compile(r"\s+")
 _LONE = re.compile(
