@@ -7,7 +7,9 @@ import pytest
 
 from conch.component import Row
 from conch.families.hibari.cleaning import words_of
+from conch.families.hibari.declaration import MAX_TOKENS
 from conch.families.hibari.front_end import FrontEnd, FrontEndConfig, aligned
+from conch.wire.errors import InvalidRequestError
 
 READINGS = [
     ("It costs $5.00.", "It costs five dollars."),
@@ -78,6 +80,13 @@ def test_random_texts_are_read_or_have_no_sound(front_end) -> None:
 
 def test_a_number_without_a_name_is_read_by_its_digits(front_end) -> None:
     assert read(front_end, "9" * 40)[0] == read(front_end, " ".join("9" * 40))[0]
+
+
+def test_only_a_word_can_have_too_many_sounds(front_end) -> None:
+    # A sentence can be cut by who asks.
+    assert len(read(front_end, " ".join(["7" * 15] * 14))[1]) > MAX_TOKENS
+    with pytest.raises(InvalidRequestError, match="a word takes at most 1500 sounds; this one"):
+        read(front_end, "www.a.com/" + "_" * 230)
 
 
 def test_words_are_cleaned_and_keep_their_places() -> None:

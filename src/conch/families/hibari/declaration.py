@@ -23,8 +23,8 @@ TEXT_FRONTEND = Component(
             "spans",
             "INT32",
             (-1, 4),
-            "the words: start and end in the text, in characters, and first and last but one of "
-            "their tokens",
+            "the words: start and end in the text, in characters, the first of their tokens and "
+            "the one behind the last",
         ),
     ),
     parameters={"voice": str, "normalize": bool},

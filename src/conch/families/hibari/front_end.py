@@ -68,7 +68,8 @@ class FrontEnd:
         """Return `phonemes`, `tokens` and `spans` of rows with `text`.
 
         Raises:
-            InvalidRequestError: a text is too long to be a sentence.
+            InvalidRequestError: a text is too long to be a sentence, or a single word has more
+                sounds than `acoustic` takes.
         """
         return [self._read(row) for row in rows]
 
@@ -91,10 +92,10 @@ class FrontEnd:
         tokens.append(PAD)
         if not spans:
             tokens, phonemes = [], ""
-        if len(tokens) > MAX_TOKENS:
+        # Who asks can cut a sentence, but no word.
+        if len(tokens) > MAX_TOKENS and len(text.split()) == 1:
             raise InvalidRequestError(
-                f"a sentence takes at most {MAX_TOKENS} sounds; this one has {len(tokens)}: "
-                f"{text:.60}…"
+                f"a word takes at most {MAX_TOKENS} sounds; this one has {len(tokens)}: {text:.60}…"
             )
         return {
             "phonemes": bytes_array([phonemes]),
