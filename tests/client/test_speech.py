@@ -98,3 +98,8 @@ def test_wrong_options_and_answers_are_errors() -> None:
 
     with pytest.raises(ServerError, match="has not ended"):
         asyncio.run(main())
+
+
+def test_half_a_surrogate_pair_is_an_error_of_the_text() -> None:
+    with pytest.raises(TextError, match="what UTF-8 can write"):
+        spoken("Hello \ud800.", Server())

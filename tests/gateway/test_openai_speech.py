@@ -16,6 +16,7 @@ from openai import AsyncOpenAI, OpenAI
 
 from conch.client import Client
 from conch.gateway.errors import ApiError
+from conch.gateway.file_answer import ignored_header
 from conch.gateway.speech import MAX_INPUT, read
 from conch.wire.errors import InvalidRequestError
 
@@ -71,7 +72,11 @@ def test_the_async_client_and_events(gateway: Gateway) -> None:
     async def main() -> bytes:
         async with AsyncOpenAI(base_url=gateway.openai_url, api_key="any") as client:
             making = client.audio.speech.with_streaming_response.create(
-                model="tts-1", voice="echo", input=TEXT, stream_format="sse"
+                model="tts-1",
+                voice="echo",
+                input=TEXT,
+                stream_format="sse",
+                extra_body={"sample_rate": 8000},  # its first piece has no bytes yet
             )
             async with making as answer:
                 return await answer.read()
@@ -80,6 +85,8 @@ def test_the_async_client_and_events(gateway: Gateway) -> None:
     assert [event["type"] for event in events[:-1]] == ["speech.audio.delta"] * (len(events) - 1)
     audio = b"".join(base64.b64decode(event["audio"]) for event in events[:-1])
     done = events[-1]
+    begun = [item["text"] for event in events for item in event["spoken"]["sentences"]]
+    assert begun == ["Hello there.", "It works, and the rest is still being made."]
     assert done["type"] == "speech.audio.done"
     assert abs(seconds_of(audio) - done["spoken"]["duration"]) < 0.2
     usage = done["usage"]
@@ -132,6 +139,7 @@ def test_the_fields_of_openai_are_options() -> None:
     found = asked(voice="alloy", instructions="calm", foo=1, sample_rate=48_000)
     assert (found.format, found.rate, found.ignored) == ("mp3", 48_000, ("instructions", "foo"))
     assert "voice" not in found.options
+    assert ignored_header(asked(**{"a\nb": 1, "foo": 1}).ignored) == {"x-conch-ignored": "foo"}
     assert read(b'{"input": "Hi.", "model": "mine"}', {"mine": "conch"}).text == "Hi."
 
 

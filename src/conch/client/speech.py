@@ -51,7 +51,12 @@ def speech_requests(
 
     Raises:
         OptionError: an option is unknown, mistyped or out of range.
+        TextError: the text is no Unicode.
     """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise TextError(f"the text takes what UTF-8 can write: {error}") from None
     parsed = SynthesisOptions.parse(options)
     parameters = {name: getattr(parsed, name) for name in options}
     limits = tensors.time_limits(timeout_s)

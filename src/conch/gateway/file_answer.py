@@ -5,7 +5,7 @@ Pure. Formats: openai-python v3.3.1, `types/audio/transcription*.py`.
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -65,14 +65,17 @@ def _with_warnings(transcript: Transcript, asked: FileRequest) -> Transcript:
 
 def headers(asked: FileRequest, of_audio: Sequence[str] = ()) -> dict[str, str]:
     """Return headers with the ignored fields, and as many warnings as they have room for."""
-    names = [name for name in asked.ignored if name.isascii() and name.isprintable()]
-    # A client chooses the names.
-    shown = names[:MAX_IGNORED]
-    found = {"x-conch-ignored": ", ".join(shown)} if shown else {}
+    found = ignored_header(asked.ignored)
     warnings = [*asked.warnings, *of_audio]
     while len(text := json.dumps(warnings)) > MAX_HEADER:  # in ASCII
         warnings.pop()
     return {**found, "x-conch-warnings": text} if warnings else found
+
+
+def ignored_header(names: Iterable[str]) -> dict[str, str]:
+    """Return the header with the ignored fields, whose names a client chooses; none without any."""
+    shown = [name for name in names if name.isascii() and name.isprintable()][:MAX_IGNORED]
+    return {"x-conch-ignored": ", ".join(shown)} if shown else {}
 
 
 def _warnings(transcript: Transcript) -> dict[str, Any]:

@@ -16,12 +16,13 @@ from conch.client.triton_grpc import GRACE_S
 from conch.families import all_families, voices
 from conch.gateway.access import cors_headers
 from conch.gateway.errors import ApiError, api_error, invalid, one_of
+from conch.gateway.file_answer import ignored_header
 from conch.gateway.models import DEFAULT_MODEL, SPEECH_MODELS, known_name, unknown_model
 from conch.gateway.reading import body_of, read_json
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, cancelled
 from conch.wire.errors import ConchError, TextError
 from conch.wire.result import strict_json
-from conch.wire.synthesis import SynthesisOptions
+from conch.wire.synthesis import SpokenSentence, SynthesisOptions
 
 logger = logging.getLogger(__name__)
 
@@ -150,6 +151,8 @@ class _Answer:
     def __init__(self, request: web.Request, asked: SpeechRequest) -> None:
         self._request, self._asked = request, asked
         self._gateway = request.app[GATEWAY]
+        self._begun: tuple[SpokenSentence, ...] = ()
+        """Sentences that begin in audio which is not sent yet."""
         kind = "text/event-stream" if asked.is_events else CONTENT_TYPES[asked.format]
         self._stream = web.StreamResponse(
             headers={
@@ -157,7 +160,7 @@ class _Answer:
                 "Cache-Control": "no-cache",
                 "X-Accel-Buffering": "no",
                 "x-request-id": request[REQUEST_ID],
-                **({"x-conch-ignored": ", ".join(asked.ignored)} if asked.ignored else {}),
+                **ignored_header(asked.ignored),
                 **cors_headers(request),
             }
         )
@@ -188,6 +191,7 @@ class _Answer:
     async def _send_all(self, client: AsyncClient) -> None:
         asked, seconds = self._asked, 0.0
         encoder = Encoder(asked.format, asked.rate, asked.rate)  # the server resamples
+        self._begun = ()
         try:
             async with aclosing(self._pieces(client)) as pieces:
                 async for piece in pieces:
@@ -197,8 +201,8 @@ class _Answer:
                 words, tokens = len(asked.text.split()), round(TOKENS_A_SECOND * seconds)
                 usage = {"input_tokens": words, "output_tokens": tokens}
                 usage["total_tokens"] = words + tokens
-                done = {"type": "speech.audio.done", "usage": usage, "spoken": piece.spoken}
-                await self._event(done)
+                spoken = replace(piece.spoken, sentences=self._begun)
+                await self._event({"type": "speech.audio.done", "usage": usage, "spoken": spoken})
         except ConchError as error:
             if not self._stream.prepared:
                 raise
@@ -216,6 +220,7 @@ class _Answer:
         return await asyncio.to_thread(encoded)
 
     async def _send(self, piece: Speech, audio: bytes) -> None:
+        self._begun += piece.spoken.sentences
         if not audio:
             return
         await self._stream.prepare(self._request)  # it has an effect once
@@ -223,7 +228,8 @@ class _Answer:
             return await self._write(audio)
         text = base64.b64encode(audio).decode()
         # Only the event at the end has figures.
-        spoken = replace(piece.spoken, stages={}, warnings=())
+        spoken = replace(piece.spoken, sentences=self._begun, stages={}, warnings=())
+        self._begun = ()
         await self._event({"type": "speech.audio.delta", "audio": text, "spoken": spoken})
 
     async def _event(self, event: dict[str, Any]) -> None:
