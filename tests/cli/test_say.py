@@ -36,6 +36,18 @@ def test_a_wav_file_has_its_size(tmp_path: Path) -> None:
         assert file.readframes(15) == b"\x01\x00" * 10 + b"\x02\x00" * 5
 
 
+def test_a_file_stays_if_nothing_is_spoken(tmp_path: Path) -> None:
+    def failing():
+        raise ConchError("no word")
+        yield
+
+    path = tmp_path / "a.wav"
+    path.write_bytes(b"kept")
+    with pytest.raises(ConchError):
+        say.saved(failing(), path, is_wav=True)
+    assert path.read_bytes() == b"kept"
+
+
 def test_floats_are_written_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "a.f32"
     piece = Speech(np.array([0.5, -1], np.float32), b"", Spoken(1.0, 24_000, "hibari"))
@@ -57,6 +69,9 @@ def test_a_player_gets_the_samples_and_its_failure_is_told(
     player.write_text("#!/bin/sh\nexit 3\n")
     with pytest.raises(ConchError, match="could not play the sound"):
         say.played(pieces(b"abcd", b"ef"), str(player))
+    # One that somebody closes has not failed.
+    player.write_text("#!/bin/sh\nexit 0\n")
+    say.played(pieces(*[bytes(100_000)] * 8), str(player))
 
 
 def test_without_a_player_a_file_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
             Address.parse(args.url)
     except (OptionError, ServerError) as error:
         raise UsageError(str(error)) from None
-    text = sys.stdin.read() if args.text == "-" else args.text
+    text = text_of_stdin() if args.text == "-" else args.text
     with server_for_voice(args.url, parsed.voice) as url, Client(url, headers=headers) as client:
         endpoint = Endpoint.parse(url, headers=headers)
         with closing(speech(client, endpoint, text, options)) as pieces:
@@ -107,6 +107,18 @@ def run(args: argparse.Namespace) -> int:
     for warning in last.spoken.warnings:
         print(f"conch: {warning}", file=sys.stderr)
     return 0
+
+
+def text_of_stdin() -> str:
+    """Return the text of stdin.
+
+    Raises:
+        UsageError: it is no UTF-8.
+    """
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the text takes UTF-8: {error}") from None
 
 
 def speech(
@@ -127,14 +139,15 @@ def written(pieces: Iterable[Speech], file: IO[bytes]) -> Speech:
     return piece
 
 
-def saved(pieces: Iterable[Speech], path: Path, *, is_wav: bool) -> Speech:
+def saved(pieces: Iterator[Speech], path: Path, *, is_wav: bool) -> Speech:
     """Write the audio of pieces into a file; return the last one."""
+    first = next(pieces)  # without one a file that was there stays as it is
     with path.open("wb") as file:
-        file.write(wav_header(0) if is_wav else b"")
-        last = written(pieces, file)
+        head = wav_header(first.spoken.sample_rate) if is_wav else b""
+        file.write(head)
+        last = written(chain([first], pieces), file)
         if is_wav:
-            head = len(wav_header(0))
-            size = file.tell() - head
+            size = file.tell() - len(head)
             file.seek(0)
             file.write(wav_header(last.spoken.sample_rate, size))
     return last
@@ -146,6 +159,7 @@ def played(pieces: Iterator[Speech], player: str) -> Speech:
     arguments = PLAYERS[Path(player).name].format(rate=first.spoken.sample_rate).split()
     with subprocess.Popen([player, *arguments], stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
+        last = first
         with suppress(BrokenPipeError), process.stdin as file:
             last = written(chain([first], pieces), file)
     if process.returncode:
@@ -181,5 +195,7 @@ def format_of(args: argparse.Namespace) -> str:
     format = SUFFIXES.get(suffix, suffix)
     if format not in CONTENT_TYPES and "format" not in args:
         known = ", ".join((*CONTENT_TYPES, *SUFFIXES))
-        raise UsageError(f"-o takes a file with the suffix of a format ({known}), or --format")
+        raise UsageError(
+            f"-o takes a file with the suffix of a format ({known}), or --format; sent: {args.o}"
+        )
     return format
