@@ -52,7 +52,6 @@ class Encoder:
         self._head = wav_header(rate) if format == "wav" else b""
         self._sink = io.BytesIO()
         self._container: Any = None
-        self._sent = 0
         if format in _CODECS:
             self._open()
 
