@@ -51,7 +51,7 @@ def test_an_overload_need_not_say_when(text):
 
 def test_every_kind_has_a_code_of_its_own():
     codes = [kind.code for kind in KINDS]
-    assert len(set(codes)) == len(codes) == 12
+    assert len(set(codes)) == len(codes) == 13
 
 
 def test_a_text_begins_with_the_code_and_is_readable():

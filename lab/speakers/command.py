@@ -51,6 +51,11 @@ def add_speakers(commands: Subparsers) -> None:
         "--number-given", action="store_true", help="send the number in place of auto"
     )
     what.add_argument(
+        "--live",
+        choices=("process", "server"),
+        help="label as the audio comes: in this process, or also streamed in real time to a server",
+    )
+    what.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", help="of the requests"
     )
     what.add_argument(
@@ -71,7 +76,7 @@ def add_speakers(commands: Subparsers) -> None:
 def run_speakers(args: argparse.Namespace) -> int:
     """Measure and return the exit code."""
     from conch.cli.option_pairs import parse_options
-    from lab.speakers import benchmark, known
+    from lab.speakers import benchmark, known, live
     from lab.speakers.conversations import CONDITIONS
 
     conditions = tuple(args.condition or CONDITIONS)
@@ -89,21 +94,24 @@ def run_speakers(args: argparse.Namespace) -> int:
         write_report(args, found, known.markdown(found))
         return 0
     try:
-        report = benchmark.run(
-            benchmark.SpeakersBenchmark(
-                manifest=args.manifest,
-                split=args.split,
-                speakers=tuple(args.speakers or (2, 3, 4, 8)),
-                conditions=conditions,
-                conversations=args.conversations,
-                seconds=args.seconds,
-                seed=args.seed,
-                is_number_given=args.number_given,
-                has_peer=args.peer,
-                url=args.url,
-                options=parse_options(args.option),
-            )
+        settings = benchmark.SpeakersBenchmark(
+            manifest=args.manifest,
+            split=args.split,
+            speakers=tuple(args.speakers or (2, 3, 4, 8)),
+            conditions=conditions,
+            conversations=args.conversations,
+            seconds=args.seconds,
+            seed=args.seed,
+            is_number_given=args.number_given,
+            has_peer=args.peer,
+            url=args.url,
+            options=parse_options(args.option),
         )
+        if args.live:
+            streamed = live.run(settings, streams=args.live == "server")
+            write_report(args, streamed, live.markdown(streamed))
+            return 0
+        report = benchmark.run(settings)
     except OptionError as error:
         raise UsageError(str(error)) from None
     write_report(args, report, benchmark.markdown(report))

@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import pytest
-from live_answers import ROLLING, answer, segment, spoken
+from live_answers import ROLLING, answer, segment, spoken, words
 
 from conch.cli.captions import Caption, Captions, Line, cut, width_of
+from conch.wire.result import OpenUtterance
 
 
 def test_the_open_utterance_has_three_parts() -> None:
@@ -144,3 +147,14 @@ def test_wide_characters_count_twice_and_marks_not_at_all() -> None:
     assert cut(Line("今日", newest="は"), 4) == Line("", newest="は")
     assert cut(Line(newest="xe\u0301y"), 1) == Line(newest="y")
     assert cut(Line(newest="xe\u0301y"), 2) == Line(newest="e\u0301y")
+
+
+def test_a_change_of_the_speaker_begins_a_line_or_is_named_in_it() -> None:
+    captions = Captions(has_second_pass=False)
+    said = tuple(
+        replace(word, speaker=who) for word, who in zip(words("Shall we? Yes."), "AAB", strict=True)
+    )
+    open_one = captions.after(answer("", utterance=OpenUtterance(0.0, said[:2], (), said[2:])))
+    assert open_one.open == (Line("A: Shall we?", "", "B: Yes."),)
+    ended = replace(segment("Shall we? Yes.", 0), words=said, speaker="A")
+    assert captions.after(answer("", ended)).final == ("A: Shall we?", "B: Yes.")

@@ -13,7 +13,7 @@ from conch.client.live import AsyncLiveStream
 from conch.client.portal import Portal
 from conch.client.synchronous import LiveStream
 from conch.wire.errors import ServerError
-from conch.wire.result import Hypothesis, Transcript
+from conch.wire.result import Hypothesis, Transcript, Turn
 
 CHUNK = np.zeros(100, np.int16)
 NOTHING = Transcript((Hypothesis("", 0.0, 0.0),), (), 0.01, (), {})
@@ -84,6 +84,14 @@ def test_it_has_the_best_texts_of_all_utterances() -> None:
 @pytest.mark.parametrize("answers", [ANSWERS, ANSWERS[-1:]])
 def test_without_them_it_is_the_servers(answers: Sequence[Transcript]) -> None:
     assert answers_to(answers, options={}, keep_segments=False)[-1] == ANSWERS[-1]
+
+
+def test_utterances_that_the_server_has_forgotten_are_relabelled_too() -> None:
+    said = replace(segment("one", 0), speaker="B")
+    turns = (Turn("A", 0.0, 1.0),)
+    last = replace(answer("two", segment("two", 1), is_final=True), turns=turns, relabelled=turns)
+    found = answers_to([answer("one", said), last], options={})[-1]
+    assert [item.speaker for item in found.segments] == ["A", "A"]
 
 
 def leave_early(sent, fails=lambda request: False):

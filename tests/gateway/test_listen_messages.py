@@ -228,3 +228,14 @@ def test_words_that_a_session_before_has_told_are_left_out() -> None:
         for item in ListenMessages(has_stats=False).after(without_overlap(ended, overlap))
     ]
     assert texts == ["thought so", "Oh even"]
+
+
+def test_segments_and_words_have_their_speakers_if_these_are_known() -> None:
+    (plain,) = ListenMessages(has_stats=False).after(
+        update(None, LiveSegment(replace(segment("Yes.", 0), words=words("Yes.")), True))
+    )
+    assert "speaker" not in plain and "speaker" not in plain["words"][0]
+    said = tuple(replace(word, speaker="B") for word in words("Yes."))
+    labelled = replace(segment("Yes.", 0), words=said, speaker="B")
+    (told,) = ListenMessages(has_stats=False).after(update(None, LiveSegment(labelled, True)))
+    assert (told["speaker"], told["words"][0]["speaker"]) == ("B", "B")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -10,6 +11,7 @@ import virtual_time
 from plain_live import RATE, PlainLiveClient, spoken
 
 from conch.client import AsyncClient
+from conch.client.live import AsyncLiveStream
 from conch.gateway.live_session import (
     KEEP_ALIVE_S,
     PATIENCE_S,
@@ -17,10 +19,12 @@ from conch.gateway.live_session import (
     QUIET_S,
     LiveSession,
     LiveUpdate,
+    _Stream,
     joined,
     wait_for_more_s,
 )
 from conch.wire.errors import AudioError, ComponentError, OptionError, OverloadedError
+from conch.wire.result import Hypothesis, Segment, Transcript, Word
 
 
 def session(client: PlainLiveClient, **settings) -> LiveSession:
@@ -420,3 +424,19 @@ def test_a_chunk_waits_for_more_only_while_it_is_short() -> None:
     assert wait_for_more_s(0.16, 0.0) == 0.0
     assert wait_for_more_s(0.15, 0.05) == pytest.approx(QUIET_S - 0.05)
     assert wait_for_more_s(0.15, 9.0) == 0.0
+
+
+def test_a_segment_whose_speakers_change_is_told_again_and_a_repeated_one_is_not() -> None:
+    stream = _Stream(cast(AsyncLiveStream, None), 10.0, 0, 2)
+    said = Segment(0.0, 1.0, (Hypothesis("one", 0, 0),), (Word("one", 0.0, 1.0, 0.5),))
+
+    def told(*speakers: str) -> list[list[tuple[str, bool]]]:
+        found = []
+        for who in speakers:
+            words = tuple(replace(word, speaker=who) for word in said.words)
+            answer = Transcript(said.nbest, (replace(said, words=words, speaker=who),), 1.0, (), {})
+            items = stream.changed(answer, "end")
+            found.append([(item.segment.speaker, item.is_relabelled) for item in items])
+        return found
+
+    assert told("A", "A", "B", "B") == [[("A2", False)], [], [("B2", True)], []]

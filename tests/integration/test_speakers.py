@@ -25,7 +25,8 @@ from lab.recordings.sounds import music
 pytestmark = [pytest.mark.server, pytest.mark.nightly]
 
 LABELLERS = {"speaker_segmentation", "speaker_embedding"}
-MODELS = ("speech", "speech_stream", "vad", "ctc_encoder", "ctc_decoder", *LABELLERS)
+LIVE = ("ctc_streaming_encoder", "ctc_streaming_decoder")
+MODELS = ("speech", "speech_stream", "vad", "ctc_encoder", "ctc_decoder", *LIVE, *LABELLERS)
 ASKED: Mapping[str, Any] = {"decoder": "ctc", "speakers": "auto"}
 
 
@@ -205,3 +206,32 @@ def test_a_number_is_at_most_what_there_is(server, later, enrolments) -> None:
             found = client.transcribe(later, **asked, known_speakers={"Ann": wav(enrolments[0])})
             assert 1 <= len(found.speakers) <= most
             assert sum(item.name == "Ann" for item in found.speakers) <= 1
+
+
+@pytest.mark.parametrize("mode", ["streaming", "two_pass"])
+def test_live_words_have_their_letters_and_the_end_agrees(server, talk, mode) -> None:
+    waveform, turns = talk
+    with Client(f"grpc://{server.grpc_url}") as client:
+        options = {"mode": mode, "decoder": "ctc", "speakers": "auto", "adaptive": False}
+        answers = []
+        with client.live(sample_rate=16_000, **options) as stream:
+            answers += [stream.send(chunk) for chunk in np.array_split(waveform, 60)]
+            answers.append(stream.finish())
+        whole = client.transcribe(waveform, **ASKED)
+    last = answers[-1]
+    assert [speaker.name for speaker in last.speakers] == ["A", "B"]
+    whose = [next(who for end, who in turns if word.start < end) for word in last.words]
+    right = ["AB"[who] == word.speaker for who, word in zip(whose, last.words, strict=True)]
+    assert np.mean(right) > 0.9
+    # Before the end, a new voice may be taken for the one before until it has spoken for a while.
+    told = [turn for item in answers[:-1] for turn in item.turns]
+    right_s = sum(
+        turn.end - turn.start
+        for turn in told
+        if turn.speaker == "AB"[next(who for end, who in turns if turn.start < end)]
+    )
+    assert right_s > 0.8 * sum(turn.end - turn.start for turn in told)
+    firm = [word for item in answers if item.utterance for word in item.utterance.firm]
+    assert {word.speaker for word in firm} >= {"A", "B"}
+    pairs = zip(last.speakers, whole.speakers, strict=True)
+    assert all(abs(one.seconds - other.seconds) < 2.0 for one, other in pairs)

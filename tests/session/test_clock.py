@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from live_answers import ROLLING, answer, segment
 
-from conch.session.clock import has_last_text, shifted_segment, shifted_utterance
-from conch.wire.result import OpenUtterance, Unrecognised, Word
+from conch.session.clock import has_last_text, shifted_segment, shifted_turns, shifted_utterance
+from conch.wire.result import Hypothesis, OpenUtterance, Segment, Turn, Unrecognised, Word
 
 
 def test_times_are_put_on_the_clock_of_the_session() -> None:
@@ -26,3 +26,14 @@ def test_times_are_put_on_the_clock_of_the_session() -> None:
 def test_unrecognised_speech_moves_as_well() -> None:
     left = replace(segment("one", 0), unrecognised=(Unrecognised(0.2, 0.4, "o"),))
     assert shifted_segment(left, 3.0, 0).unrecognised == (Unrecognised(3.2, 3.4, "o"),)
+
+
+def test_speakers_of_a_later_stream_have_names_of_their_own() -> None:
+    word = Word("one", 0.0, 1.0, 0.5, speaker="A")
+    item = Segment(0.0, 1.0, (Hypothesis("one", 0, 0),), (word,), speaker="A")
+    assert shifted_segment(item, 3.0, 0).speaker == "A"
+    later = shifted_segment(item, 3.0, 0, 2)
+    assert (later.speaker, later.words[0].speaker) == ("A2", "A2")
+    assert shifted_turns([Turn("B", 0.0, 1.0)], 3.0, 2) == (Turn("B2", 3.0, 4.0),)
+    plain = shifted_segment(Segment(0.0, 1.0, ()), 3.0, 0, 2)
+    assert plain.speaker == ""

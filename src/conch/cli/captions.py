@@ -4,12 +4,13 @@ It is independent of any terminal.
 """
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, takewhile
+from itertools import groupby, pairwise, takewhile
 
 from conch.wire.joining import joined_text, separator
-from conch.wire.result import Segment, Transcript, text_of_words
+from conch.wire.result import Segment, Transcript, Word, text_of_words
+from conch.wire.turns import cut_by_speaker
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,9 @@ class Captions:
         for segment in self._ended()[: self._count_final(answer)]:
             del self._known[segment.index]
             self._num_final += 1
-            final += filter(None, [segment.text])
+            final += [
+                _named(part.speaker, part.text) for part in cut_by_speaker(segment) if part.text
+            ]
         return Caption(tuple(final), tuple(line for line in self._lines(answer) if line.text))
 
     def _ended(self) -> list[Segment]:
@@ -96,7 +99,24 @@ class Captions:
             num_firm -= len(text + separator(text, after))
         if spoken is not None:
             parts = (spoken.firm, spoken.tentative, spoken.newest)
-            yield Line(*(text_of_words(part) for part in parts))
+            yield Line(*_texts(parts))
+
+
+def _texts(parts: Sequence[Sequence[Word]]) -> list[str]:
+    """Return the text of each part; where the speaker changes, with the name of who goes on."""
+    texts, before = [], ""
+    for part in parts:
+        text = ""
+        for who, words in groupby(part, lambda word: word.speaker or ""):
+            said = text_of_words([*words])
+            text = joined_text((text, said if who == before else _named(str(who), said)))
+            before = str(who)
+        texts.append(text)
+    return texts
+
+
+def _named(speaker: str, text: str) -> str:
+    return f"{speaker}: {text}" if speaker and text else text
 
 
 def cut(line: Line, columns: int) -> Line:

@@ -27,6 +27,7 @@ examples:
   conch stream talk.wav                              as if it were spoken now
   conch stream talk.wav --speed 0 --json             as fast as the server goes, every answer
   conch stream --mic                                 a microphone, until Ctrl-C
+  conch stream talk.wav --speakers auto              a line for each turn, with its speaker
   ffmpeg -i URL -f ogg - | conch stream -            anything that FFmpeg reads
   arecord -q -f S16_LE -r 16000 -c 1 | conch stream - --url grpc://gpu-box:8001
   conch stream --mic --url https://gateway.example.org --header 'X-Team: newsroom'

@@ -33,6 +33,7 @@ from conch.wire.errors import (
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment, Transcript
+from conch.wire.turns import with_speakers_near
 
 RESUME_S = 60.0
 """Seconds to look for a server after one was lost: `conch serve` needs about 10 to replace it."""
@@ -202,6 +203,9 @@ class AsyncLiveStream:
         kept = [self._segments[index] for index in sorted(self._segments)]
         # Of some that a lost server had nothing was firm: the next stream has heard them again.
         segments = tuple(item for item in kept if item.text or item.endpoint != LOST)
+        if answer.relabelled:
+            labelled = with_speakers_near(segments, answer.turns)
+            segments = tuple(item for _, item in labelled)
         nbest = joined([segment.nbest for segment in segments], self._nbest)
         return replace(answer, segments=segments, nbest=nbest, stable=nbest[0].text)
 

@@ -235,11 +235,13 @@ class FamilyHooks:
     """Each an `AfterRecording`."""
     end_of_turn: Hook | None = None
     """An `EndOfTurn`."""
+    in_stream: tuple[Hook, ...] = ()
+    """Each a `BeginLabels` of live audio; the first that is asked for counts."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of all functions."""
-        hooks = (*self.score_texts, *self.after_recording, self.end_of_turn)
+        hooks = (*self.score_texts, *self.after_recording, *self.in_stream, self.end_of_turn)
         asked = (hook.function for hook in hooks if hook)
         hearing = (name for hook in self.after_recording for name in (hook.prepare, hook.hear))
         by_decoder = (*self.recognisers.values(), *self.first_passes.values())

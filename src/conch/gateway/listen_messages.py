@@ -1,5 +1,6 @@
 """The messages of `GET /v1/listen`: from updates of a live session to JSON objects."""
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any, TypeAlias
@@ -9,7 +10,15 @@ from conch.session.answers import Calls, added_passes, latest_segments
 from conch.session.overlap import OverlapRemoval
 from conch.session.resume_state import Cut, ResumeState
 from conch.wire.joining import joined_text
-from conch.wire.result import OpenUtterance, RollingPasses, Segment, Transcript, Word, text_of_words
+from conch.wire.result import (
+    OpenUtterance,
+    RollingPasses,
+    Segment,
+    Transcript,
+    Turn,
+    Word,
+    text_of_words,
+)
 
 Message: TypeAlias = Mapping[str, Any]
 
@@ -18,6 +27,9 @@ RESUME_STEP_S = 0.5
 MAX_END_TEXT = 100_000
 """Longest text of the last message in characters: two hours of speech, so that a session of a day
 takes no more than one of two hours."""
+
+MAX_RELABELLED = 1000
+"""Most stretches of the last message that have another speaker."""
 
 
 class ListenMessages:
@@ -38,12 +50,14 @@ class ListenMessages:
         """Parts of the open utterance that were sent last."""
         self._final: dict[int, str] = {}
         """Texts of the latest utterances that have ended, by index."""
+        self._relabelled: deque[Turn] = deque(maxlen=MAX_RELABELLED)
         self.audio_s = 0.0
         """Seconds of audio recognised so far."""
 
     def after(self, update: LiveUpdate) -> Iterator[Message]:
         """Yield the messages of an update."""
         self.audio_s = update.audio_s
+        self._relabelled += update.relabelled
         for item in update.segments:
             self._final[item.segment.index] = item.segment.text
             while sum(len(text) + 1 for text in self._final.values()) > MAX_END_TEXT:
@@ -77,7 +91,9 @@ class ListenMessages:
         """Return the last message."""
         texts = (self._final[index] for index in sorted(self._final))
         text = joined_text(texts)
-        return {"type": "end", "text": text, "duration": round(self.audio_s, 3)}
+        turns = [asdict(turn) for turn in self._relabelled]
+        more = {"relabelled": turns} if turns else {}
+        return {"type": "end", "text": text, "duration": round(self.audio_s, 3), **more}
 
 
 class Stats:
@@ -145,6 +161,7 @@ def segment_message(item: LiveSegment) -> Message:
         "final": item.is_final,
         "endpoint": segment.endpoint,
         "words": [_word_message(word) for word in segment.words],
+        **({"speaker": segment.speaker} if segment.speaker else {}),
     }
 
 
@@ -175,4 +192,5 @@ class Answers:
 
 
 def _word_message(word: Word) -> Message:
-    return {name: getattr(word, name) for name in ("text", "start", "end", "confidence")}
+    names = ("text", "start", "end", "confidence", *(["speaker"] if word.speaker else []))
+    return {name: getattr(word, name) for name in names}

@@ -20,10 +20,15 @@ from numpy.typing import NDArray
 from conch.client import AsyncClient, OptionValue
 from conch.client.live import AsyncLiveStream
 from conch.client.timeouts import timeout
-from conch.session.clock import has_last_text, shifted_segment, shifted_utterance
+from conch.session.clock import (
+    has_last_text,
+    shifted_segment,
+    shifted_turns,
+    shifted_utterance,
+)
 from conch.wire.errors import AudioError, ConchError, OverloadedError
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript
+from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, Turn
 
 LEAST_S = 0.16
 """Seconds of audio that are worth a chunk: a quarter of the server's step."""
@@ -46,6 +51,8 @@ FREE_TIMEOUT_S = 2.0
 """Seconds that closing waits for the stream to end; clean-up then continues in the background."""
 HISTORY_S = 1
 """Seconds of ended utterances that the server keeps: the session keeps the rest."""
+MAX_LABELLED = 100
+"""Latest utterances whose speakers may still change."""
 MAX_WAITING = 10_000
 """Frames and requests that may wait: half a minute of the shortest usual frames, of 3 ms. Shorter
 ones would take more memory than their audio."""
@@ -71,6 +78,8 @@ class LiveSegment:
     the session, or `finalize`."""
     is_final: bool
     """False while its second pass is to come."""
+    is_relabelled: bool = False
+    """Whether it was final before, and only its speakers are others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +100,8 @@ class LiveUpdate:
     """Whether this is the last update of a `finalize`."""
     cleared: bool = False
     """Whether this is the last update of a `clear`."""
+    relabelled: tuple[Turn, ...] = ()
+    """Where somebody else is now taken for the speaker, at the end of a stream of the server."""
     is_keep_alive: bool = False
     """Whether no audio was sent for this answer."""
 
@@ -148,7 +159,7 @@ class LiveSession:
         self._waiting: deque[Samples | _Mark] = deque()
         self._num_waiting = self._num_fed = self._num_taken = 0
         """Samples that wait, that were fed, and that were sent or thrown away."""
-        self._num_segments = 0
+        self._num_segments = self._num_streams = 0
         self._stream: _Stream | None = None
         self._audio_s = 0.0
         self._fed_at = self._sent_at = -math.inf
@@ -352,7 +363,9 @@ class LiveSession:
             resume_s=0.0,
             **cast(dict[str, Any], self._options),
         )
-        return _Stream(live, self._num_taken / self._sample_rate, self._num_segments)
+        self._num_streams += 1
+        start_s = self._num_taken / self._sample_rate
+        return _Stream(live, start_s, self._num_segments, self._num_streams)
 
     async def _change_to(self, options: Mapping[str, OptionValue]) -> None:
         await self._end("finalize")
@@ -390,17 +403,20 @@ class LiveSession:
     ) -> None:
         index, utterance = self._num_segments, answer.utterance
         segments: tuple[LiveSegment, ...] = ()
+        relabelled: tuple[Turn, ...] = ()
         if stream is not None:
+            relabelled = shifted_turns(answer.relabelled, stream.start_s, stream.number)
             self._audio_s = max(self._audio_s, stream.start_s + answer.duration)
             segments = stream.changed(answer, endpoint)
             index += stream.num_segments
             if utterance is not None:
-                utterance = shifted_utterance(utterance, stream.start_s)
+                utterance = shifted_utterance(utterance, stream.start_s, stream.number)
         update = LiveUpdate(
             audio_s=round(self._audio_s, 3),
             utterance=utterance,
             index=index,
             segments=segments,
+            relabelled=relabelled,
             transcript=answer,
             **flags,
         )
@@ -410,13 +426,17 @@ class LiveSession:
 class _Stream:
     """One Triton stream of a session."""
 
-    def __init__(self, live: AsyncLiveStream, start_s: float, first_index: int) -> None:
+    def __init__(
+        self, live: AsyncLiveStream, start_s: float, first_index: int, number: int
+    ) -> None:
         self._live = live
-        self.start_s, self._first_index = start_s, first_index
+        self.start_s, self._first_index, self.number = start_s, first_index, number
         self._request: asyncio.Future[Transcript] | None = None
         """The request in flight, or the latest one."""
         self._awaited: set[int] = set()
         """Indices in the stream of the segments whose second pass is to come."""
+        self._speakers: dict[int, tuple[str, ...]] = {}
+        """Speakers of the words of the latest segments, by their indices."""
         self._is_speaking = False
         self.num_segments = 0
         self.sent_s = self.unheard_s = 0.0
@@ -460,16 +480,27 @@ class _Stream:
         """
         found = []
         for segment in answer.segments:
-            if segment.index < self.num_segments and segment.index not in self._awaited:
+            is_known = segment.index < self.num_segments and segment.index not in self._awaited
+            if not self._takes_speakers(segment) and is_known:
                 continue
             self.num_segments = max(self.num_segments, segment.index + 1)
             is_final = has_last_text(segment, answer)
             (self._awaited.discard if is_final else self._awaited.add)(segment.index)
-            segment = shifted_segment(segment, self.start_s, self._first_index)
+            segment = shifted_segment(segment, self.start_s, self._first_index, self.number)
             if segment.endpoint == "end":
                 segment = replace(segment, endpoint=endpoint)
-            found.append(LiveSegment(segment, is_final))
+            found.append(LiveSegment(segment, is_final, is_relabelled=is_known))
         return tuple(found)
+
+    def _takes_speakers(self, segment: Segment) -> bool:
+        """Return whether a segment has other speakers than before."""
+        speakers = tuple(str(word.speaker) for word in segment.words) if segment.speaker else ()
+        before = self._speakers.get(segment.index, ())
+        if speakers:
+            self._speakers[segment.index] = speakers
+            while len(self._speakers) > MAX_LABELLED:
+                del self._speakers[min(self._speakers)]
+        return speakers != before
 
 
 def wait_for_more_s(waiting_s: float, quiet_s: float) -> float:

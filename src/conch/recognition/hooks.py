@@ -200,6 +200,55 @@ Hear = Callable[[SpeechSegment, RecognitionOptions, Calls], Coroutine[None, None
 """Works on the audio of a segment for an `AfterRecording`, while the segment is recognised."""
 
 
+@dataclass(frozen=True, slots=True)
+class StreamTurns:
+    """Who has spoken in a live stream that has ended."""
+
+    turns: Sequence[Turn]
+    relabelled: Sequence[Turn]
+    """Where an earlier answer has taken somebody else for the speaker."""
+
+
+class StreamLabels(Protocol):
+    """Says who speaks in one live stream; it hears the stream beside its first pass."""
+
+    @property
+    def settled_s(self) -> float:
+        """Seconds of audio whose turns no longer change before the end."""
+        ...
+
+    def hear(self, waveform: Array, speech_probs: Array) -> None:
+        """Take the next audio, FP32 [samples], and its speech probabilities, [frames of 32 ms].
+
+        It returns at once, and what it begins may come later than the text.
+        """
+        ...
+
+    async def settled(self) -> None:
+        """Wait until all audio so far is heard."""
+        ...
+
+    def turns(self, start: float) -> Sequence[Turn]:
+        """Return the turns so far that end after a time in seconds, in order."""
+        ...
+
+    def take_turns(self) -> Sequence[Turn]:
+        """Return the turns that are settled since the last call."""
+        ...
+
+    async def finish(self) -> StreamTurns:
+        """Label all of a stream again that has ended; from then on its turns are these."""
+        ...
+
+    def cancel(self) -> None:
+        """Drop what was begun."""
+        ...
+
+
+BeginLabels = Callable[[RecognitionOptions, Calls], StreamLabels]
+"""Begins the labels of a stream, with calls that may outlive the request of a chunk."""
+
+
 def load_hooks() -> None:
     """Import the hooks of all families: the first request does not wait for it."""
     for family in all_families():
@@ -290,6 +339,12 @@ def after_recording(options: RecognitionOptions) -> Sequence[tuple[AfterRecordin
         (_loaded(hook.function), _loaded(hook.hear) if hook.hear else None)
         for hook in _of_recording(options)
     ]
+
+
+def in_stream(options: RecognitionOptions) -> BeginLabels | None:
+    """Return what labels a live stream; None if that is not asked for."""
+    hooks = (hook for family in all_families() for hook in family.hooks.in_stream)
+    return next((_loaded(hook.function) for hook in hooks if _is_asked(hook, options)), None)
 
 
 def needs_words(options: RecognitionOptions) -> bool:

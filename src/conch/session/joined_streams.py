@@ -9,12 +9,18 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from conch.session.answers import Calls, added_passes, latest_segments
-from conch.session.clock import has_last_text, shifted_segment, shifted_utterance
+from conch.session.clock import (
+    has_last_text,
+    shifted_segment,
+    shifted_turns,
+    shifted_utterance,
+)
 from conch.session.overlap import OverlapRemoval
 from conch.session.resume_state import ResumeState
 from conch.wire.joining import joined_text
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
+from conch.wire.parts import with_turns
 from conch.wire.result import OpenUtterance, RollingPasses, Segment, Transcript, text_of_words
 
 
@@ -27,6 +33,8 @@ class JoinedStreams:
         self.start = 0
         """First sample of the current stream, on the clock of the first one."""
         self._first_index = 0
+        self._stream = 1
+        """Number of the current stream."""
         self._overlap: OverlapRemoval | None = None
         """Leaves out words that are heard again; None in the first stream."""
         self._stable = ""
@@ -60,9 +68,11 @@ class JoinedStreams:
         seconds = self.start / self._rate
         segments, utterance = list(answer.segments), answer.utterance
         if self._overlap is not None:
-            moved = [shifted_segment(item, seconds, self._first_index) for item in segments]
+            moved = [
+                shifted_segment(item, seconds, self._first_index, self._stream) for item in segments
+            ]
             segments = [self._overlap.of_segment(item) for item in moved]
-            utterance = utterance and shifted_utterance(utterance, seconds)
+            utterance = utterance and shifted_utterance(utterance, seconds, self._stream)
         ended = [(item, has_last_text(item, answer)) for item in segments]
         self._state.end(ended)
         if utterance is not None and self._overlap is not None:
@@ -78,7 +88,16 @@ class JoinedStreams:
         self._duration = max(self._duration, round(seconds + answer.duration, 3))
         self._stable = answer.stable
         if self._overlap is not None:
-            self._latest = replace(answer, utterance=utterance, duration=self._duration)
+            turns = shifted_turns(answer.turns, seconds, self._stream)
+            self._latest = with_turns(
+                replace(
+                    answer,
+                    utterance=utterance,
+                    duration=self._duration,
+                    relabelled=shifted_turns(answer.relabelled, seconds, self._stream),
+                ),
+                turns,
+            )
             self._stable = self._stable_text(answer, utterance)
 
     def _keep(self, segments: Iterable[Segment]) -> None:
@@ -148,5 +167,6 @@ class JoinedStreams:
         self._keep(
             self._state.settle(self._stable, has_second_pass=has_second_pass, has_words=has_words)
         )
+        self._stream += 1
         self._first_index, self._rolling_before = self._state.next_index, self._rolling
         self._overlap = OverlapRemoval(cut, self._first_index, has_words=has_words)

@@ -11,6 +11,7 @@ from conch.wire.joining import joined_text
 from conch.wire.result import Segment, Transcript, strict_json
 from conch.wire.scoring_formats import to_ctm, to_rttm, to_seglst, to_stm
 from conch.wire.subtitles import Cue, cues
+from conch.wire.turns import cut_by_speaker
 
 _ARROW = re.compile("-{2,}>")
 
@@ -20,7 +21,8 @@ def to_text(transcript: Transcript) -> str:
 
     There are turns if the speakers are known, or the channels are split.
     """
-    spoken = [segment for segment in transcript.segments if segment.text]
+    parts = (part for segment in transcript.segments for part in cut_by_speaker(segment))
+    spoken = [segment for segment in parts if segment.text]
     if not _is_split(transcript) and not any(segment.speaker for segment in spoken):
         return transcript.text + "\n"
 

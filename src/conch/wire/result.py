@@ -12,7 +12,7 @@ import msgspec
 from conch.wire.joining import joined_text
 
 MAX_FP32 = 3.4028234663852886e38
-RARE = ("extra", "revised", "speakers", "turns", "overlaps")
+RARE = ("extra", "revised", "speakers", "turns", "overlaps", "relabelled")
 """Fields of `Transcript` that its JSON has only if they hold something."""
 SCORES = ("score", "am_score", "lm_score", "attention_score", "ctc_score")
 """Fields of `Hypothesis` that are log probabilities, or None."""
@@ -109,7 +109,7 @@ class Segment:
     """Code of the language that was spoken, with `task=translate`, which writes English."""
     speaker: str = ""
     """Who says it, with `speakers`; else it is not in the JSON. The segment is then a turn: it has
-    one speaker."""
+    one speaker. Live: who says most of it; its words may have others."""
 
     @property
     def text(self) -> str:
@@ -119,7 +119,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """Somebody who speaks in a recording."""
+    """Somebody who speaks."""
 
     name: str
     """A, B, … in the order in which they first speak, or the name of a known speaker."""
@@ -270,11 +270,15 @@ class Transcript:
     """Recordings, the last part of a streamed answer: all segments, in place of those of the parts
     before, if a step over the whole recording has changed some. In the JSON only then."""
     turns: tuple[Turn, ...] = ()
-    """Recordings: who speaks when, with `speakers`; in the JSON only then, as the next two."""
+    """Who speaks when, with `speakers`; in the JSON only then, as the next two. Live: what is known
+    since the last answer, and at the end the turns of the whole stream."""
     speakers: tuple[Speaker, ...] = ()
-    """Recordings: who speaks in `turns`, and how long."""
+    """Who speaks in `turns`, and how long."""
     overlaps: tuple[Overlap, ...] = ()
-    """Recordings: where `turns` overlap."""
+    """Where `turns` overlap."""
+    relabelled: tuple[Turn, ...] = ()
+    """Live, at the end: where somebody else is taken for the speaker than before; in the JSON only
+    then. `turns` have them too."""
 
     @property
     def text(self) -> str:

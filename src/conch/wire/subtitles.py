@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from conch.wire.joining import is_unspaced, is_within_syllable, separator, separators
 from conch.wire.result import Segment, Transcript
+from conch.wire.turns import cut_by_speaker
 
 MAX_LINE_CHARS = 42
 """Columns of a line; a longer word has a line of its own."""
@@ -112,7 +113,8 @@ def cues(transcript: Transcript) -> list[Cue]:
     is_split = len(transcript.channels) > 1
     made = []
     for channel, segments in transcript.by_channel():
-        said = groupby(segments, lambda segment: segment.speaker)
+        parts = (part for segment in segments for part in cut_by_speaker(segment))
+        said = groupby(parts, lambda segment: segment.speaker)
         runs = [(who, tokens_of(list(run))) for who, run in said]
         runs = [(who, tokens) for who, tokens in runs if tokens]
         nexts = [*(tokens[0].start_ms for _, tokens in runs), inf][1:]

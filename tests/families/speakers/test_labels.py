@@ -7,10 +7,11 @@ from plain_labels import MODELS, SPOKEN, answer
 from plain_streams import audio
 
 from conch.families.speakers.known import name_of
-from conch.families.speakers.labels import labelled, speaker_of
+from conch.families.speakers.labels import labelled
 from conch.wire.errors import OptionError
 from conch.wire.parts import joined_parts, with_turns
 from conch.wire.result import Hypothesis, Overlap, Segment, Speaker, Transcript, Turn, Word
+from conch.wire.turns import speaker_of
 
 TURNS = [Turn("A", 0.0, 2.0), Turn("B", 1.5, 4.0), Turn("A", 6.0, 7.0)]
 

@@ -3,6 +3,7 @@
 import random
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -583,3 +584,17 @@ def test_the_parts_of_a_partial_are_a_text_without_doubled_words(seed: int) -> N
             text = before + event["firm"] + event["tentative"] + event["newest"]
             assert text == " ".join(text.split())
             assert len(set(text.split())) == len(text.split())
+
+
+def test_each_speaker_of_a_turn_has_a_segment_before_its_text() -> None:
+    said = segment(0, "Shall we? Yes.", final=True)
+    speakers = zip(said.segment.words, "AAB", strict=True)
+    labelled = tuple(replace(word, speaker=who) for word, who in speakers)
+    found = replace(said, segment=replace(said.segment, words=labelled, speaker="A"))
+    turns = Turns(is_manual=False)
+    events = turns.after(update(found, audio_s=2.0))
+    assert kinds(events)[-3:] == ["segment", "segment", "completed"]
+    told = [(event["speaker"], event["text"]) for event in events if "speaker" in event]
+    assert told == [("A", "Shall we?"), ("B", "Yes.")]
+    again = replace(found, is_relabelled=True)
+    assert turns.after(update(again, audio_s=3.0)) == [], "the item is complete"

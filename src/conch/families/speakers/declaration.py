@@ -8,6 +8,7 @@ from conch.families.family import (
     Decoder,
     Family,
     FamilyHooks,
+    Hook,
     Need,
     RecordingHook,
     Tensor,
@@ -82,7 +83,7 @@ class SpeakerOptions:
 
     speakers: Literal["off", "auto"] | int = option(
         "off",
-        "of a recording: who says each word, A, B, …; auto finds out how many speak, a number says "
+        "who says each word, A, B, …; auto finds out how many speak, a number says "
         "it; with channels=split auto takes each channel for a speaker, a number is that of each",
         low=1,
         high=MOST_SPEAKERS,
@@ -118,10 +119,6 @@ FAMILY = Family(
     options=SpeakerOptions,
     rules=(
         Rule(
-            {"speakers": Other("off"), "mode": Other("offline")},
-            "option 'speakers' is for recordings: it takes off with live audio; sent: {speakers}",
-        ),
-        Rule(
             {"min_speakers": Above("max_speakers")},
             "option 'min_speakers' takes at most max_speakers ({max_speakers}); "
             "sent: {min_speakers}",
@@ -133,6 +130,18 @@ FAMILY = Family(
         Rule(
             {"speaker_embeddings": True, "speakers": "off"},
             "option 'speaker_embeddings' goes with speakers=auto or a number",
+        ),
+        Rule(
+            {"known_speakers": GIVEN, "mode": Other("offline")},
+            "option 'known_speakers' is for recordings",
+        ),
+        Rule(
+            {"speaker_embeddings": True, "mode": Other("offline")},
+            "option 'speaker_embeddings' is for recordings",
+        ),
+        Rule(
+            {"decoder": SILENT.name, "mode": Other("offline")},
+            "option 'decoder' takes none with recordings",
         ),
         Rule(
             {"decoder": SILENT.name, "speakers": "off"},
@@ -160,5 +169,6 @@ FAMILY = Family(
                 needs_words=True,
             ),
         ),
+        in_stream=(Hook(function="conch.families.speakers.live_labels:begin", when=_ASKED),),
     ),
 )

@@ -3,8 +3,6 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import groupby
 
 import numpy as np
 
@@ -14,13 +12,14 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.assignment import HeardSegment, VoiceTurn, is_alone, turns_of
 from conch.families.speakers.clustering import unit, voices
 from conch.families.speakers.declaration import FRAME_SAMPLES, SETS, SpeakerOptions
-from conch.families.speakers.known import KNOWN, LINE_KNOWN, name_of, names_of
+from conch.families.speakers.known import KNOWN, LINE_KNOWN, names_of
 from conch.families.speakers.pieces import LINE, WIDE_BAND, is_of_line, pieces, spoken, windows
 from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech
 from conch.recognition.speech import SpeechSegment
 from conch.wire.known_speakers import embedding_text, known_speakers_of
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import SCORES, Segment, Turn, Word, text_of_words
+from conch.wire.result import Segment, Turn
+from conch.wire.turns import cut_by_speaker, with_speakers
 
 DISTANCE, LINE_DISTANCE = 0.73, 0.63
 """Mean cosine distance from which on voices differ; the second over a telephone line."""
@@ -115,59 +114,8 @@ async def label(
 
 
 def labelled(segment: Segment, turns: Sequence[Turn]) -> list[Segment]:
-    """Return a segment in parts that have one speaker each, in order of time.
-
-    A word belongs to who speaks most of it, or else to who speaks nearest to it. Where two speak
-    at once, the words that were recognised may so be given to either.
-    """
-    if not segment.text:
-        return [segment]
-    if not segment.words:
-        return [replace(segment, speaker=speaker_of(*_edges(segment), turns))]
-    words = [
-        replace(word, speaker=speaker_of(word.start, word.end, turns)) for word in segment.words
-    ]
-    runs = [(who, tuple(said)) for who, said in groupby(words, key=lambda word: word.speaker)]
-    if len(runs) == 1:
-        return [replace(segment, words=runs[0][1], speaker=str(runs[0][0]))]
-    starts = [segment.start, *(said[0].start for _, said in runs[1:]), segment.end]
-    return [
-        _part(segment, str(who), said, (starts[place], starts[place + 1]), len(words))
-        for place, (who, said) in enumerate(runs)
-    ]
-
-
-def speaker_of(start: float, end: float, turns: Sequence[Turn]) -> str:
-    """Return who speaks most of a stretch, or nearest to it; A without turns."""
-    seconds: dict[str, float] = {}
-    for turn in turns:
-        shared = min(end, turn.end) - max(start, turn.start)
-        if shared > 0:
-            seconds[turn.speaker] = seconds.get(turn.speaker, 0.0) + shared
-    if seconds:
-        return max(seconds, key=seconds.__getitem__)
-    nearest = min(turns, key=lambda turn: max(turn.start - end, start - turn.end), default=None)
-    return nearest.speaker if nearest else name_of(0)
-
-
-def _part(
-    segment: Segment, who: str, words: tuple[Word, ...], edges: tuple[float, float], count: int
-) -> Segment:
-    """Return the part of a segment that one speaker says; its scores are the share of its words."""
-    start, end = edges
-    best, share = segment.nbest[0], len(words) / count
-    scores = {name: value * share for name in SCORES if (value := getattr(best, name)) is not None}
-    number = None if best.num_words is None else len(words)
-    return replace(
-        segment,
-        start=start,
-        # A pause before the next speaker is nobody's.
-        end=end if end == segment.end else min(end, words[-1].end),
-        nbest=(replace(best, text=text_of_words(words), num_words=number, **scores),),
-        words=words,
-        speaker=who,
-        unrecognised=tuple(item for item in segment.unrecognised if start <= item.start < end),
-    )
+    """Return a segment in parts that have one speaker each, in order of time."""
+    return cut_by_speaker(with_speakers(segment, turns))
 
 
 def voices_of(heard: Sequence[HeardSegment | None], options: RecognitionOptions) -> FloatArray:

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from conch.gateway.errors import ApiError
 from conch.gateway.file_answer import logprobs
-from conch.wire.result import Word
+from conch.wire.result import Segment, Word
 
 Event: TypeAlias = dict[str, Any]
 
@@ -65,6 +65,20 @@ def cleared() -> Event:
 def delta(item_id: str, text: str) -> Event:
     """Return the event of further text of an item."""
     return _event(f"{TRANSCRIPTION}.delta", item_id=item_id, content_index=0, delta=text)
+
+
+def segment(item_id: str, part: Segment) -> Event:
+    """Return the event of what one speaker says, on the session's clock."""
+    return _event(
+        f"{TRANSCRIPTION}.segment",
+        item_id=item_id,
+        content_index=0,
+        id=new_id("seg"),
+        speaker=part.speaker,
+        start=part.start,
+        end=part.end,
+        text=part.text,
+    )
 
 
 def completed(

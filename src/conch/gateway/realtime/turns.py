@@ -25,6 +25,7 @@ from conch.gateway.realtime.events import Event
 from conch.wire.errors import OptionError
 from conch.wire.joining import joined_text, separator
 from conch.wire.result import OpenUtterance, Segment, Word, text_of_words
+from conch.wire.turns import cut_by_speaker
 
 LEAST_COMMIT_S = 0.1
 """Shortest audio that may be committed, as at OpenAI."""
@@ -57,6 +58,8 @@ class _Utterance:
     sent: str = ""
     words: tuple[Word, ...] = ()
     """Words of the final text, where the session asks for them."""
+    turns: tuple[Segment, ...] = ()
+    """What each speaker says, where the session asks for it."""
     failure: ApiError | None = None
     """Why there is no second pass."""
     is_final: bool = False
@@ -71,6 +74,7 @@ class _Utterance:
         """Take the text of its end, or of its second pass."""
         self.text = self.solid = found.segment.text
         self.words = found.segment.words
+        self.turns = tuple(cut_by_speaker(found.segment)) if found.segment.speaker else ()
         self.failure = _failure_of(found.segment)
         if found.is_final:
             self.settle()
@@ -95,6 +99,8 @@ class _Item:
     final: list[str] = field(default_factory=list)
     """Texts of its first utterances, which no longer change: a long turn has many."""
     words: list[Word] = field(default_factory=list)
+    turns: list[Segment] = field(default_factory=list)
+    """Of its final texts, those that were not sent."""
     failure: ApiError | None = None
     utterances: dict[int, _Utterance] = field(default_factory=dict)
     """The others, by index in the session, in order."""
@@ -155,6 +161,7 @@ class _Item:
             utterance = self.utterances.pop(index)
             self.final += [utterance.text] * bool(utterance.text)
             self.words += utterance.words
+            self.turns += utterance.turns
             self.failure = self.failure or utterance.failure
         return folded
 
@@ -217,7 +224,8 @@ class Turns:
         era = self._eras[0]
         result: list[Event] = []
         for found in update.segments:
-            result += self._end(era, found)
+            if not found.is_relabelled:  # its item may be complete
+                result += self._end(era, found)
         if update.utterance is not None:
             result += self._hear(era, update.index, update.utterance)
         if update.finalized or update.cleared:
@@ -362,6 +370,7 @@ class Turns:
         for index in item.fold():
             self._owners.pop(index, None)
             self._first_heard.pop(index, None)
+        result += self._segments(item)
         if not self.style.has_partials:
             return result
         final, parts = item.take_final(), item.parts
@@ -373,12 +382,18 @@ class Turns:
     def _delta(self, item: _Item) -> list[Event]:
         return [events.delta(item.id, text)] if (text := item.take_delta()) else []
 
+    def _segments(self, item: _Item) -> list[Event]:
+        """Return the events of who says what of the final text, each once."""
+        turns, item.turns = item.turns, []
+        return [events.segment(item.id, turn) for turn in turns]
+
     def _complete(self, item: _Item) -> list[Event]:
         self._forget(item)
         for utterance in item.utterances.values():
             utterance.settle()
         result = self._delta(item)
         item.fold()
+        result += self._segments(item)
         if item.failure is not None and not item.text:
             return [events.failed(item.id, item.failure)]
         wanted = item.words if self.style.has_logprobs else None

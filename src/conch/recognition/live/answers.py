@@ -1,11 +1,12 @@
 """The answers of a live stream: put together from its ended utterances and the open one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from conch.bls.calls import Calls
 from conch.component.waveform import SAMPLE_RATE
 from conch.recognition.config import RecognitionConfig
+from conch.recognition.hooks import StreamLabels, StreamTurns
 from conch.recognition.languages import with_only_language
 from conch.recognition.live.endpointing import Speech
 from conch.recognition.live.history import History
@@ -15,8 +16,9 @@ from conch.recognition.live.text import whole_words
 from conch.wire.joining import joined_text
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
-from conch.wire.parts import language_of
-from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, text_of_words
+from conch.wire.parts import language_of, with_turns
+from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, Turn, text_of_words
+from conch.wire.turns import NEAR_S, with_speakers_near, words_with_speakers
 
 NO_PAUSE_S = 0.2
 """Silence at the end of a pass that is no pause yet."""
@@ -43,9 +45,18 @@ class LiveAnswers:
     """The ended utterances of one live stream, and the answer after each of its chunks."""
 
     def __init__(
-        self, options: RecognitionOptions, config: RecognitionConfig, passes: LivePasses | None
+        self,
+        options: RecognitionOptions,
+        config: RecognitionConfig,
+        passes: LivePasses | None,
+        labels: StreamLabels | None = None,
     ) -> None:
         self._options, self._config, self._passes = options, config, passes
+        self._labels = labels
+        self._turns: StreamTurns | None = None
+        """Those of the whole stream, once it has ended."""
+        self._unsettled = 0
+        """Index of the first utterance whose speakers may still change."""
         self._history = History(options.history_s)
         """Utterances that have ended, with the text of their latest pass."""
         self._answered = 0
@@ -72,6 +83,11 @@ class LiveAnswers:
         self._history.append(segment)
         self.latest_text = said
 
+    def relabel(self, found: StreamTurns) -> None:
+        """Take who has spoken in the stream, which has ended."""
+        self._turns = found
+        self._unsettled = self._history.first
+
     def after_chunk(
         self, present: Present, calls: Calls, *, ends: bool, repeats_text: bool
     ) -> Transcript:
@@ -82,7 +98,11 @@ class LiveAnswers:
         first = self._history.first if ends else self._answered
         changed = {*range(first, self._history.end), *self._take_second_passes()}
         may_change = self._history.end if (at := self._pending) is None else at
+        if self._labels:
+            changed |= self._label(self._labels, may_change)
         recent = min(self._history.recent(present.seconds), may_change)
+        if self._labels:
+            recent = min(recent, self._unsettled)
         if ends:
             since = self._history.first
         elif repeats_text:
@@ -93,6 +113,20 @@ class LiveAnswers:
         self._history.forget_before(recent)
         self._answered = self._history.end
         return transcript
+
+    def _label(self, labels: StreamLabels, may_change: int) -> set[int]:
+        """Label the utterances that are not settled; return the indices of those that change."""
+        changed = set()
+        segments = [*self._history.since(self._unsettled)]
+        turns = labels.turns(segments[0].start - NEAR_S) if segments else ()
+        for segment, found in with_speakers_near(segments, turns):
+            if found != segment:
+                self._history.replace(found)
+                changed.add(segment.index)
+            is_settled = segment.end <= labels.settled_s and segment.index < may_change
+            if is_settled and segment.index == self._unsettled:
+                self._unsettled += 1
+        return changed
 
     @property
     def _pending(self) -> int | None:
@@ -120,6 +154,9 @@ class LiveAnswers:
             stable = texts[: pending - since]
             stable.append(self._firm.get(pending, ""))
         utterance = self._open_utterance(present) if self._options.partials else None
+        if utterance and self._labels:
+            turns = self._labels.turns(utterance.start - NEAR_S)
+            utterance = _labelled(utterance, turns) if turns else utterance
         if utterance:
             texts.append(utterance.text)
             if pending is None:
@@ -133,7 +170,7 @@ class LiveAnswers:
         language, probability, translated_from = language_of(segments)
         first = min(changed, default=self._history.end)
         newest = self._history.since(first)
-        return Transcript(
+        transcript = Transcript(
             nbest=nbest,
             segments=tuple(newest[index - first] for index in changed),
             duration=round(present.seconds, 3),
@@ -147,6 +184,12 @@ class LiveAnswers:
             language_probability=probability,
             translated_from=translated_from,
         )
+        if self._turns:
+            return replace(
+                with_turns(transcript, self._turns.turns),
+                relabelled=tuple(self._turns.relabelled),
+            )
+        return with_turns(transcript, self._labels.take_turns()) if self._labels else transcript
 
     def _open_utterance(self, present: Present) -> OpenUtterance | None:
         """Return the open utterance as clients show it."""
@@ -162,3 +205,12 @@ class LiveAnswers:
         stable = utterance.stable
         unstable = whole_words(utterance.words[len(stable) :], present.seconds)
         return OpenUtterance(start, stable, (), tuple(unstable))
+
+
+def _labelled(utterance: OpenUtterance, turns: Sequence[Turn]) -> OpenUtterance:
+    """Return the open utterance with the speakers of its words so far."""
+    firm, tentative, newest = (
+        words_with_speakers(words, turns)
+        for words in (utterance.firm, utterance.tentative, utterance.newest)
+    )
+    return replace(utterance, firm=firm, tentative=tentative, newest=newest)

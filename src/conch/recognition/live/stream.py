@@ -18,7 +18,7 @@ from functools import partial
 from typing import TypeVar, cast
 
 from conch.audio.live import LiveAudio
-from conch.audio.segmentation import Span
+from conch.audio.segmentation import Span, speech_likeness
 from conch.bls.calls import Calls
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
@@ -30,6 +30,7 @@ from conch.recognition.hooks import (
     decoder_of,
     end_of_turn,
     first_pass_of,
+    in_stream,
     served,
     speech_finder,
 )
@@ -90,11 +91,16 @@ class LiveStream:
 
     def _use(self, options: RecognitionOptions) -> None:
         """Set up what the options choose; nothing was heard before."""
+        begin = in_stream(options)
+        self._labels = begin(options, self._detached) if begin else None
+        """Who speaks; None if nobody asks."""
+        if self._labels:
+            options = replace(options, word_timestamps=True)
         self.options = options
         stream = PassedStream(options, self._detached, self._shared, self._config, self._is_ahead)
         self._passes = LivePasses(stream) if options.mode == "two_pass" else None
         """The passes of a second recogniser; None without one."""
-        self._answers = LiveAnswers(options, self._config, self._passes)
+        self._answers = LiveAnswers(options, self._config, self._passes, self._labels)
         ask = end_of_turn(options)
         self._turn_end = TurnEnd(ask, self._detached) if ask else None
         self._first_pass: FirstPass = first_pass_of(options)(
@@ -132,6 +138,8 @@ class LiveStream:
         self._speed.mark(self._num_samples, self._shared.clock())
         for step, is_last in steps:
             await self._note_end_of_turn()
+            if self._labels and self._is_ahead():
+                await self._labels.settled()
             began = self._shared.clock()
             await self._recognize_step(step, calls, ends=is_last)
             if self.options.adaptive and not self._is_ahead():  # or the step has waited for passes
@@ -146,6 +154,10 @@ class LiveStream:
             self._state = kept or self._state
         elif self._passes:
             await self._passes.second.finish()
+        if self._labels and not self.options.adaptive:
+            await self._labels.settled()
+        if self._labels and ends:
+            self._answers.relabel(await self._labels.finish())
         # The passes since the last answer, which no chunk's request has called.
         calls.adopt(self._detached)
         present = Present(self._num_samples, self._utterance, self._endpointer.speech)
@@ -158,6 +170,8 @@ class LiveStream:
             self._passes.cancel()
         if self._turn_end:
             self._turn_end.cancel()
+        if self._labels:
+            self._labels.cancel()
         await self._first_pass.close()
 
     async def _choose(self, calls: Calls) -> None:
@@ -333,6 +347,10 @@ class LiveStream:
     def _find_endpoint(self, step: Step) -> Rule | None:
         """Return the rule that ends the utterance after a step, or None."""
         self._num_samples += len(step.waveform)
+        if self._labels:
+            has_vad = self.options.vad
+            probs = step.speech.probs if has_vad else speech_likeness(step.waveform)
+            self._labels.hear(step.waveform, probs)
         rule = self._endpointer.push(step.speech)
         if rule is not None:
             self._detached.count(ENDPOINTS, rule=rule)

@@ -1,0 +1,313 @@
+"""Speaker labels of conversations that are streamed: errors by how late one decides, and cost.
+
+Who speaks when is measured in process, step by step as a server takes them; how late words get
+their labels, and what these cost, on a server, in real time.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import soxr
+from numpy.typing import NDArray
+
+from conch.bench.header import Header
+from conch.bench.memory import cpu_by_process, cpu_since
+from conch.bench.progress import progress
+from conch.bench.records import Flat
+from conch.bench.report import origin
+from conch.bench.servers import triton_version
+from conch.bench.turns import NO_ERRORS, SpeakerErrors, errors
+from conch.bls.calls import Calls
+from conch.cli.own_server import server_url
+from conch.client import AsyncClient
+from conch.component import Component
+from conch.component.row import Row
+from conch.component.waveform import SAMPLE_RATE, VAD_STATE_SIZE
+from conch.families.silero.vad import SileroConfig, SileroVad
+from conch.families.speakers.embedding import EmbeddingComponent
+from conch.families.speakers.live_labels import LiveLabels
+from conch.families.speakers.segmentation import SegmentationComponent
+from conch.families.speakers.weights import SpeakersConfig
+from conch.scoring.tables import number, percent, table
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Turn
+from lab.header import lab_header
+from lab.speakers.benchmark import SpeakersBenchmark
+from lab.speakers.conversations import Condition, Conversation, conversation, read_sources
+from lab.speakers.turns import naming
+
+LATE_S = (0.5, 1.0, 2.0, 4.0)
+STEP = 10_240
+CHUNK_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveFigures:
+    """The figures of some conversations."""
+
+    condition: Condition
+    speakers: int
+    conversations: int
+    audio_s: float
+    der: Mapping[str, float]
+    """By how many seconds late one decides; `end` is after the labels at the end."""
+    right: int
+    """Conversations whose number of speakers was found at the end."""
+    swaps: int
+    """Letters that stand for another speaker in the second half than in the first."""
+    relabelled: float
+    """Share of the speech that has another speaker at the end."""
+    cpu_s_per_audio_s: float | None
+    """Of all processes of the server, beyond those without labels; None without a server of its
+    own."""
+    late_s: Sequence[float]
+    """From the end of a word until it is shown first, median and 95th percentile, and until it has
+    its first label; none without a server."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveReport:
+    """The report of the benchmark."""
+
+    header: Flat[Header]
+    audio_s: float
+    runs: Sequence[LiveFigures]
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A conversation as it was labelled in process."""
+
+    decided: Mapping[float, Sequence[Turn]]
+    """By how late one decides."""
+    settled: Sequence[Turn]
+    end: Sequence[Turn]
+    relabelled: Sequence[Turn]
+
+
+def run(benchmark: SpeakersBenchmark, *, streams: bool) -> LiveReport:
+    """Measure and return the report; without `streams`, in process alone.
+
+    Raises:
+        BenchError: the manifest or an audio file is missing.
+        ServerError: no server answers, or it cannot be started.
+    """
+    sources = read_sources(benchmark.manifest, benchmark.split)
+    header = lab_header("speakers", benchmark)
+    networks, vad = Networks(), SileroVad(SileroConfig())
+    kinds = [(where, count) for where in benchmark.conditions for count in benchmark.speakers]
+    found = []
+    with progress("kinds", len(kinds)) as bar:
+        for condition, count in kinds:
+            made = [
+                conversation(
+                    *(sources, count, benchmark.seconds, condition),
+                    [benchmark.seed, count, place],
+                    f"{condition}-{count}-{place}",
+                )
+                for place in range(benchmark.conversations)
+            ]
+            options = {"speakers": count if benchmark.is_number_given else "auto"}
+            labelled = [asyncio.run(networks.label(item, vad, options)) for item in made]
+            cpu: float | None = None
+            late_s: Sequence[float] = ()
+            if streams:
+                with server_url(
+                    benchmark.url, [{**benchmark.options, **options}], live=True
+                ) as url:
+                    header = header.with_triton(triton_version(url))
+                    cpu, late_s = asyncio.run(_streamed(url, made[0], benchmark.options, options))
+            found.append(figures(condition, count, made, labelled, cpu, late_s))
+            bar.update()
+    return LiveReport(
+        header=header, audio_s=round(sum(item.audio_s for item in found), 1), runs=found
+    )
+
+
+class Networks:
+    """Both networks in this process."""
+
+    def __init__(self) -> None:
+        config = SpeakersConfig(nice=0)
+        self._components: Mapping[str, Component] = {
+            "speaker_segmentation": SegmentationComponent(config),
+            "speaker_embedding": EmbeddingComponent(config),
+        }
+
+    async def __call__(
+        self,
+        model: str,
+        inputs: Mapping[str, Any],
+        outputs: Sequence[str],
+        parameters: Mapping[str, Any] | None = None,
+    ) -> Mapping[str, Any]:
+        (found,) = self._components[model]([Row(inputs, parameters or {})])
+        if isinstance(found, Exception):
+            raise found
+        return {name: _Output(found[name]) for name in outputs}
+
+    async def label(
+        self, item: Conversation, vad: SileroVad, options: Mapping[str, Any]
+    ) -> Labelled:
+        """Label a conversation step by step."""
+        waveform = _heard(item)
+        labels = LiveLabels(
+            RecognitionOptions.parse({**options, "adaptive": False}, live=True), cast(Calls, self)
+        )
+        state = np.zeros(VAD_STATE_SIZE, np.float32)
+        decided: dict[float, list[Turn]] = {late_s: [] for late_s in LATE_S}
+        for start in range(0, len(waveform), STEP):
+            step = waveform[start : start + STEP]
+            probs, state = vad.speech_probs(step, state)
+            labels.hear(step, probs)
+            await labels.settled()
+            until = (start + STEP) / SAMPLE_RATE
+            ends = start + STEP >= len(waveform)
+            for late_s, turns in decided.items():
+                edges = until - late_s - STEP / SAMPLE_RATE, until - (0 if ends else late_s)
+                turns += _within(labels.turns(edges[0]), *edges)
+        settled = labels.turns(0.0)
+        found = await labels.finish()
+        return Labelled(decided, settled, found.turns, found.relabelled)
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    array: NDArray[Any]
+
+    def numpy(self) -> NDArray[Any]:
+        return self.array
+
+
+def figures(
+    condition: Condition,
+    speakers: int,
+    made: Sequence[Conversation],
+    labelled: Sequence[Labelled],
+    cpu: float | None,
+    late_s: Sequence[float],
+) -> LiveFigures:
+    """Return the figures of conversations of one kind."""
+    totals: dict[str, SpeakerErrors] = {}
+    right = swaps = 0
+    changed_s = 0.0
+    for item, found in zip(made, labelled, strict=True):
+        kinds = {f"{late_s:g}": turns for late_s, turns in found.decided.items()}
+        for name, turns in {**kinds, "end": found.end}.items():
+            totals[name] = totals.get(name, NO_ERRORS) + errors(item.turns, turns)
+        right += len({turn.speaker for turn in found.end}) == item.speakers
+        middle = item.duration_s / 2
+        halves = [
+            naming(*(_within(turns, *edges) for turns in (item.turns, found.settled)))
+            for edges in ((0.0, middle), (middle, item.duration_s))
+        ]
+        swaps += sum(halves[1].get(name, who) != who for name, who in halves[0].items())
+        changed_s += sum(turn.end - turn.start for turn in found.relabelled)
+    audio_s = sum(item.duration_s for item in made)
+    return LiveFigures(
+        condition=condition,
+        speakers=speakers,
+        conversations=len(made),
+        audio_s=round(audio_s, 1),
+        der={name: round(total.rate, 4) for name, total in totals.items()},
+        right=right,
+        swaps=swaps,
+        relabelled=round(changed_s / totals["end"].spoken_s, 4),
+        cpu_s_per_audio_s=cpu,
+        late_s=tuple(round(float(item), 2) for item in late_s),
+    )
+
+
+async def _streamed(
+    url: str, item: Conversation, options: Mapping[str, Any], asked: Mapping[str, Any]
+) -> tuple[float, Sequence[float]]:
+    """Return CPU seconds of the labels by second of audio, and how late words get theirs."""
+    cpu = []
+    late: tuple[list[float], list[float]] = [], []
+    for more in ({}, asked):
+        before = cpu_by_process(os.getpid())
+        late = await _late(url, item, {"word_timestamps": True, **options, **more})
+        cpu.append(sum(cpu_since(os.getpid(), before).values()))
+    shares = [value for kind in late if kind for value in np.percentile(kind, (50, 95)).tolist()]
+    return round((cpu[1] - cpu[0]) / item.duration_s, 4), shares
+
+
+async def _late(
+    url: str, item: Conversation, options: Mapping[str, Any]
+) -> tuple[list[float], list[float]]:
+    """Stream a conversation in real time; return how late each word is shown, and its label."""
+    late: tuple[list[float], list[float]] = [], []
+    until = [0.0, 0.0]
+    chunk = round(CHUNK_S * item.sample_rate)
+    async with (
+        AsyncClient(url) as client,
+        client.live(sample_rate=item.sample_rate, **options) as stream,
+    ):
+        began = time.monotonic()
+        for start in range(0, len(item.waveform), chunk):
+            sent_s = min(len(item.waveform), start + chunk) / item.sample_rate
+            await asyncio.sleep(max(0.0, began + sent_s - time.monotonic()))
+            answer = await stream.send(item.waveform[start : start + chunk])
+            now_s = time.monotonic() - began
+            ended = [word for segment in answer.segments for word in segment.words]
+            spoken = answer.utterance.words if answer.utterance else ()
+            for word in sorted((*ended, *spoken), key=lambda word: word.start):
+                for place in range(1 + bool(word.speaker)):
+                    if word.start >= until[place]:
+                        late[place].append(now_s - word.end)
+                        until[place] = word.end
+        await stream.finish()
+    return late
+
+
+def markdown(report: LiveReport) -> str:
+    """Return the table of a report and lines on its origin."""
+    lates = [f"{late_s:g} s late" for late_s in LATE_S]
+    columns = [
+        *("condition", "speakers", *(f"DER %, {name}" for name in lates), "end", "number right"),
+        *("swaps", "relabelled %", "CPU s per audio s"),
+        *("word shown s, median", "95 %", "label s, median", "95 %"),
+    ]
+    rows = [
+        [
+            item.condition,
+            str(item.speakers),
+            *(percent(der) for der in item.der.values()),
+            f"{item.right} of {item.conversations}",
+            str(item.swaps),
+            percent(item.relabelled),
+            number(item.cpu_s_per_audio_s, 3),
+            *(number(value, 1) for value in (*item.late_s, *[None] * 4)[:4]),
+        ]
+        for item in report.runs
+    ]
+    count = f"{sum(item.conversations for item in report.runs)} conversations"
+    is_served = "triton" in report.header.versions
+    where = origin(report.header, count, report.audio_s) if is_served else count
+    return (
+        f"`{report.header.command}`\n\n{table(columns, rows)}\n"
+        "DER without a collar, overlapping speech counts; decided so long before the end of the "
+        "audio, or up to a step (0.64 s) longer; CPU and first labels of the first conversation, "
+        f"streamed in real time; {where}\n"
+    )
+
+
+def _heard(item: Conversation) -> NDArray[np.float32]:
+    if item.sample_rate == SAMPLE_RATE:
+        return item.waveform
+    found = soxr.resample(item.waveform, item.sample_rate, SAMPLE_RATE)
+    return np.asarray(found, np.float32)
+
+
+def _within(turns: Sequence[Turn], start: float, end: float) -> list[Turn]:
+    """Return what of turns is between two times."""
+    return [
+        Turn(turn.speaker, max(start, turn.start), min(end, turn.end))
+        for turn in turns
+        if turn.start < end and turn.end > start
+    ]

@@ -1,0 +1,464 @@
+"""Who speaks in a live stream: a state machine that takes what the networks hear, window by window.
+
+Segmentation hears short windows that overlap, and tells apart who speaks in each. What one says
+alone is embedded, and so known as a voice or taken for a stranger. Two strangers that sound alike
+are a new voice. The windows that cover a frame vote on who speaks in it, for SETTLE_S; then it is
+settled. At the end, all that was embedded is clustered, and the letters of the stream stay with the
+voices that agree.
+
+Nothing here calls a component. A frame is one of `speaker_segmentation`, counted from the start of
+the stream; voices are numbered from 0 in the order in which they were found.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from conch.component.arrays import Array, FloatArray, IntArray
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.speakers.assignment import CLOSED_S, LEAST_S, VoiceTurn
+from conch.families.speakers.clustering import MOST_PIECES, unit, voices
+from conch.families.speakers.declaration import FRAME_FIELD, FRAME_SAMPLES
+
+FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
+WINDOW_S = 3.0
+"""Length of a window. In longer ones, segmentation more often takes two speakers for one."""
+SOLO_S, LEAST_SOLO_S, LEAST_NEW_S = 1.5, 0.25, 0.6
+"""Most that is embedded of who speaks alone, the least, and the least of a stranger's voice."""
+SETTLE_S = 2.0
+"""How long windows vote on a frame."""
+EDGE_S, LEAST_VOTE = 0.5, 0.1
+"""Near the edges of a window its votes count less, at an edge so little."""
+STAYS = 0.3
+"""What it counts that the windows before took who speaks here for a voice."""
+LEAST_SHARE = 0.2
+"""The same if nothing was embedded: then the least share of these frames."""
+STRANGERS_S = 2.0
+"""Longest time between two strangers that become a voice."""
+REGROUP_S, REGROUPED, SAME = 20.0, 400, 0.5
+"""How often the voices are learnt anew, of how many pieces, and the cosine of two that are one."""
+DISTANCE, LINE_DISTANCE = 0.70, 0.60
+"""Mean cosine distance from which on voices differ at the end; the second over a telephone line."""
+SURE_S = 0.97
+"""Least that was embedded of a piece that finds voices at the end."""
+LEAST_VOICE_S, LEAST_VOICE_SHARE = 6.0, 0.1
+"""Seconds of a voice's pieces, and their share of all: the less counts."""
+_CLOSED, _LEAST = round(CLOSED_S / FRAME_S), round(LEAST_S / FRAME_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Cosines:
+    """When a voice is known, learns from what it says, and when two strangers are one voice."""
+
+    known: float
+    learnt: float
+    alike: float
+
+
+WIDE_BAND, LINE = Cosines(0.30, 0.55, 0.50), Cosines(0.40, 0.60, 0.58)
+
+
+class Solo(NamedTuple):
+    """What somebody says alone in a window, lately."""
+
+    speaker: int
+    """Number in the window."""
+    frames: IntArray
+
+    @property
+    def seconds(self) -> float:
+        """Return its length."""
+        return len(self.frames) * FRAME_S
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """Yield its stretches of audio: first sample of the stream, and the one behind it."""
+        middle = (FRAME_FIELD - FRAME_SAMPLES) // 2
+        for run in np.split(self.frames, np.flatnonzero(np.diff(self.frames) > 1) + 1):
+            yield int(run[0]) * FRAME_SAMPLES + middle, int(run[-1] + 1) * FRAME_SAMPLES + middle
+
+
+class Piece(NamedTuple):
+    """What was embedded, and whose voice it was taken for; -1 for nobody's."""
+
+    frame: float
+    """Its middle."""
+    seconds: float
+    voice: int
+    embedding: Array
+    """float16, as a stream of hours has thousands."""
+
+
+class Run(NamedTuple):
+    """A stretch in which a voice speaks."""
+
+    voice: int
+    first: int
+    behind: int
+
+
+def solos(first: int, active: Array, since: int) -> list[Solo]:
+    """Return what to embed of a window: who speaks alone in it, also since a frame.
+
+    Args:
+        first: First frame of the window.
+        active: Which of its speakers speak, bool `[frames, 3]`.
+        since: First frame that no window has covered before.
+    """
+    alone = active & (active.sum(axis=1) == 1)[:, None]
+    found = [Solo(number, first + np.flatnonzero(own)) for number, own in enumerate(alone.T)]
+    most = round(SOLO_S / FRAME_S)
+    return [
+        Solo(solo.speaker, solo.frames[-most:])
+        for solo in found
+        if solo.seconds >= LEAST_SOLO_S and solo.frames[-1] >= since
+    ]
+
+
+class LiveVoices:
+    """The voices of one stream, and who speaks in its latest frames; older ones are settled."""
+
+    def __init__(self, most: int) -> None:
+        """Begin without a voice; there will be `most` at most."""
+        self._most = most
+        self._sums: list[FloatArray] = []
+        """What was learnt of each voice: embeddings, by their seconds."""
+        self._strangers: list[tuple[Solo, FloatArray]] = []
+        """What strangers have said lately, and its embeddings."""
+        self._first = 0
+        """First frame whose votes are kept."""
+        self._votes = np.zeros((0, 0), np.float32)
+        """Of windows for voices, `[frames, voices]`."""
+        self._counts = np.zeros((0, 2), np.float32)
+        """How many speak, and the votes on it, `[frames, 2]`."""
+        self._settled = 0
+        """First frame that is not settled."""
+        self._open: dict[int, Run] = {}
+        """Runs that may go on, by their voices."""
+        self.runs: list[Run] = []
+        """Those that are settled, in the order of their ends."""
+        self.pieces: list[Piece] = []
+        """Evenly chosen, as many as are clustered."""
+        self._stride = self._num_pieces = 0
+
+    @property
+    def settled(self) -> int:
+        """First frame on which windows may still vote."""
+        return self._settled
+
+    def after_window(
+        self,
+        first: int,
+        active: Array,
+        heard: Sequence[tuple[Solo, FloatArray]],
+        *,
+        is_line: bool = False,
+    ) -> None:
+        """Take what is heard in a window that begins at a frame; `active` is as of `solos`.
+
+        Args:
+            first: First frame of the window.
+            active: Which of its speakers speak, bool `[frames, 3]`.
+            heard: The solos of the window, each with its embedding, of unit length.
+            is_line: Whether the stream has come over a telephone line.
+        """
+        cosines = LINE if is_line else WIDE_BAND
+        for solo, embedding in heard:
+            self._meet(solo, embedding, cosines)
+        self._reach(first + len(active))
+        rows = slice(first - self._first, first - self._first + len(active))
+        if rows.start < 0:
+            active, rows = active[-rows.start :], slice(0, rows.stop)
+        given = self._given(active, self._votes[rows], heard, cosines)
+        ahead = np.arange(len(active), 0, -1) * FRAME_S
+        behind = ahead[::-1] if first else np.full(len(active), EDGE_S)
+        votes = np.clip(np.minimum(ahead, behind) / EDGE_S, LEAST_VOTE, 1).astype(np.float32)
+        count = active.sum(axis=1)
+        self._counts[rows] += np.stack([count * votes, votes], axis=1)
+        for speaker, voice in given.items():
+            own = active[:, speaker]
+            self._votes[rows][own, voice] += votes[own]
+        for solo, embedding in heard:
+            voice = given.get(solo.speaker, -1)
+            if voice >= 0 and embedding @ unit(self._sums[voice]) >= cosines.learnt:
+                self._sums[voice] = self._sums[voice] + embedding * solo.seconds
+            self._keep(Piece(float(solo.frames.mean()), solo.seconds, voice, embedding))
+
+    def regroup(self, *, is_line: bool = False) -> None:
+        """Learn anew how the voices sound, by clustering; it takes up to 50 ms.
+
+        So a voice that was taken for two becomes one of them.
+        """
+        owned = [piece for piece in self.pieces if piece.voice >= 0 and piece.seconds >= SURE_S]
+        if not owned:
+            return
+        places = np.unique(np.linspace(0, len(owned) - 1, REGROUPED).astype(int))
+        heard = heard_of([owned[place] for place in places])
+        found = heard.clustered(is_line=is_line, least_share=1.0, most=self._most)
+        now = (heard.embeddings @ found.T).argmax(axis=1)
+        numbers = _kept_numbers(heard.before, now, heard.seconds)
+        for voice in set(heard.before.tolist()) - set(numbers.tolist()):
+            if (found @ unit(self._sums[voice])).max() >= SAME:
+                self._sums[voice] = np.zeros_like(self._sums[voice])
+        for cluster, number in enumerate(numbers.tolist()):
+            own = now == cluster
+            if number < len(self._sums):
+                self._sums[number] = heard.seconds[own] @ heard.embeddings[own]
+
+    def settle(self, until: int) -> None:
+        """Take the frames before one as settled: who speaks in them, the latest votes have said."""
+        self._reach(until)
+        ended = self._runs_of(self._settled, until, self._open)
+        self._settled = max(self._settled, until)
+        for run in [*self._open.values()]:
+            if run.behind + _CLOSED <= until:
+                ended.append(self._open.pop(run.voice))
+        self.runs += sorted(filter(_is_long, ended), key=lambda run: run.behind)
+        # Windows to come still ask who spoke in theirs.
+        drop = max(0, min(until, self._end) - round(WINDOW_S / FRAME_S) - self._first)
+        self._votes, self._counts = self._votes[drop:].copy(), self._counts[drop:].copy()
+        self._first += drop
+
+    def since(self, frame: int) -> list[Run]:
+        """Return the runs that end after a frame, in order; the latest ones may change."""
+        found = []
+        for run in reversed(self.runs):
+            if run.behind < frame - _CLOSED:
+                break
+            found.append(run)
+        still = dict(self._open)
+        ended = self._runs_of(self._settled, self._end, still)
+        found += filter(_is_long, (*ended, *still.values()))
+        return sorted((run for run in found if run.behind > frame), key=lambda run: run.first)
+
+    @property
+    def _end(self) -> int:
+        return self._first + len(self._votes)
+
+    def _reach(self, end: int) -> None:
+        """Have room for the frames before one and for all voices."""
+        if not len(self._votes):
+            self._first = max(self._first, end - 2 * round(WINDOW_S / FRAME_S))
+        rows, columns = max(0, end - self._end), len(self._sums) - self._votes.shape[1]
+        if rows or columns:
+            self._votes = np.pad(self._votes, ((0, rows), (0, columns)))
+            self._counts = np.pad(self._counts, ((0, rows), (0, 0)))
+
+    def _meet(self, solo: Solo, embedding: FloatArray, cosines: Cosines) -> None:
+        """Note a stranger, who becomes a voice if another sounds alike."""
+        known = [float(embedding @ unit(total)) for total in self._sums]
+        is_full = len(known) >= self._most
+        if max(known, default=-1.0) >= cosines.known or solo.seconds < LEAST_NEW_S or is_full:
+            return
+        least = solo.frames[-1] - round(STRANGERS_S / FRAME_S)
+        self._strangers = [item for item in self._strangers if item[0].frames[-1] >= least]
+        for other, sound in self._strangers:
+            if embedding @ sound >= cosines.alike:
+                self._sums.append(sound * other.seconds + embedding * solo.seconds)
+                self._strangers = []
+                self._reach(self._end)
+                self._votes[other.frames[other.frames >= self._first] - self._first, -1] += 1
+                return
+        self._strangers.append((solo, embedding))
+
+    def _given(
+        self,
+        active: Array,
+        votes: FloatArray,
+        heard: Sequence[tuple[Solo, FloatArray]],
+        cosines: Cosines,
+    ) -> Mapping[int, int]:
+        """Return the voice of each speaker of a window that has one; each has another."""
+        if not self._sums:
+            return {}
+        known = cosines.known if len(self._sums) < self._most else 0.0
+        centroids = unit(np.stack(self._sums))
+        sounds = {solo.speaker: centroids @ embedding for solo, embedding in heard}
+        latest = np.where(votes.max(axis=1) > 0, votes.argmax(axis=1), -1)
+        ranked = []
+        for speaker, own in enumerate(active.T):
+            shares = (latest[own][:, None] == np.arange(len(centroids))).sum(axis=0)
+            shares = shares / max(1, own.sum())
+            sound = sounds.get(speaker)
+            scores = shares if sound is None else sound + STAYS * shares
+            least = LEAST_SHARE if sound is None else known
+            ranked += [(-score, speaker, v) for v, score in enumerate(scores) if score >= least]
+        found: dict[int, int] = {}
+        for _, speaker, voice in sorted(ranked):
+            if speaker not in found and voice not in found.values():
+                found[speaker] = voice
+        return found
+
+    def _keep(self, piece: Piece) -> None:
+        """Keep a piece; of more than are clustered, every so many."""
+        self._num_pieces += 1
+        if self._num_pieces & ((1 << self._stride) - 1):
+            return
+        self.pieces.append(piece._replace(embedding=piece.embedding.astype(np.float16)))
+        if len(self.pieces) > MOST_PIECES:
+            self._stride, self.pieces = self._stride + 1, self.pieces[1::2]
+
+    def _runs_of(self, first: int, behind: int, still: dict[int, Run]) -> list[Run]:
+        """Add frames to the runs that go on; return those that end in them."""
+        rows = slice(max(0, first - self._first), max(0, behind - self._first))
+        votes, counts = self._votes[rows], self._counts[rows]
+        wanted = np.floor(counts[:, 0] / np.maximum(counts[:, 1], 1e-6) + 0.5)
+        ranks = np.argsort(np.argsort(-votes, axis=1, kind="stable"), axis=1)
+        speaks = (ranks < wanted[:, None]) & (votes > 0)
+        first = max(first, self._first)
+        ended = []
+        for voice in np.flatnonzero(speaks.any(axis=0)).tolist():
+            edges = np.flatnonzero(np.diff(np.pad(speaks[:, voice], 1).astype(np.int8)))
+            for start, end in (first + edges).reshape(-1, 2).tolist():
+                before = still.get(voice)
+                if before and start - before.behind < _CLOSED:
+                    start = before.first
+                elif before:
+                    ended.append(before)
+                still[voice] = Run(voice, start, end)
+        return ended
+
+
+@dataclass(frozen=True, slots=True)
+class HeardPieces:
+    """Pieces with a voice, as arrays."""
+
+    embeddings: FloatArray
+    """Of unit length, `[pieces, size]`."""
+    seconds: FloatArray
+    before: IntArray
+    """The voice that each was taken for."""
+
+    def clustered(
+        self, *, is_line: bool, least_share: float, fewest: int = 1, most: int | None = None
+    ) -> FloatArray:
+        """Return what the voices in them sound like, `[voices, size]`; see `clustering.voices`.
+
+        Args:
+            is_line: Whether they have come over a telephone line.
+            least_share: Share of all that a voice has at least, if LEAST_VOICE_S is more.
+            fewest: Least number of voices.
+            most: Largest number of voices.
+        """
+        is_sure = self.seconds >= SURE_S
+        if not is_sure.any():
+            is_sure = np.ones_like(is_sure)
+        return voices(
+            self.embeddings[is_sure],
+            self.seconds[is_sure],
+            distance=LINE_DISTANCE if is_line else DISTANCE,
+            least=min(LEAST_VOICE_S / float(self.seconds[is_sure].sum()), least_share),
+            fewest=fewest,
+            most=most,
+        )
+
+
+def heard_of(pieces: Sequence[Piece]) -> HeardPieces:
+    """Return pieces with a voice as arrays."""
+    embeddings, seconds, before = (
+        np.array([getattr(piece, name) for piece in pieces])
+        for name in ("embedding", "seconds", "voice")
+    )
+    return HeardPieces(embeddings.astype(np.float32), seconds.astype(np.float32), before)
+
+
+@dataclass(frozen=True, slots=True)
+class Relabelled:
+    """Who speaks in a stream that has ended, and where that is somebody else than before."""
+
+    runs: Sequence[Run]
+    changed: Sequence[Run]
+
+
+def relabelled(
+    runs: Sequence[Run],
+    pieces: Sequence[Piece],
+    *,
+    is_line: bool,
+    fewest: int = 1,
+    most: int | None = None,
+) -> Relabelled:
+    """Return the runs of a stream with the voices that clustering finds in its pieces.
+
+    A voice that agrees with one of the stream has its number.
+
+    Args:
+        runs: Those of the stream, all settled.
+        pieces: Those that it has kept, in order.
+        is_line: Whether it has come over a telephone line.
+        fewest: Least number of voices.
+        most: Largest number of voices.
+    """
+    owned = [piece for piece in pieces if piece.voice >= 0]
+    if not owned:
+        return Relabelled(runs, ())
+    heard = heard_of(owned)
+    found = heard.clustered(
+        is_line=is_line, least_share=LEAST_VOICE_SHARE, fewest=fewest, most=most
+    )
+    before, places = heard.before, np.array([piece.frame for piece in owned])
+    now = (heard.embeddings @ found.T).argmax(axis=1)
+    now = _kept_numbers(before, now, heard.seconds)[now]
+    parts: list[tuple[Run, int]] = []
+    for run in runs:
+        (own,) = np.nonzero(before == run.voice)
+        # Between two pieces, the nearer one counts.
+        between = (places[own][1:] + places[own][:-1]) / 2
+        edges = np.searchsorted(between, (run.first, run.behind))
+        cuts = [run.first, *between[slice(*edges)].astype(int).tolist(), run.behind]
+        voice_of = now[own[edges[0] : edges[0] + len(cuts) - 1]].tolist()
+        parts += [
+            (Run(voice, start, end), run.voice)
+            for voice, (start, end) in zip(voice_of, pairwise(cuts), strict=True)
+        ]
+    return Relabelled(
+        joined_runs([run for run, _ in parts]),
+        joined_runs([run for run, voice in parts if run.voice != voice]),
+    )
+
+
+def joined_runs(runs: Sequence[Run]) -> list[Run]:
+    """Return runs in order of time; those of a voice that touch or nearly do become one."""
+    latest: dict[int, int] = {}
+    found: list[Run] = []
+    for run in sorted(runs, key=lambda run: run.first):
+        place = latest.get(run.voice)
+        if place is not None and run.first - found[place].behind < _CLOSED:
+            found[place] = found[place]._replace(behind=max(found[place].behind, run.behind))
+        else:
+            latest[run.voice] = len(found)
+            found.append(run)
+    return [run for run in found if _is_long(run)]
+
+
+def turn_of(run: Run) -> VoiceTurn:
+    """Return a run in seconds, as `assignment.turns_of` does."""
+    middle = (FRAME_FIELD - FRAME_SAMPLES) / 2
+    start, end = ((edge * FRAME_SAMPLES + middle) / SAMPLE_RATE for edge in run[1:])
+    return VoiceTurn(run.voice, start, end)
+
+
+def _kept_numbers(before: IntArray, now: IntArray, seconds: Array) -> IntArray:
+    """Return the number of each voice that was found now: that of which it has most, or a new one.
+
+    Args:
+        before: Voice of each piece in the stream, `[pieces]`.
+        now: The voice that was found for it, `[pieces]`.
+        seconds: Its length, `[pieces]`.
+    """
+    shared = np.zeros((now.max() + 1, before.max() + 1))
+    np.add.at(shared, (now, before), seconds)
+    numbers = np.full(len(shared), -1)
+    for place in np.argsort(-shared, axis=None):
+        voice, number = np.unravel_index(place, shared.shape)
+        if shared[voice, number] and numbers[voice] < 0 and number not in numbers:
+            numbers[voice] = number
+    is_new = numbers < 0
+    numbers[is_new] = shared.shape[1] + np.arange(is_new.sum())
+    return numbers
+
+
+def _is_long(run: Run) -> bool:
+    return run.behind - run.first >= _LEAST

@@ -1,0 +1,206 @@
+"""Label a live stream: ask the networks beside its first pass, and tell who speaks so far."""
+
+import asyncio
+import logging
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+
+from conch.bls.calls import Calls, together
+from conch.component import Array, FloatArray
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.speakers.clustering import unit
+from conch.families.speakers.declaration import (
+    FRAME_FIELD,
+    FRAME_SAMPLES,
+    MOST_SPEAKERS,
+    SETS,
+    SpeakerOptions,
+)
+from conch.families.speakers.known import name_of
+from conch.families.speakers.live import (
+    REGROUP_S,
+    SETTLE_S,
+    WINDOW_S,
+    LiveVoices,
+    Run,
+    Solo,
+    relabelled,
+    solos,
+    turn_of,
+)
+from conch.families.speakers.pieces import LINE, WIDE_BAND, frame_at, is_of_line, num_frames, spoken
+from conch.recognition.hooks import StreamTurns
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Turn
+
+logger = logging.getLogger(__name__)
+
+KEPT_S = 12.0
+"""Audio that is kept."""
+LATE_S = 2.0
+"""Audio that waits: of more, all but the latest window is left out."""
+
+
+class _Step(NamedTuple):
+    start: int
+    """First sample."""
+    waveform: Array
+    speech_probs: Array
+
+
+class LiveLabels:
+    """The labels of one live stream; its networks are asked in a task, only while somebody speaks.
+
+    A step that comes while they are asked waits. If more than LATE_S wait, some are left out: text
+    and labels never wait for each other.
+    """
+
+    def __init__(self, options: RecognitionOptions, calls: Calls) -> None:
+        """Ask nothing yet."""
+        asked = options.of(SpeakerOptions)
+        number = asked.speakers if isinstance(asked.speakers, int) else None
+        self._fewest, self._most = number or asked.min_speakers, number or asked.max_speakers
+        self._calls, self._waits = calls, not options.adaptive
+        self._voices = LiveVoices(min(self._most, MOST_SPEAKERS))
+        self._steps: deque[_Step] = deque()
+        self._end = self._heard = 0
+        """Samples so far, and those that the networks have heard, or that nobody has spoken in."""
+        self._windows = self._line_windows = self._told = 0
+        self._task: asyncio.Task[None] | None = None
+        self._final: list[Run] | None = None
+        self._has_failed = False
+
+    @property
+    def settled_s(self) -> float:
+        """Seconds of audio whose turns no longer change before the end."""
+        return self._voices.settled * FRAME_SAMPLES / SAMPLE_RATE
+
+    def hear(self, waveform: Array, speech_probs: Array) -> None:
+        """Take the next audio; see `conch.recognition.hooks.StreamLabels`."""
+        # A copy: a view would keep the whole chunk.
+        self._steps.append(_Step(self._end, waveform.copy(), speech_probs))
+        self._end += len(waveform)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._catch_up())
+
+    async def settled(self) -> None:
+        """Wait until the networks have heard all audio."""
+        if self._task:
+            await asyncio.wait((self._task,))
+
+    def turns(self, start: float) -> list[Turn]:
+        """Return the turns so far that end after a time in seconds."""
+        frame = max(0, frame_at(start * SAMPLE_RATE))
+        if self._final is None:
+            return [_turn(run) for run in self._voices.since(frame)]
+        return [_turn(run) for run in self._final if run.behind > frame]
+
+    def take_turns(self) -> list[Turn]:
+        """Return the turns that are settled since the last call."""
+        new, self._told = self._voices.runs[self._told :], len(self._voices.runs)
+        return [_turn(run) for run in new]
+
+    async def finish(self) -> StreamTurns:
+        """Label all again; see `conch.recognition.hooks.StreamLabels`."""
+        await self.settled()
+        self._voices.settle(frame_at(self._end + KEPT_S * SAMPLE_RATE))
+        found = await asyncio.to_thread(
+            relabelled,
+            self._voices.runs,
+            self._voices.pieces,
+            is_line=self._is_line,
+            fewest=self._fewest,
+            most=self._most,
+        )
+        self._final = [*found.runs]
+        return StreamTurns(*([_turn(run) for run in runs] for runs in (found.runs, found.changed)))
+
+    def cancel(self) -> None:
+        """Ask no more."""
+        if self._task:
+            self._task.cancel()
+
+    @property
+    def _is_line(self) -> bool:
+        """Whether most of the stream has come over a telephone line."""
+        return 2 * self._line_windows > self._windows
+
+    async def _catch_up(self) -> None:
+        while self._heard < self._end:
+            until = next(
+                step.start + len(step.waveform)
+                for step in self._steps
+                if step.start + len(step.waveform) > self._heard
+            )
+            if not self._waits and self._end - until > LATE_S * SAMPLE_RATE:
+                until = self._end
+            try:
+                await self._window(until)
+            except Exception as failure:  # the text goes on without labels
+                if not self._has_failed:
+                    self._has_failed = True
+                    logger.warning("the speakers of a stream are not labelled: %s", failure)
+            self._heard = until
+            self._voices.settle(frame_at(until - SETTLE_S * SAMPLE_RATE))
+            while (
+                self._steps[0].start + len(self._steps[0].waveform) < until - KEPT_S * SAMPLE_RATE
+            ):
+                self._steps.popleft()
+
+    async def _window(self, until: int) -> None:
+        """Have the networks hear the latest audio up to a sample, if anybody speaks in it."""
+        steps = [step for step in self._steps if step.start < until]
+        begins = steps[0].start
+        probs = np.concatenate([step.speech_probs for step in steps])
+        # The start of a frame, so that the frames of all windows are the same.
+        first = max(-(-begins // FRAME_SAMPLES), frame_at(until - WINDOW_S * SAMPLE_RATE), 0)
+        speech = np.zeros(num_frames(until - first * FRAME_SAMPLES), bool)
+        band = LINE if self._is_line else WIDE_BAND
+        for span in spoken(probs, until - begins, band):
+            edges = (max(0, frame_at(begins + sample) - first) for sample in span)
+            speech[slice(*edges)] = True
+        since = max(first, frame_at(self._heard))
+        if not speech[since - first :].any():
+            return
+        waveform = np.concatenate([step.waveform for step in steps])
+        waveform = waveform[first * FRAME_SAMPLES - begins : until - begins]
+        if len(waveform) < FRAME_FIELD:
+            return
+        inputs = {"waveform": waveform}
+        found = await self._calls("speaker_segmentation", inputs, ("log_probs",))
+        active = np.array(SETS, bool)[found["log_probs"].numpy().argmax(axis=-1)]
+        active &= speech[:, None]
+        is_line = is_of_line(waveform)
+        self._windows += 1
+        self._line_windows += is_line
+        alone = solos(first, active, since)
+
+        async def embedding(solo: Solo) -> FloatArray:
+            parts = [
+                waveform[a - first * FRAME_SAMPLES : b - first * FRAME_SAMPLES]
+                for a, b in solo.spans()
+            ]
+            inputs = {"waveform": (whole := np.concatenate(parts))}
+            inputs |= {"starts": np.array([0], np.int32), "ends": np.array([len(whole)], np.int32)}
+            parameters = {"narrow_band": is_line}
+            got = await self._calls("speaker_embedding", inputs, ("embeddings",), parameters)
+            found: FloatArray = unit(got["embeddings"].numpy())[0]
+            return found
+
+        embeddings = await together(embedding(solo) for solo in alone)
+        heard = [*zip(alone, embeddings, strict=True)]
+        self._voices.after_window(first, active, heard, is_line=self._is_line)
+        if not self._windows % round(REGROUP_S * 1000 / 640):
+            await asyncio.to_thread(self._voices.regroup, is_line=self._is_line)
+
+
+def begin(options: RecognitionOptions, calls: Calls) -> LiveLabels:
+    """Return what labels a stream."""
+    return LiveLabels(options, calls)
+
+
+def _turn(run: Run) -> Turn:
+    turn = turn_of(run)
+    return Turn(name_of(turn.voice), round(turn.start, 3), round(turn.end, 3))

@@ -1,0 +1,105 @@
+"""Give words and segments to who speaks in turns."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from conch.wire.result import SCORES, Segment, Turn, Word, text_of_words
+
+NEAR_S = 5.0
+"""Speech whose turn is not known may be of who speaks so long before or after it."""
+
+
+def with_speakers(segment: Segment, turns: Sequence[Turn]) -> Segment:
+    """Return a segment whose words have their speakers, and that has the one of most of them.
+
+    A word belongs to who speaks most of it, or else to who speaks nearest to it. Where two speak
+    at once, the words that were recognised may so be given to either.
+    """
+    if not segment.text:
+        return segment
+    words = words_with_speakers(segment.words, turns)
+    return replace(
+        segment, words=words, speaker=_speaker_of_most(words) or _speaker(segment, turns)
+    )
+
+
+def with_speakers_near(
+    segments: Iterable[Segment], turns: Iterable[Turn]
+) -> Iterator[tuple[Segment, Segment]]:
+    """Yield each segment, and the same with speakers if there are turns within NEAR_S of it.
+
+    Both are in order of their starts, so that a day of them takes a second.
+    """
+    later, near = deque(turns), deque[Turn]()
+    for segment in segments:
+        while later and later[0].start < segment.end + NEAR_S:
+            near.append(later.popleft())
+        near = deque(turn for turn in near if turn.end > segment.start - NEAR_S)
+        yield segment, with_speakers(segment, near) if near else segment
+
+
+def words_with_speakers(words: Sequence[Word], turns: Sequence[Turn]) -> tuple[Word, ...]:
+    """Return words with their speakers; see `with_speakers`."""
+    return tuple(replace(word, speaker=_speaker(word, turns)) for word in words)
+
+
+def cut_by_speaker(segment: Segment) -> list[Segment]:
+    """Return a segment in parts that have one speaker each, in order of time.
+
+    The words of a live segment may have several speakers. Its parts all have its index.
+    """
+    runs = [(who, tuple(said)) for who, said in groupby(segment.words, lambda word: word.speaker)]
+    if len(runs) < 2:
+        return [segment]
+    starts = [segment.start, *(said[0].start for _, said in runs[1:]), segment.end]
+    return [
+        _part(segment, str(who), said, (starts[place], starts[place + 1]))
+        for place, (who, said) in enumerate(runs)
+    ]
+
+
+def speaker_of(start: float, end: float, turns: Sequence[Turn]) -> str:
+    """Return who speaks most of a stretch, or nearest to it; A without turns."""
+    seconds: dict[str, float] = {}
+    for turn in turns:
+        shared = min(end, turn.end) - max(start, turn.start)
+        if shared > 0:
+            seconds[turn.speaker] = seconds.get(turn.speaker, 0.0) + shared
+    if seconds:
+        return max(seconds, key=seconds.__getitem__)
+    nearest = min(turns, key=lambda turn: max(turn.start - end, start - turn.end), default=None)
+    return nearest.speaker if nearest else "A"
+
+
+def _speaker(item: Segment | Word, turns: Sequence[Turn]) -> str:
+    return speaker_of(item.start, item.end, turns)
+
+
+def _speaker_of_most(words: Sequence[Word]) -> str:
+    """Return who says the most characters of words; empty without words."""
+    said: dict[str, int] = {}
+    for word in words:
+        said[str(word.speaker)] = said.get(str(word.speaker), 0) + len(word.text)
+    return max(said, key=said.__getitem__, default="")
+
+
+def _part(
+    segment: Segment, who: str, words: tuple[Word, ...], edges: tuple[float, float]
+) -> Segment:
+    """Return the part of a segment that one speaker says; its scores are the share of its words."""
+    start, end = edges
+    best, share = segment.nbest[0], len(words) / len(segment.words)
+    scores = {name: value * share for name in SCORES if (value := getattr(best, name)) is not None}
+    number = None if best.num_words is None else len(words)
+    return replace(
+        segment,
+        start=start,
+        # A pause before the next speaker is nobody's.
+        end=end if end == segment.end else min(end, words[-1].end),
+        nbest=(replace(best, text=text_of_words(words), num_words=number, **scores),),
+        words=words,
+        speaker=who,
+        unrecognised=tuple(item for item in segment.unrecognised if start <= item.start < end),
+    )

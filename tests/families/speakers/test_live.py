@@ -1,0 +1,249 @@
+"""The state machine of live labels, on voices that are drawn; and streams on plain components."""
+
+import random
+
+import numpy as np
+import pytest
+from plain_streams import STEP, Client, audio, ended_once, run
+
+from conch.families.speakers.clustering import MOST_PIECES, unit
+from conch.families.speakers.live import (
+    FRAME_S,
+    SETTLE_S,
+    WINDOW_S,
+    LiveVoices,
+    Piece,
+    Run,
+    joined_runs,
+    relabelled,
+    solos,
+)
+
+WINDOW, TICK = round(WINDOW_S / FRAME_S), 38
+LABELLERS = {"speaker_segmentation", "speaker_embedding"}
+
+
+class World:
+    """Voices that differ, and networks that hear who speaks."""
+
+    def __init__(self, voices: int = 4, seed: int = 1) -> None:
+        self.random = np.random.default_rng(seed)
+        self.voices = unit(self.random.standard_normal((voices, 192)).astype(np.float32))
+
+    def sound(self, voice: int) -> np.ndarray:
+        """Return an embedding of a voice: two of one voice have a cosine of some 0.7."""
+        noise = unit(self.random.standard_normal(192).astype(np.float32))
+        return unit(self.voices[voice] + 0.6 * noise)
+
+    def hear(self, labels: LiveVoices, speaks: np.ndarray, offset: int = 0) -> list[list[Run]]:
+        """Let windows hear who speaks, bool [frames, voices]; return what is said after each."""
+        said = []
+        for end in range(TICK, len(speaks) + TICK, TICK):
+            end = min(end, len(speaks))
+            first, since = max(0, end - WINDOW), (end - 1) // TICK * TICK
+            if speaks[since:end].any():
+                present = np.flatnonzero(speaks[first:end].any(axis=0))[:3]
+                numbers = self.random.permutation(3)[: len(present)]
+                active = np.zeros((end - first, 3), bool)
+                active[:, numbers] = speaks[first:end, present]
+                alone = solos(offset + first, active, offset + since)
+                whose = dict(zip(numbers.tolist(), present.tolist(), strict=True))
+                heard = [(solo, self.sound(whose[solo.speaker])) for solo in alone]
+                labels.after_window(offset + first, active, heard)
+            labels.settle(max(0, offset + end - round(SETTLE_S / FRAME_S)))
+            said.append(labels.since(offset + first))
+        return said
+
+
+def talk(*turns: tuple[int | None, float], voices: int = 4) -> np.ndarray:
+    """Return who speaks in turns of some seconds each; None is a pause."""
+    parts = []
+    for voice, seconds in turns:
+        part = np.zeros((round(seconds / FRAME_S), voices), bool)
+        if voice is not None:
+            part[:, voice] = True
+        parts.append(part)
+    return np.concatenate(parts)
+
+
+def owners(runs: list[Run], frames: int, voices: int) -> np.ndarray:
+    found = np.zeros((frames, voices), bool)
+    for item in runs:
+        found[item.first : item.behind, item.voice] = True
+    return found
+
+
+def test_each_voice_gets_a_number_and_keeps_it() -> None:
+    turns = [(0, 4.0), (None, 0.5), (1, 5.0), (0, 3.0), (2, 4.0), (1, 2.0), (0, 3.0)]
+    speaks = talk(*turns, (None, 3.0))
+    labels = LiveVoices(64)
+    World().hear(labels, speaks)
+    found = owners(labels.runs, len(speaks), 4)
+    assert (found == speaks).mean() > 0.98
+    # Who begins has no name until two pieces agree, which then takes back a part of it.
+    assert labels.runs[0].first * FRAME_S < 1.5
+
+
+def test_what_is_settled_never_changes() -> None:
+    turns = [(number % 3, 1.5 + number % 2) for number in range(20)]
+    speaks = talk(*turns, (None, 3.0))
+    labels = LiveVoices(64)
+    said = World().hear(labels, speaks)
+    final = owners(labels.runs, len(speaks), 4)
+    late = round(SETTLE_S / FRAME_S)
+    for tick, runs in enumerate(said):
+        end = min(len(speaks), (tick + 1) * TICK)
+        first, until = max(0, end - WINDOW), max(0, end - late)
+        then = owners(runs, len(speaks), 4)[first:until]
+        # Except what a gap or a length that is not known yet adds or takes.
+        assert (then != final[first:until]).sum() <= 0.1 * then.size
+
+
+def test_two_at_once_are_both_told() -> None:
+    speaks = talk((0, 6.0), (1, 6.0), (0, 6.0), (1, 6.0), (None, 3.0))
+    overlap = slice(round(11.0 / FRAME_S), round(13.0 / FRAME_S))
+    speaks[overlap, :2] = True
+    labels = LiveVoices(64)
+    World().hear(labels, speaks)
+    assert owners(labels.runs, len(speaks), 4)[overlap, :2].mean() > 0.9
+
+
+def test_no_more_voices_than_asked_for() -> None:
+    speaks = talk(*[(number, 5.0) for number in range(4)], (None, 3.0))
+    labels = LiveVoices(2)
+    World().hear(labels, speaks)
+    assert {item.voice for item in labels.runs} == {0, 1}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_runs_are_the_same_however_frames_are_settled(seed: int) -> None:
+    chance = random.Random(seed)
+    speaks = talk(*[(chance.randrange(3), chance.uniform(0.1, 2.0)) for _ in range(3)])
+    active = speaks[:WINDOW, :3]
+    found = []
+    for steps in (1, 7, 40):
+        labels = LiveVoices(64)
+        for number, voice in enumerate(np.eye(3, 192, dtype=np.float32)):
+            labels._sums.append(voice)
+            assert number < 3
+        alone = solos(0, active, 0)
+        eyes = np.eye(3, 192, dtype=np.float32)
+        labels.after_window(0, active, [(solo, eyes[solo.speaker]) for solo in alone])
+        for until in sorted(chance.sample(range(1, WINDOW + 60), steps - 1)):
+            labels.settle(until)
+        labels.settle(WINDOW + 60)
+        found.append(sorted(labels.runs))
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_day_takes_bounded_memory_and_voices_stay() -> None:
+    world, labels = World(3), LiveVoices(64)
+    scene = talk((0, 3.0), (1, 3.0), (2, 3.0), (None, 6.0), voices=3)
+    every = round(300.0 / FRAME_S)
+    for scenes in range(24 * 12):
+        world.hear(labels, scene, scenes * every)
+        if scenes % 24 == 0:
+            labels.regroup()
+    assert MOST_PIECES / 2 <= len(labels.pieces) <= MOST_PIECES
+    assert len(labels._votes) * FRAME_S < 20
+    assert {item.voice for item in labels.runs} == {0, 1, 2}
+    last = [item.voice for item in labels.runs if item.first >= (24 * 12 - 1) * every]
+    assert last == [0, 1, 2], "the same voices after a day"
+    after = relabelled(labels.runs, labels.pieces, is_line=False)
+    assert (after.runs, after.changed) == (joined_runs(labels.runs), [])
+
+
+def test_the_end_joins_a_voice_that_was_two_and_keeps_letters() -> None:
+    world = World(3)
+    runs = [Run(0, 0, 500), Run(1, 600, 1100), Run(2, 1200, 1700), Run(0, 1800, 2300)]
+    whose = [0, 1, 0, 0]  # the third run is the first voice again
+    pieces = [
+        Piece(float(place), 1.5, item.voice, world.sound(voice))
+        for item, voice in zip(runs, whose, strict=True)
+        for place in range(item.first, item.behind, 40)
+    ]
+    found = relabelled(runs, pieces, is_line=False)
+    assert [item.voice for item in found.runs] == [0, 1, 0, 0]
+    assert list(found.changed) == [Run(0, 1200, 1700)]
+
+
+def test_the_end_parts_two_voices_that_were_one() -> None:
+    world = World(3)
+    runs = [Run(0, 0, 800), Run(1, 900, 1700)]
+    pieces = [
+        *(Piece(float(place), 1.5, 0, world.sound(0)) for place in range(0, 400, 40)),
+        *(Piece(float(place), 1.5, 0, world.sound(2)) for place in range(420, 800, 40)),
+        *(Piece(float(place), 1.5, 1, world.sound(1)) for place in range(900, 1700, 40)),
+    ]
+    found = relabelled(runs, pieces, is_line=False)
+    assert sorted({item.voice for item in found.runs}) == [0, 1, 2]
+    assert sum(item.behind - item.first for item in found.runs) == 1600
+    (changed,) = found.changed
+    assert changed.voice == 2
+
+
+SPOKEN = audio("..1111....5555....1111.....")
+TWO_PASSES = {"mode": "two_pass", "decoder": "moonshine"}
+
+
+def answers(sizes: list[int], waveform: np.ndarray = SPOKEN, **options):
+    async def scenario(recognizer, components):
+        client = Client(recognizer, components, adaptive=False, **options)
+        found, start = [], 0
+        for size in sizes:
+            found.append(await client.send(waveform[start : start + size]))
+            start += size
+        return [*found, await client.send(waveform[start:], ends=True)]
+
+    return run(scenario)
+
+
+@pytest.mark.parametrize("options", [{}, TWO_PASSES], ids=["streaming", "two_pass"])
+def test_labels_do_not_depend_on_the_chunks(options) -> None:
+    chance = random.Random(5)
+    cuts = [[STEP] * 26, [chance.randrange(1, 3 * STEP) for _ in range(14)], [7 * STEP]]
+    found = [answers(sizes, speakers="auto", **options)[0] for sizes in cuts]
+    assert [item.speaker for item in found[0][-1].segments] == ["A", "B", "A"]
+    assert [turn.speaker for turn in found[0][-1].turns] == ["A", "B", "A"]
+    assert found[0][-1].speakers == found[1][-1].speakers == found[2][-1].speakers
+    for other in found[1:]:
+        assert other[-1].segments == found[0][-1].segments
+        assert other[-1].turns == found[0][-1].turns
+        told = [turn for answer in other[:-1] for turn in answer.turns]
+        assert told == list(found[0][-1].turns)[: len(told)]
+
+
+def test_open_words_have_speakers_and_segments_are_sent_again_if_theirs_change() -> None:
+    found, components = answers([STEP] * 26, speakers="auto")
+    words = [word for item in found if item.utterance for word in item.utterance.words]
+    assert {str(word.speaker) for word in words} >= {"A", "B"}
+    latest: dict[int, str] = {}
+    for item in found:
+        latest |= {segment.index: segment.speaker for segment in item.segments}
+    assert latest == {0: "A", 1: "B", 2: "A"}
+    assert set(components.calls) >= LABELLERS
+    assert found[-1].relabelled == ()
+    assert ended_once(components)
+
+
+def test_without_the_option_nothing_is_called_or_said() -> None:
+    found, components = answers([STEP] * 26)
+    assert not LABELLERS & set(components.calls)
+    assert all("speaker" not in item.to_json() and "turns" not in item.to_json() for item in found)
+
+
+def test_silence_calls_nothing() -> None:
+    found, components = answers([STEP] * 10, audio("." * 10), speakers="auto")
+    assert not LABELLERS & set(components.calls)
+    assert found[-1].turns == ()
+
+
+def test_text_goes_on_where_the_networks_fail() -> None:
+    async def scenario(recognizer, components):
+        components.speaker_embedding = None  # a call of it fails
+        client = Client(recognizer, components, adaptive=False, speakers="auto")
+        return await client.send(SPOKEN, ends=True)
+
+    found, _ = run(scenario)
+    assert len(found.segments) == 3
+    assert [item.speaker for item in found.segments] == ["", "", ""]
