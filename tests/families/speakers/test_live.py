@@ -136,6 +136,7 @@ def test_runs_are_the_same_however_frames_are_settled(seed: int) -> None:
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.nightly  # ten seconds on a busy machine
 def test_a_day_takes_bounded_memory_and_voices_stay() -> None:
     world, labels = World(3), LiveVoices(64)
     scene = talk((0, 3.0), (1, 3.0), (2, 3.0), (None, 6.0), voices=3)
