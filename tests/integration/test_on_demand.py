@@ -15,7 +15,7 @@ from waiting import wait_until
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
 from conch.processes import model_processes
-from conch.wire.entry_points import ENTRY_POINTS
+from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
 from conch.wire.errors import ComponentError
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
@@ -24,6 +24,7 @@ pytestmark = pytest.mark.server
 
 AT_START = {
     *ENTRY_POINTS,
+    *SYNTHESIS,
     *components_of(RecognitionOptions.parse({})),
     *components_of(RecognitionOptions.parse({}, live=True)),
 }
