@@ -211,11 +211,7 @@ def markdown(report: SpeakersReport) -> str:
         [
             item.condition,
             str(item.speakers),
-            percent(item.der),
-            *(
-                percent(part / item.errors.spoken_s)
-                for part in (item.errors.missed_s, item.errors.false_s, item.errors.confused_s)
-            ),
+            *map(percent, (item.der, *item.errors.shares)),
             f"{item.right} of {item.conversations}",
             percent(item.wder),
             percent(item.overlap),
@@ -226,12 +222,15 @@ def markdown(report: SpeakersReport) -> str:
         for item in report.runs
     ]
     rows += [
-        [f"{item.condition}, peer", str(item.speakers), percent(item.der)]
-        + [
-            percent(part / item.errors.spoken_s)
-            for part in (item.errors.missed_s, item.errors.false_s, item.errors.confused_s)
+        [
+            f"{item.condition}, peer",
+            str(item.speakers),
+            *map(percent, (item.der, *item.errors.shares)),
+            f"{item.right} of {item.conversations}",
+            *"--",
+            number(item.cpu_s_per_audio_s, 3),
+            *"--",
         ]
-        + [f"{item.right} of {item.conversations}", *"--", number(item.cpu_s_per_audio_s, 3), *"--"]
         for item in report.peer
     ]
     said = (

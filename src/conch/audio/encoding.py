@@ -55,6 +55,11 @@ class Encoder:
         if format in _CODECS:
             self._open()
 
+    @property
+    def has_codec(self) -> bool:
+        """Whether it compresses: then it is work for a thread."""
+        return self._format in _CODECS
+
     def resampled(self, samples: Samples, *, is_last: bool = False) -> Samples:
         """Return the samples at the rate of the audio; some of them come with later ones."""
         if self._resampler is None:

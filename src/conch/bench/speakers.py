@@ -154,7 +154,7 @@ def markdown(report: SpeakersReport) -> str:
             number(item.audio_s),
             str(item.speakers),
             str(item.found),
-            *_shares(item.errors),
+            *map(percent, (item.errors.rate, *item.errors.shares)),
             number(item.answer_s),
         ]
         for item in report.recordings
@@ -162,17 +162,12 @@ def markdown(report: SpeakersReport) -> str:
     audio_s = sum(item.audio_s for item in report.recordings)
     right = sum(item.found == item.speakers for item in report.recordings)
     answer_s = sum(item.answer_s for item in report.recordings)
-    total = _shares(_total(report.recordings))
-    rows.append(["all", number(audio_s), "", f"{right} right", *total, number(answer_s)])
+    total = _total(report.recordings)
+    figures = map(percent, (total.rate, *total.shares))
+    rows.append(["all", number(audio_s), "", f"{right} right", *figures, number(answer_s)])
     collar = f"a collar of {report.collar_s:g} s" if report.collar_s else "no collar"
     count = f"{len(report.recordings)} recordings"
     return (
         f"`{report.header.command}`\n\n{table(columns, rows)}\n"
         f"DER with {collar}, overlapping speech counts; {origin(report.header, count, audio_s)}\n"
     )
-
-
-def _shares(found: SpeakerErrors) -> list[str]:
-    seconds = (found.missed_s, found.false_s, found.confused_s)
-    spoken = max(found.spoken_s, 1e-9)
-    return [percent(found.rate), *(percent(part / spoken) for part in seconds)]

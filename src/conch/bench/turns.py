@@ -29,6 +29,13 @@ class SpeakerErrors:
         """The diarization error rate, a fraction."""
         return (self.missed_s + self.false_s + self.confused_s) / max(self.spoken_s, 1e-9)
 
+    @property
+    def shares(self) -> tuple[float, float, float]:
+        """What is missed, false and confused, each a fraction of the speech."""
+        parts = (self.missed_s, self.false_s, self.confused_s)
+        missed, false, confused = (part / max(self.spoken_s, 1e-9) for part in parts)
+        return missed, false, confused
+
     def __add__(self, other: "SpeakerErrors") -> "SpeakerErrors":
         return SpeakerErrors(
             self.spoken_s + other.spoken_s,

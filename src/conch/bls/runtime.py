@@ -1,6 +1,6 @@
 """Limits, failover and metrics of a process, shared by all of its requests."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from conch.bls.admission import Admission
 from conch.bls.call import Components, Policy
@@ -9,7 +9,7 @@ from conch.bls.concurrency import ConcurrencyLimits, WithoutWaiting
 from conch.bls.config import BlsConfig
 from conch.bls.deadline import Deadline
 from conch.bls.failover import Failover
-from conch.bls.metrics import Metrics
+from conch.bls.metrics import AUDIO_IN_FLIGHT, COMPONENTS_AWAY, Metric, Metrics
 from conch.bls.on_demand import OnDemand
 from conch.bls.traits import OwnComponents
 
@@ -42,6 +42,14 @@ class Runtime:
         self.limits = ConcurrencyLimits(config, own, self.metrics)
         self.failover = Failover(detached, self.metrics, served, on_demand)
         self._without_waiting = WithoutWaiting(self.limits)
+
+    @property
+    def gauges(self) -> Mapping[Metric, Callable[[], float]]:
+        """Return functions that give the present values of metrics that each service has."""
+        return {
+            AUDIO_IN_FLIGHT: lambda: self.admission.audio_s,
+            COMPONENTS_AWAY: lambda: len(self.failover.away),
+        }
 
     def calls(self, components: Components, mode: str, deadline: Deadline, turns: Policy) -> Calls:
         """Return the calls of one recording, which wait for its `RecordingTurns`."""

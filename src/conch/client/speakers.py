@@ -1,12 +1,12 @@
 """The voices that a user has enrolled: a file each, which nobody else can read."""
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from conch.client.private_files import write_private
 from conch.families.family import models_home
 from conch.wire.errors import ConfigError
 from conch.wire.known_speakers import check_name
@@ -60,14 +60,10 @@ def keep(voice: EnrolledVoice) -> Path:
         ConfigError: it cannot be written, or the name is none of a file.
     """
     path = voice_file(voice.name)
-    new = path.with_name(f".{path.name}.new")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.parent.chmod(0o700)
-        new.unlink(missing_ok=True)
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(voice)) + b"\n")
-        new.replace(path)
+        write_private(path, msgspec.json.format(msgspec.json.encode(voice)) + b"\n")
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
     return path

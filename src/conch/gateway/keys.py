@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from conch.client.private_files import write_private
 from conch.gateway.limits import Limits
 from conch.wire.errors import ConfigError
 
@@ -71,13 +72,9 @@ def read_keys(path: Path) -> list[Key]:
 def write_keys(path: Path, keys: Iterable[Key]) -> None:
     """Write a file of keys that only its owner can read, in one step."""
     text = json.dumps({"keys": [asdict(key) for key in keys]}, indent=2) + "\n"
-    new = path.with_name(path.name + ".new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        new.replace(path)
+        write_private(path, text.encode())
     except OSError as error:
         raise ConfigError(f"keys file {path} cannot be written: {error.strerror}") from None
 

@@ -217,7 +217,7 @@ class _Answer:
         def encoded() -> bytes:
             return encoder.write(samples) + (encoder.finish() if is_last else b"")
 
-        return await asyncio.to_thread(encoded)
+        return await asyncio.to_thread(encoded) if encoder.has_codec else encoded()
 
     async def _send(self, piece: Speech, audio: bytes) -> None:
         self._begun += piece.spoken.sentences

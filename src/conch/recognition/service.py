@@ -7,7 +7,7 @@ import numpy as np
 
 from conch.bls.access_log import AccessRecord
 from conch.bls.call import Components
-from conch.bls.metrics import AUDIO_IN_FLIGHT, COMPONENTS_AWAY, Metric
+from conch.bls.metrics import Metric
 from conch.bls.runtime import Runtime
 from conch.bls.service import Answer, Message
 from conch.component import Array
@@ -31,12 +31,11 @@ class Recognition:
     @property
     def gauges(self) -> Mapping[Metric, Callable[[], float]]:
         """Return functions that give the present values of metrics."""
-        streams, runtime = self._recognizer.open_streams, self._runtime
+        streams = self._recognizer.open_streams
         return {
+            **self._runtime.gauges,
             OPEN_STREAMS: lambda: len(streams),
             PASS_STRETCH: lambda: streams.stretch,
-            AUDIO_IN_FLIGHT: lambda: runtime.admission.audio_s,
-            COMPONENTS_AWAY: lambda: len(runtime.failover.away),
         }
 
     def parse(self, message: Message) -> SpeechRequest:

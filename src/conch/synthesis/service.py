@@ -16,7 +16,7 @@ from conch.bls.call import Components
 from conch.bls.calls import Calls
 from conch.bls.concurrency import RecordingTurns
 from conch.bls.deadline import BEFORE_CALLS, Deadline
-from conch.bls.metrics import AUDIO_IN_FLIGHT, COMPONENTS_AWAY, REQUESTS, Metric
+from conch.bls.metrics import REQUESTS, Metric
 from conch.bls.runtime import Runtime
 from conch.bls.service import Answer, Message
 from conch.families import voices
@@ -52,11 +52,7 @@ class Synthesis:
     @property
     def gauges(self) -> Mapping[Metric, Callable[[], float]]:
         """Return functions that give the present values of metrics."""
-        runtime = self._runtime
-        return {
-            AUDIO_IN_FLIGHT: lambda: runtime.admission.audio_s,
-            COMPONENTS_AWAY: lambda: len(runtime.failover.away),
-        }
+        return self._runtime.gauges
 
     def parse(self, message: Message) -> SynthesisRequest:
         """Read a request.
@@ -118,13 +114,12 @@ class Synthesis:
         growth = Growth() if request.is_streamed else Growth(MOST_FRAMES)
         speaking = Speaking(request.text, options, synthesizer, calls, growth, request.arrived)
         encoder = Encoder(options.format, rate, synthesizer.sample_rate)
-        in_thread = options.format not in ("pcm_f32", "pcm_s16", "wav")
         begun: list[SpokenSentence] = []
         made: list[bytes] = []
         has_answered = False
 
         async def encoded(job: Callable[[], bytes]) -> bytes:
-            return await asyncio.to_thread(job) if in_thread else job()
+            return await asyncio.to_thread(job) if encoder.has_codec else job()
 
         def taken() -> Answer:
             nonlocal has_answered

@@ -11,8 +11,8 @@ import numpy as np
 
 from conch.component.arrays import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE
-from conch.families.speakers.declaration import FRAME_FIELD, FRAME_SAMPLES
-from conch.families.speakers.pieces import Span, frame_at, num_frames
+from conch.families.speakers.declaration import FRAME_SAMPLES
+from conch.families.speakers.pieces import Span, frame_at, num_frames, second_at
 
 FILLED_S = 0.5
 """Where segmentation hears nobody for less, and the VAD finds speech, somebody speaks."""
@@ -93,11 +93,10 @@ def _counts(heard: HeardSegment, frames: int) -> Array:
     for start, end in heard.spoken:
         first, behind = map(frame_at, (start, end))
         is_speech[max(0, first) : max(0, behind)] = True
+    mean = total / np.maximum(windows, 1)
     # Two speak where all windows say so.
-    found: Array = (
-        np.where(total >= 2 * np.maximum(windows, 1), 2, total >= windows / 2) * is_speech
-    )
-    for start, end in _runs(is_speech & (found == 0)):
+    found: Array = np.where(mean >= 2, 2, mean >= 0.5) * is_speech
+    for start, end in runs_of(is_speech & (found == 0)):
         if (end - start) * FRAME_SAMPLES < FILLED_S * SAMPLE_RATE:
             found[start:end] = 1
     return found
@@ -152,11 +151,9 @@ def _shares(heard: HeardSegment, frames: int, scores: FloatArray) -> FloatArray:
 
 def _stretches(speaks: Array) -> list[tuple[float, float]]:
     """Return start and end of a voice's turns in seconds from the segment's start."""
-    # The middle of a frame, and half a frame before it.
-    first = (FRAME_FIELD - FRAME_SAMPLES) / 2
     spans: list[tuple[float, float]] = []
-    for run in _runs(speaks):
-        start, end = (float(edge * FRAME_SAMPLES + first) / SAMPLE_RATE for edge in run)
+    for run in runs_of(speaks):
+        start, end = map(second_at, run)
         if spans and start - spans[-1][1] < CLOSED_S:
             spans[-1] = (spans[-1][0], end)
         else:
@@ -164,7 +161,7 @@ def _stretches(speaks: Array) -> list[tuple[float, float]]:
     return [span for span in spans if span[1] - span[0] >= LEAST_S]
 
 
-def _runs(is_on: Array) -> list[tuple[int, int]]:
+def runs_of(is_on: Array) -> list[tuple[int, int]]:
     """Return the first frame of each run that is on, and the one behind it."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], is_on, [False])).astype(np.int8)))
     return [(int(first), int(behind)) for first, behind in edges.reshape(-1, 2)]

@@ -13,6 +13,8 @@ import numpy as np
 
 from conch.component.arrays import Array, FloatArray, IntArray
 
+LEAST_VOICE_S, LEAST_VOICE_SHARE = 6.0, 0.1
+"""Seconds of a voice's pieces, and their share of all: the less counts. Pieces overlap by half."""
 MOST_PIECES = 4000
 """Pieces that are clustered, evenly chosen among more: those of 50 minutes of speech."""
 
@@ -63,6 +65,42 @@ def voices(
     kept = np.flatnonzero(np.bincount(labels, weights) >= floor)
     means = [weights[labels == label] @ embeddings[labels == label] for label in kept]
     return unit(np.asarray(means, np.float32))
+
+
+def sure_voices(
+    embeddings: FloatArray,
+    weights: Array,
+    is_sure: Array,
+    *,
+    distance: float,
+    weight_of_second: float = 1.0,
+    least_share: float = LEAST_VOICE_SHARE,
+    fewest: int = 1,
+    most: int | None = None,
+) -> FloatArray:
+    """Return the voices of pieces that are sure to be of one; see `voices`. Without any, all count.
+
+    Args:
+        embeddings: Of all pieces.
+        weights: Of all pieces, by their lengths.
+        is_sure: Which pieces find voices, bool `[pieces]`.
+        distance: As of `voices`.
+        weight_of_second: Of a piece of a second.
+        least_share: Share of all that a voice has at least, if LEAST_VOICE_S is more.
+        fewest: As of `voices`.
+        most: As of `voices`.
+    """
+    if not is_sure.any():
+        is_sure = np.ones_like(is_sure)
+    total_s = float(weights[is_sure].sum() / weight_of_second)
+    return voices(
+        embeddings[is_sure],
+        weights[is_sure],
+        distance=distance,
+        least=min(LEAST_VOICE_S / total_s, least_share),
+        fewest=fewest,
+        most=most,
+    )
 
 
 def unit(vectors: FloatArray) -> FloatArray:

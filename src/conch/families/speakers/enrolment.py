@@ -13,6 +13,7 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.assignment import HeardSegment, turns_of
 from conch.families.speakers.declaration import EMBEDDING
 from conch.families.speakers.labels import hear, voices_of
+from conch.families.speakers.networks import embedded
 from conch.recognition.offline.recording import speech_segments
 from conch.wire.errors import AudioError
 from conch.wire.known_speakers import (
@@ -64,13 +65,8 @@ def _check(known: Sequence[KnownSpeaker], found: Sequence[FloatArray], size: int
 
 async def _size(calls: Calls) -> int:
     """Return the size of an embedding."""
-    inputs = {
-        "waveform": np.zeros(SAMPLE_RATE // 2, np.float32),
-        "starts": np.zeros(1, np.int32),
-        "ends": np.full(1, SAMPLE_RATE // 2, np.int32),
-    }
-    found = await calls(EMBEDDING.name, inputs, ("embeddings",))
-    return int(found["embeddings"].numpy().shape[-1])
+    silence = np.zeros(SAMPLE_RATE // 2, np.float32)
+    return (await embedded(calls, silence, [(0, len(silence))], is_line=False)).shape[-1]
 
 
 async def _embedding(number: int, item: KnownSpeaker, calls: Calls) -> FloatArray:

@@ -10,9 +10,10 @@ from conch.bls.calls import Calls, together
 from conch.component import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.assignment import HeardSegment, VoiceTurn, is_alone, turns_of
-from conch.families.speakers.clustering import unit, voices
-from conch.families.speakers.declaration import FRAME_SAMPLES, SETS, SpeakerOptions
+from conch.families.speakers.clustering import sure_voices
+from conch.families.speakers.declaration import FRAME_SAMPLES, SpeakerOptions
 from conch.families.speakers.known import KNOWN, LINE_KNOWN, names_of
+from conch.families.speakers.networks import active_in, embedded
 from conch.families.speakers.pieces import LINE, WIDE_BAND, is_of_line, pieces, spoken, windows
 from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech
 from conch.recognition.speech import SpeechSegment
@@ -25,8 +26,6 @@ DISTANCE, LINE_DISTANCE = 0.73, 0.63
 """Mean cosine distance from which on voices differ; the second over a telephone line."""
 LEAST_PIECE = 15_700
 """Samples; shorter pieces found no voices: they are too uncertain."""
-LEAST_S, LEAST_SHARE = 6.0, 0.1
-"""Seconds of a voice's pieces, which overlap by half, and their share of all: the less counts."""
 
 
 async def hear(
@@ -42,22 +41,13 @@ async def hear(
     spans = pieces(stretches)
 
     async def window(start: int, end: int) -> tuple[int, Array]:
-        inputs = {"waveform": waveform[start:end]}
-        found = await calls("speaker_segmentation", inputs, ("log_probs",))
-        classes = found["log_probs"].numpy().argmax(axis=-1)
-        return start // FRAME_SAMPLES, np.array(SETS, bool)[classes]
-
-    async def embeddings() -> FloatArray:
-        starts, ends = np.array(spans, np.int32).T
-        inputs = {"waveform": waveform, "starts": starts, "ends": ends}
-        parameters = {"narrow_band": is_line}
-        found = await calls("speaker_embedding", inputs, ("embeddings",), parameters)
-        return unit(found["embeddings"].numpy())
+        return start // FRAME_SAMPLES, await active_in(calls, waveform[start:end])
 
     if not spans:
         return None
     heard, sounds = await asyncio.gather(
-        together(window(*span) for span in windows(len(waveform))), embeddings()
+        together(window(*span) for span in windows(len(waveform))),
+        embedded(calls, waveform, spans, is_line=is_line),
     )
     return HeardSegment(speech.start, len(waveform), is_line, heard, stretches, spans, sounds)
 
@@ -127,17 +117,15 @@ def voices_of(heard: Sequence[HeardSegment | None], options: RecognitionOptions)
     sounds = np.concatenate([item.embeddings for item in items])
     lengths = np.concatenate([np.diff(np.array(item.pieces), axis=1)[:, 0] for item in items])
     is_sure = np.concatenate([is_alone(item) for item in items]) & (lengths >= LEAST_PIECE)
-    if not is_sure.any():
-        is_sure[:] = True
-    total_s = lengths[is_sure].sum() / SAMPLE_RATE
     number = asked.speakers if isinstance(asked.speakers, int) else None
     if options.channels == "split":
         number = number or 1
-    return voices(
-        sounds[is_sure],
-        lengths[is_sure],
+    return sure_voices(
+        sounds,
+        lengths,
+        is_sure,
         distance=LINE_DISTANCE if _is_over_line(items) else DISTANCE,
-        least=min(LEAST_S / total_s, LEAST_SHARE),
+        weight_of_second=SAMPLE_RATE,
         fewest=number or asked.min_speakers,
         most=number or asked.max_speakers,
     )

@@ -19,9 +19,10 @@ import numpy as np
 
 from conch.component.arrays import Array, FloatArray, IntArray
 from conch.component.waveform import SAMPLE_RATE
-from conch.families.speakers.assignment import CLOSED_S, LEAST_S, VoiceTurn
-from conch.families.speakers.clustering import MOST_PIECES, unit, voices
+from conch.families.speakers.assignment import CLOSED_S, LEAST_S, VoiceTurn, runs_of
+from conch.families.speakers.clustering import LEAST_VOICE_SHARE, MOST_PIECES, sure_voices, unit
 from conch.families.speakers.declaration import FRAME_FIELD, FRAME_SAMPLES
+from conch.families.speakers.pieces import second_at
 
 FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
 WINDOW_S = 3.0
@@ -44,8 +45,6 @@ DISTANCE, LINE_DISTANCE = 0.70, 0.60
 """Mean cosine distance from which on voices differ at the end; the second over a telephone line."""
 SURE_S = 0.97
 """Least that was embedded of a piece that finds voices at the end."""
-LEAST_VOICE_S, LEAST_VOICE_SHARE = 6.0, 0.1
-"""Seconds of a voice's pieces, and their share of all: the less counts."""
 _CLOSED, _LEAST = round(CLOSED_S / FRAME_S), round(LEAST_S / FRAME_S)
 
 
@@ -310,8 +309,8 @@ class LiveVoices:
         first = max(first, self._first)
         ended = []
         for voice in np.flatnonzero(speaks.any(axis=0)).tolist():
-            edges = np.flatnonzero(np.diff(np.pad(speaks[:, voice], 1).astype(np.int8)))
-            for start, end in (first + edges).reshape(-1, 2).tolist():
+            for run in runs_of(speaks[:, voice]):
+                start, end = (first + edge for edge in run)
                 before = still.get(voice)
                 if before and start - before.behind < _CLOSED:
                     start = before.first
@@ -332,9 +331,14 @@ class HeardPieces:
     """The voice that each was taken for."""
 
     def clustered(
-        self, *, is_line: bool, least_share: float, fewest: int = 1, most: int | None = None
+        self,
+        *,
+        is_line: bool,
+        least_share: float = LEAST_VOICE_SHARE,
+        fewest: int = 1,
+        most: int | None = None,
     ) -> FloatArray:
-        """Return what the voices in them sound like, `[voices, size]`; see `clustering.voices`.
+        """Return what the voices in them sound like, `[voices, size]`; see `sure_voices`.
 
         Args:
             is_line: Whether they have come over a telephone line.
@@ -342,14 +346,12 @@ class HeardPieces:
             fewest: Least number of voices.
             most: Largest number of voices.
         """
-        is_sure = self.seconds >= SURE_S
-        if not is_sure.any():
-            is_sure = np.ones_like(is_sure)
-        return voices(
-            self.embeddings[is_sure],
-            self.seconds[is_sure],
+        return sure_voices(
+            self.embeddings,
+            self.seconds,
+            self.seconds >= SURE_S,
             distance=LINE_DISTANCE if is_line else DISTANCE,
-            least=min(LEAST_VOICE_S / float(self.seconds[is_sure].sum()), least_share),
+            least_share=least_share,
             fewest=fewest,
             most=most,
         )
@@ -395,9 +397,7 @@ def relabelled(
     if not owned:
         return Relabelled(runs, ())
     heard = heard_of(owned)
-    found = heard.clustered(
-        is_line=is_line, least_share=LEAST_VOICE_SHARE, fewest=fewest, most=most
-    )
+    found = heard.clustered(is_line=is_line, fewest=fewest, most=most)
     before, places = heard.before, np.array([piece.frame for piece in owned])
     now = (heard.embeddings @ found.T).argmax(axis=1)
     now = _kept_numbers(before, now, heard.seconds)[now]
@@ -435,9 +435,7 @@ def joined_runs(runs: Sequence[Run]) -> list[Run]:
 
 def turn_of(run: Run) -> VoiceTurn:
     """Return a run in seconds, as `assignment.turns_of` does."""
-    middle = (FRAME_FIELD - FRAME_SAMPLES) / 2
-    start, end = ((edge * FRAME_SAMPLES + middle) / SAMPLE_RATE for edge in run[1:])
-    return VoiceTurn(run.voice, start, end)
+    return VoiceTurn(run.voice, second_at(run.first), second_at(run.behind))
 
 
 def _kept_numbers(before: IntArray, now: IntArray, seconds: Array) -> IntArray:

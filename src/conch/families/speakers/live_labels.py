@@ -10,12 +10,10 @@ import numpy as np
 from conch.bls.calls import Calls, together
 from conch.component import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE
-from conch.families.speakers.clustering import unit
 from conch.families.speakers.declaration import (
     FRAME_FIELD,
     FRAME_SAMPLES,
     MOST_SPEAKERS,
-    SETS,
     SpeakerOptions,
 )
 from conch.families.speakers.known import name_of
@@ -30,6 +28,7 @@ from conch.families.speakers.live import (
     solos,
     turn_of,
 )
+from conch.families.speakers.networks import active_in, embedded
 from conch.families.speakers.pieces import LINE, WIDE_BAND, frame_at, is_of_line, num_frames, spoken
 from conch.recognition.hooks import StreamTurns
 from conch.wire.options import RecognitionOptions
@@ -168,10 +167,7 @@ class LiveLabels:
         waveform = waveform[first * FRAME_SAMPLES - begins : until - begins]
         if len(waveform) < FRAME_FIELD:
             return
-        inputs = {"waveform": waveform}
-        found = await self._calls("speaker_segmentation", inputs, ("log_probs",))
-        active = np.array(SETS, bool)[found["log_probs"].numpy().argmax(axis=-1)]
-        active &= speech[:, None]
+        active = await active_in(self._calls, waveform) & speech[:, None]
         is_line = is_of_line(waveform)
         self._windows += 1
         self._line_windows += is_line
@@ -182,12 +178,10 @@ class LiveLabels:
                 waveform[a - first * FRAME_SAMPLES : b - first * FRAME_SAMPLES]
                 for a, b in solo.spans()
             ]
-            inputs = {"waveform": (whole := np.concatenate(parts))}
-            inputs |= {"starts": np.array([0], np.int32), "ends": np.array([len(whole)], np.int32)}
-            parameters = {"narrow_band": is_line}
-            got = await self._calls("speaker_embedding", inputs, ("embeddings",), parameters)
-            found: FloatArray = unit(got["embeddings"].numpy())[0]
-            return found
+            whole = np.concatenate(parts)
+            found = await embedded(self._calls, whole, [(0, len(whole))], is_line=is_line)
+            sound: FloatArray = found[0]
+            return sound
 
         embeddings = await together(embedding(solo) for solo in alone)
         heard = [*zip(alone, embeddings, strict=True)]

@@ -93,6 +93,11 @@ def frame_at(sample: float) -> int:
     return round((sample - FRAME_FIELD / 2) / FRAME_SAMPLES)
 
 
+def second_at(frame: int) -> float:
+    """Return when a frame begins, half a frame before its middle, in seconds."""
+    return (frame * FRAME_SAMPLES + (FRAME_FIELD - FRAME_SAMPLES) / 2) / SAMPLE_RATE
+
+
 def is_of_line(waveform: FloatArray) -> bool:
     """Return whether a segment has come over a telephone line: its upper band is empty."""
     size = SAMPLE_RATE // _BIN_HZ
