@@ -18,7 +18,7 @@ from conch.bls.admission import OWN_TIMES
 from conch.families.speakers.declaration import MOST_KNOWN_TEXT
 from conch.families.whisper.config import WINDOW_S
 from conch.families.whisper.declaration import MAX_BEAM, MAX_PROMPT
-from conch.gateway import form, http_server, listen, reading, service
+from conch.gateway import form, http_server, listen, reading, service, speak
 from conch.gateway.config import GatewayConfig
 from conch.gateway.limits import UPLOAD_SHARE
 from conch.gateway.realtime import client_events, secrets
@@ -357,6 +357,12 @@ def limits_of_gateway() -> list[Limit]:
             f"less than {listen.MAX_FRAME_BYTES >> 20} MiB",
             FIXED,
             "tests/gateway/test_listen_session.py::test_a_frame_that_is_too_large_ends_the_session",
+        ),
+        Limit(
+            "gateway: text of `/v1/speak` that waits",
+            f"{speak.MAX_WAITING} characters",
+            FIXED,
+            "tests/gateway/test_speak.py::test_too_much_text_ends_the_session",
         ),
         Limit(
             "gateway: audio of an event of `/v1/realtime`",

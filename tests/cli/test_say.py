@@ -1,12 +1,14 @@
 """What `conch say` writes, and what it refuses before a server starts."""
 
 import argparse
+import os
 import wave
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from conch.audio.encoding import wav_header
 from conch.cli import main, say
 from conch.cli.arguments import UsageError
 from conch.client import Speech
@@ -72,6 +74,27 @@ def test_a_player_gets_the_samples_and_its_failure_is_told(
     # One that somebody closes has not failed.
     player.write_text("#!/bin/sh\nexit 0\n")
     say.played(pieces(*[bytes(100_000)] * 8), str(player))
+
+
+def test_the_text_of_stdin_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader) as stdin, os.fdopen(writer, "wb", buffering=0) as pipe:
+        monkeypatch.setattr("sys.stdin", stdin)
+        texts = say.texts_of_stdin()
+        pipe.write("Grü".encode()[:3])
+        assert next(texts) == "Gr"
+        pipe.write("Grüße".encode()[3:])
+        assert next(texts) == "üße"
+        pipe.write(b"\xff")
+        with pytest.raises(UsageError, match="the text takes UTF-8"):
+            next(texts)
+
+
+def test_a_wav_on_stdout_has_a_header_of_open_size(tmp_path: Path) -> None:
+    with (tmp_path / "a.wav").open("wb+") as file:
+        say.written(pieces(b"\x01\x00", b"\x02\x00"), file, is_wav=True)
+        file.seek(0)
+        assert file.read() == wav_header(24_000) + b"\x01\x00\x02\x00"
 
 
 def test_without_a_player_a_file_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,21 +1,32 @@
 """A long text goes in parts, each when the one before is taken, and their answers are one."""
 
 import asyncio
+import threading
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import numpy as np
 import pytest
 
-from conch.client.speech import Speech, speech_requests, spoken_parts, whole_of
-from conch.wire.errors import OptionError, ServerError, TextError
+from conch.client.speech import (
+    PART,
+    Speech,
+    speech_of,
+    speech_requests,
+    spoken_text,
+    whole_of,
+)
+from conch.client.tensors import Request
+from conch.wire.errors import DeadlineError, OptionError, ServerError, TextError
 from conch.wire.result import Stage
 from conch.wire.synthesis import Spoken, SpokenSentence
 
 TEXT = "This is the first. " * 200
 
 
-def requests(text: str, **options):
-    return speech_requests(text, None, "synthesis_stream", "id", options, default_timeout_s=9.0)
+def speaking(speak, text, **options) -> AsyncGenerator[Speech, None]:
+    request = speech_requests(None, "synthesis_stream", "id", options, default_timeout_s=9.0)
+    return spoken_text(speak, request, text, options)
 
 
 class Server:
@@ -23,10 +34,12 @@ class Server:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.requests: list[Request] = []
 
     async def speak(self, request):
         text = request.inputs["TEXT"].item().decode()
         self.asked.append(text)
+        self.requests.append(request)
         if text.isupper():
             raise TextError("no word")
         sentence = SpokenSentence(text, "", 0.0, 2.0)
@@ -37,9 +50,9 @@ class Server:
         yield Speech(second[:0], b"", Spoken(2.0, 10, "hibari", (), ("vocoder",), stages))
 
 
-def spoken(text: str, server: Server, **options) -> list[Speech]:
+def spoken(text, server: Server, **options) -> list[Speech]:
     async def main() -> list[Speech]:
-        return [piece async for piece in spoken_parts(server.speak, requests(text, **options))]
+        return [piece async for piece in speaking(server.speak, text, **options)]
 
     return asyncio.run(main())
 
@@ -60,7 +73,7 @@ def test_a_reader_that_stops_asks_for_no_further_part() -> None:
     server = Server()
 
     async def main() -> None:
-        async with aclosing(spoken_parts(server.speak, requests(TEXT))) as pieces:
+        async with aclosing(speaking(server.speak, TEXT)) as pieces:
             await anext(pieces)
             assert len(server.asked) == 1
 
@@ -69,10 +82,94 @@ def test_a_reader_that_stops_asks_for_no_further_part() -> None:
 
 
 def test_a_file_is_one_request() -> None:
-    (request,) = requests(TEXT, format="mp3", speed=2)
+    server = Server()
+    spoken([TEXT[:100], TEXT[100:]], server, format="mp3", speed=2)
+    (request,) = server.requests
+    assert server.asked == [TEXT.strip()]
     assert request.parameters == {"format": "mp3", "speed": 2.0}
     assert request.outputs == ("AUDIO", "RESULT")
-    assert len(list(requests(TEXT, format="pcm_s16"))) > 2
+    server = Server()
+    spoken(TEXT, server, format="pcm_s16")
+    assert len(server.requests) > 2
+
+
+def test_a_part_says_how_much_is_still_to_be_played() -> None:
+    server = Server()
+    spoken(TEXT, server)
+    first, second, third, *_ = [int(item.parameters.get("lead_ms", 0)) for item in server.requests]
+    assert first == 0 and 1000 < second <= 2000 and 3000 < third <= 4000
+
+
+def test_the_budget_is_that_of_all_parts() -> None:
+    server = Server()
+    with pytest.raises(DeadlineError, match="deadline of 15 ms is over: 6 s made"):
+        spoken(TEXT * 2, server, deadline_ms=15)
+    assert [item.parameters["deadline_ms"] for item in server.requests] == [15, 9, 3]
+
+
+def test_each_sentence_is_spoken_while_the_next_one_is_written() -> None:
+    server = Server()
+    heard = asyncio.Event()
+
+    async def written():
+        yield "This is the fi"
+        yield "rst. T"
+        await asyncio.wait_for(heard.wait(), 20)
+        yield "his is it too. And this"
+
+    async def main() -> None:
+        async for piece in speaking(server.speak, written()):
+            if piece.has_sound:
+                heard.set()
+
+    asyncio.run(main())
+    assert server.asked[0] == "This is the first."
+    assert "".join(server.asked) == "This is the first. This is it too. And this"
+
+
+def test_a_plain_iterable_may_block_and_is_read_no_faster_than_it_is_spoken() -> None:
+    server, may_go_on, taken = Server(), threading.Event(), 0
+
+    def written():
+        nonlocal taken
+        yield "This is the first. T"
+        assert may_go_on.wait(20)
+        for taken in range(1000):  # noqa: B007
+            yield "his is one of many. T"
+
+    async def main() -> None:
+        async with aclosing(speaking(server.speak, written())) as pieces:
+            await anext(pieces)
+            may_go_on.set()
+            async for _ in pieces:
+                if len(server.asked) == 3:
+                    break
+
+    asyncio.run(main())
+    assert 1 < taken <= 4 * PART / 20
+
+
+def test_an_error_of_the_writer_comes_behind_what_was_written() -> None:
+    def written():
+        yield "This is the first. And"
+        raise KeyError("no more")
+
+    server = Server()
+    with pytest.raises(KeyError):
+        spoken(written(), server)
+    assert "".join(server.asked) == "This is the first. And"
+
+
+def test_what_nobody_takes_leaves_no_thread_and_no_task() -> None:
+    async def main() -> None:
+        before = threading.active_count()
+        async with aclosing(speaking(Server().speak, ["This is it. "] * 10_000)) as pieces:
+            await anext(pieces)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        while threading.active_count() > before:
+            await asyncio.sleep(0.001)
+
+    asyncio.run(main())
 
 
 def test_a_part_without_sound_is_passed_over_unless_all_are() -> None:
@@ -80,24 +177,29 @@ def test_a_part_without_sound_is_passed_over_unless_all_are() -> None:
     pieces = spoken(f"{TEXT}\n{'SILENT. ' * 300}\n{TEXT}", server)
     assert any(text.isupper() for text in server.asked)
     assert pieces[-1].spoken.duration > 2.0
+    assert "no word" in pieces[-1].spoken.warnings
     with pytest.raises(TextError, match="no word"):
         spoken("SILENT.", Server())
 
 
 def test_wrong_options_and_answers_are_errors() -> None:
     with pytest.raises(OptionError, match="option 'speed'"):
-        list(requests("Hi.", speed=9))
+        spoken("Hi.", Server(), speed=9)
 
     async def nothing(request):
         return
         yield
 
     async def main() -> None:
-        async for _ in spoken_parts(nothing, requests("Hi.")):
+        async for _ in speaking(nothing, "Hi."):
             pass
 
     with pytest.raises(ServerError, match="has not ended"):
         asyncio.run(main())
+    with pytest.raises(ServerError, match="not that of a model that speaks"):
+        speech_of({"RESULT": np.array([b"{}"], np.object_)}.get)
+    with pytest.raises(TextError, match="with words"):
+        spoken(" ", Server())
 
 
 def test_half_a_surrogate_pair_is_an_error_of_the_text() -> None:

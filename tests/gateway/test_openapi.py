@@ -15,7 +15,7 @@ from aiohttp import hdrs
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
-from conch.gateway import GatewayConfig, openapi
+from conch.gateway import GatewayConfig, openapi, speak, speech
 from conch.gateway.access import KEY_PROTOCOL, OPEN_PATHS
 from conch.gateway.app import make_app
 from conch.gateway.errors import ApiError, api_error
@@ -134,11 +134,19 @@ def test_the_query_of_live_audio_has_the_values_that_it_takes() -> None:
     assert found["model"]["default"] == FORM["properties"]["model"]["default"] == DEFAULT_MODEL
 
 
+def test_a_text_in_pieces_takes_every_option_and_format() -> None:
+    found = {
+        item["name"]: item["schema"] for item in DOCUMENT["paths"][speak.ROUTE]["get"]["parameters"]
+    }
+    assert set(found) == {"model", "format", *speak.OPTIONS}
+    assert found["format"]["enum"] == list(speech.FORMATS)
+
+
 def test_the_models_and_the_subprotocol_of_keys_are_told() -> None:
     for name in PATHS:
         if name.startswith("conch"):
             assert name in FORM["properties"]["model"]["description"]
-    for path in ("/v1/listen", "/v1/realtime"):
+    for path in ("/v1/listen", "/v1/speak", "/v1/realtime"):
         assert f"`{KEY_PROTOCOL}KEY`" in DOCUMENT["paths"][path]["get"]["description"]
 
 
@@ -269,7 +277,7 @@ def errors_of_the_code() -> Iterator[tuple[int, str]]:
     Those of an open WebSocket are events, which the document leaves to the guide.
     """
     for path in SOURCES.glob("*.py"):
-        if path.stem.startswith(("listen", "live", "socket_session")):
+        if path.stem.startswith(("listen", "live", "plain_session", "socket_session")):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):

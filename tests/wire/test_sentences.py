@@ -5,11 +5,11 @@ import random
 
 import pytest
 
-from conch.wire.sentences import halves, parts, sentences
+from conch.wire.sentences import LONGEST, LONGEST_FIRST, Phrases, halves, sentences
 
 
-def cut(text: str, **limits: int) -> list[str]:
-    return [text[piece] for piece in sentences(text, **limits)]
+def cut(text: str, longest: int = LONGEST, first: int = LONGEST_FIRST) -> list[str]:
+    return [text[piece] for piece in sentences(text, longest, first)]
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,57 @@ def test_nothing_gets_lost_and_nothing_is_too_long() -> None:
         assert not "".join(gaps).strip()
 
 
-def test_parts_are_the_text_and_end_with_sentences() -> None:
-    text = "One is here. Two is here. Three is here. Four."
-    assert list(parts(text, longest=20)) == ["One is here. Two is here.", " Three is here. Four."]
-    assert list(parts("", longest=20)) == [""]
-    assert list(parts("Hi. \n", longest=2)) == ["Hi."]
+def written(pieces: list[str]) -> list[str]:
+    """Return the sentences of a text that comes in pieces."""
+    phrases = Phrases()
+    found = [item for piece in pieces for item in phrases.added(piece)]
+    return [item.strip() for item in found + phrases.added("", is_last=True)]
+
+
+def test_a_text_in_pieces_has_the_sentences_of_the_whole() -> None:
+    rng = random.Random(7)
+    words = (
+        *("Dr. ", "e.g. ", "3.", "14", " ", ". ", "! ", '." ', "\n", "a", "B", "J. K. ", "…"),
+        *("。", ", ", " - ", "No. 5", "www.a.com ", "word", "x" * 90, "   ", "?!", "\r\n", ")"),
+    )
+    for _ in range(2000):
+        text = "".join(rng.choices(words, k=rng.randrange(60)))
+        pieces, left = [], text
+        while left:
+            size = rng.choice((1, 1, 2, 7, 50, 400))
+            pieces.append(left[:size])
+            left = left[size:]
+        assert written(pieces) == cut(text), (text, pieces)
+
+
+@pytest.mark.parametrize(
+    ("text", "full"),
+    [
+        ("Hello there. ", 0),  # "approx. five" goes on
+        ("Hello there. H", 1),
+        ("Hello there! ", 1),
+        ("Hello there!", 0),
+        ('He said "no!" ', 1),
+        ("It costs 3. ", 0),
+        ("It costs 3.1", 0),
+        ("Ask Dr. Smith", 0),
+        ("A title\n", 1),
+        ("one, " * (LONGEST_FIRST // 5), 0),
+        ("one, " * (LONGEST_FIRST // 5) + "t", 1),
+        ("第一。", 0),
+        ("第一。第", 1),
+        (" " * 1000, 0),
+    ],
+)
+def test_a_sentence_comes_when_no_text_can_change_it(text: str, full: int) -> None:
+    assert len(Phrases().added(text)) == full
+
+
+def test_what_was_taken_is_not_kept() -> None:
+    phrases = Phrases()
+    for _ in range(1000):
+        phrases.added("It goes on and on! \n" + " " * 500)
+    assert len(phrases._text) < 600
 
 
 def test_a_long_text_is_read_only_as_far_as_it_is_taken() -> None:
@@ -72,7 +118,7 @@ def test_a_long_text_is_read_only_as_far_as_it_is_taken() -> None:
 def test_a_long_run_is_walked_once(run: str) -> None:
     """Walked for each of its characters, it would hold up all texts of a server for minutes."""
     text = "a" + run * 100_000 + "b"
-    assert "".join(parts(text)) == text
+    assert "".join(Phrases().added(text, is_last=True)) == text
 
 
 def test_a_stretch_is_halved_between_words() -> None:

@@ -1,6 +1,8 @@
 """`conch say` and `conch voices`: speak a text, and list who can."""
 
 import argparse
+import codecs
+import io
 import shutil
 import subprocess
 import sys
@@ -9,7 +11,7 @@ from contextlib import closing, suppress
 from dataclasses import fields
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from conch.audio.encoding import CONTENT_TYPES, wav_header
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, output
@@ -29,6 +31,7 @@ examples:
   conch say "Hello there."                    starts a server, and plays the sound
   conch say -o hello.mp3 "Hello there."
   conch say --url http://127.0.0.1:9000 --speed 1.2 < chapter.txt
+  some-program | conch say                    speaks each sentence as soon as it is written
   conch say --url grpc://127.0.0.1:8001 --format pcm_s16 -o - "Hello." | aplay -f S16_LE -r 24000
   conch voices                                lists the voices
 
@@ -49,7 +52,8 @@ PLAYERS: dict[str, str] = {
 """Programs that play raw samples of stdin, and their arguments."""
 SUFFIXES = {"ogg": "opus", "raw": "pcm_s16", "pcm": "pcm_s16", "f32": "pcm_f32"}
 """Formats of suffixes that are not the name of one."""
-_WITHOUT = ("timestamps", "deadline_ms")
+READ_BYTES = 65_536
+_WITHOUT = ("timestamps", "deadline_ms", "lead_ms")
 """Options without a flag."""
 
 
@@ -85,8 +89,10 @@ def run(args: argparse.Namespace) -> int:
     options = {"format": format_of(args), **given_options(args, fields(SynthesisOptions))}
     if player := (None if args.o else found_player()):
         options["format"] = "pcm_s16"
-    is_wav = options["format"] == "wav" and args.o not in (None, "-")
-    # The size in the header is known at the end.
+        if getattr(args, "format", "pcm_s16") != "pcm_s16":
+            raise UsageError(f"--format is that of a file, -o FILE; sent: {args.format}")
+    is_wav = options["format"] == "wav"
+    # Samples are spoken as the text comes. The size in the header is known at the end.
     options["format"] = "pcm_s16" if is_wav else options["format"]
     try:
         parsed = SynthesisOptions.parse(options)
@@ -94,14 +100,14 @@ def run(args: argparse.Namespace) -> int:
             Address.parse(args.url)
     except (OptionError, ServerError) as error:
         raise UsageError(str(error)) from None
-    text = text_of_stdin() if args.text == "-" else args.text
+    text = texts_of_stdin() if args.text == "-" else args.text
     with server_for_voice(args.url, parsed.voice) as url, Client(url, headers=headers) as client:
         endpoint = Endpoint.parse(url, headers=headers)
         with closing(speech(client, endpoint, text, options)) as pieces:
             if player:
                 last = played(pieces, player)
             elif args.o == "-":
-                last = written(pieces, sys.stdout.buffer)
+                last = written(pieces, sys.stdout.buffer, is_wav=is_wav)
             else:
                 last = saved(pieces, output(args.o), is_wav=is_wav)
     for warning in last.spoken.warnings:
@@ -109,20 +115,25 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def text_of_stdin() -> str:
-    """Return the text of stdin.
+def texts_of_stdin() -> Iterator[str]:
+    """Yield the text of stdin as it comes.
 
     Raises:
         UsageError: it is no UTF-8.
     """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    # Not the reader of sys.stdin: Python cannot end while a thread waits in that one.
+    pipe = cast(io.BufferedReader, sys.stdin.buffer).raw
     try:
-        return sys.stdin.read()
+        while data := pipe.read(READ_BYTES):
+            yield decoder.decode(data)
+        yield decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
         raise UsageError(f"the text takes UTF-8: {error}") from None
 
 
 def speech(
-    client: Client, endpoint: Endpoint, text: str, options: dict[str, Any]
+    client: Client, endpoint: Endpoint, text: str | Iterator[str], options: dict[str, Any]
 ) -> Generator[Speech, None, None]:
     """Yield the audio of a text as it comes; over http:// of a Triton all at once."""
     if has_streams(endpoint):
@@ -131,9 +142,12 @@ def speech(
         yield client.synthesize(text, **options)
 
 
-def written(pieces: Iterable[Speech], file: IO[bytes]) -> Speech:
+def written(pieces: Iterable[Speech], file: IO[bytes], *, is_wav: bool = False) -> Speech:
     """Write the audio of pieces, each at once; return the last one."""
     for piece in pieces:
+        if is_wav:
+            file.write(wav_header(piece.spoken.sample_rate))
+            is_wav = False
         file.write(piece.audio or piece.waveform.astype("<f4").tobytes())
         file.flush()
     return piece
@@ -143,13 +157,12 @@ def saved(pieces: Iterator[Speech], path: Path, *, is_wav: bool) -> Speech:
     """Write the audio of pieces into a file; return the last one."""
     first = next(pieces)  # without one a file that was there stays as it is
     with path.open("wb") as file:
-        head = wav_header(first.spoken.sample_rate) if is_wav else b""
-        file.write(head)
-        last = written(chain([first], pieces), file)
+        last = written(chain([first], pieces), file, is_wav=is_wav)
         if is_wav:
-            size = file.tell() - len(head)
+            rate = last.spoken.sample_rate
+            size = file.tell() - len(wav_header(rate))
             file.seek(0)
-            file.write(wav_header(last.spoken.sample_rate, size))
+            file.write(wav_header(rate, size))
     return last
 
 

@@ -1,7 +1,7 @@
 """The client for asyncio."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from conch.client import tensors
 from conch.client.address import DEFAULT_URL
 from conch.client.endpoint import Endpoint
 from conch.client.live import RESUME_S, AsyncLiveStream
-from conch.client.speech import Speech, speech_requests, spoken_parts, whole_of
+from conch.client.speech import Speech, speech_requests, spoken_text, whole_of
 from conch.client.transports import Transport, connect
 from conch.wire.entry_points import SYNTHESIS
 from conch.wire.errors import ConchError
@@ -171,7 +171,7 @@ class AsyncClient:
     async def synthesize_stream(
         self,
         /,
-        text: str,
+        text: str | Iterable[str] | AsyncIterable[str],
         *,
         timeout_s: float | None = None,
         model: str = SYNTHESIS[1],
@@ -180,9 +180,12 @@ class AsyncClient:
     ) -> AsyncGenerator[Speech, None]:
         """Speak a text; yield its audio piece by piece, as soon as each is made.
 
+        A text that is still written comes as an iterable of its pieces, cut anywhere: each sentence
+        is spoken when it is complete. A plain iterable is read in a thread.
+
         A long text goes to the server in parts of a few sentences, one when the audio of the one
         before is taken: so the server makes no more than that ahead of a slow reader. With a
-        `format` other than pcm_f32 and pcm_s16 it goes as one.
+        `format` other than pcm_f32 and pcm_s16 it goes as one, when all of it is there.
 
         The last piece has no audio, or the end of a file, and the figures of all. Leaving the loop
         cancels the request, as with `stream`.
@@ -198,18 +201,18 @@ class AsyncClient:
             TextError: the text is empty, too long, or nothing that the voice can speak.
             ConchError: one of the reasons of `transcribe`.
         """
-        requests = speech_requests(
-            text, timeout_s, model, request_id, options, default_timeout_s=self._timeout_s
+        request = speech_requests(
+            timeout_s, model, request_id, options, default_timeout_s=self._timeout_s
         )
         transport = await self._connected(self._timeout_s if timeout_s is None else timeout_s)
-        async with aclosing(spoken_parts(transport.speak, requests)) as parts:
-            async for part in parts:
-                yield part
+        async with aclosing(spoken_text(transport.speak, request, text, options)) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def synthesize(
         self,
         /,
-        text: str,
+        text: str | Iterable[str] | AsyncIterable[str],
         *,
         timeout_s: float | None = None,
         model: str = SYNTHESIS[0],

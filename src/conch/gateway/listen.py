@@ -1,39 +1,22 @@
 """`GET /v1/listen`: live audio over a WebSocket, the plain way."""
 
-import secrets
-from collections.abc import Mapping
-from typing import Any
-
 import aiohttp
-import msgspec
 from aiohttp import web
 
 from conch.client import AsyncClient
-from conch.gateway.errors import ApiError
 from conch.gateway.listen_messages import Answers, ListenMessages, without_overlap
 from conch.gateway.listen_query import ListenQuery, query_of
 from conch.gateway.live_audio import RAW, LiveFrames
-from conch.gateway.socket_session import SocketSession, error_for_client, hold
+from conch.gateway.plain_session import PROTOCOL, PlainSession, command_in
+from conch.gateway.socket_session import error_for_client, hold
 from conch.gateway.sockets import LiveSocket
 from conch.gateway.state import GATEWAY
 from conch.session.overlap import OverlapRemoval
 from conch.session.resume_state import Cut
 from conch.wire.errors import AudioError
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import strict_json
 
-PROTOCOL = "conch"
-"""Subprotocol for browsers, which can only send a key as a second one."""
 MAX_FRAME_BYTES = 4 * 2**20
-
-
-class _Command(msgspec.Struct):
-    """A text frame of a client; further fields are ignored."""
-
-    type: str
-
-
-_COMMANDS = msgspec.json.Decoder(_Command)
 
 
 async def listen(request: web.Request) -> web.StreamResponse:
@@ -44,7 +27,7 @@ async def listen(request: web.Request) -> web.StreamResponse:
     return await hold(request, socket, lambda client: _Listener(request, socket, client, query))
 
 
-class _Listener(SocketSession):
+class _Listener(PlainSession):
     def __init__(
         self, request: web.Request, socket: LiveSocket, client: AsyncClient, query: ListenQuery
     ) -> None:
@@ -63,22 +46,10 @@ class _Listener(SocketSession):
         self._frames = LiveFrames(query.encoding, query.sample_rate)
 
     async def run(self) -> int:
-        await self._send(
-            {
-                "type": "ready",
-                "session": f"sess_{secrets.token_hex(12)}",
-                "encoding": self._query.encoding,
-                "sample_rate": self._query.sample_rate,
-                "expires_at": self._expires_at,
-            }
-        )
+        query = self._query
+        await self._greet(encoding=query.encoding, sample_rate=query.sample_rate)
         async with self._frames, self._live:
             return await super().run()
-
-    async def fail(self, error: ApiError) -> None:
-        await self._send({"type": "error", "error": error.as_dict()})
-
-    _report = fail
 
     async def _take(self, frame: aiohttp.WSMessage) -> None:
         if frame.type == aiohttp.WSMsgType.BINARY:
@@ -101,11 +72,10 @@ class _Listener(SocketSession):
 
     async def _obey(self, text: str) -> None:
         known = ("close", "keepalive", "finalize")[: 2 if self._query.answers_all else 3]
-        kind = _type_in(text)
+        command = command_in(text)
+        kind = command.type if command else None
         if kind not in known:
-            names = ", ".join(known)
-            message = f"a text frame is JSON with a type of {names}; sent: {text!r:.80}"
-            await self._report(ApiError(400, message, code="unknown_message"))
+            await self._refuse(text, known)
         elif kind == "close":
             await self._hear(b"", ends=True)
             self._close()
@@ -133,14 +103,3 @@ class _Listener(SocketSession):
                 text = f'{{"type":"transcript","transcript":{answer.to_json()}}}'
                 await self._socket.send(text)
         await self._send(messages.end())
-
-    async def _send(self, message: Mapping[str, Any]) -> None:
-        await self._socket.send(strict_json(message))
-
-
-def _type_in(text: str) -> str | None:
-    """Return the type of a message, None if it has none."""
-    try:
-        return _COMMANDS.decode(text).type
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return None

@@ -49,13 +49,7 @@ def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> L
         ApiError: a name or a value is wrong.
         OptionError: an option of Conch has a wrong value.
     """
-    values: dict[str, str] = {}
-    for name, value in fields:
-        if name in values and name != "include":
-            both = f"{values[name]!r:.80} and {value!r:.80}"
-            shown = clipped(name)
-            raise invalid(shown, f"'{shown}' comes once; sent: {both}")
-        values[name] = value
+    values = values_of(fields, repeated=("include",))
     encoding = one_of("encoding", values.get("encoding", "auto"), ENCODINGS)
     answers = one_of("answers", values.get("answers", "text"), ("text", "all"))
     if answers == "all" and encoding not in RAW:
@@ -82,6 +76,18 @@ def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> L
         has_resume="resume" in parts,
         told_s=_told_s(values.get("told_s", "0")),
     )
+
+
+def values_of(fields: Sequence[tuple[str, str]], repeated: Sequence[str] = ()) -> dict[str, str]:
+    """Return the values of a query; raise an ApiError for a name that comes again."""
+    values: dict[str, str] = {}
+    for name, value in fields:
+        if name in values and name not in repeated:
+            both = f"{values[name]!r:.80} and {value!r:.80}"
+            shown = clipped(name)
+            raise invalid(shown, f"'{shown}' comes once; sent: {both}")
+        values[name] = value
+    return values
 
 
 def _told_s(text: str) -> float:

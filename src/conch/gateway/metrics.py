@@ -1,5 +1,6 @@
 """The gateway's metrics, in Prometheus' format."""
 
+import time
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -49,6 +50,16 @@ class GatewayMetrics:
             "Seconds from the first audio of a live session to its first text",
             ("route",),
         )
+
+        self.first_audio_seconds = histogram(
+            "conch_gateway_first_audio_seconds",
+            "Seconds from the first of a text to its first audio",
+            ("route",),
+        )
+
+    def began(self, route: str, since: float) -> None:
+        """Note the first audio of a text that came at a time of the monotonic clock."""
+        self.first_audio_seconds.labels(route).observe(time.monotonic() - since)
 
     def show(self, others: Collector) -> None:
         """Show further metrics with these."""

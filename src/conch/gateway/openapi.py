@@ -16,6 +16,7 @@ from aiohttp import web
 
 import conch
 from conch.families import takers
+from conch.gateway import speak
 from conch.gateway.file_request import DIARIZATION
 from conch.gateway.format import FormatRequest
 from conch.gateway.options import Option, takes_live
@@ -71,6 +72,9 @@ def make_document() -> Schema:
     schemas["DiarizationForm"] = {**form, "properties": spoken | turns}
     document["paths"]["/v1/listen"]["get"]["parameters"] += [
         _query_of_option(item) for item in all_options().values() if takes_live(item)
+    ]
+    document["paths"][speak.ROUTE]["get"]["parameters"] += [
+        _query_of_option(item) for item in speak.OPTIONS.values()
     ]
     # As in JSON, which has no tuples.
     return cast(Schema, msgspec.json.decode(msgspec.json.encode(document)))

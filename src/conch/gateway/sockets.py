@@ -75,9 +75,12 @@ class LiveSocket:
             elif frame.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
                 yield frame
 
-    async def send(self, text: str) -> None:
-        """Send a frame of text."""
-        await self._in_time(self.response.send_str(text))
+    async def send(self, content: str | bytes) -> None:
+        """Send a frame of text or of bytes."""
+        if isinstance(content, str):
+            await self._in_time(self.response.send_str(content))
+        else:
+            await self._in_time(self.response.send_bytes(content))
 
     async def close(self, code: int) -> None:
         """Close it, with this code if the client has not closed it before."""

@@ -3,9 +3,10 @@
 import asyncio
 import base64
 import logging
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from aiohttp import web
@@ -19,7 +20,7 @@ from conch.gateway.errors import ApiError, api_error, invalid, one_of
 from conch.gateway.file_answer import ignored_header
 from conch.gateway.models import DEFAULT_MODEL, SPEECH_MODELS, known_name, unknown_model
 from conch.gateway.reading import body_of, read_json
-from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, cancelled
+from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway, cancelled
 from conch.wire.errors import ConchError, TextError
 from conch.wire.result import strict_json
 from conch.wire.synthesis import SpokenSentence, SynthesisOptions
@@ -43,7 +44,9 @@ OPENAI_VOICES = (
     *("verse", "marin", "cedar"),
 )
 """Names of OpenAI's voices, which mean the default voice."""
-OPTIONS = ("speed", "sample_rate", "timestamps", "normalize", "seed", "deadline_ms")
+OPTIONS = tuple(
+    item.name for item in fields(SynthesisOptions) if item.name not in ("voice", "format")
+)
 """Fields that are options under the same name."""
 KNOWN = {"model", "input", "voice", "instructions", "response_format", "stream_format", *OPTIONS}
 TOKENS_A_SECOND = 10
@@ -78,9 +81,7 @@ def read(body: bytes, aliases: Mapping[str, str]) -> SpeechRequest:
     if not isinstance(sent, dict):
         raise invalid("body", "the body takes a JSON object with model, input and voice")
     texts = {name: _text(sent, name) for name in ("model", "input", "response_format")}
-    name = known_name(texts["model"] or DEFAULT_MODEL, aliases)
-    if aliases.get(name, name) not in SPEECH_MODELS:
-        raise unknown_model(texts["model"], aliases, SPEECH_MODELS)
+    check_model(texts["model"], aliases)
     if len(text := texts["input"]) > MAX_INPUT:
         raise TextError(f"input takes at most {MAX_INPUT} characters; sent: {len(text)}")
     if not text.strip():
@@ -102,6 +103,13 @@ def read(body: bytes, aliases: Mapping[str, str]) -> SpeechRequest:
         stream == "sse",
         tuple(ignored),
     )
+
+
+def check_model(model: str, aliases: Mapping[str, str]) -> None:
+    """Raise an ApiError if a model is none that speaks."""
+    name = known_name(model or DEFAULT_MODEL, aliases)
+    if aliases.get(name, name) not in SPEECH_MODELS:
+        raise unknown_model(model, aliases, SPEECH_MODELS)
 
 
 def _text(sent: Mapping[str, Any], name: str) -> str:
@@ -150,7 +158,7 @@ class _Answer:
 
     def __init__(self, request: web.Request, asked: SpeechRequest) -> None:
         self._request, self._asked = request, asked
-        self._gateway = request.app[GATEWAY]
+        self._gateway, self._began = request.app[GATEWAY], time.monotonic()
         self._begun: tuple[SpokenSentence, ...] = ()
         """Sentences that begin in audio which is not sent yet."""
         kind = "text/event-stream" if asked.is_events else CONTENT_TYPES[asked.format]
@@ -193,10 +201,14 @@ class _Answer:
         encoder = Encoder(asked.format, asked.rate, asked.rate)  # the server resamples
         self._begun = ()
         try:
-            async with aclosing(self._pieces(client)) as pieces:
+            options = {"request_id": self._request[REQUEST_ID], **asked.options}
+            found = client.synthesize_stream(asked.text, **options)
+            async with aclosing(unbroken(found, self._gateway)) as pieces:
                 async for piece in pieces:
+                    if not seconds:
+                        self._gateway.metrics.began(ROUTE, self._began)
                     seconds = piece.spoken.duration
-                    await self._send(piece, await self._encoded(encoder, piece))
+                    await self._send(piece, await encoded(encoder, piece))
             if asked.is_events:
                 words, tokens = len(asked.text.split()), round(TOKENS_A_SECOND * seconds)
                 usage = {"input_tokens": words, "output_tokens": tokens}
@@ -210,14 +222,6 @@ class _Answer:
         finally:
             if seconds:
                 self._gateway.heard(self._request[CALLER], ROUTE, seconds)
-
-    async def _encoded(self, encoder: Encoder, piece: Speech) -> bytes:
-        samples, is_last = piece.waveform, bool(piece.spoken.stages)
-
-        def encoded() -> bytes:
-            return encoder.write(samples) + (encoder.finish() if is_last else b"")
-
-        return await asyncio.to_thread(encoded) if encoder.has_codec else encoded()
 
     async def _send(self, piece: Speech, audio: bytes) -> None:
         self._begun += piece.spoken.sentences
@@ -246,19 +250,29 @@ class _Answer:
         except asyncio.TimeoutError:
             raise ConnectionResetError("the client takes no audio") from None
 
-    async def _pieces(self, client: AsyncClient) -> AsyncGenerator[Speech, None]:
-        asked = self._asked
-        pieces = client.synthesize_stream(
-            asked.text, request_id=self._request[REQUEST_ID], **asked.options
-        )
-        async with aclosing(pieces):
-            while True:
-                coming = asyncio.ensure_future(self._gateway.unless_broken_off(anext(pieces)))
-                try:
-                    piece = await coming
-                except StopAsyncIteration:
-                    return
-                finally:
-                    # A piece, or the end, may be about to come: see `conch.client.triton_grpc`.
-                    await cancelled(coming, GRACE_S)
-                yield piece
+
+async def encoded(encoder: Encoder, piece: Speech) -> bytes:
+    """Return the bytes of a piece; those of the last one end the file."""
+    samples, is_last = piece.waveform, bool(piece.spoken.stages)
+
+    def work() -> bytes:
+        return encoder.write(samples) + (encoder.finish() if is_last else b"")
+
+    return await asyncio.to_thread(work) if encoder.has_codec else work()
+
+
+async def unbroken(
+    pieces: AsyncGenerator[Speech, None], gateway: Gateway
+) -> AsyncGenerator[Speech, None]:
+    """Yield pieces; raise an ApiError once a stop has no more time for them."""
+    async with aclosing(pieces):
+        while True:
+            coming = asyncio.ensure_future(gateway.unless_broken_off(anext(pieces)))
+            try:
+                piece = await coming
+            except StopAsyncIteration:
+                return
+            finally:
+                # A piece, or the end, may be about to come: see `conch.client.triton_grpc`.
+                await cancelled(coming, GRACE_S)
+            yield piece

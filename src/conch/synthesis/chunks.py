@@ -8,6 +8,9 @@ FIRST_FRAMES, GROWTH, MOST_FRAMES = 16, 3, 240
 chunk makes the frames around it too, so short ones cost more; the first chunk of another text waits
 for one that is being made."""
 
+SHARE_OF_LEAD = 4
+"""How much shorter than what is still to be played a chunk is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -27,6 +30,11 @@ class Growth:
 
     frames: int = FIRST_FRAMES
     most: int = MOST_FRAMES
+
+    @classmethod
+    def after(cls, frames: float) -> "Growth":
+        """Return that of a text before which as many frames are still to be played."""
+        return cls(round(min(MOST_FRAMES, max(FIRST_FRAMES, frames / SHARE_OF_LEAD))))
 
     def chunks(self, frames: int, before: int, after: int) -> Iterator[Chunk]:
         """Yield the chunks of a sentence; those of the next one go on growing.

@@ -111,8 +111,11 @@ class Synthesis:
     ) -> AsyncGenerator[Answer, None]:
         synthesizer = voices()[options.voice]
         rate = options.sample_rate or synthesizer.sample_rate
-        growth = Growth() if request.is_streamed else Growth(MOST_FRAMES)
-        speaking = Speaking(request.text, options, synthesizer, calls, growth, request.arrived)
+        lead_s = options.lead_ms / 1000
+        frames = lead_s * synthesizer.sample_rate / synthesizer.frame_samples
+        growth = Growth.after(frames) if request.is_streamed else Growth(MOST_FRAMES)
+        due = request.arrived + lead_s
+        speaking = Speaking(request.text, options, synthesizer, calls, growth, due)
         encoder = Encoder(options.format, rate, synthesizer.sample_rate)
         begun: list[SpokenSentence] = []
         made: list[bytes] = []

@@ -16,13 +16,14 @@ from conch.component.row import bytes_array
 from conch.families.family import Synthesizer
 from conch.synthesis.chunks import Chunk, Growth
 from conch.synthesis.words import word_times
-from conch.wire.sentences import halves, sentences
-from conch.wire.synthesis import SpokenSentence, SynthesisOptions
+from conch.wire.sentences import LONGEST, LONGEST_FIRST, halves, sentences
+from conch.wire.synthesis import MAX_WARNINGS, SpokenSentence, SynthesisOptions
 
 MOST_TOKENS = 400
 """Sounds of a sentence; one that has more is read in halves. An acoustic model takes the longer the
 more they are, for each of them."""
-MAX_WARNINGS = 10
+LONG_LEAD_S = 2.0
+"""Seconds of earlier audio from which on the first sentence is as long as others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +56,13 @@ class Speaking:
         synthesizer: Synthesizer,
         calls: Calls,
         growth: Growth,
-        arrived: float,
+        due: float,
     ) -> None:
-        """Call nothing yet; `arrived` is when the text came, on the monotonic clock."""
+        """Call nothing yet; `due` is when the first sound is wanted, on the monotonic clock."""
         self._text, self._options, self._by, self._calls = text, options, synthesizer, calls
-        self._growth, self._began = growth, arrived
-        self._left: Iterator[slice] = sentences(text)
+        self._growth, self._began = growth, due
+        first = LONGEST if options.lead_ms >= 1000 * LONG_LEAD_S else LONGEST_FIRST
+        self._left: Iterator[slice] = sentences(text, first=first)
         self._frames = 0
         self._silent: list[str] = []
         self.is_running = True
@@ -90,7 +92,8 @@ class Speaking:
                 for chunk in self._growth.chunks(len(voiced.latents), *around):
                     samples = await self._sound(voiced.latents, chunk)
                     if not self._frames:
-                        self._began = time.monotonic()  # from here on it is played
+                        # From here on it is played.
+                        self._began = max(self._began, time.monotonic())
                     self._frames += chunk.end - chunk.start
                     yield Piece(samples, sentence)
                     sentence = None

@@ -20,18 +20,22 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.A
 
 
 def options_of_text(
-    texts: Mapping[str, str], *, others: Sequence[str] = ()
+    texts: Mapping[str, str],
+    *,
+    others: Sequence[str] = (),
+    known: "Mapping[str, Field[Any]] | None" = None,
 ) -> dict[str, bool | int | float | str]:
     """Return options with values of their types; their ranges and rules are still to be checked.
 
     Args:
         texts: Options by name.
         others: Further names that are right in the same place, for the hint at a wrong one.
+        known: Options that exist, by name; by default those of recognition.
 
     Raises:
         OptionError: an option does not exist, or its text is no value of its type.
     """
-    known = all_options()
+    known = all_options() if known is None else known
     for name in texts:
         if name not in known:
             raise OptionError(unknown_name(name, [*known, *others]))

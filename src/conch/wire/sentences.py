@@ -1,4 +1,4 @@
-"""Cut a text into sentences and into parts, as far as somebody asks for them."""
+"""Cut a text into sentences, as far as somebody asks for them, or as it is written."""
 
 import re
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ LONGEST = 240
 """Most characters of a sentence; a longer one is cut behind a clause, or between words."""
 LONGEST_FIRST = 100
 """The same of a text's first sentence: the first sound waits for it."""
-PART = 1500
-"""Characters after which a part ends with its sentence."""
+BEFORE = 16
+"""Characters before a sentence that its end may depend on."""
 
 _QUOTES = "\"'”\u2019)\\]"
 _END = re.compile(
@@ -25,33 +25,56 @@ _LONE = re.compile(
 """What a full stop behind it does not end: initials and titles."""
 
 
-def sentences(text: str, longest: int = LONGEST, first: int = LONGEST_FIRST) -> Iterator[slice]:
+def sentences(
+    text: str,
+    longest: int = LONGEST,
+    first: int = LONGEST_FIRST,
+    *,
+    start: int = 0,
+    is_open: bool = False,
+) -> Iterator[slice]:
     """Yield where the sentences of a text are, in order and without the spaces between them.
 
     Args:
         text: Any text.
         longest: Most characters of one.
         first: The same of the first one.
+        start: Where the first one begins.
+        is_open: Whether text may follow: what it can change is left out.
     """
-    start = 0
-    for end in chain(_ends(text), [len(text)]):
-        while start < end:
+    ends = ((end, False) for end in _ends(text, start, is_open=is_open))
+    for end, is_begun in chain(ends, [(len(text), is_open)]):
+        while True:
+            if spaces := _SPACE.match(text, start, end):
+                start = spaces.end()
+            if start == end or (is_begun and end - start <= first):
+                break
             piece = slice(start, _cut(text, start, end, first))
-            start = piece.stop
-            if text[piece].strip():
-                first = longest
-                yield _stripped(text, piece)
+            start, first = piece.stop, longest
+            yield _stripped(text, piece)
 
 
-def parts(text: str, longest: int = PART) -> Iterator[str]:
-    """Yield parts of a text, all of it, in order: each ends with a sentence."""
-    start = 0
-    for found in sentences(text):
-        if found.stop - start >= longest:
-            yield text[start : found.stop]
-            start = found.stop
-    if not start or text[start:].strip():
-        yield text[start:]
+class Phrases:
+    """The sentences of a text that is still written, each as soon as no further text changes it.
+
+    They are those of the whole text, however it is cut.
+    """
+
+    def __init__(self) -> None:
+        self._text, self._start, self._first = "", 0, LONGEST_FIRST
+
+    def added(self, text: str, *, is_last: bool = False) -> list[str]:
+        """Add text, and return the sentences that are complete now, with the spaces before them."""
+        self._text += text
+        found, stop = [], self._start
+        limits = LONGEST, self._first
+        for item in sentences(self._text, *limits, start=self._start, is_open=not is_last):
+            found.append(self._text[stop : item.stop])
+            stop, self._first = item.stop, LONGEST
+        used = stop if self._text[stop:].strip() else len(self._text)
+        kept = max(0, used - BEFORE)
+        self._text, self._start = self._text[kept:], max(0, stop - kept)
+        return found
 
 
 def halves(text: str, whole: slice) -> tuple[slice, ...]:
@@ -64,14 +87,19 @@ def halves(text: str, whole: slice) -> tuple[slice, ...]:
     return _stripped(text, slice(whole.start, cut)), slice(cut, whole.stop)
 
 
-def _ends(text: str) -> Iterator[int]:
+def _ends(text: str, start: int, *, is_open: bool) -> Iterator[int]:
     """Yield the ends of sentences, with the spaces behind them."""
-    for found in _END.finditer(text):
+    for found in _END.finditer(text, start):
         is_full_stop = found[0].startswith(".") and not found[0].startswith("..")
         if "\n" not in found[0] and is_full_stop:
             before = text[max(0, found.start() - 8) : found.start()]
             if _LONE.search(before) or text[found.end() : found.end() + 1].islower():
                 continue
+            if is_open and found.end() == len(text):
+                return
+        # Another of these marks, or a quote, may follow.
+        if is_open and found.end() == len(text) and not found[0][-1].isspace():
+            return
         yield found.end()
 
 

@@ -19,6 +19,7 @@ RATES: Mapping[str, tuple[int, ...]] = {
     "aac": (8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000),
 }
 """Rates in Hz of formats that do not have any."""
+MAX_WARNINGS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,12 @@ class SynthesisOptions:
     )
     seed: int = option(
         0, "of the noise in the voice; the same one gives the same sound", low=0, high=2**31 - 1
+    )
+    lead_ms: int = option(
+        0,
+        "milliseconds of earlier audio that still play: so long the first sound can wait",
+        low=0,
+        high=86_400_000,
     )
     deadline_ms: int = option(
         0, "time budget of the whole answer; 0 is none", low=0, high=86_400_000

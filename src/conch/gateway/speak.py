@@ -1,0 +1,210 @@
+"""`GET /v1/speak`: a text that is still written comes over a WebSocket, and its audio goes back."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from conch.audio.encoding import Encoder
+from conch.client import AsyncClient
+from conch.families import voices
+from conch.gateway.errors import ApiError, one_of
+from conch.gateway.listen_query import values_of
+from conch.gateway.plain_session import PROTOCOL, PlainSession, command_in
+from conch.gateway.socket_session import hold
+from conch.gateway.sockets import LiveSocket
+from conch.gateway.speech import FORMATS, OPENAI_VOICES, check_model, encoded, unbroken
+from conch.gateway.state import GATEWAY, cancelled
+from conch.wire.errors import OverloadedError, TextError
+from conch.wire.option_texts import options_of_text
+from conch.wire.synthesis import Spoken, SynthesisOptions
+
+ROUTE = "/v1/speak"
+MAX_MESSAGE_BYTES = 1 << 20
+MAX_WAITING = 100_000
+"""Characters that may wait to be spoken."""
+OPTIONS = {
+    item.name: item for item in fields(SynthesisOptions) if item.name not in ("format", "lead_ms")
+}
+COMMANDS = ("text", "flush", "cancel", "close")
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakQuery:
+    """The session that a client asks for."""
+
+    options: Mapping[str, Any]
+    format: str
+    voice: str
+    rate: int
+    """Hz of the audio."""
+
+
+def query_of(sent: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> SpeakQuery:
+    """Return the session that a query asks for.
+
+    Raises:
+        ApiError: a name comes twice, or model or format are unknown.
+        OptionError: an option is unknown or has a wrong value.
+    """
+    values = values_of(sent)
+    check_model(values.pop("model", ""), aliases)
+    format = FORMATS[one_of("format", values.pop("format", "pcm"), tuple(FORMATS))]
+    if values.get("voice") in OPENAI_VOICES:
+        del values["voice"]
+    options = options_of_text(values, others=("model", "format"), known=OPTIONS)
+    parsed = SynthesisOptions.parse({**options, "format": format})
+    rate = parsed.sample_rate or voices()[parsed.voice].sample_rate
+    return SpeakQuery({**options, "format": "pcm_f32"}, format, parsed.voice, rate)
+
+
+async def speak(request: web.Request) -> web.StreamResponse:
+    """Answer texts with their audio."""
+    query = query_of(list(request.query.items()), request.app[GATEWAY].config.model_aliases)
+    socket = LiveSocket(request, PROTOCOL, MAX_MESSAGE_BYTES)
+    return await hold(request, socket, lambda client: _Speaker(request, socket, client, query))
+
+
+class _Utterance:
+    """A text up to its flush."""
+
+    def __init__(self) -> None:
+        self._pieces: asyncio.Queue[str | None] = asyncio.Queue()
+        self.num_waiting = 0
+        """Characters that were sent and not read yet."""
+        self.began: float | None = None
+        """When the first of it came."""
+
+    def add(self, text: str) -> None:
+        """Add text."""
+        self.began = self.began or time.monotonic()
+        self.num_waiting += len(text)
+        self._pieces.put_nowait(text)
+
+    def end(self) -> None:
+        """Let nothing follow."""
+        self._pieces.put_nowait(None)
+
+    async def each(self) -> AsyncGenerator[str, None]:
+        """Yield the pieces as they come."""
+        while (piece := await self._pieces.get()) is not None:
+            self.num_waiting -= len(piece)
+            yield piece
+
+
+class _Speaker(PlainSession):
+    def __init__(
+        self, request: web.Request, socket: LiveSocket, client: AsyncClient, query: SpeakQuery
+    ) -> None:
+        super().__init__(request, socket, client)
+        self._query = query
+        self._utterances = deque([_Utterance()])
+        """The one that is spoken, and those that are next. The last one is still written."""
+        self._speaking: asyncio.Task[None] | None = None
+        self._num_cancels = 0
+        """Those that are not answered yet."""
+        self._audio_s = 0.0
+        """Seconds of audio that were sent."""
+
+    async def run(self) -> int:
+        query = self._query
+        await self._greet(format=query.format, sample_rate=query.rate, voice=query.voice)
+        return await super().run()
+
+    async def fail(self, error: ApiError) -> None:
+        await self._send({"type": "error", "error": error.as_dict(), **self._place()})
+
+    async def _take(self, frame: aiohttp.WSMessage) -> None:
+        command = command_in(frame.data)
+        if command is None or command.type not in COMMANDS:
+            return await self._refuse(frame.data, COMMANDS)
+        if command.type == "cancel":
+            self._cancel()
+        elif not self._is_closing:
+            match command.type:
+                case "text":
+                    self._add(command.text)
+                case "flush":
+                    self._utterances[-1].end()
+                    self._utterances.append(_Utterance())
+                case "close":
+                    self._close()
+
+    def _add(self, text: str) -> None:
+        waiting = len(text) + sum(item.num_waiting for item in self._utterances)
+        if waiting > MAX_WAITING:
+            raise OverloadedError(
+                f"{waiting} characters would wait to be spoken; at most {MAX_WAITING} may"
+            )
+        if text:
+            self._utterances[-1].add(text)
+
+    def _close(self) -> None:
+        if not self._is_closing:
+            self._is_closing = True
+            self._utterances[-1].end()
+
+    def _cancel(self) -> None:
+        """Drop all text; no audio of it is sent after the answer."""
+        self._num_cancels += 1
+        self._utterances.clear()
+        if not self._is_closing:
+            self._utterances.append(_Utterance())
+        if self._speaking is not None:
+            self._speaking.cancel()
+
+    async def _send_texts(self) -> None:
+        while self._utterances:
+            utterance = self._utterances[0]
+            self._speaking = asyncio.ensure_future(self._speak(utterance))
+            try:
+                await asyncio.wait([self._speaking])
+            finally:
+                await cancelled(self._speaking)
+            if not self._speaking.cancelled():
+                self._speaking.result()
+            if utterance in self._utterances:
+                self._utterances.popleft()
+            for _ in range(self._num_cancels):
+                self._num_cancels -= 1
+                await self._send({"type": "cancelled", **self._place()})
+        await self._send({"type": "end", **self._place()})
+
+    async def _speak(self, utterance: _Utterance) -> None:
+        query, began_s = self._query, self._audio_s
+        encoder = Encoder(query.format, query.rate, query.rate)
+        found = self._client.synthesize_stream(
+            utterance.each(), request_id=self._request_id, **query.options
+        )
+        figures: dict[str, Any] = {"path": (), "stages": {}, "warnings": ()}
+        try:
+            async with aclosing(unbroken(found, self._gateway)) as pieces:
+                async for piece in pieces:
+                    if self._audio_s == began_s and utterance.began is not None:
+                        self._gateway.metrics.began(ROUTE, utterance.began)
+                    await self._send_piece(piece.spoken, await encoded(encoder, piece), began_s)
+                figures = {name: getattr(piece.spoken, name) for name in figures}
+        except TextError as error:
+            figures["warnings"] = (str(error),) if utterance.began else ()
+        if utterance.began or not self._is_closing:
+            stages = {name: asdict(stage) for name, stage in figures["stages"].items()}
+            await self._send({"type": "flushed", **self._place(), **figures, "stages": stages})
+
+    async def _send_piece(self, spoken: Spoken, audio: bytes, began_s: float) -> None:
+        for sentence in spoken.sentences:
+            await self._send({"type": "sentence", **asdict(sentence.later(began_s))})
+        if audio:
+            await self._socket.send(audio)
+        seconds = began_s + spoken.duration - self._audio_s
+        self._audio_s += seconds
+        self._gateway.heard(self._caller, ROUTE, seconds)
+        self._caller.check_audio()
+
+    def _place(self) -> dict[str, float]:
+        return {"audio_s": round(self._audio_s, 3)}
