@@ -173,6 +173,7 @@ def test_a_key_has_its_share_of_audio_and_sees_when_it_comes_back(gateway, speec
     assert 1 < int(again) < 180
 
 
+@pytest.mark.nightly
 def test_an_upload_is_held_on_the_disk_and_then_once(gateway, tmp_path):
     """A file of 64 MB of silence that is uploaded slowly, then recognised."""
     path = tmp_path / "silence.wav"
@@ -206,6 +207,7 @@ def test_an_upload_is_held_on_the_disk_and_then_once(gateway, tmp_path):
     assert held[0] < size / 4
 
 
+@pytest.mark.nightly
 def test_files_that_wait_take_no_memory_of_the_gateway(gateway, tmp_path):
     """Six files of 48 MB at once: one of them is in memory, twice, while it is sent."""
     path = tmp_path / "silence.wav"

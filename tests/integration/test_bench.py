@@ -21,6 +21,7 @@ def bench(*arguments: object, kind: str = "offline") -> "subprocess.CompletedPro
     return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
+@pytest.mark.nightly
 def test_three_runs_on_a_running_server(server: Any, tmp_path: Path) -> None:
     file, table = tmp_path / "report.json", tmp_path / "report.md"
     done = bench(

@@ -155,6 +155,7 @@ def whole(url: str, talk: Path) -> Any:
     return json.loads(conch("transcribe", talk, "--url", url, "--format", "json").stdout)
 
 
+@pytest.mark.nightly
 def test_a_long_file_on_a_terminal_has_a_line_and_the_same_output(url: str, talk: Path) -> None:
     arguments = ("transcribe", talk, "--url", url, "--nbest", 3, "--word-timestamps")
     # A terminal of no columns: what `script` and `docker exec -t` give.

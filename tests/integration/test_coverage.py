@@ -78,6 +78,7 @@ def test_no_passage_is_lost_of_a_recording_or_a_stream(server, client, with_paus
     assert wer(text, final["text"]) <= offline + 0.05
 
 
+@pytest.mark.nightly
 def test_a_repair_of_the_first_segment_does_not_wait_for_all_later_ones(server, with_pauses):
     waveform = np.tile(with_pauses[0], 5)
     with (

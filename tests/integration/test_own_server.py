@@ -104,6 +104,7 @@ def test_demo(mark: bytes) -> None:
     assert curl.endswith(" http://127.0.0.1:9000/v1/audio/transcriptions")
 
 
+@pytest.mark.nightly
 def test_bench_has_a_server_of_its_own(tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     done = conch(

@@ -257,6 +257,7 @@ def test_a_language_that_whisper_lacks_is_an_error_that_names_it(server, talk):
     assert any("'de'" in segment.error for segment in final.segments), final
 
 
+@pytest.mark.nightly
 def test_whisper_alone_writes_where_there_is_no_first_pass(recordings):
     waveform = recordings[1].waveform()
     with TritonServer(ServerConfig(models=ATTENTION, stop_timeout_s=8)) as alone:

@@ -90,6 +90,7 @@ def model(folder):
     return NeuralLanguageModel(config(model=str(folder)))
 
 
+@pytest.mark.nightly
 def test_scores_are_those_of_transformers(model):
     assert score(model, *REFERENCES) == pytest.approx(list(REFERENCES.values()), abs=0.01)
 

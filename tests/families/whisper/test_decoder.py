@@ -261,6 +261,7 @@ def test_a_text_that_repeats_itself_is_decoded_again(encoded):
     assert len(set(tokens)) == len(tokens)
 
 
+@pytest.mark.nightly
 def test_words_have_the_times_of_faster_whisper(encoder, decoder, recordings):
     faster_whisper = pytest.importorskip("faster_whisper")
     reference = faster_whisper.WhisperModel(str(model_folder("")), compute_type="int8")

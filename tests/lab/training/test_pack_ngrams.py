@@ -25,6 +25,7 @@ def shipped() -> NgramTable:
     return read_ngrams(SHIPPED)
 
 
+@pytest.mark.nightly
 def test_the_file_that_ships_is_what_the_tool_makes(shipped):
     original = read_sphinx_trie(packaged_model())
     assert [len(order) for order in original.orders] == [72_547, 2_051_541, 1_669_625]

@@ -84,6 +84,7 @@ def test_starts_from_a_checkpoint(trained, options, tmp_path):
     assert losses(tmp_path / "run")[0] < 0.7 * losses(trained.folder)[0]
 
 
+@pytest.mark.nightly
 def test_other_units_take_over_the_encoder(trained, options, tmp_path):
     init = trained.folder / checkpoint.FINAL
     other = [*options, "--epochs", "1", "--units", "40", "--output-only-steps", "99"]
