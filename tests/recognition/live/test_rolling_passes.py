@@ -67,16 +67,15 @@ def test_a_pass_for_each_interval_of_speech():
     answers, components = stepwise(TALK)
     assert rolling_calls(components) == [1.28, 2.56, 3.84, 5.12]
     assert components.calls.count("attention_encoder") == 5
-    # The pass that began after a step is in the answer to the next one.
-    assert [shown(answer) for answer in answers[:5]] == [
-        ("", ""),
+    # The answer to a step has the pass that it began.
+    assert [shown(answer) for answer in answers[:4]] == [
         ("", ""),
         ("", "a b c d"),
         ("", "a b c d"),
         ("a b c d", "e f g"),
     ]
-    assert answers[4].stable == "a b c d"
-    assert answers[4].utterance.heard_until == pytest.approx(2.56)
+    assert answers[3].stable == "a b c d"
+    assert answers[3].utterance.heard_until == pytest.approx(2.56)
     assert answers[-1].text == " ".join(TALK)
     assert [answers[-1].rolling.made, answers[-1].rolling.interval_ms] == [4, 1280]
     assert ended_once(components)
@@ -89,7 +88,7 @@ def test_answers_tell_the_calls_of_passes_once():
         assert sum(told) == components.calls.count(model)
     # The first pass is over 1.28 s, which are there after the second chunk.
     assert "attention_encoder" not in answers[0].path
-    assert "attention_encoder" in answers[2].path
+    assert "attention_encoder" in answers[1].path
 
 
 def test_a_pass_over_a_long_utterance_begins_with_some_firm_text():
@@ -265,11 +264,11 @@ class Misspelled(SpokenComponents):
 def test_a_rolling_pass_writes_a_hotword_that_loses_less_than_its_weight(hotwords, written):
     answers, components = stepwise("apcdefghijklmnoq", Misspelled(), hotwords=hotwords)
     assert rolling_calls(components) == [1.28, 2.56, 3.84, 5.12]
-    assert [shown(answer) for answer in answers[2:5]] == [
+    assert [shown(answer) for answer in answers[1:4]] == [
         *[("", f"a {written} c d")] * 2,
         (f"a {written} c d", "e f g"),
     ]
-    assert answers[4].utterance.firm[1].start == pytest.approx(0.4, abs=0.02)
+    assert answers[3].utterance.firm[1].start == pytest.approx(0.4, abs=0.02)
     assert answers[-1].text.split()[:3] == ["a", written, "c"]
 
 

@@ -154,6 +154,8 @@ class LiveStream:
             self._state = kept or self._state
         elif self._passes:
             await self._passes.second.finish()
+        if self._passes:
+            await self._passes.settled()
         if self._labels and not self.options.adaptive:
             await self._labels.settled()
         if self._labels and ends:
