@@ -119,7 +119,7 @@ def test_an_option_is_a_field_of_the_form_with_its_default_and_range(name: str) 
 
 def test_live_audio_takes_every_option_but_those_of_recordings() -> None:
     listen = {item["name"] for item in DOCUMENT["paths"]["/v1/listen"]["get"]["parameters"]}
-    of_recordings = {"channels", "coverage", "known_speakers", "speaker_embeddings"}
+    of_recordings = {"channels", "coverage", "speaker_embeddings"}
     assert set(OPTIONS) - listen == of_recordings
     assert listen - set(OPTIONS) == set(OWN)
 

@@ -119,6 +119,38 @@ def test_known_voices_have_their_names(server, later, enrolments) -> None:
         assert set(found.path) == {"vad", "ctc_encoder", "ctc_decoder", *LABELLERS}
 
 
+def test_known_voices_have_their_names_while_they_speak(server, later, enrolments) -> None:
+    known = {"Ben": wav(enrolments[1])}
+    options: dict[str, Any] = {"decoder": "ctc", "speakers": "auto", "adaptive": False}
+    strangers = np.random.default_rng(2).standard_normal((63, 192))
+    crowd = [{"name": f"P{n}", "embedding": item} for n, item in enumerate(strangers)]
+    with (
+        gateway_alone("--url", f"grpc://{server.grpc_url}") as gateway,
+        Client(f"grpc://{server.grpc_url}") as direct,
+        Client(gateway.url) as client,
+    ):
+        asked: Mapping[str, Any] = {"decoder": "none", "speakers": 1, "speaker_embeddings": True}
+        (ben,) = direct.transcribe(enrolments[1], **asked).speakers
+        for caller, voices in (
+            (direct, known),
+            (client, [*crowd, {"name": "Ben", "embedding": ben.embedding}]),
+        ):
+            with caller.live(mode="streaming", known_speakers=voices, **options) as stream:
+                answers = [stream.send(chunk) for chunk in np.array_split(later, 40)]
+                answers.append(stream.finish())
+            assert {speaker.name for speaker in answers[-1].speakers} == {"A", "Ben"}
+            told = {turn.speaker for answer in answers[:-1] for turn in answer.turns}
+            assert told == {"A", "Ben"}
+            firm = [word for item in answers if item.utterance for word in item.utterance.firm]
+            assert "Ben" in {word.speaker for word in firm}
+        both = wav(np.concatenate(enrolments))
+        several = r"entry 1 \('Two'\): its audio has several voices"
+        for caller, message in ((direct, several), (client, "send embeddings in place of audio")):
+            live = caller.live(known_speakers={"Two": both}, resume_s=0, **options)
+            with pytest.raises(OptionError, match=message), live as stream:
+                stream.send(later[:16_000])
+
+
 def test_wrong_enrolments_are_named(server, later, enrolments) -> None:
     both = wav(np.concatenate(enrolments))
     for known, message in (

@@ -4,7 +4,13 @@ from dataclasses import replace
 
 from live_answers import ROLLING, answer, segment
 
-from conch.session.clock import has_last_text, shifted_segment, shifted_turns, shifted_utterance
+from conch.session.clock import (
+    has_last_text,
+    labels_of,
+    shifted_segment,
+    shifted_turns,
+    shifted_utterance,
+)
 from conch.wire.result import Hypothesis, OpenUtterance, Segment, Turn, Unrecognised, Word
 
 
@@ -32,8 +38,10 @@ def test_speakers_of_a_later_stream_have_names_of_their_own() -> None:
     word = Word("one", 0.0, 1.0, 0.5, speaker="A")
     item = Segment(0.0, 1.0, (Hypothesis("one", 0, 0),), (word,), speaker="A")
     assert shifted_segment(item, 3.0, 0).speaker == "A"
-    later = shifted_segment(item, 3.0, 0, 2)
+    later = shifted_segment(item, 3.0, 0, labels_of(2))
     assert (later.speaker, later.words[0].speaker) == ("A2", "A2")
-    assert shifted_turns([Turn("B", 0.0, 1.0)], 3.0, 2) == (Turn("B2", 3.0, 4.0),)
-    plain = shifted_segment(Segment(0.0, 1.0, ()), 3.0, 0, 2)
+    assert shifted_turns([Turn("B", 0.0, 1.0)], 3.0, labels_of(2)) == (Turn("B2", 3.0, 4.0),)
+    known = labels_of(2, '[{"name": "A", "embedding": [1]}]')
+    assert shifted_segment(item, 3.0, 0, known).speaker == "A"
+    plain = shifted_segment(Segment(0.0, 1.0, ()), 3.0, 0, labels_of(2))
     assert plain.speaker == ""

@@ -1,9 +1,11 @@
 """Requests for speaker labels on plain components."""
 
 import asyncio
+import io
 from typing import Any
 
 import numpy as np
+import soundfile
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 from plain_streams import audio
@@ -13,6 +15,13 @@ from conch.wire.result import Transcript
 
 SPOKEN = audio("..1111.....5555.....1111....")
 MODELS = ("speaker_segmentation", "speaker_embedding")
+
+
+def file_of(waveform: Any) -> bytes:
+    """Return a waveform as a file."""
+    file = io.BytesIO()
+    soundfile.write(file, waveform, 16_000, format="WAV", subtype="FLOAT")
+    return file.getvalue()
 
 
 def answer(

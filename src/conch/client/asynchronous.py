@@ -240,7 +240,7 @@ class AsyncClient:
         keep_segments: bool = True,
         resume_s: float = RESUME_S,
         on_loss: Callable[[ConchError], None] = lambda error: None,
-        **options: tensors.OptionValue,
+        **options: tensors.Option,
     ) -> AsyncLiveStream:
         """Open a live stream. Nothing is sent before the first chunk.
 
@@ -259,11 +259,12 @@ class AsyncClient:
                 `timeout_s`; 0 raises the error instead.
             on_loss: Called with the error by which a server was lost, before another one is looked
                 for; `resumptions` of the stream shows how it went on.
-            **options: Options of the whole stream, by name; `mode="streaming"` costs less and
-                leaves Whisper out.
+            **options: Options of the whole stream, by name, as of `transcribe`; `mode="streaming"`
+                costs less and leaves Whisper out.
 
         Raises:
             OptionError: an option is unknown, mistyped or out of range.
+            AudioError: the audio of a known speaker cannot be read.
         """
         return AsyncLiveStream(
             self._answer,

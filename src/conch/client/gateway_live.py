@@ -15,7 +15,8 @@ from conch.client.http_session import connector_to, session_to
 from conch.client.timeouts import timeout
 from conch.session.answers import joined_answers
 from conch.wire.api_errors import from_answer, from_error
-from conch.wire.errors import ConchError, ServerLostError, SessionError
+from conch.wire.errors import ConchError, OptionError, ServerLostError, SessionError
+from conch.wire.limits import MAX_QUERY
 from conch.wire.result import Transcript
 from conch.wire.stream_place import StreamPlace
 
@@ -115,6 +116,12 @@ class _Stream:
         rate = int(request.inputs["SAMPLE_RATE"][0, 0])
         options = {name: value for name, value in request.parameters.items() if name != "session"}
         query = {"answers": "all", "encoding": "float32", "sample_rate": rate, **options}
+        for name, value in options.items():
+            if (length := len(tensors.text_of(value))) > MAX_QUERY:
+                raise OptionError(
+                    f"option '{name}' of live audio takes at most {MAX_QUERY} characters at a "
+                    f"gateway; sent: {length}; send embeddings in place of audio"
+                )
         try:
             self._socket = await self._session.ws_connect(
                 f"{self._endpoint}{LISTEN}",

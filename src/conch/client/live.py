@@ -76,7 +76,7 @@ class AsyncLiveStream:
         sample_rate: int,
         timeout_s: float,
         model: str,
-        options: Mapping[str, tensors.OptionValue],
+        options: Mapping[str, tensors.Option],
         request_id: str = "",
         keep_segments: bool = True,
         resume_s: float = 0.0,
@@ -93,8 +93,9 @@ class AsyncLiveStream:
 
         Raises:
             OptionError: an option is unknown, mistyped or out of range.
+            AudioError: the audio of a known speaker cannot be read.
         """
-        parsed = RecognitionOptions.parse(options, live=True)
+        parsed = RecognitionOptions.parse(tensors.values_of(options), live=True)
         if not resume_s >= 0:
             raise OptionError(f"resume_s is a number of seconds from 0 up; sent: {resume_s!r}")
         self._nbest = parsed.nbest

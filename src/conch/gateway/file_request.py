@@ -13,10 +13,9 @@ from typing import Any
 from conch.client import OptionValue
 from conch.gateway.errors import invalid, one_of
 from conch.gateway.models import known_name, options_of
-from conch.gateway.option_fields import add_of_openai
+from conch.gateway.option_fields import NAMES, add_of_openai, known_speakers
 from conch.gateway.reading import read_json
 from conch.wire.formats import SPEAKER_FORMATS, TIMED_FORMATS
-from conch.wire.known_speakers import option_of
 from conch.wire.languages import code_of, codes_of
 from conch.wire.limits import clipped
 from conch.wire.option_texts import options_of_text
@@ -34,8 +33,6 @@ NO_MEANING = ("temperature",)
 """OpenAI's fields that change nothing here: the search has no temperature."""
 DIARIZATION: Mapping[str, str] = {"json": "diarization", "rttm": "rttm"}
 """The same where who speaks when is all that is asked."""
-NAMES = ("known_speaker_names", "known_speaker_references")
-"""OpenAI's fields for the option `known_speakers`."""
 MAX_IGNORED = 16
 """Ignored fields that an answer names."""
 _VAD_FIELDS = {
@@ -116,7 +113,7 @@ def parse(
     options |= options_of_text(own)
     if _needs_words(format, granularities, has_logprobs=has_logprobs):
         options.setdefault("word_timestamps", True)
-    options |= _known_speakers(sent)
+    options |= known_speakers(sent.get(NAMES[0], ()), sent.get(NAMES[1], ()))
     if format in (*SPEAKER_FORMATS, "diarized_json", "diarization") or "known_speakers" in options:
         options.setdefault("speakers", "auto")
     if keywords := sent.get("keywords", ()):
@@ -229,20 +226,6 @@ def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
         if asked.get(name) is not None
     }
     return options_of_text(chosen)
-
-
-def _known_speakers(sent: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Return the option of `known_speaker_names` and `known_speaker_references`."""
-    names, references = (sent.get(name, ()) for name in NAMES)
-    if len(names) != len(references):
-        raise invalid(
-            NAMES[0],
-            f"{NAMES[0]} and {NAMES[1]} go together, a reference for each name; sent: {len(names)} "
-            f"and {len(references)}",
-        )
-    entries = zip(names, references, strict=True)
-    found = [{"name": name, "audio": audio} for name, audio in entries]
-    return {"known_speakers": option_of(found)} if found else {}
 
 
 def _needs_words(format: str, granularities: frozenset[str], *, has_logprobs: bool) -> bool:

@@ -66,6 +66,8 @@ def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> L
         **options_of(values.get("model", ""), aliases),
         **options_of_text(sent, others=OWN),
     }
+    if "known_speakers" in options:
+        options.setdefault("speakers", "auto")
     RecognitionOptions.parse(options, live=True)
     return ListenQuery(
         encoding,

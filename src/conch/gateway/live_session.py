@@ -21,7 +21,9 @@ from conch.client import AsyncClient, OptionValue
 from conch.client.live import AsyncLiveStream
 from conch.client.timeouts import timeout
 from conch.session.clock import (
+    Label,
     has_last_text,
+    labels_of,
     shifted_segment,
     shifted_turns,
     shifted_utterance,
@@ -365,7 +367,8 @@ class LiveSession:
         )
         self._num_streams += 1
         start_s = self._num_taken / self._sample_rate
-        return _Stream(live, start_s, self._num_segments, self._num_streams)
+        label = labels_of(self._num_streams, str(self._options.get("known_speakers", "")))
+        return _Stream(live, start_s, self._num_segments, label)
 
     async def _change_to(self, options: Mapping[str, OptionValue]) -> None:
         await self._end("finalize")
@@ -405,12 +408,12 @@ class LiveSession:
         segments: tuple[LiveSegment, ...] = ()
         relabelled: tuple[Turn, ...] = ()
         if stream is not None:
-            relabelled = shifted_turns(answer.relabelled, stream.start_s, stream.number)
+            relabelled = shifted_turns(answer.relabelled, stream.start_s, stream.label)
             self._audio_s = max(self._audio_s, stream.start_s + answer.duration)
             segments = stream.changed(answer, endpoint)
             index += stream.num_segments
             if utterance is not None:
-                utterance = shifted_utterance(utterance, stream.start_s, stream.number)
+                utterance = shifted_utterance(utterance, stream.start_s, stream.label)
         update = LiveUpdate(
             audio_s=round(self._audio_s, 3),
             utterance=utterance,
@@ -427,10 +430,10 @@ class _Stream:
     """One Triton stream of a session."""
 
     def __init__(
-        self, live: AsyncLiveStream, start_s: float, first_index: int, number: int
+        self, live: AsyncLiveStream, start_s: float, first_index: int, label: Label
     ) -> None:
         self._live = live
-        self.start_s, self._first_index, self.number = start_s, first_index, number
+        self.start_s, self._first_index, self.label = start_s, first_index, label
         self._request: asyncio.Future[Transcript] | None = None
         """The request in flight, or the latest one."""
         self._awaited: set[int] = set()
@@ -486,7 +489,7 @@ class _Stream:
             self.num_segments = max(self.num_segments, segment.index + 1)
             is_final = has_last_text(segment, answer)
             (self._awaited.discard if is_final else self._awaited.add)(segment.index)
-            segment = shifted_segment(segment, self.start_s, self._first_index, self.number)
+            segment = shifted_segment(segment, self.start_s, self._first_index, self.label)
             if segment.endpoint == "end":
                 segment = replace(segment, endpoint=endpoint)
             found.append(LiveSegment(segment, is_final, is_relabelled=is_known))

@@ -4,8 +4,13 @@ from collections.abc import Sequence
 
 from conch.client import OptionValue
 from conch.families.whisper.declaration import MAX_PROMPT
+from conch.gateway.errors import invalid
 from conch.wire.errors import OptionError
+from conch.wire.known_speakers import option_of
 from conch.wire.options import RecognitionOptions
+
+NAMES = ("known_speaker_names", "known_speaker_references")
+"""Fields for the option `known_speakers`."""
 
 
 def add_of_openai(
@@ -35,3 +40,21 @@ def add_of_openai(
         else:
             options.setdefault(name, value)
     return ignored
+
+
+def known_speakers(
+    names: Sequence[str], references: Sequence[str], place: str = ""
+) -> dict[str, OptionValue]:
+    """Return the option that the fields NAMES set; `place` is the path before them.
+
+    Raises:
+        ApiError: not every name has a reference.
+    """
+    if len(names) != len(references):
+        raise invalid(
+            place + NAMES[0],
+            f"{NAMES[0]} and {NAMES[1]} go together, a reference for each name; sent: {len(names)} "
+            f"and {len(references)}",
+        )
+    found = [{"name": name, "audio": it} for name, it in zip(names, references, strict=True)]
+    return {"known_speakers": option_of(found)} if found else {}

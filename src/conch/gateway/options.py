@@ -16,7 +16,7 @@ from conch.wire.needs import components_for, components_that_speak
 from conch.wire.options import RecognitionOptions, all_options, default_of, kind_of, words_of
 from conch.wire.synthesis import SynthesisOptions
 
-_RECORDINGS_ONLY = ("channels", "coverage", "known_speakers", "speaker_embeddings")
+_RECORDINGS_ONLY = ("channels", "coverage", "speaker_embeddings")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from conch.gateway.config import GatewayConfig
 from conch.gateway.http_server import BACKLOG, LOGGER, limited, most_connections
 from conch.gateway.state import Gateway
 from conch.wire.errors import ConfigError, ServerError
+from conch.wire.limits import MAX_QUERY
 
 logger = logging.getLogger(__name__)
 
@@ -125,6 +126,7 @@ class GatewayService:
             logger=LOGGER,
             keepalive_timeout=config.times.keep_alive_s,
             max_field_size=MAX_HEADER_BYTES,
+            max_line_size=2 * MAX_QUERY,
             shutdown_timeout=END_S,
         )
         await runner.setup()

@@ -1,10 +1,32 @@
 """Shift live text to the clock of the whole session, which has several streams in a row."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
+from conch.wire.known_speakers import known_speakers_of
 from conch.wire.result import OpenUtterance, Segment, Transcript, Turn, Unrecognised, Word
+
+Label: TypeAlias = Callable[[Any], Any]
+"""Returns the label that a speaker of one stream has in the whole session."""
+
+
+def labels_of(stream: int, known: str = "") -> Label:
+    """Return what labels the speakers of a stream: A of the second one is A2, as it may be another.
+
+    Those of the option `known_speakers` keep their names.
+    """
+    names = {item.name for item in known_speakers_of(known)}
+
+    def label(speaker: Any) -> Any:
+        is_own = speaker and stream > 1 and speaker not in names
+        return f"{speaker}{stream}" if is_own else speaker
+
+    return label
+
+
+FIRST = labels_of(1)
+"""Labels of the first stream."""
 
 
 def has_last_text(segment: Segment, answer: Transcript) -> bool:
@@ -16,63 +38,56 @@ def has_last_text(segment: Segment, answer: Transcript) -> bool:
     return is_passed or answer.is_final or answer.rolling is None
 
 
-def shifted_segment(segment: Segment, seconds: float, indices: int, stream: int = 1) -> Segment:
-    """Return a segment with its times and its index shifted.
-
-    Its speakers are those of the stream with this number: A of the second one is A2, as it may be
-    another voice.
-    """
+def shifted_segment(
+    segment: Segment, seconds: float, indices: int, label: Label = FIRST
+) -> Segment:
+    """Return a segment with its times and its index shifted, and labels of the whole session."""
     return replace(
         segment,
         start=_later(segment.start, seconds),
         end=_later(segment.end, seconds),
-        words=_shifted(segment.words, seconds, stream),
+        words=_shifted(segment.words, seconds, label),
         unrecognised=tuple(
             Unrecognised(_later(item.start, seconds), _later(item.end, seconds), item.heard)
             for item in segment.unrecognised
         ),
         index=segment.index + indices,
-        speaker=_of_stream(segment.speaker, stream),
+        speaker=label(segment.speaker),
     )
 
 
-def shifted_turns(turns: Iterable[Turn], seconds: float, stream: int) -> tuple[Turn, ...]:
+def shifted_turns(turns: Iterable[Turn], seconds: float, label: Label) -> tuple[Turn, ...]:
     """Return turns with their times shifted; see `shifted_segment`."""
     return tuple(
-        Turn(
-            _of_stream(turn.speaker, stream),
-            *(_later(at, seconds) for at in (turn.start, turn.end)),
-        )
+        Turn(label(turn.speaker), *(_later(at, seconds) for at in (turn.start, turn.end)))
         for turn in turns
     )
 
 
-def shifted_utterance(utterance: OpenUtterance, seconds: float, stream: int = 1) -> OpenUtterance:
+def shifted_utterance(
+    utterance: OpenUtterance, seconds: float, label: Label = FIRST
+) -> OpenUtterance:
     """Return an open utterance with its times shifted; see `shifted_segment`."""
     heard_until = utterance.heard_until
     return OpenUtterance(
         start=_later(utterance.start, seconds),
-        firm=_shifted(utterance.firm, seconds, stream),
-        tentative=_shifted(utterance.tentative, seconds, stream),
-        newest=_shifted(utterance.newest, seconds, stream),
+        firm=_shifted(utterance.firm, seconds, label),
+        tentative=_shifted(utterance.tentative, seconds, label),
+        newest=_shifted(utterance.newest, seconds, label),
         heard_until=_later(heard_until, seconds) if heard_until else 0.0,
     )
 
 
-def _shifted(words: Iterable[Word], seconds: float, stream: int) -> tuple[Word, ...]:
+def _shifted(words: Iterable[Word], seconds: float, label: Label) -> tuple[Word, ...]:
     return tuple(
         replace(
             word,
             start=_later(word.start, seconds),
             end=_later(word.end, seconds),
-            speaker=_of_stream(word.speaker, stream) if word.speaker else word.speaker,
+            speaker=label(word.speaker),
         )
         for word in words
     )
-
-
-def _of_stream(speaker: Any, stream: int) -> str:
-    return f"{speaker}{stream}" if speaker and stream > 1 else speaker
 
 
 def _later(time_s: float, seconds: float) -> float:

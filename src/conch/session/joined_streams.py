@@ -10,7 +10,9 @@ from dataclasses import replace
 
 from conch.session.answers import Calls, added_passes, latest_segments
 from conch.session.clock import (
+    FIRST,
     has_last_text,
+    labels_of,
     shifted_segment,
     shifted_turns,
     shifted_utterance,
@@ -33,8 +35,8 @@ class JoinedStreams:
         self.start = 0
         """First sample of the current stream, on the clock of the first one."""
         self._first_index = 0
-        self._stream = 1
-        """Number of the current stream."""
+        self._stream, self._label = 1, FIRST
+        """Number of the current stream, and the labels of its speakers."""
         self._overlap: OverlapRemoval | None = None
         """Leaves out words that are heard again; None in the first stream."""
         self._stable = ""
@@ -69,10 +71,10 @@ class JoinedStreams:
         segments, utterance = list(answer.segments), answer.utterance
         if self._overlap is not None:
             moved = [
-                shifted_segment(item, seconds, self._first_index, self._stream) for item in segments
+                shifted_segment(item, seconds, self._first_index, self._label) for item in segments
             ]
             segments = [self._overlap.of_segment(item) for item in moved]
-            utterance = utterance and shifted_utterance(utterance, seconds, self._stream)
+            utterance = utterance and shifted_utterance(utterance, seconds, self._label)
         ended = [(item, has_last_text(item, answer)) for item in segments]
         self._state.end(ended)
         if utterance is not None and self._overlap is not None:
@@ -88,13 +90,13 @@ class JoinedStreams:
         self._duration = max(self._duration, round(seconds + answer.duration, 3))
         self._stable = answer.stable
         if self._overlap is not None:
-            turns = shifted_turns(answer.turns, seconds, self._stream)
+            turns = shifted_turns(answer.turns, seconds, self._label)
             self._latest = with_turns(
                 replace(
                     answer,
                     utterance=utterance,
                     duration=self._duration,
-                    relabelled=shifted_turns(answer.relabelled, seconds, self._stream),
+                    relabelled=shifted_turns(answer.relabelled, seconds, self._label),
                 ),
                 turns,
             )
@@ -168,5 +170,6 @@ class JoinedStreams:
             self._state.settle(self._stable, has_second_pass=has_second_pass, has_words=has_words)
         )
         self._stream += 1
+        self._label = labels_of(self._stream, str(self._options.value("known_speakers")))
         self._first_index, self._rolling_before = self._state.next_index, self._rolling
         self._overlap = OverlapRemoval(cut, self._first_index, has_words=has_words)

@@ -6,6 +6,8 @@ MAX_TEXT = 10_000
 """Characters of an option, and of a text to score or align."""
 MAX_HOTWORD_TEXT = 40_000
 """Characters of all hotwords together."""
+MAX_QUERY = 100_000
+"""Characters of an option in the query of a WebSocket: 64 known voices take 70,000."""
 MAX_TEXTS = 128
 """Texts that a component scores in one call: the longest n-best list."""
 MAX_SEGMENT_S = 40.0

@@ -1,18 +1,16 @@
 """Known speakers: names of voices, and requests on plain components."""
 
 import base64
-import io
 import json
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
-from plain_labels import MODELS, SPOKEN, answer
+from plain_labels import MODELS, SPOKEN, answer, file_of
 from plain_streams import audio
 
-from conch.families.speakers.known import matched, names_of
+from conch.families.speakers.known import Labels, matched
 from conch.wire.errors import OptionError
 from conch.wire.known_speakers import KnownSpeaker, embedding_of, option_of
 
@@ -34,12 +32,6 @@ def named(*entries: dict[str, Any], **options: Any):
     return found, components
 
 
-def file_of(waveform: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    soundfile.write(file, waveform, 16_000, format="WAV", subtype="FLOAT")
-    return file.getvalue()
-
-
 def test_the_best_pairs_are_matched_first_and_no_name_is_given_twice():
     known = np.eye(3, dtype=np.float32)
     voices = np.array([[0.8, 0.6, 0], [0.9, 0, 0.4], [0, 0.4, 0.4]], np.float32)
@@ -49,9 +41,29 @@ def test_the_best_pairs_are_matched_first_and_no_name_is_given_twice():
 
 def test_a_stranger_has_the_next_letter_that_is_nobodys_name():
     known = [KnownSpeaker("A", FIRST), KnownSpeaker("C", voice(0))]
-    voices = [SECOND, FIRST, voice(3), 0.49 * voice(0)]
-    assert names_of(voices, known, [0.5] * 4) == ["B", "A", "D", "E"]
-    assert names_of(voices[:2], [], [0.5] * 2) == ["A", "B"]
+    voices = np.array([SECOND, FIRST, voice(3), 0.49 * voice(0)])
+    labels = Labels(known)
+    labels.learn(voices, [0.5] * 4)
+    assert [*map(labels.of, range(4))] == ["B", "A", "D", "E"]
+    assert [*map(Labels().of, range(2))] == ["A", "B"]
+
+
+def test_a_voice_of_a_stream_has_a_letter_until_it_is_known_and_then_its_name():
+    labels = Labels([KnownSpeaker("Ann", FIRST)])
+    labels.learn(np.array([0.4 * FIRST, SECOND]), [0.5] * 2)
+    assert [labels.of(1), labels.of(0)] == ["A", "B"]
+    labels.learn(np.array([0.6 * FIRST, SECOND]), [0.5] * 2)
+    assert [labels.of(0), labels.of(1)] == ["Ann", "A"]
+    # Another sounds more like her. Only at the end it has her name.
+    voices = np.array([0.6 * FIRST, SECOND, FIRST])
+    labels.learn(voices, [0.5] * 3)
+    assert [*map(labels.of, range(3))] == ["Ann", "A", "C"]
+    labels.learn(voices, [0.5] * 3, anew=True)
+    assert [*map(labels.of, range(3))] == ["B", "A", "Ann"]
+    # One that was taken for two is no more.
+    voices[2] = 0
+    labels.learn(voices, [0.5] * 3)
+    assert [*map(labels.of, range(3))] == ["Ann", "A", "Ann"]
 
 
 def test_a_known_voice_has_its_name_everywhere():

@@ -1,9 +1,12 @@
 """The state machine of live labels, on voices that are drawn; and streams on plain components."""
 
+import asyncio
 import random
+from typing import Any
 
 import numpy as np
 import pytest
+from plain_labels import file_of
 from plain_streams import STEP, Client, audio, ended_once, run
 
 from conch.families.speakers.clustering import MOST_PIECES, unit
@@ -18,6 +21,11 @@ from conch.families.speakers.live import (
     relabelled,
     solos,
 )
+from conch.families.speakers.live_labels import LiveLabels
+from conch.recognition.hooks import StreamTurns
+from conch.wire.errors import OptionError
+from conch.wire.known_speakers import option_of
+from conch.wire.options import RecognitionOptions
 
 WINDOW, TICK = round(WINDOW_S / FRAME_S), 38
 LABELLERS = {"speaker_segmentation", "speaker_embedding"}
@@ -150,8 +158,14 @@ def test_a_day_takes_bounded_memory_and_voices_stay() -> None:
     assert {item.voice for item in labels.runs} == {0, 1, 2}
     last = [item.voice for item in labels.runs if item.first >= (24 * 12 - 1) * every]
     assert last == [0, 1, 2], "the same voices after a day"
-    after = relabelled(labels.runs, labels.pieces, is_line=False)
-    assert (after.runs, after.changed) == (joined_runs(labels.runs), [])
+    assert ended(labels.runs, labels.pieces) == (joined_runs(labels.runs), [])
+
+
+def ended(runs: list[Run], pieces: list[Piece]) -> tuple[list[Run], list[Run]]:
+    """Return the runs of a stream that has ended, and those of them with another voice."""
+    parts = relabelled(runs, pieces, is_line=False).parts
+    changed = [run for place, run in parts if run.voice != runs[place].voice]
+    return joined_runs(run for _, run in parts), joined_runs(changed)
 
 
 def test_the_end_joins_a_voice_that_was_two_and_keeps_letters() -> None:
@@ -163,9 +177,9 @@ def test_the_end_joins_a_voice_that_was_two_and_keeps_letters() -> None:
         for item, voice in zip(runs, whose, strict=True)
         for place in range(item.first, item.behind, 40)
     ]
-    found = relabelled(runs, pieces, is_line=False)
-    assert [item.voice for item in found.runs] == [0, 1, 0, 0]
-    assert list(found.changed) == [Run(0, 1200, 1700)]
+    found, changed = ended(runs, pieces)
+    assert [item.voice for item in found] == [0, 1, 0, 0]
+    assert changed == [Run(0, 1200, 1700)]
 
 
 def test_the_end_parts_two_voices_that_were_one() -> None:
@@ -176,11 +190,28 @@ def test_the_end_parts_two_voices_that_were_one() -> None:
         *(Piece(float(place), 1.5, 0, world.sound(2)) for place in range(420, 800, 40)),
         *(Piece(float(place), 1.5, 1, world.sound(1)) for place in range(900, 1700, 40)),
     ]
-    found = relabelled(runs, pieces, is_line=False)
-    assert sorted({item.voice for item in found.runs}) == [0, 1, 2]
-    assert sum(item.behind - item.first for item in found.runs) == 1600
-    (changed,) = found.changed
+    found, (changed,) = ended(runs, pieces)
+    assert sorted({item.voice for item in found}) == [0, 1, 2]
+    assert sum(item.behind - item.first for item in found) == 1600
     assert changed.voice == 2
+
+
+def test_the_end_tells_who_was_known_too_late() -> None:
+    world = World()
+    known = option_of([{"name": "Ann", "embedding": world.voices[1]}])
+    options = RecognitionOptions.parse({"speakers": "auto", "known_speakers": known}, live=True)
+
+    no_calls: Any = None
+
+    async def scenario() -> StreamTurns:
+        labels = LiveLabels(options, no_calls)
+        world.hear(labels._voices, talk((0, 5.0), (1, 5.0), (0, 5.0), (1, 5.0), (None, 3.0)))
+        assert [turn.speaker for turn in labels.take_turns()] == ["A", "B", "A", "B"]
+        return await labels.finish()
+
+    found = asyncio.run(scenario())
+    assert [turn.speaker for turn in found.turns] == ["A", "Ann", "A", "Ann"]
+    assert [*found.relabelled] == [turn for turn in found.turns if turn.speaker == "Ann"]
 
 
 SPOKEN = audio("..1111....5555....1111.....")
@@ -225,6 +256,26 @@ def test_open_words_have_speakers_and_segments_are_sent_again_if_theirs_change()
     assert set(components.calls) >= LABELLERS
     assert found[-1].relabelled == ()
     assert ended_once(components)
+
+
+@pytest.mark.parametrize("options", [{}, TWO_PASSES], ids=["streaming", "two_pass"])
+def test_known_voices_have_their_names_from_the_first_word(options) -> None:
+    second = np.eye(21, dtype=np.float32)[10]  # of the level 5 in `audio`
+    for sent in ({"embedding": second}, {"audio": file_of(audio("..5555.."))}):
+        known = option_of([{"name": "A", **sent}, {"name": "Eve", "embedding": np.eye(21)[3]}])
+        found, _ = answers([STEP] * 26, speakers="auto", known_speakers=known, **options)
+        assert [item.speaker for item in found[-1].segments] == ["B", "A", "B"]
+        assert found[-1].relabelled == ()
+        told = [turn.speaker for answer in found[:-1] for turn in answer.turns]
+        assert told == ["B", "A", "B"][: len(told)]
+        words = [word for item in found if item.utterance for word in item.utterance.words]
+        assert {word.speaker for word in words if word.speaker} == {"A", "B"}
+
+
+def test_a_known_voice_that_cannot_be_followed_refuses_the_stream() -> None:
+    known = option_of([{"name": "Ann", "audio": file_of(audio("..1.."))}])
+    with pytest.raises(OptionError, match=r"'Ann'\): its audio has 0.6 s of speech; it takes at"):
+        answers([STEP], speakers="auto", known_speakers=known)
 
 
 def test_without_the_option_nothing_is_called_or_said() -> None:

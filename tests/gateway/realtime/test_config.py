@@ -10,6 +10,7 @@ from conch.gateway.realtime.config import (
     AudioFormat,
     SessionConfig,
 )
+from conch.wire.known_speakers import known_speakers_of
 
 NO_ALIASES: dict[str, str] = {}
 
@@ -222,6 +223,21 @@ def test_own_options_go_first_and_null_takes_one_away() -> None:
     assert config.updated({"conch": None}, NO_ALIASES).own == {}
 
 
+def test_known_speakers_have_names_and_are_not_sent_back() -> None:
+    known = {"known_speaker_names": ["Ann"], "known_speaker_references": ["data:;base64,AAAA"]}
+    config = updated(of_input(transcription=known))
+    chosen = config.options(NO_ALIASES)
+    assert chosen["speakers"] == "auto"
+    (ann,) = known_speakers_of(str(chosen["known_speakers"]))
+    assert (ann.name, ann.audio) == ("Ann", bytes(3))
+    said = config.as_session()["audio"]["input"]["transcription"]
+    assert said == {"model": "conch", "known_speaker_names": ["Ann"]}
+    own = {"known_speakers": chosen["known_speakers"], "speakers": 2}
+    config = updated({"conch": own})
+    assert config.options(NO_ALIASES)["speakers"] == 2
+    assert config.as_session()["conch"] == {"known_speakers": "Ann", "speakers": 2}
+
+
 def test_what_is_included() -> None:
     config = updated({"include": [PARTIALS, "something.else", LOGPROBS]})
     assert config.include == (LOGPROBS, PARTIALS)
@@ -269,6 +285,16 @@ def test_unknown_fields_are_left_out() -> None:
         (
             of_input(transcription={"keywords": ["a", 1]}),
             "session.audio.input.transcription.keywords[1]",
+        ),
+        (
+            of_input(transcription={"known_speaker_names": ["Ann"]}),
+            "session.audio.input.transcription.known_speaker_names",
+        ),
+        (
+            of_input(
+                transcription={"known_speaker_names": ["Ann"], "known_speaker_references": ["?"]}
+            ),
+            "session.audio.input.transcription.known_speaker_names",
         ),
         (of_input(transcription={"delay": "none"}), "session.audio.input.transcription.delay"),
         (of_input(turn_detection={"type": "push"}), "session.audio.input.turn_detection.type"),

@@ -132,10 +132,6 @@ FAMILY = Family(
             "option 'speaker_embeddings' goes with speakers=auto or a number",
         ),
         Rule(
-            {"known_speakers": GIVEN, "mode": Other("offline")},
-            "option 'known_speakers' is for recordings",
-        ),
-        Rule(
             {"speaker_embeddings": True, "mode": Other("offline")},
             "option 'speaker_embeddings' is for recordings",
         ),

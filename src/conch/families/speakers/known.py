@@ -1,4 +1,4 @@
-"""Give voices the names of known speakers; pure functions."""
+"""Give voices the names of known speakers."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -13,24 +13,46 @@ KNOWN, LINE_KNOWN = 0.5, 0.7
 nearest to a name, but below, stays without it."""
 
 
-def names_of(
-    voices: Sequence[FloatArray], known: Sequence[KnownSpeaker], least: Sequence[float]
-) -> list[str]:
-    """Return a name for each voice: of a known speaker, or the next letter that is no such name.
+class Labels:
+    """The labels of voices, by their numbers: names of known speakers, and letters of the others.
 
-    Args:
-        voices: How each sounds, of unit length, float32 `[size]`.
-        known: Speakers with embeddings of the same size.
-        least: KNOWN or LINE_KNOWN for each voice.
+    A voice has a letter until it is known, and then its name. Letters are given when they are asked
+    for, and never to another voice.
     """
-    taken = {item.name for item in known}
-    letters = (name for name in map(name_of, count()) if name not in taken)
-    sounds = [item.embedding for item in known if item.embedding is not None]
-    found = matched(np.array(voices), np.array(sounds), least) if sounds and len(voices) else {}
-    return [
-        known[found[voice]].name if voice in found else next(letters)
-        for voice in range(len(voices))
-    ]
+
+    def __init__(self, known: Sequence[KnownSpeaker] = ()) -> None:
+        """Begin without a voice; speakers without an embedding have none of the names."""
+        self._known = [(it.name, it.embedding) for it in known if it.embedding is not None]
+        taken = {item.name for item in known}
+        self._next = (name for name in map(name_of, count()) if name not in taken)
+        self._letters: dict[int, str] = {}
+        self._names: dict[int, str] = {}
+
+    def learn(self, voices: FloatArray, least: Sequence[float], *, anew: bool = False) -> None:
+        """Name the voices that are known.
+
+        Args:
+            voices: How each sounds, of unit length, `[voices, size]`; zeros if it is no more.
+            least: KNOWN or LINE_KNOWN for each voice.
+            anew: Whether to take back all names before.
+        """
+        if anew:
+            self._names = {}
+        taken = {name for voice, name in self._names.items() if voices[voice].any()}
+        free = [item for item in self._known if item[0] not in taken]
+        strangers = [voice for voice in range(len(voices)) if voice not in self._names]
+        if free and strangers:
+            sounds = np.array([sound for _, sound in free])
+            found = matched(voices[strangers], sounds, [least[voice] for voice in strangers])
+            self._names |= {strangers[voice]: free[who][0] for voice, who in found.items()}
+
+    def of(self, voice: int) -> str:
+        """Return the label of a voice."""
+        if voice in self._names:
+            return self._names[voice]
+        if voice not in self._letters:
+            self._letters[voice] = next(self._next)
+        return self._letters[voice]
 
 
 def matched(voices: FloatArray, known: FloatArray, least: Sequence[float]) -> dict[int, int]:

@@ -12,7 +12,7 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.assignment import HeardSegment, VoiceTurn, is_alone, turns_of
 from conch.families.speakers.clustering import sure_voices
 from conch.families.speakers.declaration import FRAME_SAMPLES, SpeakerOptions
-from conch.families.speakers.known import KNOWN, LINE_KNOWN, names_of
+from conch.families.speakers.known import KNOWN, LINE_KNOWN, Labels
 from conch.families.speakers.networks import active_in, embedded
 from conch.families.speakers.pieces import LINE, WIDE_BAND, is_of_line, pieces, spoken, windows
 from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech
@@ -82,8 +82,9 @@ async def label(
     )
     keys = [*dict.fromkeys((channel, voice) for _, channel, voice in in_order)]
     heard_voices = [sounds[channel][voice] for channel, voice in keys]
-    known = known_speakers_of(asked.known_speakers)
-    called = names_of(heard_voices, known, [least[channel] for channel, _ in keys])
+    labels = Labels(known_speakers_of(asked.known_speakers))
+    labels.learn(np.array(heard_voices), [least[channel] for channel, _ in keys])
+    called = [*map(labels.of, range(len(keys)))]
     names = dict(zip(keys, called, strict=True))
     named = [
         [

@@ -10,7 +10,7 @@ Nothing here calls a component. A frame is one of `speaker_segmentation`, counte
 the stream; voices are numbered from 0 in the order in which they were found.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -141,6 +141,11 @@ class LiveVoices:
         self.pieces: list[Piece] = []
         """Evenly chosen, as many as are clustered."""
         self._stride = self._num_pieces = 0
+
+    @property
+    def sounds(self) -> FloatArray:
+        """How the voices sound, by their numbers, `[voices, size]`; zeros if one is no more."""
+        return unit(np.array(self._sums))
 
     @property
     def settled(self) -> int:
@@ -368,10 +373,12 @@ def heard_of(pieces: Sequence[Piece]) -> HeardPieces:
 
 @dataclass(frozen=True, slots=True)
 class Relabelled:
-    """Who speaks in a stream that has ended, and where that is somebody else than before."""
+    """Who speaks in a stream that has ended."""
 
-    runs: Sequence[Run]
-    changed: Sequence[Run]
+    parts: Sequence[tuple[int, Run]]
+    """Place of a run of the stream, and a part of it, with the voice that it has now."""
+    sounds: FloatArray
+    """How the voices sound, by their numbers, `[voices, size]`; zeros of those that are no more."""
 
 
 def relabelled(
@@ -395,14 +402,17 @@ def relabelled(
     """
     owned = [piece for piece in pieces if piece.voice >= 0]
     if not owned:
-        return Relabelled(runs, ())
+        return Relabelled([*enumerate(runs)], np.zeros((0, 0), np.float32))
     heard = heard_of(owned)
     found = heard.clustered(is_line=is_line, fewest=fewest, most=most)
     before, places = heard.before, np.array([piece.frame for piece in owned])
     now = (heard.embeddings @ found.T).argmax(axis=1)
-    now = _kept_numbers(before, now, heard.seconds)[now]
-    parts: list[tuple[Run, int]] = []
-    for run in runs:
+    numbers = _kept_numbers(before, now, heard.seconds)
+    now = numbers[now]
+    sounds = np.zeros((numbers.max() + 1, found.shape[1]), np.float32)
+    sounds[numbers] = found[: len(numbers)]
+    parts: list[tuple[int, Run]] = []
+    for place, run in enumerate(runs):
         (own,) = np.nonzero(before == run.voice)
         # Between two pieces, the nearer one counts.
         between = (places[own][1:] + places[own][:-1]) / 2
@@ -410,16 +420,13 @@ def relabelled(
         cuts = [run.first, *between[slice(*edges)].astype(int).tolist(), run.behind]
         voice_of = now[own[edges[0] : edges[0] + len(cuts) - 1]].tolist()
         parts += [
-            (Run(voice, start, end), run.voice)
+            (place, Run(voice, start, end))
             for voice, (start, end) in zip(voice_of, pairwise(cuts), strict=True)
         ]
-    return Relabelled(
-        joined_runs([run for run, _ in parts]),
-        joined_runs([run for run, voice in parts if run.voice != voice]),
-    )
+    return Relabelled(parts, sounds)
 
 
-def joined_runs(runs: Sequence[Run]) -> list[Run]:
+def joined_runs(runs: Iterable[Run]) -> list[Run]:
     """Return runs in order of time; those of a voice that touch or nearly do become one."""
     latest: dict[int, int] = {}
     found: list[Run] = []

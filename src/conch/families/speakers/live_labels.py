@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from conch.families.speakers.declaration import (
     MOST_SPEAKERS,
     SpeakerOptions,
 )
-from conch.families.speakers.known import name_of
+from conch.families.speakers.known import KNOWN, LINE_KNOWN, Labels
 from conch.families.speakers.live import (
     REGROUP_S,
     SETTLE_S,
@@ -24,6 +25,7 @@ from conch.families.speakers.live import (
     LiveVoices,
     Run,
     Solo,
+    joined_runs,
     relabelled,
     solos,
     turn_of,
@@ -31,6 +33,7 @@ from conch.families.speakers.live import (
 from conch.families.speakers.networks import active_in, embedded
 from conch.families.speakers.pieces import LINE, WIDE_BAND, frame_at, is_of_line, num_frames, spoken
 from conch.recognition.hooks import StreamTurns
+from conch.wire.known_speakers import known_speakers_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Turn
 
@@ -66,7 +69,10 @@ class LiveLabels:
         self._steps: deque[_Step] = deque()
         self._end = self._heard = 0
         """Samples so far, and those that the networks have heard, or that nobody has spoken in."""
-        self._windows = self._line_windows = self._told = 0
+        self._windows = self._line_windows = 0
+        self._labels = Labels(known_speakers_of(asked.known_speakers))
+        self._told: list[str] = []
+        """Labels of the settled runs, as they were told."""
         self._task: asyncio.Task[None] | None = None
         self._final: list[Run] | None = None
         self._has_failed = False
@@ -93,13 +99,14 @@ class LiveLabels:
         """Return the turns so far that end after a time in seconds."""
         frame = max(0, frame_at(start * SAMPLE_RATE))
         if self._final is None:
-            return [_turn(run) for run in self._voices.since(frame)]
-        return [_turn(run) for run in self._final if run.behind > frame]
+            return self._turns(self._voices.since(frame))
+        return self._turns(run for run in self._final if run.behind > frame)
 
     def take_turns(self) -> list[Turn]:
         """Return the turns that are settled since the last call."""
-        new, self._told = self._voices.runs[self._told :], len(self._voices.runs)
-        return [_turn(run) for run in new]
+        new = self._turns(self._voices.runs[len(self._told) :])
+        self._told += [turn.speaker for turn in new]
+        return new
 
     async def finish(self) -> StreamTurns:
         """Label all again; see `conch.recognition.hooks.StreamLabels`."""
@@ -113,8 +120,14 @@ class LiveLabels:
             fewest=self._fewest,
             most=self._most,
         )
-        self._final = [*found.runs]
-        return StreamTurns(*([_turn(run) for run in runs] for runs in (found.runs, found.changed)))
+        self.take_turns()
+        if len(found.sounds):
+            self._know(found.sounds, anew=True)
+        self._final = joined_runs(run for _, run in found.parts)
+        changed = joined_runs(
+            run for place, run in found.parts if self._labels.of(run.voice) != self._told[place]
+        )
+        return StreamTurns(self._turns(self._final), self._turns(changed))
 
     def cancel(self) -> None:
         """Ask no more."""
@@ -186,15 +199,19 @@ class LiveLabels:
         embeddings = await together(embedding(solo) for solo in alone)
         heard = [*zip(alone, embeddings, strict=True)]
         self._voices.after_window(first, active, heard, is_line=self._is_line)
+        self._know(self._voices.sounds)
         if not self._windows % round(REGROUP_S * 1000 / 640):
             await asyncio.to_thread(self._voices.regroup, is_line=self._is_line)
+
+    def _know(self, sounds: FloatArray, *, anew: bool = False) -> None:
+        least = LINE_KNOWN if self._is_line else KNOWN
+        self._labels.learn(sounds, [least] * len(sounds), anew=anew)
+
+    def _turns(self, runs: Iterable[Run]) -> list[Turn]:
+        named = ((self._labels.of(run.voice), turn_of(run)) for run in runs)
+        return [Turn(name, round(turn.start, 3), round(turn.end, 3)) for name, turn in named]
 
 
 def begin(options: RecognitionOptions, calls: Calls) -> LiveLabels:
     """Return what labels a stream."""
     return LiveLabels(options, calls)
-
-
-def _turn(run: Run) -> Turn:
-    turn = turn_of(run)
-    return Turn(name_of(turn.voice), round(turn.start, 3), round(turn.end, 3))

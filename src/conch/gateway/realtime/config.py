@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, TypeAlias
 from conch.client import OptionValue
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.models import DEFAULT_MODEL, options_of
-from conch.gateway.option_fields import add_of_openai
+from conch.gateway.option_fields import NAMES, add_of_openai, known_speakers
 from conch.wire.errors import OptionError
+from conch.wire.known_speakers import without_voices
 from conch.wire.languages import code_of, codes_of
 from conch.wire.options import RecognitionOptions
 
@@ -61,6 +62,7 @@ _FIELDS = {
     "languages": "transcription.languages",
     "prompt": "transcription.prompt",
     "hotwords": "transcription.keywords",
+    "known_speakers": f"transcription.{NAMES[0]}",
     "rolling_pass_ms": "transcription.delay",
     "vad_threshold": "turn_detection.threshold",
     "vad_pad_ms": "turn_detection.prefix_padding_ms",
@@ -184,9 +186,13 @@ class SessionConfig:
             chosen["rolling_pass_ms"] = DELAYS[said["delay"]].rolling_pass_ms
         if (turns := self._turns) is not None:
             chosen |= _turn_options(turns)
+        names, references = (said.get(name) or () for name in NAMES)
+        chosen |= known_speakers(names, references, "session.audio.input.transcription.")
         if LOGPROBS in self.include:
             chosen["word_timestamps"] = True
         chosen |= self.own
+        if "known_speakers" in chosen:
+            chosen.setdefault("speakers", "auto")
         try:
             add_of_openai(chosen, languages, said.get("prompt", ""), live=True)
             if said.get("keywords"):
@@ -214,14 +220,16 @@ class SessionConfig:
 
     def _rest(self) -> dict[str, Any]:
         model = self.transcription.get("model") or DEFAULT_MODEL
+        # Voices are large, and the client has them.
+        said = {name: value for name, value in self.transcription.items() if name != NAMES[1]}
         return {
             "noise_reduction": self.noise_reduction,
-            "transcription": {**self.transcription, "model": model},
+            "transcription": {**said, "model": model},
             "turn_detection": self._turns,
         }
 
     def _own(self) -> dict[str, Any]:
-        return {"include": list(self.include), "conch": self.own}
+        return {"include": list(self.include), "conch": without_voices(self.own)}
 
     @property
     def _turns(self) -> dict[str, Any] | None:
@@ -338,6 +346,7 @@ _TRANSCRIPTION: _Checks = {
     "languages": _texts,
     "prompt": _text,
     "keywords": _texts,
+    **dict.fromkeys(NAMES, _texts),
     "delay": partial(_choice, choices=tuple(DELAYS)),
 }
 _TURN_DETECTION: Mapping[str, _Checks] = {

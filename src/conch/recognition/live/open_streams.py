@@ -63,8 +63,8 @@ class _Open:
     name: StreamName
     stream: LiveStream
     record: AccessRecord
-    parameters: Options
-    """Those of START."""
+    parameters: Mapping[str, int]
+    """Hashes of those of START, some of which are long."""
     clock: Callable[[], float]
     used: float
     """When its last chunk was answered."""
@@ -222,7 +222,7 @@ class OpenStreams:
             InvalidRequestError: the chunk is refused; the stream is unchanged.
         """
         for name, value in options.items():
-            if name not in entry.parameters or entry.parameters[name] != value:
+            if name not in entry.parameters or entry.parameters[name] != hash(value):
                 raise OptionError(
                     f"option '{name}' can be chosen with START only; the stream is under way"
                 )
@@ -269,7 +269,8 @@ class OpenStreams:
         )
         record = AccessRecord(request.request_id, request.model, options.mode)
         record.fields["chunks"] = 0
-        entry = _Open(name, stream, record, parameters, self._clock, self._clock())
+        hashes = {name: hash(value) for name, value in parameters.items()}
+        entry = _Open(name, stream, record, hashes, self._clock, self._clock())
         if before is not None:
             self._close(before, "restart")
         self._open[name] = entry

@@ -31,6 +31,7 @@ from conch.recognition.hooks import (
     end_of_turn,
     first_pass_of,
     in_stream,
+    prepared,
     served,
     speech_finder,
 )
@@ -179,14 +180,17 @@ class LiveStream:
     async def _choose(self, calls: Calls) -> None:
         """Choose the passes by the models that the server has, if the client left that open.
 
+        What options take calls is worked out.
+
         It is `streaming` if no second recogniser is there, and that recogniser alone if the first
         pass is missing or knows another language. Neither replaces what was asked for.
         """
         self._is_chosen = True
         chosen = await served(self.options, self._others, calls)
+        await calls.need(components_of(chosen))
+        chosen, self._others = await prepared(chosen, calls), ()
         if chosen is not self.options:
             self._use(chosen)
-        await calls.need(components_of(self.options))
         await check_text_models(self.options, calls)
         if self._passes and self._passes.is_rolling and self.options.vad:
             fits = may_be_in(self._config.first_pass_language, self.options)
