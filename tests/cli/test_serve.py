@@ -100,7 +100,7 @@ def test_the_printed_addresses_are_urls_that_a_client_takes() -> None:
     lines = [
         line.split()
         for line in _welcome(
-            server, "http://127.0.0.1:9000", "this machine", {"moonshine": "tiny"}
+            server, "http://127.0.0.1:9000", "this machine", {"Moonshine": "tiny"}
         ).splitlines()
     ]
     assert ["gateway", "http://127.0.0.1:9000"] in [line[:2] for line in lines]

@@ -210,9 +210,9 @@ def test_an_error_in_a_batch_is_that_of_the_batch() -> None:
 def test_a_gateway_has_one_entry() -> None:
     with PlainGateway() as gateway, Client(gateway.url) as client:
         for send in (
-            lambda: client.transcribe(SPEECH, model="vad"),
-            lambda: next(client.stream(SPEECH, model="vad")),
-            lambda: client.live(model="vad").send(SPEECH),
+            lambda: client.transcribe(SPEECH, entry_point="vad"),
+            lambda: next(client.stream(SPEECH, entry_point="vad")),
+            lambda: client.live(entry_point="vad").send(SPEECH),
             lambda: client.is_ready("vad"),
         ):
             with pytest.raises(ServerError, match="one entry and not the model 'vad'"):

@@ -352,7 +352,7 @@ def test_the_name_of_a_segment_reaches_no_client() -> None:
 @pytest.mark.parametrize(
     "sent",
     [
-        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /" + b"a" * 250_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET / HTTP/9.9\r\nHost: x\r\n\r\n",
         b"GET / HTTP/1.1\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"b" * 20_000 + b"\r\n\r\n",

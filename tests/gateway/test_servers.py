@@ -16,6 +16,7 @@ from conch.wire.errors import (
     ServerLostError,
     UnreachableError,
 )
+from conch.wire.health import Health
 
 URLS = ("grpc://a:1", "grpc://b:1", "grpc://c:1")
 
@@ -36,13 +37,10 @@ class PlainClient:
 
     away: ClassVar[dict[str, tuple[str, ...]]] = {}
 
-    async def components_away(self, *, timeout_s: float) -> tuple[str, ...]:
-        return self.away.get(self.url, ())
-
-    async def components_on_demand(self, *, timeout_s: float) -> tuple[str, ...]:
+    async def health(self, *, timeout_s: float) -> Health:
         if self.url in self.older:
             raise ServerError("the server does not say which components it has")
-        return ("rescorer", "punctuator")
+        return Health(self.away.get(self.url, ()), ("rescorer", "punctuator"), ("mine",))
 
     older: ClassVar[set[str]] = set()
 

@@ -19,6 +19,8 @@ from conch.wire.result import Transcript
 class HeldServer:
     """A server whose first part, or error, comes when it is let go."""
 
+    models: tuple[str, ...] = ()
+
     def __init__(self, error: ConchError | None = None, *, is_held: bool = True) -> None:
         self.error = error
         self.let_go = asyncio.Event()

@@ -102,7 +102,7 @@ def test_errors_have_their_type_and_the_next_request_works(url: str, speech_wav:
 
 def test_a_component_is_not_the_speech_model(url: str, speech_wav: Path) -> None:
     with Client(url) as client, pytest.raises((InvalidRequestError, ServerError)):
-        client.transcribe(speech_wav, model="vad")
+        client.transcribe(speech_wav, entry_point="vad")
 
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
@@ -151,7 +151,7 @@ def test_errors_of_the_async_client(url: str, speech_wav: Path) -> None:
             with pytest.raises(DeadlineError):
                 await client.transcribe(speech_wav, timeout_s=0.001)
             with pytest.raises(ServerError):
-                await client.transcribe(speech_wav, model="no_such_model")
+                await client.transcribe(speech_wav, entry_point="no_such_model")
             assert (await client.transcribe(speech_wav)).text
         async with AsyncClient(f"{url.partition(':')[0]}://127.0.0.1:1") as client:
             with pytest.raises(ServerError, match="`conch serve`"):

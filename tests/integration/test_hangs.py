@@ -57,7 +57,7 @@ def hangs_of(server: TritonServer, model: str) -> float:
 
 async def components_away(server: TritonServer) -> tuple[str, ...]:
     async with AsyncClient(server.http_url) as client:
-        return await client.components_away()
+        return (await client.health()).away
 
 
 def cases(*models: str) -> list[Any]:

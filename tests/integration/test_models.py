@@ -1,6 +1,8 @@
 """Servers that load only some of the models."""
 
 import contextlib
+import json
+import urllib.request
 
 import numpy as np
 import pytest
@@ -12,15 +14,16 @@ from conch.catalogue.kinds import KINDS
 from conch.catalogue.places import find
 from conch.cli.own_server import server_url
 from conch.client import Client
+from conch.gateway import GatewayConfig, GatewayService
 from conch.launcher import ServerConfig, TritonServer
 from conch.launcher.repositories import model_names, shipped_repositories
 from conch.processes import model_processes
-from conch.wire.errors import MissingModelError
+from conch.wire.errors import ConchError, MissingModelError, OptionError
 
 pytestmark = pytest.mark.server
 
 LOADED = ("attention_decoder", "attention_encoder", "speech", "speech_stream", "vad")
-
+MINE = ("attention_decoder.mine", "attention_encoder.mine")
 
 CTC_ENCODER_REASONS = "decoder=ctc or decoder=wfst or ctc_rescore=true needs it"
 
@@ -28,14 +31,37 @@ CTC_ENCODER_REASONS = "decoder=ctc or decoder=wfst or ctc_rescore=true needs it"
 @pytest.fixture(scope="module")
 def lean_server():
     # --whisper with the default model: all that follows runs on the configs that it writes.
-    config = ServerConfig(models=LOADED, weights={"whisper": "tiny.en"}, stop_timeout_s=8)
+    chosen = {"weights": {"whisper": "tiny.en"}, "named": {"mine": "tiny.en"}}
+    config = ServerConfig(models=LOADED, **chosen, stop_timeout_s=8)
     with TritonServer(config) as running:
         yield running
 
 
 def test_only_the_named_models_are_loaded(lean_server):
-    assert lean_server.models() == LOADED
-    assert set(model_processes(lean_server.pid).values()) == set(LOADED)
+    assert set(lean_server.models()) == {*LOADED, *MINE}
+    assert set(model_processes(lean_server.pid).values()) == {*LOADED, *MINE}
+
+
+def test_a_request_chooses_a_model_by_its_name(lean_server, waveform):
+    url = f"grpc://{lean_server.grpc_url}"
+    with Client(url) as client:
+        own = client.transcribe(waveform, decoder="attention")
+        found = client.transcribe(waveform, model="mine")
+        assert found.text == own.text
+        assert found.path == ("vad", "attention_encoder.mine", "attention_decoder.mine")
+        (*_, last) = client.stream(waveform, model="mine")
+        assert last.path == found.path
+        with pytest.raises(OptionError, match="'model' takes mine on this server; sent: 'other'"):
+            client.transcribe(waveform, model="other")
+        with pytest.raises(OptionError, match="takes attention with model mine; sent: 'ctc'"):
+            client.transcribe(waveform, model="mine", decoder="ctc")
+    config = GatewayConfig(servers=(url,), port=0)
+    with GatewayService(config) as gateway, Client(gateway.url) as client:
+        assert client.transcribe(waveform, model="mine").path == found.path
+        with pytest.raises(ConchError, match=r"no model 'other'; this server has .*, mine; its"):
+            client.transcribe(waveform, model="other")
+        with urllib.request.urlopen(f"{gateway.url}/v1/models/mine") as answer:
+            assert json.load(answer)["id"] == "mine"
 
 
 def test_both_halves_of_whisper_read_the_folder_that_was_asked_for(lean_server):

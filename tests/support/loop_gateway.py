@@ -19,6 +19,8 @@ from conch.wire.errors import ServerError
 class PlainServers:
     """Stands for the servers behind a gateway."""
 
+    models: tuple[str, ...] = ()
+
     def __init__(self, client: PlainLiveClient) -> None:
         self.client = client
         self.errors: list[ServerError] = []

@@ -13,6 +13,7 @@ import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from types import MappingProxyType
 from typing import TypeVar
 
 from conch.bls.call import Call, Components, Outputs, Parameter, Policy, Send, Tensor
@@ -54,9 +55,14 @@ class Calls:
         metrics: Metrics,
         mode: str,
         deadline: Deadline,
+        copies: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Call nothing yet; the first of the policies is the outermost step of each call."""
+        """Call nothing yet; the first of the policies is the outermost step of each call.
+
+        `copies` are the models of the server that stand for components, by component.
+        """
         self.deadline = deadline
+        self._copies = copies
         self._send: Send = components.call
         for policy in reversed(policies):
             self._send = partial(policy, proceed=self._send)
@@ -91,6 +97,7 @@ class Calls:
             OverloadedError: the component has no place for another stream.
             RequestCancelledError: the client gave up before the call was made.
         """
+        model = self._copies.get(model, model)
         self.deadline.remaining_s(f"before {model} was called")
         call = Call(model, inputs, outputs, parameters or {}, place, self.deadline, work)
         # Before the call: `path` has the order in which calls were made, not answered.
@@ -136,24 +143,29 @@ class Calls:
 
     async def need(self, models: Iterable[str]) -> None:
         """Load components that the request needs; see `Failover.need`."""
-        await self._failover.need(models)
+        await self._failover.need(self._served(models))
 
     async def is_loaded(self, model: str) -> bool:
         """Return whether the server has a component; it is asked once.
 
         One that is loaded on demand is loaded; see `Failover.is_loaded`.
         """
-        if model not in self._loaded:
-            self._loaded[model] = await self._failover.is_loaded(model)
-        return self._loaded[model]
+        (served,) = self._served((model,))
+        if served not in self._loaded:
+            self._loaded[served] = await self._failover.is_loaded(served)
+        return self._loaded[served]
 
     async def has(self, *models: str) -> bool:
         """Return whether the server has all of these components now; this loads none."""
-        return all([await self._failover.is_loaded(model, loads=False) for model in models])
+        there = [await self._failover.is_loaded(one, loads=False) for one in self._served(models)]
+        return all(there)
 
     def count(self, family: Metric, value: float = 1.0, /, **labels: str) -> None:
         """Add a value, not negative, to a metric with a value for each of its labels."""
         self._metrics.add(family, value, **labels)
+
+    def _served(self, models: Iterable[str]) -> list[str]:
+        return [self._copies.get(model, model) for model in models]
 
     @property
     def _made(self) -> dict[str, Stage]:

@@ -100,8 +100,7 @@ class Host:
     ) -> None:
         if health.PARAMETER in message.parameters:
             record.leave_out()
-            failover = self._runtime.failover
-            text = health.to_json(failover.away, failover.on_demand)
+            text = health.to_json(self._runtime.health)
             responder.send({"RESULT": np.array([[text.encode()]], dtype=np.object_)})
             return
         has_answered = message.is_decoupled

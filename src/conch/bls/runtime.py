@@ -12,6 +12,8 @@ from conch.bls.failover import Failover
 from conch.bls.metrics import AUDIO_IN_FLIGHT, COMPONENTS_AWAY, Metric, Metrics
 from conch.bls.on_demand import OnDemand
 from conch.bls.traits import OwnComponents
+from conch.wire.health import Health
+from conch.wire.named_models import named_models
 
 
 class Runtime:
@@ -40,7 +42,9 @@ class Runtime:
         self.metrics = metrics or Metrics()
         self.admission = Admission(config, self.metrics)
         self.limits = ConcurrencyLimits(config, own, self.metrics)
+        served = [*served]
         self.failover = Failover(detached, self.metrics, served, on_demand)
+        self.named = named_models(served)
         self._without_waiting = WithoutWaiting(self.limits)
 
     @property
@@ -51,13 +55,34 @@ class Runtime:
             COMPONENTS_AWAY: lambda: len(self.failover.away),
         }
 
-    def calls(self, components: Components, mode: str, deadline: Deadline, turns: Policy) -> Calls:
-        """Return the calls of one recording, which wait for its `RecordingTurns`."""
+    @property
+    def health(self) -> Health:
+        """Return what the server can do now."""
+        on_demand = tuple(self.failover.on_demand)
+        return Health(tuple(self.failover.away), on_demand, tuple(sorted(self.named)))
+
+    def calls(
+        self,
+        components: Components,
+        mode: str,
+        deadline: Deadline,
+        turns: Policy,
+        model: str = "",
+    ) -> Calls:
+        """Return the calls of one recording, which wait for its `RecordingTurns`.
+
+        `model` is the name of a named model whose components they call; empty for none.
+        """
         policies = (self.failover, turns)
-        return Calls(components, policies, self.failover, self.metrics, mode, deadline)
+        copies = self.named.get(model, {})
+        return Calls(components, policies, self.failover, self.metrics, mode, deadline, copies)
 
     def live_calls(
-        self, components: Components, mode: str, deadline: Deadline | None = None
+        self,
+        components: Components,
+        mode: str,
+        deadline: Deadline | None = None,
+        model: str = "",
     ) -> Calls:
         """Return the calls of a live chunk, which do not wait."""
-        return self.calls(components, mode, deadline or Deadline(), self._without_waiting)
+        return self.calls(components, mode, deadline or Deadline(), self._without_waiting, model)

@@ -1,10 +1,11 @@
 """Traits of a component by which its calls are limited."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from conch.families import traits
 from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
+from conch.wire.named_models import component_of
 
 HANG_FACTOR = 15.0
 """How many times longer than expected a call may take before its component counts as hung."""
@@ -32,3 +33,9 @@ def own_components() -> OwnComponents:
         for name, component in traits().items()
     }
     return {**dict.fromkeys((*ENTRY_POINTS, *SYNTHESIS), Traits()), **declared}
+
+
+def with_copies(own: OwnComponents, served: Iterable[str]) -> OwnComponents:
+    """Return the traits with those of the copies that named models are among the `served`."""
+    copies = {model: own[name] for model in served if (name := component_of(model)) in own}
+    return {**own, **copies}

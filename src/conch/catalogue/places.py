@@ -57,22 +57,33 @@ def find(kind: Kind, asked: str) -> Path:
         assert folder is not None
         return folder
     try:
-        folder = home() / asked
-        if os.sep in asked or asked.startswith(".") or not folder.is_dir():
-            folder = Path(os.path.expanduser(asked)).absolute()
-        exists = folder.is_dir()
-    except OSError as error:
-        raise ConfigError(f"{flag} {asked:.200}: {error.strerror}") from None
-    if not exists:
+        folder = folder_of_name(asked)
+    except FileNotFoundError:
         close = difflib.get_close_matches(asked, names(kind), n=1)
         hint = f"did you mean {close[0]}?" if close else kind.others
         raise ConfigError(
             f"{flag} takes {', '.join(names(kind))}, or {kind.form}; sent: {asked!r:.200}; {hint}"
-        )
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"{flag} {asked:.200}: {error.strerror}") from None
     try:
         kind.check(folder)
     except UnfitModelError as error:
         raise ConfigError(f"{flag} {asked}: {_with_folder(str(error), folder)}") from None
+    return folder
+
+
+def folder_of_name(asked: str) -> Path:
+    """Return the absolute folder of a name in `home` or of a path.
+
+    Raises:
+        OSError: there is none (`FileNotFoundError`), or it cannot be read.
+    """
+    folder = home() / asked
+    if os.sep in asked or asked.startswith(".") or not folder.is_dir():
+        folder = Path(os.path.expanduser(asked)).absolute()
+    if not folder.is_dir():
+        raise FileNotFoundError(asked)
     return folder
 
 

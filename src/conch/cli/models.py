@@ -19,6 +19,7 @@ examples:
   conch serve --whisper base
   conch models get moonshine-tiny                    small and fast English, 46 MB
   conch serve --moonshine tiny
+  conch models inspect my_folder                     what it is, and how to serve it
   conch models convert openai/whisper-small          needs transformers: see convert --help
   conch transcribe talk.mp3 --whisper whisper-small
 
@@ -55,7 +56,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "models",
         run,
         help="list models, get one, or convert a Whisper",
-        usage="%(prog)s [get NAME | convert MODEL] ...",
+        usage="%(prog)s [get NAME | inspect FOLDER | convert MODEL] ...",
         description="List the models that are available and those on this machine.",
         epilog=EPILOG,
     )
@@ -70,6 +71,16 @@ def add_parser(subparsers: Subparsers) -> None:
         "model is left as it is, a broken one is replaced.",
     )
     get.add_argument("name", metavar="NAME", help="as conch models lists it")
+    inspect = add_command(
+        commands,
+        "inspect",
+        run_inspect,
+        help="say what a folder is, and how to serve it",
+        usage="conch models inspect FOLDER",
+        description="Say what kind of model a folder holds, what works with it, and how to serve "
+        "it; or what each kind of model would need that the folder lacks.",
+    )
+    inspect.add_argument("folder", metavar="FOLDER", help="a folder, or a name of the list")
     convert = add_command(
         commands,
         "convert",
@@ -122,6 +133,17 @@ def run_get(args: argparse.Namespace) -> int:
         folder = find(KINDS[model.kind], model.name)
     chosen = f" --{model.kind} {model.name.removeprefix(f'{model.kind}-')}" if model.kind else ""
     print(f"{model.name} is complete, in {folder}\nconch serve{chosen} serves it")
+    return 0
+
+
+def run_inspect(args: argparse.Namespace) -> int:
+    """Print what a folder is and return the exit code."""
+    from conch.catalogue.detection import detect
+
+    kind, folder, found = detect(args.folder)
+    languages = {0: "any", 1: "one"}.get(found.languages, str(found.languages))
+    print(f"{folder}\n{kind.title}; languages: {languages}; {found.size / 1e6:.0f} MB")
+    print(f"conch serve --model {args.folder} serves it; with NAME={args.folder} beside others")
     return 0
 
 

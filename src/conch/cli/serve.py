@@ -38,6 +38,8 @@ examples:
       another Whisper, here one of 99 languages: conch models lists them and gets them
   conch serve --moonshine tiny
       the small Moonshine, at half the CPU
+  conch serve --model fast=moonshine-tiny --model calls=my_folder
+      two more models, for requests with model=fast and model=calls
   conch serve --also-as transducer,streaming_wenet,attention_rescoring,infer_pipeline
       speech also under the names that Triton clients of sherpa, WeNet and FunASR ask for
   conch serve --model-repository bls_models --model-repository my_components
@@ -83,6 +85,10 @@ FLAGS = """
                                   that has one
 --models NAME[,NAME…]             load these, speech and speech_stream at the start, and no others
                                   later; all for all (default and names: see below)
+--model [NAME=]MODEL...           serve a model of yours: a folder of any kind that conch models
+                                  inspect names, or a name that conch models lists. With NAME,
+                                  beside the others: a request chooses it by the option model.
+                                  Without, in place of those of its kind
 --also-as NAME[,NAME…]            serve speech under these names too, for clients that insist on
                                   them
 --tritonserver PATH               the server to run (default: from PATH, else from the
@@ -105,7 +111,13 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Run Triton with Conch's models until Ctrl-C or SIGTERM.",
         epilog=EPILOG,
     )
-    kinds = {"http_port": int, "grpc_port": int, "metrics_port": int, "startup_timeout": float}
+    kinds = {
+        "model": _model,
+        "http_port": int,
+        "grpc_port": int,
+        "metrics_port": int,
+        "startup_timeout": float,
+    }
     add_flags(parser, FLAGS + WEIGHTS, model_config="", models="", **NO_WEIGHTS, **kinds)
     add_log_flags(parser)
     add_gateway_flags(parser, "--gateway")
@@ -146,6 +158,7 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
             "send requests and end the server",
             args.host,
         )
+    weights, named = _chosen(args)
     repositories = args.model_repository or shipped_repositories()
     also_as = () if args.also_as is None else map(str.strip, args.also_as.split(","))
     same = (
@@ -153,8 +166,9 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
         *("open_components", "log_level"),
     )
     config = ServerConfig(
-        weights=weights_of(args),
-        models=models_named(args.models, components_chosen(weights_of(args))),
+        weights=weights,
+        named=named,
+        models=models_named(args.models, components_chosen(weights)),
         on_demand=not (args.models or args.open_components),
         also_as=also_as,
         model_repositories=(*repositories, *args.add_model_repository),
@@ -164,6 +178,33 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
         **{name: getattr(args, name) for name in same},
     )
     return TritonServer(config)
+
+
+def _chosen(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the models that flags choose: by kind, and by the names that they get.
+
+    Raises:
+        ConfigError: a folder is no model.
+        UsageError: two models have one kind or one name.
+    """
+    from conch.catalogue.detection import detect
+
+    weights, named = weights_of(args), dict[str, str]()
+    for name, asked in args.model:
+        key, those = (name, named) if name else (detect(asked)[0].name, weights)
+        if key in those:
+            raise UsageError(
+                f"--model {asked}: {key} is {those[key]} already; to have both, give one another "
+                f"name: --model NAME={asked}"
+            )
+        those[key] = asked
+    return weights, named
+
+
+def _model(text: str) -> tuple[str, str]:
+    """Return name and folder of a `--model`; the name is empty if there is none."""
+    name, equals, folder = text.partition("=")
+    return (name, folder) if equals and "/" not in name else ("", text)
 
 
 def models_named(names: str, chosen: Collection[str] = ()) -> tuple[str, ...]:
@@ -207,7 +248,9 @@ def _serve(args: argparse.Namespace) -> int:
     try:
         # The gateway ends first: its clients' requests need the server.
         with server, _gateway(gateway, server) as (url, openness):
-            announce(args, _welcome(server, url, openness, weights_of(args)))
+            weights, named = _chosen(args)
+            models = {**{KINDS[name].title: asked for name, asked in weights.items()}, **named}
+            announce(args, _welcome(server, url, openness, models))
             server.keep_serving()
     except KeyboardInterrupt:
         pass
@@ -242,11 +285,11 @@ def _gateway(config: "GatewayConfig | None", server: "TritonServer") -> Iterator
 
 
 def _welcome(
-    server: "TritonServer", gateway_url: str, openness: str, weights: Mapping[str, str]
+    server: "TritonServer", gateway_url: str, openness: str, models: Mapping[str, str]
 ) -> str:
     gateway = f"  gateway  {gateway_url}  (the page, and OpenAI's API under /v1)\n"
     gateway = f"{gateway}  for      {openness}\n" if gateway_url else ""
-    chosen = "".join(f"  {KINDS[name].title:8} {asked}\n" for name, asked in weights.items())
+    chosen = "".join(f"  {name:8} {asked}\n" for name, asked in models.items())
     later = ", ".join(server.on_demand)
     later = f"  later    {later} (when a request needs them)\n" if later else ""
     key = "-H 'Authorization: Bearer KEY' " if openness.endswith("with a key") else ""

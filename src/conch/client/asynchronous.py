@@ -16,6 +16,7 @@ from conch.client.speech import Speech, speech_requests, spoken_text, whole_of
 from conch.client.transports import Transport, connect
 from conch.wire.entry_points import SYNTHESIS
 from conch.wire.errors import ConchError
+from conch.wire.health import Health
 from conch.wire.result import Transcript
 
 
@@ -81,7 +82,7 @@ class AsyncClient:
         *,
         sample_rate: int = 16000,
         timeout_s: float | None = None,
-        model: str = "speech",
+        entry_point: str = "speech",
         request_id: str = "",
         **options: tensors.Option,
     ) -> Transcript:
@@ -92,7 +93,7 @@ class AsyncClient:
                 [-1, 1], int16 or int32.
             sample_rate: Hz of a waveform; a file has its own.
             timeout_s: Seconds until the client and the server give up.
-            model: Name of the entry point on the server; a gateway has no other.
+            entry_point: Name of the entry point on the server; a gateway has no other.
             request_id: Id in the server's log and traces.
             **options: Options of the request, by name, such as `nbest=3`. `known_speakers` may be a
                 list of `conch.client.speakers.known_speakers`, or a dict of paths by name.
@@ -109,7 +110,7 @@ class AsyncClient:
         """
         # In a thread, because this reads files.
         request = await asyncio.to_thread(
-            self._request, [audio], sample_rate, timeout_s, model, request_id, options
+            self._request, [audio], sample_rate, timeout_s, entry_point, request_id, options
         )
         return await self._answer(request)
 
@@ -120,7 +121,7 @@ class AsyncClient:
         *,
         sample_rate: int = 16000,
         timeout_s: float | None = None,
-        model: str = "speech",
+        entry_point: str = "speech",
         request_id: str = "",
         **options: tensors.Option,
     ) -> list[Transcript]:
@@ -133,7 +134,7 @@ class AsyncClient:
         if not audios:
             return []
         request = await asyncio.to_thread(
-            self._request, audios, sample_rate, timeout_s, model, request_id, options
+            self._request, audios, sample_rate, timeout_s, entry_point, request_id, options
         )
         return await (await self._connected(request.timeout_s)).infer(request)
 
@@ -144,7 +145,7 @@ class AsyncClient:
         *,
         sample_rate: int = 16000,
         timeout_s: float | None = None,
-        model: str = "speech_stream",
+        entry_point: str = "speech_stream",
         request_id: str = "",
         **options: tensors.Option,
     ) -> AsyncGenerator[Transcript, None]:
@@ -161,7 +162,7 @@ class AsyncClient:
             ServerError: a Triton over HTTP has no streams, or one of the reasons of `transcribe`.
         """
         request = await asyncio.to_thread(
-            self._request, [audio], sample_rate, timeout_s, model, request_id, options
+            self._request, [audio], sample_rate, timeout_s, entry_point, request_id, options
         )
         transport = await self._connected(request.timeout_s)
         async with aclosing(transport.stream(request)) as parts:
@@ -174,7 +175,7 @@ class AsyncClient:
         text: str | Iterable[str] | AsyncIterable[str],
         *,
         timeout_s: float | None = None,
-        model: str = SYNTHESIS[1],
+        entry_point: str = SYNTHESIS[1],
         request_id: str = "",
         **options: tensors.OptionValue,
     ) -> AsyncGenerator[Speech, None]:
@@ -193,7 +194,7 @@ class AsyncClient:
         Args:
             text: What to speak.
             timeout_s: Seconds until the client and the server give up, for each part.
-            model: Name of the entry point on the server.
+            entry_point: Name of the entry point on the server.
             request_id: Id in the server's log and traces.
             **options: Fields of `conch.wire.synthesis.SynthesisOptions`, such as `speed=1.2`.
 
@@ -202,7 +203,7 @@ class AsyncClient:
             ConchError: one of the reasons of `transcribe`.
         """
         request = speech_requests(
-            timeout_s, model, request_id, options, default_timeout_s=self._timeout_s
+            timeout_s, entry_point, request_id, options, default_timeout_s=self._timeout_s
         )
         transport = await self._connected(self._timeout_s if timeout_s is None else timeout_s)
         async with aclosing(spoken_text(transport.speak, request, text, options)) as pieces:
@@ -215,7 +216,7 @@ class AsyncClient:
         text: str | Iterable[str] | AsyncIterable[str],
         *,
         timeout_s: float | None = None,
-        model: str = SYNTHESIS[0],
+        entry_point: str = SYNTHESIS[0],
         request_id: str = "",
         **options: tensors.OptionValue,
     ) -> Speech:
@@ -224,7 +225,7 @@ class AsyncClient:
         Arguments and errors are those of `synthesize_stream`.
         """
         parts = self.synthesize_stream(
-            text, timeout_s=timeout_s, model=model, request_id=request_id, **options
+            text, timeout_s=timeout_s, entry_point=entry_point, request_id=request_id, **options
         )
         async with aclosing(parts) as found:
             return whole_of([part async for part in found])
@@ -235,7 +236,7 @@ class AsyncClient:
         *,
         sample_rate: int = 16000,
         timeout_s: float | None = None,
-        model: str = "speech",
+        entry_point: str = "speech",
         request_id: str = "",
         keep_segments: bool = True,
         resume_s: float = RESUME_S,
@@ -251,7 +252,7 @@ class AsyncClient:
         Args:
             sample_rate: Hz of the chunks.
             timeout_s: Seconds until the client gives up on a chunk.
-            model: Name of the entry point on the server.
+            entry_point: Name of the entry point on the server.
             request_id: Id of every chunk in the server's log and traces.
             keep_segments: Whether to keep the utterances of all answers, so that `finish` returns
                 them all. A day has 15,000: 10 MB, or 50 MB with the times of their words.
@@ -270,7 +271,7 @@ class AsyncClient:
             self._answer,
             sample_rate=sample_rate,
             timeout_s=self._timeout_s if timeout_s is None else timeout_s,
-            model=model,
+            model=entry_point,
             request_id=request_id,
             keep_segments=keep_segments,
             resume_s=resume_s,
@@ -291,25 +292,13 @@ class AsyncClient:
         """
         return await (await self._connected(timeout_s)).is_ready(model, timeout_s)
 
-    async def components_away(
-        self, model: str = "speech", *, timeout_s: float = 5.0
-    ) -> tuple[str, ...]:
-        """Return the components of an entry point that have died, hang or are being replaced.
+    async def health(self, model: str = "speech", *, timeout_s: float = 5.0) -> Health:
+        """Return which components an entry point waits for, and which models it has.
 
         Raises:
             ConchError: the server cannot be reached, is late, or has no such answer.
         """
-        return (await (await self._connected(timeout_s)).health(model, timeout_s)).away
-
-    async def components_on_demand(
-        self, model: str = "speech", *, timeout_s: float = 5.0
-    ) -> tuple[str, ...]:
-        """Return the components of an entry point that it loads when a request needs them.
-
-        Raises:
-            ConchError: the server cannot be reached, is late, or has no such answer.
-        """
-        return (await (await self._connected(timeout_s)).health(model, timeout_s)).on_demand
+        return await (await self._connected(timeout_s)).health(model, timeout_s)
 
     async def _answer(self, request: tensors.Request) -> Transcript:
         return (await (await self._connected(request.timeout_s)).infer(request))[0]

@@ -22,7 +22,7 @@ MAX_FRAME_BYTES = 4 * 2**20
 async def listen(request: web.Request) -> web.StreamResponse:
     """Answer live audio with the text so far."""
     # First, as a browser learns from a plain GET alone why its WebSocket was refused.
-    query = query_of(list(request.query.items()), request.app[GATEWAY].config.model_aliases)
+    query = query_of(list(request.query.items()), request.app[GATEWAY].model_aliases)
     socket = LiveSocket(request, PROTOCOL, MAX_FRAME_BYTES)
     return await hold(request, socket, lambda client: _Listener(request, socket, client, query))
 

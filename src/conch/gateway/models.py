@@ -42,10 +42,12 @@ def options_of(model: str, aliases: Mapping[str, str]) -> Mapping[str, OptionVal
         ApiError: there is no such model.
     """
     name = known_name(model, aliases) or DEFAULT_MODEL
-    name = aliases.get(name, name)
-    if name not in PATHS:
+    meant = aliases.get(name, name)
+    if meant in PATHS:
+        return PATHS[meant]
+    if name not in aliases:
         raise unknown_model(model, aliases)
-    return PATHS[name]
+    return {"model": meant}
 
 
 def known_name(model: str, aliases: Mapping[str, str]) -> str:
@@ -77,7 +79,7 @@ async def list_models(request: web.Request) -> web.Response:
 
 async def get_model(request: web.Request) -> web.Response:
     """Answer with one model."""
-    name, aliases = request.match_info["model"], request.app[GATEWAY].config.model_aliases
+    name, aliases = request.match_info["model"], request.app[GATEWAY].model_aliases
     if known_name(name, aliases) not in await _servable(request):
         raise unknown_model(name, aliases)
     return web.json_response(model_object(name))
@@ -86,18 +88,20 @@ async def get_model(request: web.Request) -> web.Response:
 async def _servable(request: web.Request) -> list[str]:
     """Return the names of the models whose components are loaded, now or on demand."""
     gateway = request.app[GATEWAY]
-    aliases = gateway.config.model_aliases
+    aliases = gateway.model_aliases
     ways = {
         name: [
             set(components_of(options))
             for options in RecognitionOptions.candidates(options_of(name, aliases))
         ]
         for name in (*PATHS, *aliases)
+        if name not in gateway.servers.models
     }
     speaking = {SYNTHESIS[1], *next(iter(voices().values())).components}
     ways |= {name: [speaking] for name in SPEECH_MODELS if name not in ways}
     servable = await gateway.servers.ready_models(sorted(set().union(*chain(*ways.values()))))
-    return [name for name, found in ways.items() if any(way <= servable for way in found)]
+    found = [name for name, found in ways.items() if any(way <= servable for way in found)]
+    return [*found, *gateway.servers.models]
 
 
 def model_object(name: str) -> dict[str, Any]:

@@ -7,7 +7,10 @@ from conch.families.whisper.declaration import MAX_PROMPT
 from conch.gateway.errors import invalid
 from conch.wire.errors import OptionError
 from conch.wire.known_speakers import option_of
-from conch.wire.options import RecognitionOptions
+from conch.wire.options import RecognitionOptions, all_options
+
+OPTIONS = {name: item for name, item in all_options().items() if name != "model"}
+"""The options that a form or a query takes by their names; its `model` is OpenAI's."""
 
 NAMES = ("known_speaker_names", "known_speaker_references")
 """Fields for the option `known_speakers`."""

@@ -11,9 +11,10 @@ import conch
 from conch.families import decoders, takers
 from conch.gateway import file_request
 from conch.gateway.listen_query import query_of
+from conch.gateway.option_fields import OPTIONS
 from conch.gateway.state import GATEWAY
 from conch.wire.needs import components_for, components_that_speak
-from conch.wire.options import RecognitionOptions, all_options, default_of, kind_of, words_of
+from conch.wire.options import RecognitionOptions, default_of, kind_of, words_of
 from conch.wire.synthesis import SynthesisOptions
 
 _RECORDINGS_ONLY = ("channels", "coverage", "speaker_embeddings")
@@ -53,7 +54,7 @@ class Option:
 
 async def list_options(request: web.Request) -> web.Response:
     """Answer with every option: its type, range, default and meaning."""
-    options = [described(item) for item in all_options().values()]
+    options = [described(item) for item in OPTIONS.values()]
     body = msgspec.json.encode({"version": conch.__version__, "options": options})
     return web.Response(body=body, content_type="application/json")
 
@@ -63,7 +64,7 @@ async def list_components(request: web.Request) -> web.Response:
 
     With a voice these are those that speak.
     """
-    aliases = request.app[GATEWAY].config.model_aliases
+    aliases = request.app[GATEWAY].model_aliases
     query = MultiDict(request.query)
     if voice := query.get("voice"):
         found = components_that_speak(SynthesisOptions.parse({"voice": voice}).voice)

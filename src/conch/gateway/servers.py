@@ -12,6 +12,7 @@ from conch.client import AsyncClient
 from conch.client.poison import Losses
 from conch.wire.entry_points import ENTRY_POINTS
 from conch.wire.errors import ConchError, DeadlineError, ServerError, ServerLostError
+from conch.wire.named_models import component_of
 from conch.wire.needs import PATHS, components_of_path
 
 logger = logging.getLogger(__name__)
@@ -57,6 +58,8 @@ class Server:
         self.is_ready = False
         self.away: tuple[str, ...] = ()
         """Its components that have died, hang or are being replaced, without those of options."""
+        self.models: tuple[str, ...] = ()
+        """The values of the option `model` there."""
         self._heard_at = time.monotonic()
         """When `speech` answered last, or the server was not ready."""
         self.num_running = 0
@@ -82,8 +85,9 @@ class Server:
 
     async def _components_away(self) -> tuple[str, ...]:
         try:
-            found = await self.client.components_away(timeout_s=READY_TIMEOUT_S)
-            away = tuple(name for name in found if name in _OF_PATHS)
+            found = await self.client.health(timeout_s=READY_TIMEOUT_S)
+            away = tuple(name for name in found.away if component_of(name) in _OF_PATHS)
+            self.models = found.models
         except DeadlineError:
             # Triton reports a hung model as ready. A busy one may be late.
             is_late = time.monotonic() - self._heard_at > SILENT_S
@@ -145,6 +149,12 @@ class Servers:
         return min((item.away for item in self._servers if item.is_ready), key=len, default=())
 
     @property
+    def models(self) -> tuple[str, ...]:
+        """The values of the option `model` that ready servers take, sorted."""
+        ready = (server.models for server in self._servers if server.is_ready)
+        return tuple(sorted(set().union(*ready)))
+
+    @property
     def num_ready(self) -> int:
         """How many of them are ready."""
         return sum(server.is_ready for server in self._servers)
@@ -160,7 +170,7 @@ class Servers:
         found = {name for name, is_ready in zip(models, ready, strict=True) if is_ready}
         on_demand: tuple[str, ...] = ()
         with suppress(ConchError):
-            on_demand = await server.client.components_on_demand(timeout_s=READY_TIMEOUT_S)
+            on_demand = (await server.client.health(timeout_s=READY_TIMEOUT_S)).on_demand
         return found | set(models).intersection(on_demand)
 
     async def answer(

@@ -149,7 +149,7 @@ async def speak(request: web.Request) -> web.StreamResponse:
     gateway, caller = request.app[GATEWAY], request[CALLER]
     with gateway.text_of(caller):
         body = await body_of(request, MAX_BODY_BYTES, gateway.config.times.idle_s)
-        asked = read(body, gateway.config.model_aliases)
+        asked = read(body, gateway.model_aliases)
         return await _Answer(request, asked).stream()
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -92,6 +92,12 @@ class Gateway:
         self._changed = asyncio.Event()
         """Set whenever a file or a session has ended."""
         self._callers: dict[str, Caller] = {}
+
+    @property
+    def model_aliases(self) -> Mapping[str, str]:
+        """Further names of models, with the models of the servers that have names of their own."""
+        own = {name: name for name in self.servers.models}
+        return own | dict(self.config.model_aliases)
 
     def caller(self, key: Key | None) -> Caller:
         """Return the caller with a key; all without one are the same caller."""

@@ -69,7 +69,7 @@ async def _answered(
         config = gateway.config
         idle_s = config.times.idle_s
         async with uploaded(request, config.max_body_mb, gateway.uploads, idle_s) as form:
-            asked = file_request.parse(form.fields, config.model_aliases, forced, formats)
+            asked = file_request.parse(form.fields, gateway.model_aliases, forced, formats)
             await _check_length(form, config.max_audio_s)
             work = _Transcription(request, form, asked)
             try:

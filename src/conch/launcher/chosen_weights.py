@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from conch.catalogue.kinds import KINDS
+from conch.catalogue.kinds import KINDS, Kind
 from conch.catalogue.places import find
 from conch.families import decoders
 from conch.launcher.config import ServerConfig
@@ -22,26 +22,36 @@ def with_weights_found(config: ServerConfig) -> ServerConfig:
         ConfigError: a model is missing or incomplete.
         ServerError: there is no such kind of model, or the repositories lack a component of it.
     """
-    repositories = [Path(path) for path in config.model_repositories]
     found = {}
     for name, asked in config.weights.items():
         if (kind := KINDS.get(name)) is None:
             raise ServerError(f"weights takes the keys {', '.join(KINDS)}; sent: {name!r:.100}")
-        for component in kind.components:
-            there = [path / component for path in repositories if (path / component).is_dir()]
-            if not there:
-                raise ServerError(
-                    f"{kind.flag} needs the model {component}, which no model repository has"
-                )
-            path = served_config(there[0], config.model_config)
-            parsed = parsed_config(path)
-            if parsed is None or PARAMETER not in parsed.parameters:
-                raise ServerError(
-                    f"{kind.flag} sets the parameter '{PARAMETER}' of {component}, and "
-                    f"{path or there[0]} has none: set your model there"
-                )
+        folders_of_components(config, kind, kind.flag)
         found[name] = str(find(kind, asked))
     return replace(config, weights=found) if found else config
+
+
+def folders_of_components(config: ServerConfig, kind: Kind, flag: str) -> dict[str, Path]:
+    """Return the folder in a model repository of each component that loads models of a kind.
+
+    Raises:
+        ServerError: no repository has one, or it reads no folder; the message begins with `flag`.
+    """
+    repositories = [Path(path) for path in config.model_repositories]
+    found = {}
+    for component in kind.components:
+        there = [path / component for path in repositories if (path / component).is_dir()]
+        if not there:
+            raise ServerError(f"{flag} needs the model {component}, which no model repository has")
+        path = served_config(there[0], config.model_config)
+        parsed = parsed_config(path)
+        if parsed is None or PARAMETER not in parsed.parameters:
+            raise ServerError(
+                f"{flag} sets the parameter '{PARAMETER}' of {component}, and {path or there[0]} "
+                "has none: set your model there"
+            )
+        found[component] = there[0]
+    return found
 
 
 def with_chosen_weights(config: ServerConfig, directory: Path) -> ServerConfig:

@@ -45,6 +45,9 @@ class ServerConfig:
     weights: Mapping[str, str] = field(default_factory=dict)
     """Models in place of those that the configs of the components name, by kind (`whisper`,
     `moonshine`): each a name that `conch models` lists, or a folder."""
+    named: Mapping[str, str] = field(default_factory=dict)
+    """Further models by the names that the option `model` takes: each a name that `conch models`
+    lists, or a folder of any kind. They are loaded at the start, whatever `models` names."""
     open_components: bool = False
     """Whether any client of the ports may call the components, not only `speech`: for tests and
     benchmarks of components."""

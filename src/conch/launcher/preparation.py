@@ -15,6 +15,7 @@ from conch.launcher.environment import (
 )
 from conch.launcher.installation import Installation, check_numpy, find_installation, wheel_root
 from conch.launcher.logs import LOGGER
+from conch.launcher.named_models import copies, with_named_found
 from conch.launcher.on_demand import on_demand
 from conch.launcher.ports import require_free, resolve_host
 from conch.launcher.repositories import (
@@ -58,7 +59,7 @@ def prepare(config: ServerConfig, component_key: str) -> Preparation:
         check_repository(repository)
     check_models(repositories, config.models)
     check_aliases(repositories, config.also_as)
-    config = with_weights(with_weights_found(config))
+    config = with_weights(with_weights_found(with_named_found(config)))
     if name := config.model_config:
         models = ", ".join(models_with_config(repositories, name))
         LOGGER.info("config %s: %s; the other models run their config.pbtxt", name, models)
@@ -71,7 +72,10 @@ def prepare(config: ServerConfig, component_key: str) -> Preparation:
     environment = trace_environment(config.extra_args, environment)
     later: tuple[str, ...] = ()
     if not config.callers_models:
-        served = set(config.models or model_names(repositories))
+        named = copies(config)
+        if named and config.models:
+            config = replace(config, models=(*config.models, *named))
+        served = {*(config.models or model_names(repositories)), *named}
         chosen = components_with_weights(config)
         if config.on_demand and (later := on_demand(served, chosen.keys())):
             config = replace(config, models=sorted(served.difference(later)))

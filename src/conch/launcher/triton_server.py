@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from conch.launcher import diagnosis, warmth
 from conch.launcher.admin import callers_restrictions, new_key, own_restrictions, without_keys
@@ -18,6 +19,7 @@ from conch.launcher.endpoints import Endpoints
 from conch.launcher.healing import Backoff, frozen, stopped_since
 from conch.launcher.keeper import LOOK_S, Keeper
 from conch.launcher.logs import LOGGER, LogLine, tail
+from conch.launcher.named_models import with_named_models
 from conch.launcher.on_demand import settings_for
 from conch.launcher.ports import pick_free
 from conch.launcher.preparation import Preparation, prepare
@@ -244,7 +246,7 @@ class TritonServer:
         try:
             directory = workspace.directory
             command = server_command(
-                with_aliases(with_chosen_weights(self.config, directory), directory),
+                self._made(directory),
                 preparation.installation,
                 endpoints,
                 workspace=workspace,
@@ -272,6 +274,11 @@ class TritonServer:
                 workspace.remove()
             self._process = None
             raise
+
+    def _made(self, directory: Path) -> ServerConfig:
+        """Return the settings with the repositories that they ask for, made in a directory."""
+        config = with_named_models(self.config, directory)
+        return with_aliases(with_chosen_weights(config, directory), directory)
 
     def _wait_until_ready(self, process: ServerProcess, endpoints: Endpoints) -> None:
         timeout_s = self.config.startup_timeout_s

@@ -9,6 +9,7 @@ import conch
 from conch.families import all_families
 from conch.launcher.endpoints import Endpoints
 from conch.launcher.logs import LOGGER
+from conch.wire.named_models import named_models
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 
@@ -25,16 +26,18 @@ TIMEOUT_S = 30.0
 def requests_for(models: Collection[str]) -> list[Mapping[str, Any]]:
     """Return the options of few requests that together call every component among these models."""
     needed = [
-        (options, components_of(RecognitionOptions.parse(options, live="mode" in options)).keys())
+        (options, components_of(RecognitionOptions.parse(options, live="mode" in options)))
         for family in all_families()
         for options in family.warm_ups
     ]
+    for name, copies in named_models(models).items():
+        needed.append(({"model": name}, dict.fromkeys(copies.values(), name)))
     chosen = []
     called: set[str] = set()
     for options, components in sorted(needed, key=lambda item: -len(item[1])):
-        if components <= set(models) and not components <= called:
+        if components.keys() <= set(models) and not components.keys() <= called:
             chosen.append(options)
-            called |= components
+            called |= components.keys()
     return chosen
 
 

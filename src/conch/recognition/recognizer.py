@@ -24,6 +24,7 @@ from conch.recognition.offline.whole_recording import WholeRecording
 from conch.recognition.request import SpeechRequest, naming_row
 from conch.recognition.text.steps import check_text_models
 from conch.wire.errors import InvalidRequestError, OptionError
+from conch.wire.named_models import NamedModels, with_its_decoder
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import speech_warnings, spoken, transcript_of, with_turns
@@ -108,10 +109,12 @@ class Recognizer:
         """Check a request, open its audio, and wait for room for its rows."""
         runtime, admission = self.runtime, self.runtime.admission
         with runtime.metrics.answering(REQUESTS, OFFLINE), admission.arrived(request.num_bytes):
-            options, *others = _candidates(request)
+            options, *others = _candidates(request, runtime.named)
             deadline = Deadline(options.deadline_ms, started=request.arrived)
             turns = [RecordingTurns(runtime.limits) for _ in range(request.num_rows)]
-            calls = [runtime.calls(components, OFFLINE, deadline, turn) for turn in turns]
+            calls = [
+                runtime.calls(components, OFFLINE, deadline, turn, options.model) for turn in turns
+            ]
             async with calls[0].limited():
                 options = await served(options, others, calls[0])
                 await calls[0].need(components_of(options))
@@ -207,7 +210,7 @@ class _Row:
         )
 
 
-def _candidates(request: SpeechRequest) -> list[RecognitionOptions]:
+def _candidates(request: SpeechRequest, named: NamedModels) -> list[RecognitionOptions]:
     if request.stream_id or request.starts or request.ends:
         raise InvalidRequestError(
             "a chunk of a stream goes to the model speech, with a sequence id that is not 0; "
@@ -216,7 +219,7 @@ def _candidates(request: SpeechRequest) -> list[RecognitionOptions]:
     request.check()
     options, *others = (
         replace(choice, word_timestamps=True) if needs_words(choice) else choice
-        for choice in RecognitionOptions.candidates(request.parameters)
+        for choice in RecognitionOptions.candidates(with_its_decoder(request.parameters, named))
     )
     if options.vad_state and request.num_rows > 1:
         raise OptionError(

@@ -16,7 +16,7 @@ from conch.bls.on_demand import OnDemand
 from conch.bls.relay import RelayServer, address_of, is_of_this_server
 from conch.bls.runtime import Runtime
 from conch.bls.service import Message, Responder, Service
-from conch.bls.traits import OwnComponents
+from conch.bls.traits import OwnComponents, with_copies
 from conch.triton.components import TritonComponents
 from conch.triton.lanes import Lanes
 from conch.triton.loading import load
@@ -65,9 +65,10 @@ class EntryPoint:
         self._lanes = lanes = Lanes(config.max_calls_in_flight, config.max_passes_in_flight)
         metrics = Metrics()
         processes = ModelProcesses(os.getppid())
+        served = [*filter(None, os.environ.get(SERVED_VARIABLE, "").split(","))]
+        own = with_copies(own, served)
         self._hangs = HangWatch(processes, own, config.min_hang_s, metrics, boot_time_s)
         detached = TritonComponents(None, None, self._hangs, lanes.passes, lanes.ends, lanes.post)
-        served = filter(None, os.environ.get(SERVED_VARIABLE, "").split(","))
         asked = OnDemandSettings.of(os.environ)
         on_demand = OnDemand(asked.models, detached.is_loaded, partial(load, asked))
         runtime = Runtime(config, own, detached, served, metrics, on_demand)

@@ -4,7 +4,6 @@ Triton calls a model ready whose process has died or hangs. `speech` knows bette
 """
 
 import json
-from collections.abc import Sequence
 from typing import NamedTuple
 
 PARAMETER = "health"
@@ -18,11 +17,13 @@ class Health(NamedTuple):
     """The components whose calls wait."""
     on_demand: tuple[str, ...] = ()
     """The components that are loaded when a request needs them."""
+    models: tuple[str, ...] = ()
+    """The values of the option `model`."""
 
 
-def to_json(away: Sequence[str], on_demand: Sequence[str]) -> str:
+def to_json(health: Health) -> str:
     """Return the answer as a text."""
-    return json.dumps({"away": list(away), "on_demand": list(on_demand)})
+    return json.dumps(health._asdict())
 
 
 def from_json(text: str | bytes) -> Health:
@@ -30,4 +31,5 @@ def from_json(text: str | bytes) -> Health:
     found = json.loads(text)
     if not isinstance(found, dict) or not isinstance(found.get("away"), list):
         raise ValueError("no answer about components")
-    return Health(tuple(map(str, found["away"])), tuple(map(str, found.get("on_demand", ()))))
+    # A server of an earlier version says less.
+    return Health(*(tuple(map(str, found.get(name, ()))) for name in Health._fields))

@@ -71,6 +71,12 @@ class RecognitionOptions(
         "and on a server without Moonshine",
         choices=lambda: tuple(decoders()),
     )
+    model: str = option(
+        "",
+        "name of a model that conch serve --model NAME=FOLDER has added, in place of the server's "
+        "own; its decoder is the default then",
+        longest=128,
+    )
     channels: Literal["mix", "split"] | int = option(
         "mix",
         "of a recording: mix all channels into one, transcribe each by itself (at most 8), or "

@@ -46,7 +46,7 @@ def _secret(
 ) -> tuple[SessionConfig, dict[str, Any]]:
     """Return settings, and the secret that opens sessions with them."""
     gateway, now = request.app[GATEWAY], time.time()
-    config = SessionConfig().updated(session, gateway.config.model_aliases)
+    config = SessionConfig().updated(session, gateway.model_aliases)
     value = gateway.secrets.make(request[CALLER].key, lifetime_s, now, config)
     return config, {"value": value, "expires_at": round(now) + lifetime_s}
 

@@ -53,7 +53,7 @@ def _first_config(request: web.Request) -> SessionConfig:
         named = {"input_audio_transcription": {"model": model}}
         # OpenAI's clients name a model for conversations here, which is none of ours.
         with suppress(ApiError):
-            config = config.updated(named, gateway.config.model_aliases)
+            config = config.updated(named, gateway.model_aliases)
     return config
 
 
@@ -155,7 +155,7 @@ class _Session(SocketSession):
             return
         if self._live is None:
             self._note_audio()
-            options = self._config.options(self._gateway.config.model_aliases)
+            options = self._config.options(self._gateway.model_aliases)
             self._live = self._new_live_session(options, kind.rate)
             self._has_begun.set()
         self._live.feed(samples)
@@ -177,7 +177,7 @@ class _Session(SocketSession):
             await self._send(found)
 
     async def _update(self, event: ClientEvent) -> None:
-        aliases = self._gateway.config.model_aliases
+        aliases = self._gateway.model_aliases
         before = self._config
         config = before.updated(event.fields.get("session"), aliases)
         if self._live is not None and config.format.rate != before.format.rate:

@@ -29,6 +29,7 @@ from conch.wire.errors import (
     OverloadedError,
     SessionError,
 )
+from conch.wire.named_models import with_its_decoder
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Transcript
 
@@ -189,8 +190,9 @@ class OpenStreams:
 
         A chunk that is wrong in itself is refused as a whole.
         """
-        deadline = Deadline(entry.stream.options.deadline_ms, started=request.arrived)
-        calls = self._runtime.live_calls(components, entry.stream.options.mode, deadline)
+        asked = entry.stream.options
+        deadline = Deadline(asked.deadline_ms, started=request.arrived)
+        calls = self._runtime.live_calls(components, asked.mode, deadline, asked.model)
         arrived = self._clock()
         with entry.in_line(request.chunk_samples, self._config.max_waiting_s):
             async with calls.limited(), entry.turn:
@@ -250,7 +252,8 @@ class OpenStreams:
         return steps, seconds
 
     def _started(self, name: StreamName, request: SpeechRequest, parameters: Options) -> _Open:
-        options, *others = RecognitionOptions.candidates(parameters, live=True)
+        chosen = with_its_decoder(parameters, self._runtime.named, live=True)
+        options, *others = RecognitionOptions.candidates(chosen, live=True)
         before = self._open.get(name)
         if before is None and len(self._open) >= self._config.max_streams:
             self._metrics.add(REFUSED, reason="streams")
@@ -262,7 +265,7 @@ class OpenStreams:
         stream = LiveStream(
             options,
             LiveAudio(rate, self._config.stream_step_ms * SAMPLE_RATE // 1000),
-            self._runtime.live_calls(self._runtime.detached, options.mode),
+            self._runtime.live_calls(self._runtime.detached, options.mode, model=options.model),
             self._config,
             self._shared,
             others,

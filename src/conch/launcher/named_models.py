@@ -1,0 +1,69 @@
+"""Serve models beside Conch's own, each under a name that requests choose by the option `model`."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from conch.catalogue.detection import detect
+from conch.catalogue.kinds import Kind
+from conch.launcher.chosen_weights import PARAMETER, folders_of_components
+from conch.launcher.config import MODEL_NAME, ServerConfig
+from conch.launcher.repositories import link_model, parsed_config, served_config
+from conch.wire.errors import ConfigError, ServerError
+from conch.wire.named_models import served_as
+
+
+def with_named_found(config: ServerConfig) -> ServerConfig:
+    """Return the settings with folders in place of what `named` asks for.
+
+    Raises:
+        ConfigError: a folder holds no complete model.
+        ServerError: a name cannot be one, or the repositories lack a component of the model.
+    """
+    found = {}
+    for name, asked in config.named.items():
+        flag = f"--model {name}={asked:.200}"
+        if not MODEL_NAME.fullmatch(name) or "." in name:
+            raise ServerError(
+                f"{flag}: a name has 1 to 128 letters, digits, '_' and '-', and begins with "
+                "neither '-' nor '__'"
+            )
+        try:
+            kind, folder, _ = detect(asked)
+        except ConfigError as error:
+            raise ConfigError(f"{flag}: {error}") from None
+        folders_of_components(config, kind, flag)
+        found[name] = str(folder)
+    return replace(config, named=found)
+
+
+def copies(config: ServerConfig) -> tuple[str, ...]:
+    """Return the names of the models that `with_named_models` makes."""
+    return tuple(
+        served_as(component, name) for name, kind in _kinds(config) for component in kind.components
+    )
+
+
+def with_named_models(config: ServerConfig, directory: Path) -> ServerConfig:
+    """Return the settings with a repository of copies of components, which read other folders.
+
+    The repository is made in `directory`. `config` is that of `with_named_found`.
+    """
+    if not config.named:
+        return config
+    made = directory / "named"
+    made.mkdir(parents=True)
+    for name, kind in _kinds(config):
+        for component, model in folders_of_components(config, kind, "--model").items():
+            parsed = parsed_config(served_config(model, config.model_config))
+            assert parsed is not None, "folders_of_components has read it"
+            parsed.parameters[PARAMETER].string_value = config.named[name]
+            copy = served_as(component, name)
+            if parsed.name:
+                parsed.name = copy
+            link_model(model, made / copy, str(parsed))
+    return replace(config, model_repositories=(*config.model_repositories, made), named={})
+
+
+def _kinds(config: ServerConfig) -> Iterator[tuple[str, Kind]]:
+    return ((name, detect(folder)[0]) for name, folder in config.named.items())

@@ -1,0 +1,77 @@
+"""Models that a server has beside its own: the option `model` of a request chooses one by its name.
+
+A named model is a copy of the components of a decoder, with other weights. Each copy is a model of
+the server, `COMPONENT.NAME`.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from conch.families import decoders, traits
+from conch.families.family import Decoder
+from conch.wire.errors import OptionError
+
+NamedModels = Mapping[str, Mapping[str, str]]
+"""The models of the server that stand for components, by component and by the name of the model."""
+
+
+def served_as(component: str, name: str) -> str:
+    """Return what the server calls the component of a named model.
+
+    >>> served_as("ctc_encoder", "mine")
+    'ctc_encoder.mine'
+    """
+    return f"{component}.{name}"
+
+
+def component_of(model: str) -> str:
+    """Return the component that a model of the server is, or is a copy of."""
+    return model.partition(".")[0]
+
+
+def named_models(served: Iterable[str]) -> NamedModels:
+    """Return the named models among those of a server."""
+    declared, found = traits(), dict[str, dict[str, str]]()
+    for model in sorted(served):
+        component, _, name = model.partition(".")
+        if name and component in declared:
+            found.setdefault(name, {})[component] = model
+    return found
+
+
+def decoders_of(components: Iterable[str]) -> tuple[Decoder, ...]:
+    """Return the decoders of a named model with these components, its default first."""
+    there = {*components}
+    found = (item for item in decoders().values() if item.components)
+    return tuple(item for item in found if there.issuperset(item.components))
+
+
+def with_its_decoder(
+    parameters: Mapping[str, Any], named: NamedModels, *, live: bool = False
+) -> Mapping[str, Any]:
+    """Return request parameters with the decoder of the named model that they choose.
+
+    Raises:
+        OptionError: there is no such model, or it does not do what the request asks.
+    """
+    name = parameters.get("model", "")
+    if not name or not isinstance(name, str):
+        return parameters
+    if name not in named:
+        there = (
+            f"takes {', '.join(sorted(named))} on this server"
+            if named
+            else (
+                "names a model that conch serve --model NAME=FOLDER adds, and this server has none"
+            )
+        )
+        raise OptionError(f"option 'model' {there}; sent: {name!r:.100}")
+    known = {item.name: item for item in decoders_of(named[name])}
+    chosen = parameters.get("decoder", next(iter(known)))
+    if chosen not in known:
+        raise OptionError(
+            f"option 'decoder' takes {' or '.join(known)} with model {name}; sent: {chosen!r:.40}"
+        )
+    if live and not named[name].keys() >= {*known[chosen].live}:
+        raise OptionError(f"option 'model': {name} hears recordings alone, no live audio")
+    return {**parameters, "decoder": chosen}
