@@ -32,6 +32,10 @@ FLAGS = """
                              reaches it
 --tls-cert FILE              certificate chain, PEM
 --tls-key FILE               its private key, PEM
+--wyoming HOST:PORT          serve the Wyoming protocol too, of Home Assistant; it has no keys, so
+                             addresses beyond loopback need --open
+--wyoming-languages CODES    languages that its clients are told, as en,de (default: en, or those
+                             of the Whisper that conch serve starts)
 --allow-origin ORIGIN...     origin of web pages that may use it (CORS), as https://example.com; *
                              for all
 --model-alias NAME=MODEL...  a further name of a model, as whisper-large-v3=conch
@@ -62,6 +66,8 @@ def add_gateway_flags(parser: argparse.ArgumentParser, flag: str) -> None:
         **dict.fromkeys(("max_audio_s", "drain_s"), seconds),
         **dict.fromkeys(("max_files", "max_sessions"), positive),
         "model_alias": _alias,
+        "wyoming": address,
+        "wyoming_languages": _languages,
         "max_body_mb": some,
         "max_upload_mb": number("a number of megabytes from 0", lambda value: 0 <= value < 1e9),
     }
@@ -83,6 +89,15 @@ def _alias(text: str) -> tuple[str, str]:
     if not (name and model):
         raise argparse.ArgumentTypeError(f"NAME=MODEL; got {text!r}")
     return name, model
+
+
+def _languages(text: str) -> tuple[str, ...]:
+    from conch.wire.languages import LANGUAGES, code_of
+
+    found = tuple(code_of(item) for item in text.split(","))
+    if unknown := [code for code in found if code not in LANGUAGES]:
+        raise argparse.ArgumentTypeError(f"codes such as en,de; got {unknown[0]!r:.40}")
+    return found
 
 
 def gateway_config(args: argparse.Namespace) -> "GatewayConfig":
@@ -110,5 +125,7 @@ def gateway_config(args: argparse.Namespace) -> "GatewayConfig":
         tls_key=args.tls_key,
         allowed_origins=tuple(args.allow_origin),
         model_aliases=aliases,
+        wyoming=args.wyoming,
+        languages=args.wyoming_languages or ("en",),
         **{name: getattr(args, name) for name in limits},
     )

@@ -18,7 +18,7 @@ from conch.cli.server_flags import NO_WEIGHTS, WEIGHTS, weights_of
 from conch.wire.errors import ServerError
 
 if TYPE_CHECKING:
-    from conch.gateway import GatewayConfig
+    from conch.gateway import GatewayConfig, GatewayService
     from conch.launcher import TritonServer
 
 EPILOG = """\
@@ -247,10 +247,13 @@ def _serve(args: argparse.Namespace) -> int:
         signal.signal(number, on_signal)
     try:
         # The gateway ends first: its clients' requests need the server.
-        with server, _gateway(gateway, server) as (url, openness):
+        with server, _gateway(gateway, server) as service:
             weights, named = _chosen(args)
-            models = {**{KINDS[name].title: asked for name, asked in weights.items()}, **named}
-            announce(args, _welcome(server, url, openness, models))
+            more = {**{KINDS[name].title: asked for name, asked in weights.items()}, **named}
+            url, openness = (service.url, service.openness) if service else ("", "")
+            if service and service.wyoming_url:
+                more["wyoming"] = service.wyoming_url
+            announce(args, _welcome(server, url, openness, more))
             server.keep_serving()
     except KeyboardInterrupt:
         pass
@@ -259,21 +262,30 @@ def _serve(args: argparse.Namespace) -> int:
 
 def _checked_gateway(args: argparse.Namespace) -> "GatewayConfig":
     """Return the gateway's configuration, checked before the server starts."""
+    from conch.catalogue.places import find
     from conch.gateway import GatewayService
     from conch.launcher.ports import require_free, resolve_host
+    from conch.wire.languages import LANGUAGES
 
     config = gateway_config(args)
+    if args.whisper and not args.wyoming_languages:
+        kind = KINDS["whisper"]
+        if kind.check(find(kind, args.whisper)).languages > 1:
+            config = replace(config, languages=tuple(LANGUAGES))
     GatewayService(config)
-    if config.port and ":" not in config.host:
-        require_free(resolve_host(config.host), config.port, "--gateway")
+    for flag, address in (("--gateway", (config.host, config.port)), ("--wyoming", config.wyoming)):
+        if address and address[1] and ":" not in address[0]:
+            require_free(resolve_host(address[0]), address[1], flag)
     return config
 
 
 @contextlib.contextmanager
-def _gateway(config: "GatewayConfig | None", server: "TritonServer") -> Iterator[tuple[str, str]]:
-    """Serve the gateway inside a `with` block; yield its URL and whom it serves, empty for none."""
+def _gateway(
+    config: "GatewayConfig | None", server: "TritonServer"
+) -> "Iterator[GatewayService | None]":
+    """Serve the gateway inside a `with` block and yield it; None without one."""
     if config is None:
-        yield "", ""
+        yield None
         return
     from conch.cli.heal_metrics import HealMetrics
     from conch.gateway import GatewayService
@@ -281,15 +293,15 @@ def _gateway(config: "GatewayConfig | None", server: "TritonServer") -> Iterator
     config = replace(config, servers=(f"grpc://{server.grpc_url}",))
     heals = HealMetrics(server, (*server.models(), *server.on_demand))
     with GatewayService(config, [heals]) as service:
-        yield service.url, service.openness
+        yield service
 
 
 def _welcome(
-    server: "TritonServer", gateway_url: str, openness: str, models: Mapping[str, str]
+    server: "TritonServer", gateway_url: str, openness: str, more: Mapping[str, str]
 ) -> str:
     gateway = f"  gateway  {gateway_url}  (the page, and OpenAI's API under /v1)\n"
     gateway = f"{gateway}  for      {openness}\n" if gateway_url else ""
-    chosen = "".join(f"  {name:8} {asked}\n" for name, asked in models.items())
+    chosen = "".join(f"  {name:8} {asked}\n" for name, asked in more.items())
     later = ", ".join(server.on_demand)
     later = f"  later    {later} (when a request needs them)\n" if later else ""
     key = "-H 'Authorization: Bearer KEY' " if openness.endswith("with a key") else ""

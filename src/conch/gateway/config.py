@@ -34,6 +34,10 @@ class GatewayConfig:
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     """0 takes any free port."""
+    wyoming: tuple[str, int] | None = None
+    """Address of the Wyoming protocol, which has no keys; None for none."""
+    languages: tuple[str, ...] = ("en",)
+    """Codes of the languages of which its clients are told."""
     keys_file: Path | None = None
     """API keys, as `conch gateway keys` writes them; None for those of the environment alone."""
     is_open: bool = False

@@ -6,6 +6,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
+from contextlib import AsyncExitStack
 from functools import partial
 
 from aiohttp import web
@@ -54,10 +55,17 @@ class GatewayService:
                 f"listening on {config.host} without keys would serve everybody who reaches it: "
                 "add a key (conch gateway keys add NAME), or say --open"
             )
+        if config.wyoming and not (is_loopback(config.wyoming[0]) or config.is_open):
+            raise ConfigError(
+                f"Wyoming on {config.wyoming[0]} would serve everybody who reaches it, as the "
+                "protocol has no keys: say --open where they are all trusted"
+            )
         self._tls = _tls(config)
         self._thread = threading.Thread(target=self._run, name="gateway", daemon=True)
         self._port: Future[int] = Future()
         """Done once the gateway listens."""
+        self.wyoming_url = ""
+        """Address of the Wyoming protocol, once the gateway listens; empty without one."""
         self._ask_to_stop: Callable[[], object] = lambda: None
 
     @property
@@ -133,7 +141,14 @@ class GatewayService:
         assert runner.server is not None
         factory = limited(runner.server, config.max_connections or most_connections())
         listening: asyncio.Server | None = None
+        others = AsyncExitStack()
         try:
+            if config.wyoming:
+                from conch.gateway.wyoming.server import listening as wyoming
+
+                host, port = config.wyoming
+                port = await others.enter_async_context(wyoming(gateway, host, port))
+                self.wyoming_url = f"tcp://{host}:{port}"
             try:
                 listening = await loop.create_server(
                     factory, config.host, config.port, ssl=self._tls, backlog=BACKLOG
@@ -153,6 +168,7 @@ class GatewayService:
         finally:
             if listening is not None:
                 listening.close()
+            await others.aclose()
             await runner.cleanup()
             await gateway.wait_for_streams(FREE_S)
             await gateway.servers.close()

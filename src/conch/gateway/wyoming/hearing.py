@@ -1,0 +1,137 @@
+"""`transcribe`: the audio of a command in, its text out while somebody still speaks."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+
+from wyoming.asr import Transcribe, Transcript, TranscriptChunk, TranscriptStart, TranscriptStop
+
+from conch.client import OptionValue
+from conch.gateway.live_session import LiveSession, Samples
+from conch.gateway.models import options_of
+from conch.gateway.state import Caller, Gateway, cancelled
+from conch.gateway.wyoming.events import Events
+from conch.wire.languages import code_of
+from conch.wire.limits import MAX_HOTWORD_TEXT
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Segment
+
+ROUTE = "wyoming transcribe"
+_SEPARATORS = str.maketrans(",:\n", "   ")
+"""What separates hotwords and their weights is no part of them."""
+
+
+def options_asked(asked: Transcribe, aliases: Mapping[str, str]) -> dict[str, OptionValue]:
+    """Return the options of a live stream that a `transcribe` asks for.
+
+    Raises:
+        ApiError: there is no such model.
+        OptionError: the language is none of the model's.
+    """
+    options = dict(options_of(asked.name or "", aliases))
+    if asked.language:
+        options["language"] = code_of(asked.language)
+    names = _hotwords(asked.transcript_names or ())
+    # They go before terms.
+    wanted = [*(f"{name}:12" for name in names), *_hotwords(asked.transcript_terms or ())]
+    while len(",".join(wanted)) > MAX_HOTWORD_TEXT:
+        wanted.pop()
+    if wanted:
+        options["hotwords"] = ",".join(wanted)
+    RecognitionOptions.parse(options, live=True)
+    return options
+
+
+def _hotwords(sent: Sequence[object]) -> list[str]:
+    plain = (" ".join(str(item).translate(_SEPARATORS).split()) for item in sent)
+    return [*filter(None, plain)]
+
+
+class Hearing:
+    """Hears one command; a task of its own sends its text."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        caller: Caller,
+        events: Events,
+        options: Mapping[str, OptionValue],
+        sample_rate: int,
+        request_id: str,
+    ) -> None:
+        """Prepare to hear; `open` begins."""
+        self._gateway, self._caller, self._events = gateway, caller, events
+        self._options, self._sample_rate, self._request_id = options, sample_rate, request_id
+        self._texts: list[str] = []
+        self._num_sent = 0
+        """Utterances whose text was sent."""
+        self._language: str | None = None
+        self._stack = AsyncExitStack()
+
+    async def open(self) -> None:
+        """Begin.
+
+        Raises:
+            ApiError: nothing is free.
+            ServerError: no server is ready.
+        """
+        gateway = self._gateway
+        async with AsyncExitStack() as stack:
+            stack.enter_context(gateway.session_of(self._caller, ROUTE))
+            client = await stack.enter_async_context(gateway.servers.reserved())
+            self._live = LiveSession(
+                client,
+                self._options,
+                sample_rate=self._sample_rate,
+                max_backlog_s=gateway.config.max_backlog_s,
+                request_id=self._request_id,
+                freeing=gateway.freeing,
+            )
+            await stack.enter_async_context(self._live)
+            self._sending = asyncio.create_task(self._send_chunks())
+            stack.push_async_callback(cancelled, self._sending)
+            self._stack = stack.pop_all()
+
+    async def close(self) -> None:
+        """Leave the server; nothing more is sent."""
+        await self._stack.aclose()
+
+    def hear(self, samples: Samples) -> None:
+        """Hear further samples.
+
+        Raises:
+            ConchError: too much audio waits, or the server has failed.
+        """
+        if self._sending.done():
+            self._sending.result()
+        self._live.feed(samples)
+
+    async def finish(self) -> None:
+        """Send the text of the whole command.
+
+        Raises:
+            ConchError: the server has failed.
+        """
+        self._live.close()
+        await self._sending
+        await self._events.send(Transcript(" ".join(self._texts), language=self._language))
+        await self._events.send(TranscriptStop())
+
+    async def _send_chunks(self) -> None:
+        await self._events.send(TranscriptStart())
+        charged_s, final = 0.0, dict[int, Segment]()
+        async for update in self._live.updates():
+            self._gateway.heard(self._caller, ROUTE, max(0.0, update.audio_s - charged_s))
+            charged_s = max(charged_s, update.audio_s)
+            final |= {item.segment.index: item.segment for item in update.segments if item.is_final}
+            # A second pass may end before that of the utterance before.
+            while (segment := final.pop(self._num_sent, None)) is not None:
+                self._num_sent += 1
+                if segment.text:
+                    await self._send(segment)
+
+    async def _send(self, segment: Segment) -> None:
+        text = segment.text
+        await self._events.send(TranscriptChunk(f" {text}" if self._texts else text))
+        self._texts.append(text)
+        self._language = segment.language or self._language

@@ -1,0 +1,100 @@
+"""`synthesize`: a text, or its pieces while it is written, as audio from the first chunk on."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from wyoming.audio import AudioChunk, AudioStart, AudioStop
+from wyoming.tts import SynthesizeVoice
+
+from conch.families import voices
+from conch.gateway.errors import invalid
+from conch.gateway.speech import unbroken
+from conch.gateway.state import Caller, Gateway
+from conch.gateway.wyoming.events import Events
+from conch.wire.errors import OverloadedError
+from conch.wire.synthesis import DEFAULT_VOICE
+
+ROUTE = "wyoming synthesize"
+MAX_WAITING = 100_000
+"""Characters that may wait to be spoken."""
+_BYTES = 2
+"""Of a sample."""
+
+
+def options_asked(voice: SynthesizeVoice | None, text_format: Any) -> dict[str, Any]:
+    """Return the options of a request that a `synthesize` asks for.
+
+    Raises:
+        ApiError: no voice has this name or language, or the text is none.
+    """
+    if text_format not in (None, "text"):
+        raise invalid("text_format", f"text_format takes text; sent: {text_format!r:.40}")
+    known = voices()
+    if voice and voice.name and voice.name not in known:
+        raise invalid("voice", f"voice takes {', '.join(known)}; sent: {voice.name!r:.80}")
+    name = voice.name if voice and voice.name else DEFAULT_VOICE
+    return {"voice": name, "format": "pcm_s16"}
+
+
+class Pieces:
+    """The pieces of a text that is still written."""
+
+    def __init__(self) -> None:
+        self._pieces: asyncio.Queue[str | None] = asyncio.Queue()
+        self._num_waiting = 0
+
+    def add(self, text: str) -> None:
+        """Add text; raise an OverloadedError if too much would wait."""
+        if (waiting := self._num_waiting + len(text)) > MAX_WAITING:
+            raise OverloadedError(
+                f"{waiting} characters would wait to be spoken; at most {MAX_WAITING} may"
+            )
+        self._num_waiting = waiting
+        self._pieces.put_nowait(text)
+
+    def end(self) -> None:
+        """Let nothing follow."""
+        self._pieces.put_nowait(None)
+
+    async def each(self) -> AsyncGenerator[str, None]:
+        """Yield the pieces as they come."""
+        while (piece := await self._pieces.get()) is not None:
+            self._num_waiting -= len(piece)
+            yield piece
+
+
+async def speak(
+    gateway: Gateway,
+    caller: Caller,
+    events: Events,
+    text: str | AsyncIterable[str],
+    options: Mapping[str, Any],
+    request_id: str,
+) -> None:
+    """Send the audio of a text.
+
+    Raises:
+        ApiError: nothing is free.
+        ConchError: the text cannot be spoken, or the server has failed.
+    """
+    began, spoken_s = time.monotonic(), 0.0
+    form: dict[str, int] | None = None
+    with gateway.text_of(caller):
+        async with gateway.servers.reserved() as client:
+            found = client.synthesize_stream(text, request_id=request_id, **options)
+            async with aclosing(unbroken(found, gateway)) as pieces:
+                async for piece in pieces:
+                    if not piece.audio:
+                        continue
+                    if form is None:
+                        gateway.metrics.began(ROUTE, began)
+                        form = {"rate": piece.spoken.sample_rate, "width": _BYTES, "channels": 1}
+                        await events.send(AudioStart(**form))
+                    await events.send(AudioChunk(**form, audio=piece.audio))
+                    gateway.heard(caller, ROUTE, piece.spoken.duration - spoken_s)
+                    spoken_s = piece.spoken.duration
+    if form is not None:
+        await events.send(AudioStop())

@@ -1,0 +1,249 @@
+"""The Wyoming protocol: the package's own client against a real server, and hostile bytes."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from gateways import Gateway
+from recordings import Recording, wer
+from wyoming.asr import Transcribe, Transcript, TranscriptChunk
+from wyoming.audio import AudioChunk, AudioFormat, AudioStart, AudioStop
+from wyoming.client import AsyncTcpClient
+from wyoming.error import Error
+from wyoming.event import Event
+from wyoming.info import Describe, Info
+from wyoming.ping import Ping, Pong
+from wyoming.tts import (
+    Synthesize,
+    SynthesizeChunk,
+    SynthesizeStart,
+    SynthesizeStop,
+    SynthesizeVoice,
+)
+
+from conch.client import Client
+from conch.gateway import GatewayConfig, GatewayService
+from conch.gateway.errors import ApiError
+from conch.gateway.wyoming.events import samples_of
+from conch.gateway.wyoming.hearing import options_asked
+from conch.wire.errors import ConfigError
+
+TEXT = "Hello there. The kitchen light is on."
+NOWHERE = "grpc://127.0.0.1:1"
+
+
+def address_of(service: GatewayService) -> tuple[str, int]:
+    host, _, port = service.wyoming_url.removeprefix("tcp://").rpartition(":")
+    return host, int(port)
+
+
+@pytest.fixture(scope="module")
+def address(gateway: Gateway) -> Iterator[tuple[str, int]]:
+    config = GatewayConfig(servers=(gateway.grpc_url,), port=0, wyoming=("127.0.0.1", 0))
+    with GatewayService(config) as service:
+        yield address_of(service)
+
+
+@pytest.fixture(scope="module")
+def alone() -> Iterator[tuple[str, int]]:
+    """Yield the address of a gateway without a server."""
+    config = GatewayConfig(servers=(NOWHERE,), port=0, wyoming=("127.0.0.1", 0))
+    with GatewayService(config) as service:
+        yield address_of(service)
+
+
+def run(address: tuple[str, int], scenario: Callable[[AsyncTcpClient], Awaitable[Any]]) -> Any:
+    async def main() -> Any:
+        async with AsyncTcpClient(*address, read_timeout=60) as client:
+            return await scenario(client)
+
+    return asyncio.run(main())
+
+
+async def until(client: AsyncTcpClient, kind: str) -> list[Event]:
+    """Return the events up to one of a type."""
+    found = []
+    while (event := await client.read_event()) is not None:
+        found.append(event)
+        if event.type == kind:
+            return found
+    pytest.fail(f"the connection ended before {kind}: {found}")
+
+
+async def say(client: AsyncTcpClient, item: Recording, asked: Transcribe) -> list[Event]:
+    """Send a recording as a command, and return what comes back."""
+    samples, rate = soundfile.read(item.path, dtype="int16")
+    await client.write_event(asked.event())
+    await client.write_event(AudioStart(rate, 2, 1).event())
+    for first in range(0, len(samples), 1024):
+        chunk = samples[first : first + 1024].tobytes()
+        await client.write_event(AudioChunk(rate, 2, 1, chunk).event())
+    await client.write_event(AudioStop().event())
+    return await until(client, "transcript-stop")
+
+
+@pytest.mark.server
+def test_a_command_becomes_text(address: tuple[str, int], speech: Recording) -> None:
+    async def scenario(client: AsyncTcpClient) -> None:
+        for _ in range(2):  # a connection may have several
+            events = await say(client, speech, Transcribe(language="en"))
+            kinds = [event.type for event in events]
+            assert kinds[0] == "transcript-start" and kinds[-2:] == [
+                "transcript",
+                "transcript-stop",
+            ]
+            whole = Transcript.from_event(events[-2])
+            chunks = [TranscriptChunk.from_event(event).text for event in events[1:-2]]
+            assert "".join(chunks) == whole.text
+            assert wer(speech.text, whole.text) < 0.1
+            assert whole.language == "en"
+
+    run(address, scenario)
+
+
+@pytest.mark.server
+def test_a_text_is_spoken_whole_and_in_pieces(address: tuple[str, int], gateway: Gateway) -> None:
+    async def scenario(client: AsyncTcpClient) -> tuple[bytes, bytes]:
+        voice = SynthesizeVoice(name="hibari")
+        await client.write_event(Synthesize(TEXT, voice).event())
+        whole = await until(client, "audio-stop")
+        await client.write_event(SynthesizeStart(voice).event())
+        for piece in ("Hello ", "there. The kit", "chen light is on."):
+            await client.write_event(SynthesizeChunk(piece).event())
+        # For servers that take no pieces; it is not spoken twice.
+        await client.write_event(Synthesize(TEXT, voice).event())
+        await client.write_event(SynthesizeStop().event())
+        pieces = await until(client, "synthesize-stopped")
+        assert pieces[-2].type == "audio-stop"
+        return audio_of(whole), audio_of(pieces[:-1])
+
+    whole, pieces = run(address, scenario)
+    assert len(whole) == len(pieces) > 2 * 24_000
+    with Client(gateway.grpc_url) as client:
+        heard = client.transcribe(np.frombuffer(whole, np.int16), sample_rate=24_000).text
+    assert wer(TEXT, heard) < 0.2
+
+
+def audio_of(events: list[Event]) -> bytes:
+    first, *chunks, last = events
+    start = AudioStart.from_event(first)
+    assert (start.rate, start.width, start.channels) == (24_000, 2, 1)
+    assert last.type == "audio-stop"
+    return b"".join(AudioChunk.from_event(event).audio for event in chunks)
+
+
+@pytest.mark.server
+def test_it_describes_itself_and_errors_leave_the_connection_open(
+    address: tuple[str, int], speech: Recording
+) -> None:
+    async def scenario(client: AsyncTcpClient) -> None:
+        await client.write_event(Describe().event())
+        info = Info.from_event((await until(client, "info"))[-1])
+        assert info.asr[0].models[0].languages == ["en"]
+        assert info.asr[0].supports_transcript_streaming
+        assert info.tts[0].voices[0].name == "hibari"
+        for wrong, said in (
+            (Synthesize("Hello.", SynthesizeVoice(name="nobody")), "voice takes hibari; sent: 'no"),
+            (Synthesize("…"), "no "),
+            (AudioStart(rate=7, width=2, channels=1), "rate takes 4000 to 192000 Hz; sent: 7"),
+        ):
+            await client.write_event(wrong.event())
+            assert said in Error.from_event((await until(client, "error"))[-1]).text
+        await client.write_event(Transcribe(name="nobody").event())
+        await client.write_event(AudioStart(rate=16_000, width=2, channels=1).event())
+        assert "no model 'nobody'" in Error.from_event((await until(client, "error"))[-1]).text
+        # What follows is thrown away up to its end.
+        await client.write_event(AudioChunk(16_000, 2, 1, bytes(320)).event())
+        await client.write_event(AudioStop().event())
+        await client.write_event(Ping("still here").event())
+        assert Pong.from_event((await until(client, "pong"))[-1]).text == "still here"
+        events = await say(client, speech, Transcribe())
+        assert Transcript.from_event(events[-2]).text
+
+    run(address, scenario)
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"GET / HTTP/1.1\r\n", b"a line of JSON"),
+        (b"[]\n", b"a line of JSON with its type"),
+        (b'{"data": {}}\n', b"a line of JSON with its type"),
+        (b"x" * 100_000 + b"\n", b"at most 64 KB"),
+        (b'{"type": "audio-chunk", "payload_length": 1000000000000}\n', b"at most 4194304 bytes"),
+        (b'{"type": "audio-chunk", "data_length": "much"}\n', b"a line of JSON with its type"),
+    ],
+)
+def test_what_is_no_event_ends_the_connection_with_an_error(
+    alone: tuple[str, int], sent: bytes, said: bytes
+) -> None:
+    with socket.create_connection(alone, timeout=20) as line:
+        line.sendall(sent)
+        answer = b""
+        while piece := line.recv(65_536):
+            answer += piece
+    assert b'"error"' in answer and said in answer
+
+
+def test_without_a_server_a_command_is_refused_and_the_next_one_too(alone: tuple[str, int]) -> None:
+    async def scenario(client: AsyncTcpClient) -> None:
+        for _ in range(2):
+            await client.write_event(AudioStart(rate=16_000, width=2, channels=1).event())
+            error = Error.from_event((await until(client, "error"))[-1])
+            assert error.code == "no_server"
+            await client.write_event(AudioStop().event())
+        await client.write_event(Event("audio-start", {"rate": 16_000}))
+        assert "lacks 'width'" in Error.from_event((await until(client, "error"))[-1]).text
+        await client.write_event(Describe().event())
+        assert Info.from_event((await until(client, "info"))[-1]).tts == []
+
+    run(alone, scenario)
+
+
+def test_beyond_this_machine_it_has_to_be_opened() -> None:
+    with pytest.raises(ConfigError, match=r"Wyoming on 0.0.0.0 would serve everybody .* --open"):
+        GatewayService(GatewayConfig(wyoming=("0.0.0.0", 10_300)))
+    GatewayService(GatewayConfig(wyoming=("0.0.0.0", 10_300), is_open=True))
+
+
+@pytest.mark.parametrize(("width", "channels"), [(1, 1), (2, 1), (2, 2), (4, 1), (4, 3)])
+def test_samples_of_every_width_are_the_same(width: int, channels: int) -> None:
+    wave_form = np.sin(np.arange(400) / 9) * 0.7
+    scale, dtype = {1: (127, "u1"), 2: (32767, "<i2"), 4: (2**31 - 1, "<i4")}[width]
+    written = np.round(wave_form * scale) + (128 if width == 1 else 0)
+    audio = np.repeat(written.astype(dtype)[:, None], channels, 1).tobytes()
+    found = samples_of(audio, AudioFormat(16_000, width, channels))
+    level = found / 32768 if found.dtype == np.int16 else found
+    assert np.abs(level - wave_form).max() < (0.02 if width == 1 else 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("size", "width", "channels", "error"),
+    [
+        (3, 2, 1, "whole samples of 2 bytes; it has 3"),
+        (6, 3, 1, "width takes 1, 2 or 4 bytes a sample; sent: 3"),
+        (4, 2, 0, "channels takes 1 to 16; sent: 0"),
+        (4, "2", 1, "width takes"),
+    ],
+)
+def test_a_chunk_that_does_not_fit_its_format_is_refused(
+    size: int, width: Any, channels: int, error: str
+) -> None:
+    with pytest.raises(ApiError, match=error):
+        samples_of(bytes(size), AudioFormat(16_000, width, channels))
+
+
+def test_names_become_hotwords_before_terms() -> None:
+    asked = Transcribe(
+        language="en-US", transcript_names=["Kitchen: lamp", ""], transcript_terms=["dim, slowly"]
+    )
+    assert options_asked(asked, {}) == {
+        "language": "en",
+        "hotwords": "Kitchen lamp:12,dim slowly",
+    }
+    many = Transcribe(transcript_names=["a long name"], transcript_terms=["word " * 20] * 500)
+    assert str(options_asked(many, {})["hotwords"]).startswith("a long name:12,word word")
