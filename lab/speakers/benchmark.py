@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from conch.scoring import COMPARING, require
 from conch.scoring.tables import number, percent, table
 from conch.wire.errors import BenchError
 from conch.wire.result import Transcript
+from conch.wire.turns import speaker_of
 from lab.header import lab_header
 from lab.speakers.conversations import (
     CONDITIONS,
@@ -31,7 +32,7 @@ from lab.speakers.conversations import (
 )
 from lab.speakers.peer import PeerFigures, measured, require_peer
 from lab.speakers.turns import naming, overlap_share
-from lab.speakers.words import wrong_words
+from lab.speakers.words import errors_by_speaker, wrong_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,10 @@ class SpeakersFigures:
     """Conversations whose number of speakers was found."""
     wder: float | None
     """Share of the recognised words with the wrong speaker."""
+    wder_of_reference: float | None
+    """The same if words have the speakers of the reference."""
+    cpwer: float | None
+    """Word errors of the speakers' texts, by the words that are said."""
     cpu_s_per_audio_s: float | None
     """Of all processes of the server, beyond those without labels; None of a server elsewhere."""
     plain_cpu_s_per_audio_s: float | None
@@ -176,13 +181,22 @@ def figures(
 ) -> SpeakersFigures:
     """Return the figures of conversations of one kind."""
     total: SpeakerErrors = NO_ERRORS
-    right = wrong = words = 0
+    right = wrong = least = words = 0
+    cp_errors = cp_words = 0
     for item, transcript in zip(made, labelled.transcripts, strict=True):
         found = transcript.turns
         total += errors(item.turns, found)
         right += len(transcript.speakers) == item.speakers
-        mistaken, recognised = wrong_words(item.utterances, transcript, naming(item.turns, found))
+        names, heard = naming(item.turns, found), transcript.words
+        named = [replace(word, speaker=names.get(str(word.speaker), "")) for word in heard]
+        perfect = [
+            replace(word, speaker=speaker_of(word.start, word.end, item.turns)) for word in heard
+        ]
+        mistaken, recognised = wrong_words(item.utterances, named)
         wrong, words = wrong + mistaken, words + recognised
+        least += wrong_words(item.utterances, perfect)[0]
+        spoilt, spoken = errors_by_speaker(item.utterances, heard)
+        cp_errors, cp_words = cp_errors + spoilt, cp_words + spoken
     audio_s = sum(item.duration_s for item in made)
     plain_cpu_s = plain.cpu_s if plain else 0.0
     return SpeakersFigures(
@@ -195,6 +209,8 @@ def figures(
         der=round(total.rate, 4),
         right=right,
         wder=round(wrong / words, 4) if words else None,
+        wder_of_reference=round(least / words, 4) if words else None,
+        cpwer=round(cp_errors / cp_words, 4) if words else None,
         cpu_s_per_audio_s=round((labelled.cpu_s - plain_cpu_s) / audio_s, 4) if is_own else None,
         plain_cpu_s_per_audio_s=round(plain_cpu_s / audio_s, 4) if is_own else None,
         slower=round(labelled.seconds / plain.seconds, 3) if plain else None,
@@ -205,7 +221,8 @@ def markdown(report: SpeakersReport) -> str:
     """Return the table of a report and lines on its origin."""
     columns = [
         *("condition", "speakers", "DER %", "missed", "false", "confused", "number right"),
-        *("WDER %", "overlap %", "CPU s per audio s", "without labels", "time"),
+        *("WDER %", "of the reference", "cpWER %", "overlap %"),
+        *("CPU s per audio s", "without labels", "time"),
     ]
     rows = [
         [
@@ -213,7 +230,7 @@ def markdown(report: SpeakersReport) -> str:
             str(item.speakers),
             *map(percent, (item.der, *item.errors.shares)),
             f"{item.right} of {item.conversations}",
-            percent(item.wder),
+            *map(percent, (item.wder, item.wder_of_reference, item.cpwer)),
             percent(item.overlap),
             number(item.cpu_s_per_audio_s, 3),
             number(item.plain_cpu_s_per_audio_s, 3),
@@ -227,7 +244,7 @@ def markdown(report: SpeakersReport) -> str:
             str(item.speakers),
             *map(percent, (item.der, *item.errors.shares)),
             f"{item.right} of {item.conversations}",
-            *"--",
+            *"----",
             number(item.cpu_s_per_audio_s, 3),
             *"--",
         ]

@@ -54,13 +54,21 @@ def test_short_speech_that_segmentation_misses_is_somebodys():
         assert rounded(turns_of(heard, VOICES)) == turns
 
 
-def test_two_speak_only_where_all_windows_say_so():
+def test_two_speak_where_half_of_the_windows_say_so():
     heard = segment(4, [(0, 0, 4), (1, 2, 4)], [(0, 1.5), (2.2, 3.7)], [0, 1])
     ((first, active),) = heard.windows
     alone = active.copy()
     alone[:, 1] = False
-    several = replace(heard, windows=[(first, active), (first, alone)])
-    assert {turn.voice for turn in turns_of(several, VOICES) if turn.end > 103.5} == {1}
+    for more, voices in ((1, {0, 1}), (2, {1})):
+        several = replace(heard, windows=[(first, active), *[(first, alone)] * more])
+        assert {turn.voice for turn in turns_of(several, VOICES) if turn.end > 103.5} == voices
+
+
+def test_two_speakers_of_a_window_are_two_voices():
+    heard = segment(4, [(0, 0, 2), (1, 2, 4)], [(0, 1.5), (2.2, 3.7)], [0, 0])
+    near = np.array([[0.9, 0.44, 0], [0.8, 0.6, 0]], np.float32)
+    turns = turns_of(replace(heard, embeddings=near), VOICES)
+    assert rounded(turns) == [(0, 100.0, 102.0), (1, 102.0, 104.0)]
 
 
 def test_nobody_speaks_where_the_vad_finds_no_speech():

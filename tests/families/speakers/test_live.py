@@ -13,7 +13,6 @@ from conch.families.speakers.clustering import MOST_PIECES, unit
 from conch.families.speakers.live import (
     FRAME_S,
     SETTLE_S,
-    WINDOW_S,
     LiveVoices,
     Piece,
     Run,
@@ -22,6 +21,7 @@ from conch.families.speakers.live import (
     solos,
 )
 from conch.families.speakers.live_labels import LiveLabels
+from conch.families.speakers.pieces import WINDOW_S
 from conch.recognition.hooks import StreamTurns
 from conch.wire.errors import OptionError
 from conch.wire.known_speakers import option_of

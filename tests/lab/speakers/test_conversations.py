@@ -6,10 +6,10 @@ import soundfile
 
 from conch.cli.demo import SPEECH
 from conch.wire.errors import BenchError
-from conch.wire.result import Hypothesis, Segment, Transcript, Word
+from conch.wire.result import Word
 from lab.speakers.conversations import conversation, mu_law, read_sources
 from lab.speakers.turns import Turn, overlap_share
-from lab.speakers.words import wrong_words
+from lab.speakers.words import errors_by_speaker, wrong_words
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +55,9 @@ def test_g711_keeps_the_level_and_is_coarse():
 
 def test_words_with_the_wrong_speaker_are_counted():
     said = [Turn("x", 0, 1, "One, two!"), Turn("y", 1, 2, "Three four.")]
-    words = [("one", "A"), ("too", "A"), ("three", "A"), ("four", "B"), ("five", "B")]
-    timed = tuple(Word(text, place, place + 0.5, 1, who) for place, (text, who) in enumerate(words))
-    best = Hypothesis("one too three four five", 0, 0)
-    heard = Transcript((best,), (Segment(0, 5, (best,), timed),), 5, (), {})
-    assert wrong_words(said, heard, {"A": "x", "B": "y"}) == (1, 4)
-    assert wrong_words(said, heard, {"A": "y", "B": "x"}) == (3, 4)
+    for owners, wrong, errors in (("xxxyy", 1, 4), ("yyyxx", 3, 4), ("xxyyy", 0, 2)):
+        texts = zip(("one", "too", "three", "four", "five"), owners, strict=True)
+        heard = [Word(text, at, at + 0.5, 1, who) for at, (text, who) in enumerate(texts)]
+        assert wrong_words(said, heard) == (wrong, 4)
+        assert errors_by_speaker(said, heard) == (errors, 4)
+    assert errors_by_speaker(said, []) == (4, 4)

@@ -11,6 +11,7 @@ import numpy as np
 
 from conch.component.arrays import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE
+from conch.families.speakers.clustering import one_to_one
 from conch.families.speakers.declaration import FRAME_SAMPLES
 from conch.families.speakers.pieces import Span, frame_at, num_frames, second_at
 
@@ -18,8 +19,10 @@ FILLED_S = 0.5
 """Where segmentation hears nobody for less, and the VAD finds speech, somebody speaks."""
 MIDDLE_WEIGHT, EDGE_WEIGHT = 1.5, 0.5
 """What a piece counts in its middle half, and outside."""
-LOCAL_WEIGHT = 0.3
+LOCAL_WEIGHT = 0.5
 """What it counts that a window's own speaker is a voice."""
+LEAST_ALONE_S = 0.25
+"""One who speaks alone for less is known by all that he says in the window."""
 MOST_SHARED = 0.1
 """Share of a piece in which several may speak, if it is to say how a voice sounds."""
 CLOSED_S, LEAST_S = 0.25, 0.2
@@ -93,9 +96,7 @@ def _counts(heard: HeardSegment, frames: int) -> Array:
     for start, end in heard.spoken:
         first, behind = map(frame_at, (start, end))
         is_speech[max(0, first) : max(0, behind)] = True
-    mean = total / np.maximum(windows, 1)
-    # Two speak where all windows say so.
-    found: Array = np.where(mean >= 2, 2, mean >= 0.5) * is_speech
+    found: Array = np.floor(total / np.maximum(windows, 1) + 0.5) * is_speech
     for start, end in runs_of(is_speech & (found == 0)):
         if (end - start) * FRAME_SAMPLES < FILLED_S * SAMPLE_RATE:
             found[start:end] = 1
@@ -134,17 +135,22 @@ def _scores(heard: HeardSegment, frames: int, voices: FloatArray) -> FloatArray:
 
 
 def _shares(heard: HeardSegment, frames: int, scores: FloatArray) -> FloatArray:
-    """Return in which share of the windows a speaker of its own is each voice, [frames, voices]."""
+    """Return in which share of the windows a speaker of its own is each voice, [frames, voices].
+
+    Each speaker of a window is another voice, those first that sound most alike.
+    """
     total = np.zeros_like(scores)
     windows = np.zeros((frames, 1), np.float32)
     for first, active in heard.windows:
         span = slice(first, first + len(active))
         windows[span] += 1
-        is_voice = np.zeros((len(active), scores.shape[1]), bool)
-        for speaks in active.T:
-            if speaks.any():
-                is_voice[speaks, scores[span][speaks].mean(axis=0).argmax()] = True
-        total[span] += is_voice
+        alone = active & (active.sum(axis=1) == 1)[:, None]
+        is_known = alone.sum(axis=0) * FRAME_SAMPLES >= LEAST_ALONE_S * SAMPLE_RATE
+        own = np.where(is_known, alone, active).astype(np.float32)
+        sounds = own.T @ scores[span] / np.maximum(own.sum(axis=0), 1)[:, None]
+        sounds[~active.any(axis=0)] = -np.inf
+        for speaker, voice in one_to_one(sounds).items():
+            total[span][active[:, speaker], voice] += 1
     found: FloatArray = total / np.maximum(windows, 1)
     return found
 

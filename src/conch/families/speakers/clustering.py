@@ -13,6 +13,8 @@ import numpy as np
 
 from conch.component.arrays import Array, FloatArray, IntArray
 
+DISTANCE, LINE_DISTANCE = 0.71, 0.61
+"""Mean cosine distance from which on voices differ; the second over a telephone line."""
 LEAST_VOICE_S, LEAST_VOICE_SHARE = 6.0, 0.1
 """Seconds of a voice's pieces, and their share of all: the less counts. Pieces overlap by half."""
 MOST_PIECES = 4000
@@ -72,7 +74,7 @@ def sure_voices(
     weights: Array,
     is_sure: Array,
     *,
-    distance: float,
+    is_line: bool,
     weight_of_second: float = 1.0,
     least_share: float = LEAST_VOICE_SHARE,
     fewest: int = 1,
@@ -84,7 +86,7 @@ def sure_voices(
         embeddings: Of all pieces.
         weights: Of all pieces, by their lengths.
         is_sure: Which pieces find voices, bool `[pieces]`.
-        distance: As of `voices`.
+        is_line: Whether they have come over a telephone line.
         weight_of_second: Of a piece of a second.
         least_share: Share of all that a voice has at least, if LEAST_VOICE_S is more.
         fewest: As of `voices`.
@@ -96,11 +98,26 @@ def sure_voices(
     return voices(
         embeddings[is_sure],
         weights[is_sure],
-        distance=distance,
+        distance=LINE_DISTANCE if is_line else DISTANCE,
         least=min(LEAST_VOICE_S / total_s, least_share),
         fewest=fewest,
         most=most,
     )
+
+
+def one_to_one(scores: Array) -> dict[int, int]:
+    """Return a column for each row of `[rows, columns]`, no two the same, highest scores first.
+
+    A score of minus infinity is no pair. Without a column that is left, a row has none.
+    """
+    found: dict[int, int] = {}
+    for place in np.argsort(-scores, axis=None, kind="stable").tolist():
+        row, column = divmod(place, scores.shape[1])
+        if np.isneginf(scores[row, column]):
+            break
+        if row not in found and column not in found.values():
+            found[row] = column
+    return found
 
 
 def unit(vectors: FloatArray) -> FloatArray:

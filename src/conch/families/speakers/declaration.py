@@ -39,7 +39,7 @@ SEGMENTATION = Component(
     role="waveform to who speaks when among at most three",
     title="Turns",
     step="label",
-    inputs=(Tensor("waveform", "FP32", (-1,), "a window of at most 10 s, best of 10 s"),),
+    inputs=(Tensor("waveform", "FP32", (-1,), "a window of at most 10 s, best of 3 s"),),
     outputs=(
         Tensor(
             "log_probs",

@@ -6,6 +6,7 @@ from itertools import count
 import numpy as np
 
 from conch.component.arrays import FloatArray
+from conch.families.speakers.clustering import one_to_one
 from conch.wire.known_speakers import KnownSpeaker
 
 KNOWN, LINE_KNOWN = 0.5, 0.7
@@ -64,14 +65,7 @@ def matched(voices: FloatArray, known: FloatArray, least: Sequence[float]) -> di
         least: Cosine of each voice below which it is nobody known, `[voices]`.
     """
     margins = voices @ known.T - np.array(least)[:, None]
-    found: dict[int, int] = {}
-    for place in np.argsort(-margins, axis=None, kind="stable"):
-        voice, who = divmod(int(place), margins.shape[1])
-        if margins[voice, who] < 0:
-            break
-        if voice not in found and who not in found.values():
-            found[voice] = who
-    return found
+    return one_to_one(np.where(margins >= 0, margins, -np.inf))
 
 
 def name_of(number: int) -> str:

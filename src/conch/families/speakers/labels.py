@@ -22,8 +22,6 @@ from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment, Turn
 from conch.wire.turns import cut_by_speaker, with_speakers
 
-DISTANCE, LINE_DISTANCE = 0.73, 0.63
-"""Mean cosine distance from which on voices differ; the second over a telephone line."""
 LEAST_PIECE = 15_700
 """Samples; shorter pieces found no voices: they are too uncertain."""
 
@@ -125,7 +123,7 @@ def voices_of(heard: Sequence[HeardSegment | None], options: RecognitionOptions)
         sounds,
         lengths,
         is_sure,
-        distance=LINE_DISTANCE if _is_over_line(items) else DISTANCE,
+        is_line=_is_over_line(items),
         weight_of_second=SAMPLE_RATE,
         fewest=number or asked.min_speakers,
         most=number or asked.max_speakers,

@@ -22,11 +22,9 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.assignment import CLOSED_S, LEAST_S, VoiceTurn, runs_of
 from conch.families.speakers.clustering import LEAST_VOICE_SHARE, MOST_PIECES, sure_voices, unit
 from conch.families.speakers.declaration import FRAME_FIELD, FRAME_SAMPLES
-from conch.families.speakers.pieces import second_at
+from conch.families.speakers.pieces import WINDOW_S, second_at
 
 FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
-WINDOW_S = 3.0
-"""Length of a window. In longer ones, segmentation more often takes two speakers for one."""
 SOLO_S, LEAST_SOLO_S, LEAST_NEW_S = 1.5, 0.25, 0.6
 """Most that is embedded of who speaks alone, the least, and the least of a stranger's voice."""
 SETTLE_S = 2.0
@@ -41,8 +39,6 @@ STRANGERS_S = 2.0
 """Longest time between two strangers that become a voice."""
 REGROUP_S, REGROUPED, SAME = 20.0, 400, 0.5
 """How often the voices are learnt anew, of how many pieces, and the cosine of two that are one."""
-DISTANCE, LINE_DISTANCE = 0.70, 0.60
-"""Mean cosine distance from which on voices differ at the end; the second over a telephone line."""
 SURE_S = 0.97
 """Least that was embedded of a piece that finds voices at the end."""
 _CLOSED, _LEAST = round(CLOSED_S / FRAME_S), round(LEAST_S / FRAME_S)
@@ -355,7 +351,7 @@ class HeardPieces:
             self.embeddings,
             self.seconds,
             self.seconds >= SURE_S,
-            distance=LINE_DISTANCE if is_line else DISTANCE,
+            is_line=is_line,
             least_share=least_share,
             fewest=fewest,
             most=most,

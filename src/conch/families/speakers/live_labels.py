@@ -21,7 +21,6 @@ from conch.families.speakers.known import KNOWN, LINE_KNOWN, Labels
 from conch.families.speakers.live import (
     REGROUP_S,
     SETTLE_S,
-    WINDOW_S,
     LiveVoices,
     Run,
     Solo,
@@ -31,7 +30,15 @@ from conch.families.speakers.live import (
     turn_of,
 )
 from conch.families.speakers.networks import active_in, embedded
-from conch.families.speakers.pieces import LINE, WIDE_BAND, frame_at, is_of_line, num_frames, spoken
+from conch.families.speakers.pieces import (
+    LINE,
+    WIDE_BAND,
+    WINDOW_S,
+    frame_at,
+    is_of_line,
+    num_frames,
+    spoken,
+)
 from conch.recognition.hooks import StreamTurns
 from conch.wire.known_speakers import known_speakers_of
 from conch.wire.options import RecognitionOptions

@@ -9,12 +9,15 @@ import numpy as np
 
 from conch.component import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
-from conch.families.speakers.declaration import FRAME_FIELD, FRAME_SAMPLES, MAX_WINDOW_S
+from conch.families.speakers.declaration import FRAME_FIELD, FRAME_SAMPLES
 
 LEAST_S = 0.25
 """Shorter stretches of speech are none."""
 PIECE_S, STEP_S = 1.5, 0.75
 """Length of the pieces that are embedded, and from one to the next."""
+WINDOW_S, WINDOW_STEP_S = 3.0, 1.0
+"""Length of a window, and from one to the next of a recording. In longer ones, segmentation more
+often takes two speakers for one."""
 EMPTY_DB = -43.0
 """A band with so much less power than that of a telephone line is empty."""
 _BIN_HZ = 50
@@ -72,13 +75,14 @@ def pieces(spans: list[Span]) -> list[Span]:
 
 
 def windows(length: int) -> list[Span]:
-    """Return windows of at most MAX_WINDOW_S that cover a segment, each with another.
+    """Return windows of at most WINDOW_S that cover a segment, each frame with several.
 
     They begin at frames of `speaker_segmentation`, so that their frames are the same.
     """
-    most = num_frames(round(MAX_WINDOW_S * SAMPLE_RATE))
+    most = num_frames(round(WINDOW_S * SAMPLE_RATE))
+    step = round(WINDOW_STEP_S * SAMPLE_RATE / FRAME_SAMPLES)
     last = num_frames(length) - most
-    firsts = [*range(0, max(last, 0), most // 2), max(last, 0)]
+    firsts = [*range(0, max(last, 0), step), max(last, 0)]
     size = (most - 1) * FRAME_SAMPLES + FRAME_FIELD
     return [(first * FRAME_SAMPLES, min(length, first * FRAME_SAMPLES + size)) for first in firsts]
 
