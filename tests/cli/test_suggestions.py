@@ -13,6 +13,9 @@ from conch.cli import main
         ("gateway keys add anna --stream 3 --x", "conch gateway keys add: error:", "add --help"),
         ("stream --diarize a.wav", "arguments: --diarize; conch stream --help lists all", ""),
         ("models get base --hlp", "arguments: --hlp", "did you mean --help?"),
+        ("transcrib a.wav", "conch: error: no command 'transcrib'", "did you mean transcribe?"),
+        ("models gett base", "conch models: error: no command 'gett'", "did you mean get?"),
+        ("xyz", "conch: error: no command 'xyz'; conch --help lists all", ""),
     ],
 )
 def test_an_unknown_flag_is_refused_with_the_closest_one(

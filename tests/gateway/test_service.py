@@ -5,8 +5,11 @@ import threading
 from pathlib import Path
 
 import pytest
+import trustme
 
 from conch.cli import main
+from conch.client import Client
+from conch.client.endpoint import CA_VARIABLE
 from conch.gateway import GatewayConfig, GatewayService, keys
 from conch.gateway.limits import Limits
 from conch.wire.errors import ConfigError, ServerError
@@ -75,3 +78,24 @@ def test_a_damaged_file_of_keys_does_not_start(tmp_path: Path) -> None:
         GatewayService(GatewayConfig(servers=NOWHERE, keys_file=file))
     keys.write_keys(file, [keys.Key("anna", "0" * 64, Limits())])
     GatewayService(GatewayConfig(servers=NOWHERE, keys_file=file))
+
+
+def test_a_private_authority_is_trusted_where_a_client_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(
+        str(tmp_path / "server.pem")
+    )
+    config = GatewayConfig(servers=NOWHERE, port=0, tls_cert=tmp_path / "server.pem")
+    with GatewayService(config) as service:
+        with Client(service.url) as client, pytest.raises(ServerError, match="CERTIFICATE_VERIFY"):
+            client.is_ready()
+        with Client(service.url, ca_cert=str(tmp_path / "ca.pem")) as client:
+            assert not client.is_ready(), "it answers, and has no server"
+        monkeypatch.setenv(CA_VARIABLE, str(tmp_path / "ca.pem"))
+        with Client(service.url) as client:
+            assert not client.is_ready()
+        with pytest.raises(ServerError, match=r"cannot be read from .*none.pem: .*--ca-cert and"):
+            Client(service.url, ca_cert=str(tmp_path / "none.pem"))

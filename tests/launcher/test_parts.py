@@ -16,6 +16,7 @@ from conch.launcher.process import Workspace
 from conch.launcher.repositories import (
     check_models,
     check_repository,
+    check_unique,
     shipped_repositories,
 )
 from conch.wire.errors import ServerError
@@ -316,3 +317,10 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
         main(arguments)
     assert exit_info.value.code == 2
     assert "usage: conch" in capsys.readouterr().err
+
+
+def test_two_models_of_one_name_are_refused_with_their_repositories(tmp_path: Path) -> None:
+    (tmp_path / "vad").mkdir()
+    check_unique(shipped_repositories())
+    with pytest.raises(ServerError, match=f"'vad' is in two .*component_models and {tmp_path}: "):
+        check_unique([*shipped_repositories(), tmp_path])

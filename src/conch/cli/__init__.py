@@ -4,9 +4,10 @@ import argparse
 import difflib
 import importlib
 import os
+import re
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from conch import __version__
 from conch.wire.errors import ConchError
@@ -31,6 +32,7 @@ SUBCOMMANDS = (
 They must import cheaply: `conch --help` loads all of them.
 """
 
+_UNKNOWN_COMMAND = re.compile(r"argument [A-Z]+: invalid choice: '([^']*)' \(choose from (.*)\)")
 WHEEL = "nvidia-pytriton"
 """The package that brings the Triton server."""
 TRITON_OF_WHEEL = {"0.7.0": "2.51.0 (NVIDIA's release 24.10)"}
@@ -64,6 +66,16 @@ class _Parser(argparse.ArgumentParser):
             # Without the usage: the hint would be lost below its many flags.
             self.exit(2, f"{self.prog}: error: {problem}; {hint}{self.prog} --help lists all\n")
         return found, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with code 2; for an unknown command, name the one that was meant."""
+        if unknown := _UNKNOWN_COMMAND.match(message):
+            sent, known = unknown[1], re.findall(r"'([^']*)'", unknown[2])
+            close = difflib.get_close_matches(sent, known, n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            problem = f"no command {sent!r}; {hint}{self.prog} --help lists all"
+            self.exit(2, f"{self.prog}: error: {problem}\n")
+        super().error(message)
 
 
 class _Version(argparse.Action):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, number, output
+from conch.cli.whole_files import write_whole
 from conch.deploy import haproxy
 from conch.wire.errors import ConfigError
 
@@ -196,8 +197,6 @@ def _write(path: Path, text: str) -> None:
                 f"--out {path}: this file was not made by `conch deploy haproxy`, and stays as it "
                 "is; move it away, or write to another one"
             )
-        partial = path.with_name(f".{path.name}.part")
-        partial.write_text(text)
-        partial.replace(path)
+        write_whole(path, text)
     except OSError as failure:
         raise ConfigError(f"--out {path}: {failure.strerror}") from None

@@ -1,13 +1,14 @@
 """Flags of the commands that talk to a server: its address, and what goes with every request."""
 
 import argparse
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from conch.catalogue.kinds import KINDS
 from conch.cli.arguments import UsageError, add_flags
 from conch.client.address import Address
-from conch.client.endpoint import request_headers
+from conch.client.endpoint import CA_VARIABLE, request_headers
 from conch.wire.errors import OptionError, ServerError
 from conch.wire.options import RecognitionOptions
 
@@ -18,6 +19,8 @@ URL = """
 HEADERS = """
 --api-key KEY              key of the gateway or of a proxy; the environment variable CONCH_API_KEY
                            keeps it out of lists of processes
+--ca-cert FILE             certificates (PEM) to trust, for a private authority; the environment
+                           variable CONCH_CA_CERT does the same
 --header 'NAME: VALUE'...  a header of every request, for a proxy
 """
 WEIGHTS = """
@@ -41,11 +44,14 @@ def weights_of(args: argparse.Namespace) -> dict[str, str]:
 
 
 def headers_of(args: argparse.Namespace) -> dict[str, str]:
-    """Return the headers of every request, with the key.
+    """Return the headers of every request, with the key; trust the certificates of `--ca-cert`.
 
     Raises:
         UsageError: a header is wrong. The message repeats none, as it may be secret.
     """
+    if args.ca_cert:
+        # Every client of the command takes it from there.
+        os.environ[CA_VARIABLE] = args.ca_cert
     headers: dict[str, str] = {}
     for text in args.header:
         name, colon, value = text.partition(":")

@@ -14,6 +14,7 @@ from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN, FileProgress, Progress
 from conch.cli.server_flags import add_server_flags, checked_options, given_server
+from conch.cli.whole_files import write_whole
 from conch.client import AsyncClient, joined_parts
 from conch.client.endpoint import Endpoint
 from conch.client.poison import Losses
@@ -313,7 +314,7 @@ class Transcription:
             if path is not None:
                 # JSON holds names of files, which need not be UTF-8.
                 text = job.render(item.name, transcript)
-                path.write_text(text, encoding="utf-8", errors="surrogateescape")
+                write_whole(path, text)
             elif not (job.is_text_shown and item.progress.is_streamed):
                 item.output.put_nowait(job.render(item.name, transcript))
         except ConchError as error:

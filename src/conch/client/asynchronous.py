@@ -38,11 +38,14 @@ class AsyncClient:
             of the environment variable CONCH_API_KEY.
         headers: Headers of every request, for a proxy; gRPC sends them as metadata. One named
             Authorization replaces the key.
+        ca_cert: File of certificates (PEM) to trust, for a private authority; None takes that of
+            the environment variable CONCH_CA_CERT, and without it those of the system.
         uploads: Requests above 1 MiB that are sent over gRPC at once, each of which takes twice its
             size meanwhile; None for no limit.
 
     Raises:
-        ServerError: `url` is not the URL of a server, or a header cannot be sent.
+        ServerError: `url` is not the URL of a server, a header cannot be sent, or `ca_cert` has no
+            certificate.
     """
 
     def __init__(
@@ -53,11 +56,12 @@ class AsyncClient:
         connections: int = 100,
         api_key: str | None = None,
         headers: Mapping[str, str] | None = None,
+        ca_cert: str | None = None,
         uploads: int | None = None,
     ) -> None:
         self._timeout_s = timeout_s
         self._request = partial(tensors.build, default_timeout_s=timeout_s)
-        endpoint = Endpoint.parse(url, api_key, headers)
+        endpoint = Endpoint.parse(url, api_key, headers, ca_cert)
         self._connect = partial(connect, endpoint, connections=connections, uploads=uploads)
         self._transport: Transport | None = None
         self._connecting = asyncio.Lock()

@@ -2,6 +2,7 @@
 
 import os
 import re
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -10,6 +11,8 @@ from conch.wire.errors import ServerError
 
 KEY_VARIABLE = "CONCH_API_KEY"
 """Environment variable with the API key if no other is given."""
+CA_VARIABLE = "CONCH_CA_CERT"
+"""Environment variable with the file of certificates to trust if no other is given."""
 CONNECT_TIMEOUT_S = 10.0
 """Seconds to open a TCP connection, so that a host that drops packets is an error soon."""
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -25,20 +28,44 @@ class Endpoint:
     address: Address
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values by name in lower case, as gRPC wants them. No message or log may show them."""
+    ca_cert: str = ""
+    """File of the certificates (PEM) to trust; empty for those of the system."""
 
     def __str__(self) -> str:
         return str(self.address)
 
     @classmethod
     def parse(
-        cls, url: str, api_key: str | None = None, headers: Mapping[str, str] | None = None
+        cls,
+        url: str,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        ca_cert: str | None = None,
     ) -> "Endpoint":
         """Read a URL as `Address.parse` does, and the headers as `request_headers` does.
 
+        `ca_cert` is a file of certificates to trust; None takes that of the environment variable
+        CONCH_CA_CERT.
+
         Raises:
-            ServerError: `url` is not the URL of a server, or a header cannot be sent.
+            ServerError: `url` is not the URL of a server, a header cannot be sent, or the file has
+                no certificate.
         """
-        return cls(Address.parse(url), request_headers(api_key, headers))
+        trusted = os.environ.get(CA_VARIABLE, "") if ca_cert is None else ca_cert
+        found = cls(Address.parse(url), request_headers(api_key, headers), trusted)
+        if found.address.is_secure and trusted:
+            found.trust()
+        return found
+
+    def trust(self) -> ssl.SSLContext:
+        """Return a context with the certificates to trust; raise a ServerError if there is none."""
+        try:
+            return ssl.create_default_context(cafile=self.ca_cert or None)
+        except (OSError, ssl.SSLError) as error:
+            raise ServerError(
+                f"certificates to trust cannot be read from {self.ca_cert}: {error}; --ca-cert and "
+                f"{CA_VARIABLE} take a file of certificates as PEM"
+            ) from None
 
 
 def request_headers(

@@ -10,7 +10,8 @@ import http.client
 import io
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -46,7 +47,9 @@ def is_gateway(endpoint: Endpoint, timeout_s: float = CONNECT_TIMEOUT_S) -> bool
     """
     address = endpoint.address
     host, slash, path = address.target.partition("/")
-    kind = http.client.HTTPSConnection if address.is_secure else http.client.HTTPConnection
+    kind: Callable[..., http.client.HTTPConnection] = http.client.HTTPConnection
+    if address.is_secure:
+        kind = partial(http.client.HTTPSConnection, context=endpoint.trust())
     patience_s = min(timeout_s, CONNECT_TIMEOUT_S)
     with contextlib.closing(kind(host, timeout=patience_s)) as connection:
         try:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ssl
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -18,7 +17,7 @@ def connector_to(endpoint: Endpoint, limit: int) -> Any:
     import aiohttp
 
     # aiohttp's own context has the certificates of when it was imported.
-    trust = ssl.create_default_context() if endpoint.address.is_secure else True
+    trust = endpoint.trust() if endpoint.address.is_secure else True
     return aiohttp.TCPConnector(limit=limit, ssl=trust)
 
 

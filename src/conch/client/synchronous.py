@@ -74,6 +74,7 @@ class Client:
         timeout_s: Seconds until a call without a `timeout_s` of its own gives up.
         api_key: As of `AsyncClient`.
         headers: As of `AsyncClient`.
+        ca_cert: As of `AsyncClient`.
 
     Raises:
         ServerError: `url` is not the URL of a server, or a header cannot be sent.
@@ -86,8 +87,11 @@ class Client:
         timeout_s: float = tensors.DEFAULT_TIMEOUT_S,
         api_key: str | None = None,
         headers: Mapping[str, str] | None = None,
+        ca_cert: str | None = None,
     ) -> None:
-        self._client = AsyncClient(url, timeout_s=timeout_s, api_key=api_key, headers=headers)
+        self._client = AsyncClient(
+            url, timeout_s=timeout_s, api_key=api_key, headers=headers, ca_cert=ca_cert
+        )
         self._portal = Portal(self._client.close)
 
     def __enter__(self) -> "Client":

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, nullcontext, suppress
 from contextvars import ContextVar
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -199,7 +200,8 @@ def channel(module: Any, endpoint: Endpoint) -> Any:
     options = [("grpc.max_reconnect_backoff_ms", MAX_BACKOFF_MS), *((name, -1) for name in lengths)]
     target = endpoint.address.target
     if endpoint.address.is_secure:
-        return module.secure_channel(target, grpc.ssl_channel_credentials(), options)
+        trusted = Path(endpoint.ca_cert).read_bytes() if endpoint.ca_cert else None
+        return module.secure_channel(target, grpc.ssl_channel_credentials(trusted), options)
     return module.insecure_channel(target, options)
 
 

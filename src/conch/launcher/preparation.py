@@ -21,6 +21,7 @@ from conch.launcher.ports import require_free, resolve_host
 from conch.launcher.repositories import (
     check_models,
     check_repository,
+    check_unique,
     model_names,
     models_with_config,
 )
@@ -57,6 +58,7 @@ def prepare(config: ServerConfig, component_key: str) -> Preparation:
     repositories = [Path(path) for path in config.model_repositories]
     for repository in repositories:
         check_repository(repository)
+    check_unique(repositories)
     check_models(repositories, config.models)
     check_aliases(repositories, config.also_as)
     config = with_weights(with_weights_found(with_named_found(config)))

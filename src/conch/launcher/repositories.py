@@ -55,6 +55,24 @@ def model_names(repositories: Iterable[Path]) -> tuple[str, ...]:
     )
 
 
+def check_unique(repositories: Iterable[Path]) -> None:
+    """Check that no two repositories have a model of one name: Triton would load neither.
+
+    Raises:
+        ServerError: two have one.
+    """
+    found: dict[str, Path] = {}
+    for repository in repositories:
+        for name in model_names([repository]):
+            if name in found:
+                raise ServerError(
+                    f"model {name!r} is in two model repositories, {found[name]} and {repository}: "
+                    "remove one of them, or serve a repository of all components in place of "
+                    "Conch's: conch serve --model-repository"
+                )
+            found[name] = repository
+
+
 def check_models(repositories: Iterable[Path], names: Iterable[str]) -> None:
     """Check that the repositories have models of these names.
 

@@ -59,6 +59,7 @@ def test_most_spoken_forms_are_written_as_readers_expect(normalizer):
         ("naïve — café  twenty one\tpercent…", "naïve — café  21%…"),
         ("at five thirty", "at 5:30"),
         ("between fifty and ninety people", "between 50 and 90 people"),
+        ("not more than eight and thirty men", "not more than eight and thirty men"),
         ("one hundred and fifty and two hundred", "150 and 200"),
         ("it took thirty five minutes", "it took 35 minutes"),
         ("nine thousand five hundred feet up", "9500 feet up"),

@@ -211,6 +211,8 @@ def _clauses(text: str) -> Iterator[list[_Said]]:
         start = token.start() + len(before)
         said = _words(core, start)
         if said and said[0].word in _NUMBERS and _are_two_numbers(clause):
+            # They may be two numbers too, so the words stay.
+            said = [] if _is_of_old(clause, said) else said
             yield from _read(clause)
             clause = []
         clause += said
@@ -240,6 +242,11 @@ def _are_two_numbers(before: Sequence[_Said]) -> bool:
     """
     words = [said.word for said in before[-2:]]
     return len(words) == 2 and words[1] == "and" and words[0] in _NUMBERS - _SCALES
+
+
+def _is_of_old(before: Sequence[_Said], said: Sequence[_Said]) -> bool:
+    """Return whether tens may be those of an old number: `eight and thirty` is 38."""
+    return len(said) == 1 and said[0].word in TENS and before[-2].word in ONES[1:10]
 
 
 def _read(clause: list[_Said]) -> Iterator[list[_Said]]:
