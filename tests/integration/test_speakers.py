@@ -70,7 +70,11 @@ def test_each_voice_has_its_letter(server, talk) -> None:
 def test_a_streamed_answer_ends_with_the_labels(server, talk) -> None:
     with Client(f"grpc://{server.grpc_url}") as client:
         whole = client.transcribe(talk[0], **ASKED)
-        joined = joined_parts(list(client.stream(talk[0], **ASKED)))
+        parts = list(client.stream(talk[0], **ASKED))
+    joined = joined_parts(parts)
+    before = [turn for part in parts[:-1] for turn in part.turns]
+    assert [turn.speaker for turn in before] == [turn.speaker for turn in whole.turns]
+    assert all(segment.speaker for part in parts[:-1] for segment in part.segments)
     assert (joined.text, joined.turns) == (whole.text, whole.turns)
     assert [item.speaker for item in joined.segments] == [item.speaker for item in whole.segments]
 

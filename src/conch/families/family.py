@@ -210,6 +210,8 @@ class RecordingHook(Hook):
     """The `Prepare` before the recording, as `module:name`; empty for none."""
     hear: str = ""
     """The `Hear` of each segment, as `module:name`; empty if the audio does not matter."""
+    in_parts: str = ""
+    """The `BeginParts` of a streamed answer, as `module:name`; empty if only the end has labels."""
     needs_words: bool = False
     """Whether the segments have words for it, also if the request does not ask for them."""
 
@@ -243,7 +245,11 @@ class FamilyHooks:
         """Names of all functions."""
         hooks = (*self.score_texts, *self.after_recording, *self.in_stream, self.end_of_turn)
         asked = (hook.function for hook in hooks if hook)
-        hearing = (name for hook in self.after_recording for name in (hook.prepare, hook.hear))
+        hearing = (
+            name
+            for hook in self.after_recording
+            for name in (hook.prepare, hook.hear, hook.in_parts)
+        )
         by_decoder = (*self.recognisers.values(), *self.first_passes.values())
         return (*by_decoder, *asked, *filter(None, (self.find_speech, *hearing)))
 

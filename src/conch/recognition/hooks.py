@@ -198,6 +198,10 @@ Prepare = Callable[[RecognitionOptions, Calls], Awaitable[RecognitionOptions]]
 them: what of them takes calls is worked out."""
 Hear = Callable[[SpeechSegment, RecognitionOptions, Calls], Coroutine[None, None, Any]]
 """Works on the audio of a segment for an `AfterRecording`, while the segment is recognised."""
+InParts = Callable[[RecognisedSpeech], AfterRecordingResult]
+"""Works on the next segment of a channel of a streamed answer, as far as the parts before tell. It
+returns one segment, and is called in a thread."""
+BeginParts = Callable[[RecognitionOptions], InParts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +343,12 @@ def after_recording(options: RecognitionOptions) -> Sequence[tuple[AfterRecordin
         (_loaded(hook.function), _loaded(hook.hear) if hook.hear else None)
         for hook in _of_recording(options)
     ]
+
+
+def in_parts(options: RecognitionOptions) -> Mapping[int, InParts]:
+    """Return what works on the parts of a streamed answer, by the place in `after_recording`."""
+    hooks = enumerate(_of_recording(options))
+    return {place: _loaded(hook.in_parts)(options) for place, hook in hooks if hook.in_parts}
 
 
 def in_stream(options: RecognitionOptions) -> BeginLabels | None:

@@ -28,7 +28,8 @@ from conch.wire.named_models import NamedModels, with_its_decoder
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import speech_warnings, spoken, transcript_of, with_turns
-from conch.wire.result import Segment, Transcript
+from conch.wire.result import Segment, Transcript, Turn
+from conch.wire.turns import other_turns
 
 OFFLINE = "offline"
 
@@ -96,10 +97,11 @@ class Recognizer:
                 self.runtime.limits.most_of_one(encoder, is_first=True)
                 for encoder in decoder_of(row.options).components[:1]
             ]
-            async with aclosing(row.segments(max(self._cores, *at_first))) as segments:
+            parts = row.segments(max(self._cores, *at_first), in_parts=True)
+            async with aclosing(parts) as segments:
                 async for segment in segments:
                     if segment.text or segment.unrecognised:
-                        yield row.transcript([segment])
+                        yield row.part(segment)
             yield await row.finished(is_streamed=True)
 
     @asynccontextmanager
@@ -154,14 +156,25 @@ class _Row:
         self.number, self.options = number, options
         self._recording, self._calls, self._config = recording, calls, config
         self._found: list[Segment] = []
+        self._turns: list[Turn] = []
+        """Those that parts of the answer have not had."""
+        self._told: list[Turn] = []
+        """The others."""
         self._whole = WholeRecording(options, calls)
         self.done_s = 0.0
         """Seconds of audio that are recognised, over all channels."""
         self.heard: Callable[[], None] = lambda: None
         """Called when more is recognised."""
 
-    async def segments(self, most_at_first: int | None = None) -> AsyncGenerator[Segment, None]:
-        """Yield the segments. `most_at_first` are at work until the first one is known."""
+    async def segments(
+        self, most_at_first: int | None = None, *, in_parts: bool = False
+    ) -> AsyncGenerator[Segment, None]:
+        """Yield the segments.
+
+        Args:
+            most_at_first: How many are at work until the first one is known.
+            in_parts: Whether each is an answer.
+        """
         await self._whole.prepare()
         most = self._config.max_segments_in_flight
         at_first = min(most, most_at_first or most)
@@ -171,10 +184,19 @@ class _Row:
         async with aclosing(found) as segments:
             async for item in segments:
                 segment = with_only_language(item, self.options, self._config)
+                if in_parts:
+                    segment, turns = await self._whole.part(segment)
+                    self._turns += turns
                 self._found.append(segment)
                 self.done_s = segment.end * len(self._recording.channels)
                 self.heard()
                 yield segment
+
+    def part(self, segment: Segment) -> Transcript:
+        """Return the answer with a segment."""
+        turns, self._turns = self._turns, []
+        self._told += turns
+        return with_turns(self.transcript([segment]), turns)
 
     async def finished(self, *, is_streamed: bool = False) -> Transcript:
         """Return the transcript of all segments; if they were answers, of what else is known."""
@@ -194,6 +216,7 @@ class _Row:
                 *language_warnings(after.segments, self.options),
             ),
             extra=after.extra or None,
+            relabelled=tuple(other_turns(self._told, after.turns)) if is_streamed else (),
             revised=spoken(after.segments) if is_revised else (),
         )
 

@@ -271,14 +271,14 @@ class Transcript:
     before, if a step over the whole recording has changed some. In the JSON only then."""
     turns: tuple[Turn, ...] = ()
     """Who speaks when, with `speakers`; in the JSON only then, as the next two. Live: what is known
-    since the last answer, and at the end the turns of the whole stream."""
+    since the last answer, and at the end the turns of the whole stream. So of a streamed answer."""
     speakers: tuple[Speaker, ...] = ()
     """Who speaks in `turns`, and how long."""
     overlaps: tuple[Overlap, ...] = ()
     """Where `turns` overlap."""
     relabelled: tuple[Turn, ...] = ()
-    """Live, at the end: where somebody else is taken for the speaker than before; in the JSON only
-    then. `turns` have them too."""
+    """Live and streamed answers, at the end: where somebody else is taken for the speaker than
+    before; in the JSON only then. `turns` have them too."""
 
     @property
     def text(self) -> str:

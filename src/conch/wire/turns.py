@@ -1,5 +1,6 @@
 """Give words and segments to who speaks in turns."""
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -9,6 +10,8 @@ from conch.wire.result import SCORES, Segment, Turn, Word, text_of_words
 
 NEAR_S = 5.0
 """Speech whose turn is not known may be of who speaks so long before or after it."""
+LEAST_OTHER_S = 0.25
+"""Shortest part of a turn that is told to have another speaker."""
 
 
 def with_speakers(segment: Segment, turns: Sequence[Turn]) -> Segment:
@@ -58,6 +61,24 @@ def cut_by_speaker(segment: Segment) -> list[Segment]:
         _part(segment, str(who), said, (starts[place], starts[place + 1]))
         for place, (who, said) in enumerate(runs)
     ]
+
+
+def other_turns(told: Sequence[Turn], final: Iterable[Turn]) -> Iterator[Turn]:
+    """Yield the parts of turns whose speaker was not told to speak there, if they are long enough.
+
+    Turns of one speaker do not overlap.
+    """
+    by_speaker: dict[str, list[Turn]] = {}
+    for turn in sorted(told, key=lambda turn: turn.start):
+        by_speaker.setdefault(turn.speaker, []).append(turn)
+    for turn in final:
+        own, start = by_speaker.get(turn.speaker, []), turn.start
+        first = bisect_left(own, start, key=lambda other: other.end)
+        behind = bisect_left(own, turn.end, key=lambda other: other.start)
+        for other in (*own[first:behind], Turn(turn.speaker, turn.end, turn.end)):
+            if other.start - start >= LEAST_OTHER_S:
+                yield Turn(turn.speaker, start, other.start)
+            start = max(start, other.end)
 
 
 def speaker_of(start: float, end: float, turns: Sequence[Turn]) -> str:

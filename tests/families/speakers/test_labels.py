@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from plain_labels import MODELS, SPOKEN, answer
+from plain_labels import MODELS, SPOKEN, answer, file_of
 from plain_streams import audio
 
 from conch.families.speakers.known import name_of
 from conch.families.speakers.labels import labelled
 from conch.wire.errors import OptionError
+from conch.wire.known_speakers import option_of
 from conch.wire.parts import joined_parts, with_turns
 from conch.wire.result import Hypothesis, Overlap, Segment, Speaker, Transcript, Turn, Word
-from conch.wire.turns import speaker_of
+from conch.wire.turns import other_turns, speaker_of
 
 TURNS = [Turn("A", 0.0, 2.0), Turn("B", 1.5, 4.0), Turn("A", 6.0, 7.0)]
 
@@ -94,13 +96,45 @@ def test_without_the_option_nothing_is_called_and_the_answer_is_as_ever():
     assert "speaker" not in found.to_json() and "turns" not in found.to_json()
 
 
-def test_the_last_part_of_a_streamed_answer_has_the_labels():
-    parts, _ = answer(SPOKEN, streamed=True, speakers="auto")
-    assert [item.speaker for part in parts[:-1] for item in part.segments] == ["", "", ""]
-    (whole,), _ = answer(SPOKEN, speakers="auto")
+@pytest.mark.parametrize(
+    ("text", "speakers", "told", "others"),
+    [
+        ("..1111.....5555.....1111....", ["A", "B", "A"], ["A", "B", "A"], []),
+        # A segment stays whole until the end.
+        ("..111111555555....", ["A"], ["A", "B"], []),
+        # Who says so little is nobody at the end.
+        ("..1111...." * 9 + "55....", ["A"] * 9 + ["B"], ["A"] * 9 + ["B"], ["A"]),
+    ],
+)
+def test_parts_of_a_streamed_answer_have_labels_until_the_last_one(text, speakers, told, others):
+    parts, components = answer(audio(text), streamed=True, speakers="auto")
+    assert [item.speaker for part in parts[:-1] for item in part.segments] == speakers
+    assert [turn.speaker for part in parts[:-1] for turn in part.turns] == told
+    assert [turn.speaker for turn in parts[-1].relabelled] == others
+    (whole,), at_once = answer(audio(text), speakers="auto")
     joined = joined_parts(parts)
     assert (joined.text, joined.segments, joined.turns) == (whole.text, whole.segments, whole.turns)
-    assert joined.speakers == whole.speakers
+    assert (joined.speakers, whole.relabelled) == (whole.speakers, ())
+    assert sorted(components.calls) == sorted(at_once.calls), "labels of parts take no calls"
+
+
+def test_parts_have_the_names_of_known_speakers_and_no_more_voices_than_there_are():
+    known = option_of([{"name": "Ann", "embedding": np.eye(21)[10]}])
+    parts, _ = answer(SPOKEN, streamed=True, speakers="auto", known_speakers=known)
+    assert [item.speaker for part in parts[:-1] for item in part.segments] == ["A", "Ann", "A"]
+    parts, _ = answer(audio("..111....333....555..."), streamed=True, speakers=2)
+    found = [item.speaker for part in parts[:-1] for item in part.segments]
+    assert found[:2] == ["A", "B"] and found[2] in ("A", "B")
+    both = np.stack([audio("..1111....."), audio("......5555.")])
+    parts, _ = answer(file_of(both.T), streamed=True, speakers="auto", channels="split")
+    assert [item.speaker for part in parts[:-1] for item in part.segments] == ["A", "B"]
+
+
+def test_what_was_not_told_of_turns_is_another():
+    told = [Turn("A", 0.0, 2.0), Turn("B", 2.0, 5.0), Turn("A", 6.0, 9.0)]
+    final = [Turn("A", 0.1, 3.0), Turn("B", 3.0, 5.2), Turn("A", 6.0, 7.0), Turn("B", 7.0, 10.0)]
+    assert [*other_turns(told, final)] == [Turn("A", 2.0, 3.0), Turn("B", 7.0, 10.0)]
+    assert [*other_turns([], final)] == final
 
 
 def test_a_number_is_followed():

@@ -162,6 +162,7 @@ FAMILY = Family(
                 when=_ASKED,
                 prepare="conch.families.speakers.enrolment:enrolled",
                 hear="conch.families.speakers.labels:hear",
+                in_parts="conch.families.speakers.part_labels:PartLabels",
                 needs_words=True,
             ),
         ),

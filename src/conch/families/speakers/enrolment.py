@@ -12,7 +12,7 @@ from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.assignment import HeardSegment, turns_of
 from conch.families.speakers.declaration import EMBEDDING
-from conch.families.speakers.labels import hear, voices_of
+from conch.families.speakers.labels import hear, numbers_of, voices_of
 from conch.families.speakers.networks import embedded
 from conch.recognition.offline.recording import speech_segments
 from conch.wire.errors import AudioError
@@ -92,7 +92,7 @@ async def _embedding(number: int, item: KnownSpeaker, calls: Calls) -> FloatArra
             f"its audio has {samples / SAMPLE_RATE:.1f} s of speech; it takes at least {LEAST_S} s"
         )
         raise wrong_entry(number, item.name, why)
-    voices = await asyncio.to_thread(voices_of, heard, options)
+    voices = await asyncio.to_thread(voices_of, heard, *numbers_of(options))
     seconds = [0.0] * len(voices)
     for turn in (turn for part in heard for turn in turns_of(part, voices)):
         seconds[turn.voice] += turn.end - turn.start

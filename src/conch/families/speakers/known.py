@@ -1,13 +1,15 @@
 """Give voices the names of known speakers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 
 import numpy as np
 
 from conch.component.arrays import FloatArray
+from conch.families.speakers.assignment import VoiceTurn
 from conch.families.speakers.clustering import one_to_one
 from conch.wire.known_speakers import KnownSpeaker
+from conch.wire.result import Turn
 
 KNOWN, LINE_KNOWN = 0.5, 0.7
 """Least cosine of a voice to that of a known speaker, the second over a telephone line. One that is
@@ -54,6 +56,10 @@ class Labels:
         if voice not in self._letters:
             self._letters[voice] = next(self._next)
         return self._letters[voice]
+
+    def turns(self, turns: Iterable[VoiceTurn]) -> list[Turn]:
+        """Return turns of voices as an answer has them."""
+        return [Turn(self.of(it.voice), round(it.start, 3), round(it.end, 3)) for it in turns]
 
 
 def matched(voices: FloatArray, known: FloatArray, least: Sequence[float]) -> dict[int, int]:

@@ -30,7 +30,7 @@ async def hear(
     speech: SpeechSegment, options: RecognitionOptions, calls: Calls
 ) -> HeardSegment | None:
     """Return what the networks hear in a segment; None if its channel is its speaker."""
-    if _is_by_channel(options):
+    if is_by_channel(options):
         return None
     waveform = speech.waveform
     is_line = is_of_line(waveform)
@@ -61,15 +61,15 @@ async def label(
     least: dict[int, float] = defaultdict(lambda: KNOWN)
     for channel in sorted(set(channels)):
         places = [place for place, own in enumerate(channels) if own == channel]
-        if _is_by_channel(options):
+        if is_by_channel(options):
             sounds[channel] = np.zeros((1, 0), np.float32)
-            spans = [[VoiceTurn(0, *_edges(recognised[place].segment))] for place in places]
+            spans = [[VoiceTurn(0, *edges_of(recognised[place].segment))] for place in places]
         else:
             heard = [recognised[place].heard for place in places]
             if _is_over_line(heard):
                 least[channel] = LINE_KNOWN
             # In a thread: an hour takes seconds.
-            sounds[channel] = await asyncio.to_thread(voices_of, heard, options)
+            sounds[channel] = await asyncio.to_thread(voices_of, heard, *numbers_of(options))
             spans = await asyncio.to_thread(_turns, heard, sounds[channel])
         for place, turns in zip(places, spans, strict=True):
             found[place] = turns
@@ -83,12 +83,9 @@ async def label(
     labels = Labels(known_speakers_of(asked.known_speakers))
     labels.learn(np.array(heard_voices), [least[channel] for channel, _ in keys])
     called = [*map(labels.of, range(len(keys)))]
-    names = dict(zip(keys, called, strict=True))
+    numbers = {key: number for number, key in enumerate(keys)}
     named = [
-        [
-            Turn(names[channel, turn.voice], round(turn.start, 3), round(turn.end, 3))
-            for turn in turns
-        ]
+        labels.turns(turn._replace(voice=numbers[channel, turn.voice]) for turn in turns)
         for channel, turns in zip(channels, found, strict=True)
     ]
     every = sorted((turn for turns in named for turn in turns), key=lambda turn: turn.start)
@@ -107,26 +104,31 @@ def labelled(segment: Segment, turns: Sequence[Turn]) -> list[Segment]:
     return cut_by_speaker(with_speakers(segment, turns))
 
 
-def voices_of(heard: Sequence[HeardSegment | None], options: RecognitionOptions) -> FloatArray:
+def numbers_of(options: RecognitionOptions) -> tuple[int, int]:
+    """Return the least and the largest number of voices in a channel."""
+    asked = options.of(SpeakerOptions)
+    number = asked.speakers if isinstance(asked.speakers, int) else None
+    if options.channels == "split":
+        number = number or 1
+    return number or asked.min_speakers, number or asked.max_speakers
+
+
+def voices_of(heard: Sequence[HeardSegment | None], fewest: int, most: int) -> FloatArray:
     """Return how each voice in a channel sounds, of unit length `[voices, size]`."""
     items = [item for item in heard if item]
     if not items:
         return np.zeros((0, 0), np.float32)
-    asked = options.of(SpeakerOptions)
     sounds = np.concatenate([item.embeddings for item in items])
     lengths = np.concatenate([np.diff(np.array(item.pieces), axis=1)[:, 0] for item in items])
     is_sure = np.concatenate([is_alone(item) for item in items]) & (lengths >= LEAST_PIECE)
-    number = asked.speakers if isinstance(asked.speakers, int) else None
-    if options.channels == "split":
-        number = number or 1
     return sure_voices(
         sounds,
         lengths,
         is_sure,
         is_line=_is_over_line(items),
         weight_of_second=SAMPLE_RATE,
-        fewest=number or asked.min_speakers,
-        most=number or asked.max_speakers,
+        fewest=fewest,
+        most=most,
     )
 
 
@@ -143,12 +145,13 @@ def _turns(heard: Sequence[HeardSegment | None], sounds: FloatArray) -> list[lis
     return [turns_of(item, sounds) if item else [] for item in heard]
 
 
-def _is_by_channel(options: RecognitionOptions) -> bool:
+def is_by_channel(options: RecognitionOptions) -> bool:
     """Return whether each channel is a speaker whose voice does not matter."""
     asked = options.of(SpeakerOptions)
     is_named = bool(asked.known_speakers) or asked.speaker_embeddings
     return options.channels == "split" and asked.speakers == "auto" and not is_named
 
 
-def _edges(segment: Segment) -> tuple[float, float]:
+def edges_of(segment: Segment) -> tuple[float, float]:
+    """Return start and end of a segment."""
     return segment.start, segment.end

@@ -215,8 +215,7 @@ class LiveLabels:
         self._labels.learn(sounds, [least] * len(sounds), anew=anew)
 
     def _turns(self, runs: Iterable[Run]) -> list[Turn]:
-        named = ((self._labels.of(run.voice), turn_of(run)) for run in runs)
-        return [Turn(name, round(turn.start, 3), round(turn.end, 3)) for name, turn in named]
+        return self._labels.turns(map(turn_of, runs))
 
 
 def begin(options: RecognitionOptions, calls: Calls) -> LiveLabels:

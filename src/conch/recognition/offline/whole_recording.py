@@ -1,21 +1,24 @@
 """The hooks over a whole recording, which run when all of its segments are known."""
 
+import asyncio
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Callable, Coroutine, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from conch.bls.calls import Calls, together
 from conch.recognition.hooks import (
     AfterRecordingResult,
+    InParts,
     RecognisedSpeech,
     after_recording,
+    in_parts,
     prepared,
 )
 from conch.recognition.speech import SpeechSegment
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import Segment
+from conch.wire.result import Segment, Turn
 
 Listen = Callable[[SpeechSegment], Coroutine[None, None, None]]
 
@@ -28,6 +31,9 @@ class WholeRecording:
         self._hooks = after_recording(options)
         self.heard: dict[int, list[list[Any]]] = defaultdict(list)
         """By channel, in order of time: what each hook has heard in a segment."""
+        self._parts: Mapping[int, InParts] | None = None
+        self._num_parts: Counter[int] = Counter()
+        """By channel: segments that `part` has had."""
 
     async def prepare(self) -> None:
         """Work out what the hooks need before the audio.
@@ -52,6 +58,19 @@ class WholeRecording:
                 heard[place] = found
 
         return listen
+
+    async def part(self, segment: Segment) -> tuple[Segment, Sequence[Turn]]:
+        """Return the next segment of its channel, and its turns, as far as is known so far."""
+        turns: Sequence[Turn] = ()
+        place = self._num_parts[segment.channel]
+        self._num_parts[segment.channel] += 1
+        if self._parts is None:
+            self._parts = in_parts(self._options)
+        for number, work in self._parts.items():
+            heard = self.heard[segment.channel][place][number]
+            found = await asyncio.to_thread(work, RecognisedSpeech(segment, heard))
+            (segment,), turns = found.segments, found.turns
+        return segment, turns
 
     async def finished(self, segments: Sequence[Segment]) -> AfterRecordingResult:
         """Return the segments, in order of time, as the hooks leave them, and what else they found.
