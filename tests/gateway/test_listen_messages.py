@@ -239,3 +239,16 @@ def test_segments_and_words_have_their_speakers_if_these_are_known() -> None:
     labelled = replace(segment("Yes.", 0), words=said, speaker="B")
     (told,) = ListenMessages(has_stats=False).after(update(None, LiveSegment(labelled, True)))
     assert (told["speaker"], told["words"][0]["speaker"]) == ("B", "B")
+
+
+def test_open_words_are_told_with_their_speakers_and_again_when_these_change() -> None:
+    messages = ListenMessages(has_stats=False)
+    told = []
+    for who in ("", "A", "A", "B"):
+        said = update(("Yes.", "", "No."))
+        assert said.utterance is not None
+        firm = tuple(replace(word, speaker=who or word.speaker) for word in said.utterance.firm)
+        said = replace(said, utterance=replace(said.utterance, firm=firm))
+        told += [message.get("words", ()) for message in messages.after(said)]
+    speakers = [[word.get("speaker") for word in words] for words in told]
+    assert speakers == [[], ["A", None], ["B", None]]

@@ -331,6 +331,57 @@ def test_a_speaker_gets_a_name_in_the_text_and_in_what_is_saved(page: Page) -> N
         assert text in downloading.value.path().read_text()
 
 
+def test_live_speakers_have_colours_and_keep_their_names(page: Page) -> None:
+    words = [
+        {"text": text, "start": 0.1 + at / 2, "end": 0.5 + at / 2, "confidence": 0.9}
+        for at, text in enumerate(["One", "two", "three", "four."])
+    ]
+    texts = {
+        "firm": "One two",
+        "tentative": "three",
+        "newest": "four.",
+        "text": "One two three four.",
+    }
+    spoken = {"type": "text", "index": 0, "start": 0.1, "audio_s": 2.0, **texts}
+    sockets: list[WebSocketRoute] = []
+
+    def speak(socket: WebSocketRoute) -> None:
+        sockets.append(socket)
+        tell(socket, spoken)
+        tell(socket, {**spoken, "words": labelled("AAB")})
+
+    def labelled(speakers: str) -> list[dict[str, Any]]:
+        pairs = zip(words, speakers.ljust(4), strict=True)
+        return [{**word, "speaker": who} if who.strip() else word for word, who in pairs]
+
+    answer(page, speak)
+    page.locator("#speak").click()
+    marks = page.locator(".utterances .speaker")
+    page.get_by_label("Name of speaker B").wait_for()
+    assert marks.all_inner_texts() == ["A", "B"]
+    page.get_by_label("Name of speaker A").fill("Ann")
+    line = page.locator(".utterances p")
+    assert line.inner_text() == "Ann One two B three four."
+    colours = marks.evaluate_all("(all) => all.map((one) => getComputedStyle(one).color)")
+    assert colours[0] != colours[1]
+    # The name holds, and the field the keyboard, when others speak and the text goes on.
+    (socket,) = sockets
+    tell(socket, {**said("One two three four."), "speaker": "A", "words": labelled("AABC")})
+    page.get_by_label("Name of speaker C").wait_for()
+    assert has_focus(page.get_by_label("Name of speaker A"))
+    assert line.inner_text() == "Ann One two B three C four."
+    with page.expect_download() as downloading:
+        page.get_by_role("button", name="txt").click()
+    assert downloading.value.path().read_text() == "Ann: One two\nB: three\nC: four.\n"
+    # The end says who it was.
+    turns = [{"speaker": "A", "start": 1.0, "end": 2.1}]
+    tell(socket, {**END, "relabelled": turns})
+    socket.close(code=1000)
+    wait_for(page, "Labelled again: 1 with another speaker.")
+    assert line.inner_text() == "Ann One two three four."
+    assert page.get_by_label("Name of speaker C").is_hidden()
+
+
 def test_a_file_keeps_the_keyboards_place(page: Page) -> None:
     answer_files(page, ANSWER)
     status = page.locator("#file-panel .status")

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from aiohttp import web
+from msgspec import UNSET
 
 from conch.gateway.errors import invalid
 from conch.gateway.file_answer import CONTENT_TYPES, RECORDING
@@ -37,6 +38,8 @@ class WrittenWord(msgspec.Struct, frozen=True):
     """Seconds on the audio's clock."""
     confidence: float | None = None
     """In (0, 1]; of ctm."""
+    speaker: str = ""
+    """Who says it, in a segment of several speakers."""
 
 
 class WrittenSegment(msgspec.Struct, frozen=True):
@@ -119,7 +122,11 @@ def transcript_of(written: WrittenTranscript) -> Transcript:
 
     def segment_of(item: WrittenSegment) -> Segment:
         words = tuple(
-            Word(word.text, word.start, word.end, _known(word.confidence)) for word in item.words
+            Word(
+                *(word.text, word.start, word.end, _known(word.confidence)),
+                speaker=word.speaker or UNSET,
+            )
+            for word in item.words
         )
         best = Hypothesis(item.text, 0.0, 0.0)
         return Segment(

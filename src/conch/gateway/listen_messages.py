@@ -1,7 +1,7 @@
 """The messages of `GET /v1/listen`: from updates of a live session to JSON objects."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, TypeAlias
 
@@ -46,8 +46,8 @@ class ListenMessages:
         self._state = ResumeState(base=Cut(0.0, (), told_s)) if has_resume else None
         self._cut = Cut(0.0)
         self._stats = Stats() if has_stats else None
-        self._shown = ("", "", "")
-        """Parts of the open utterance that were sent last."""
+        self._shown: tuple[Any, ...] = parts_of(None)
+        """Parts of the open utterance that were sent last, and the speakers of its words."""
         self._final: dict[int, str] = {}
         """Texts of the latest utterances that have ended, by index."""
         self._relabelled: deque[Turn] = deque(maxlen=MAX_RELABELLED)
@@ -63,8 +63,9 @@ class ListenMessages:
             while sum(len(text) + 1 for text in self._final.values()) > MAX_END_TEXT:
                 del self._final[min(self._final)]
             yield segment_message(item)
-            self._shown = ("", "", "")
-        shown = parts_of(update.utterance)
+            self._shown = parts_of(None)
+        words = _labelled(update.utterance)
+        shown = (*parts_of(update.utterance), *(word.speaker for word in words))
         if shown != self._shown:
             self._shown = shown
             yield text_message(update)
@@ -137,6 +138,7 @@ def text_message(update: LiveUpdate) -> Message:
     """Return the message of the utterance that is being spoken."""
     utterance = update.utterance
     firm, tentative, newest = parts_of(utterance)
+    words = _labelled(utterance)
     return {
         "type": "text",
         "index": update.index,
@@ -146,6 +148,7 @@ def text_message(update: LiveUpdate) -> Message:
         "newest": newest,
         "text": "" if utterance is None else utterance.text,
         "audio_s": update.audio_s,
+        **({"words": [_word_message(word) for word in words]} if words else {}),
     }
 
 
@@ -189,6 +192,12 @@ class Answers:
             return None
         self._held = ()
         return replace(answer, segments=segments)
+
+
+def _labelled(utterance: OpenUtterance | None) -> Sequence[Word]:
+    """Return the words of an utterance if some have a speaker."""
+    words = utterance.words if utterance else ()
+    return words if any(word.speaker for word in words) else ()
 
 
 def _word_message(word: Word) -> Message:

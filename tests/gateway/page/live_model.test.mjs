@@ -7,6 +7,7 @@ import {
   LiveModel,
   piecesThatStay,
   pressureOf,
+  runsOf,
   told,
 } from "../../../src/conch/gateway/page/live_model.js";
 
@@ -125,17 +126,62 @@ test("a session without words moves neither numbers nor times", () => {
 });
 
 test("only the common beginning of two texts stays", () => {
-  const pieces = ["He even", " thought", " of him"];
-  assert.equal(piecesThatStay(pieces, "He even thought of him now"), 3);
-  assert.equal(piecesThatStay(pieces, "He even thought so of him"), 2);
-  assert.equal(piecesThatStay(pieces, "He ever"), 0);
-  assert.equal(piecesThatStay([], "He"), 0);
+  const run = (text, who = "", begins = false) => ({ who, text, begins });
+  const pieces = ["He even", " thought", " of him"].map((text) => run(text));
+  const staying = (text) => piecesThatStay(pieces, [run(text)]);
+  assert.deepEqual(staying("He even thought of him now"), { kept: 3, rest: [run(" now")] });
+  assert.deepEqual(staying("He even thought so of him"), { kept: 2, rest: [run(" so of him")] });
+  assert.equal(staying("He ever").kept, 0);
+  assert.deepEqual(piecesThatStay([], [run("He")]), { kept: 0, rest: [run("He")] });
+  const said = [run("He even", "A", true), run(" thought", "A"), run(" so", "B", true)];
+  const longer = [run("He even thought", "A", true), run(" so what", "B", true)];
+  assert.deepEqual(piecesThatStay(said, longer), { kept: 3, rest: [run(" what", "B")] });
+  const other = [run("He even thought so", "A", true)];
+  assert.deepEqual(piecesThatStay(said, other), { kept: 2, rest: [run(" so", "A")] });
+});
+
+test("the text is cut where the speaker changes", () => {
+  const live = new LiveModel();
+  const words = (who) =>
+    ["He", "even", "so", "on"].map((text, at) => ({
+      ...{ text, start: 1 + at, end: 2 + at },
+      ...(who[at] !== "-" && { speaker: who[at] }),
+    }));
+  const said = (who) =>
+    runsOf(live.take({ ...spoken(0, "He even", "so", "on", 6), words: words(who) }, 6));
+  const run = (who, text, begins) => ({ who, text, begins });
+  assert.deepEqual(said("ABB-"), {
+    firm: [run("A", "He", true), run("B", " even", true)],
+    tentative: [run("B", " so ", false)],
+    newest: [run("", "on", false)],
+  });
+  assert.deepEqual(said("----").firm, [run("", "He even", false)]);
+  assert.deepEqual(live.speakers, []);
+  said("ABBA");
+  const seconds = { A: 2, B: 2 };
+  assert.deepEqual(Object.fromEntries(live.speakers.map((one) => [one.name, one.seconds])), seconds);
+  const [changed] = live.relabel([{ speaker: "A", start: 1.6, end: 3.4 }]);
+  assert.deepEqual(
+    changed.words.map((word) => word.speaker),
+    ["A", "A", "B", "A"],
+  );
+  assert.equal(live.transcript().segments[0].speaker, "A");
+  live.begin();
+  const again = live.take({ ...segment(0, "Yes.", true), words: [{ ...words("A")[0], text: "Yes." }] }, 9);
+  assert.equal(again.words[0].speaker, "A");
+  live.begin();
+  const later = live.take({ ...segment(0, "No.", true), words: [{ ...words("A")[0], text: "No." }] }, 9);
+  assert.equal(later.words[0].speaker, "A.2");
 });
 
 test("the end of a session says why it ended", () => {
   const fine = { problem: "", wasOn: false, droppedS: 0 };
   const end = { reason: "end", message: "" };
   assert.deepEqual(told(end, fine), { text: "Ended.", isProblem: false });
+  assert.deepEqual(told(end, { ...fine, relabelled: 2 }), {
+    text: "Ended. Labelled again: 2 with another speaker.",
+    isProblem: false,
+  });
   assert.deepEqual(told(end, { ...fine, wasOn: true }), {
     text: "The server ended the session.",
     isProblem: true,

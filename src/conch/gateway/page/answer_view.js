@@ -31,7 +31,6 @@ export class AnswerView {
     this.askCandidates = askCandidates;
     this.explain = explain;
     this.meta = el("p", { class: "answer-meta" });
-    this.speakers = new SpeakersView();
     this.text = el("div", {
       ...{
         class: "transcript",
@@ -40,6 +39,7 @@ export class AnswerView {
       },
       on: { click: (event) => this.pressed(event), keydown: (event) => this.moved(event) },
     });
+    this.speakers = new SpeakersView(this.text);
     this.warnings = el("div");
     this.tools = el("div", { class: "answer-tools" });
     this.candidates = el("div", { class: "candidates" });
@@ -79,7 +79,6 @@ export class AnswerView {
   finish(transcript) {
     this.transcript = transcript;
     this.words = [];
-    this.speakers.clear();
     this.speakers.show(transcript.speakers ?? []);
     const place = this.place();
     this.text.replaceChildren(...transcript.segments.map((segment) => this.segment(segment)));

@@ -1,10 +1,15 @@
 /** What the messages of live sessions say so far: utterances, and how late the text is. */
 
 /**
- * @typedef {{text: string, start: number, end: number, confidence: number}} Word
+ * @typedef {{text: string, start: number, end: number, confidence: number, speaker?: string}} Word
  * @typedef {{index: number, start: number, end: number, firm: string, tentative: string,
  *   newest: string, isOpen: boolean, isFinal: boolean, endpoint: string, words: Word[]}} Utterance
+ * @typedef {{who: string, text: string, begins: boolean}} Run Text of one speaker, "" if he is not
+ *   known; `begins`: another spoke before.
  */
+
+/** Letters of the server. Names are of known speakers. */
+const LETTERS = /^[A-Z]{1,2}\d*$/;
 
 export class LiveModel {
   constructor() {
@@ -14,6 +19,9 @@ export class LiveModel {
     /** Where the session begins: seconds of audio and utterances of those before it. */
     this.startS = 0;
     this.firstIndex = 0;
+    this.numSessions = 0;
+    /** @type {Map<string, number>} Seconds of words by speaker. */
+    this.seconds = new Map();
     /** @type {number | null} Seconds of audio that were sent and not recognised. */
     this.lag = null;
     /** @type {number | null} Seconds of audio from the first sight of a word until it is firm. */
@@ -28,6 +36,7 @@ export class LiveModel {
     this.startS = utterances.reduce((latest, one) => Math.max(latest, one.end), this.audioS);
     this.firstIndex = utterances.reduce((next, one) => Math.max(next, one.index + 1), 0);
     this.audioS = this.startS;
+    this.numSessions += 1;
     this.lag = this.firmLag = null;
     this.seen.clear();
   }
@@ -52,6 +61,7 @@ export class LiveModel {
       });
     this.startS += startS;
     this.audioS = this.startS;
+    this.numSessions += 1;
     this.firstIndex = [...this.utterances.keys()].reduce((next, one) => Math.max(next, one + 1), 0);
     this.lag = this.firmLag = null;
     this.seen.clear();
@@ -93,14 +103,48 @@ export class LiveModel {
    * @returns {Record<string, any>}
    */
   placed(message) {
-    /** @param {any} timed */
-    const later = ({ start, end, ...rest }) => ({
+    const words = message.words && { words: message.words.map((word) => this.later(word)) };
+    return { ...this.later(message), index: message.index + this.firstIndex, ...words };
+  }
+
+  /**
+   * Return what was said after the sessions before: A of the second is A.2, as it may be another.
+   * @param {any} timed
+   * @returns {any}
+   */
+  later({ start, end, speaker, ...rest }) {
+    const isOther = this.numSessions > 1 && LETTERS.test(speaker ?? "");
+    return {
       ...rest,
       start: start + this.startS,
       ...(end !== undefined && { end: end + this.startS }),
+      ...(speaker && { speaker: isOther ? `${speaker}.${this.numSessions}` : speaker }),
+    };
+  }
+
+  /**
+   * Take who has spoken where, as the end of a session says.
+   * @param {{speaker: string, start: number, end: number}[]} turns
+   * @returns {Utterance[]} The utterances that it changed.
+   */
+  relabel(turns) {
+    const later = turns.map((turn) => this.later(turn));
+    const relabelled = (word) => {
+      const middle = (word.start + word.end) / 2;
+      const turn = later.find(({ start, end }) => start <= middle && middle < end);
+      return turn && turn.speaker !== word.speaker ? { ...word, speaker: turn.speaker } : word;
+    };
+    return [...this.utterances.values()].flatMap((one) => {
+      const words = one.words.map(relabelled);
+      return words.some((word, at) => word !== one.words[at]) ? [this.put({ ...one, words })] : [];
     });
-    const words = message.words && { words: message.words.map(later) };
-    return { ...later(message), index: message.index + this.firstIndex, ...words };
+  }
+
+  /** @returns {{name: string, seconds: number}[]} Who has spoken, and for how long. */
+  get speakers() {
+    return [...this.seconds]
+      .filter(([, seconds]) => seconds > 0.005)
+      .map(([name, seconds]) => ({ name, seconds }));
   }
 
   /**
@@ -111,10 +155,10 @@ export class LiveModel {
   spoken(message, sentS) {
     // A late message does not open an ended utterance again.
     if (this.utterances.get(message.index)?.isOpen === false) return null;
-    const { index, start, firm = "", tentative = "", newest = "" } = message;
+    const { index, start, firm = "", tentative = "", newest = "", words = [] } = message;
     const text = message.text ?? joinedText([firm, tentative, newest]);
     const texts = partsOf(text, firm, newest);
-    const states = { isOpen: true, isFinal: false, endpoint: "", words: [] };
+    const states = { isOpen: true, isFinal: false, endpoint: "", words };
     this.note(index, count(`${firm} ${tentative} ${newest}`), count(firm), sentS);
     return this.put({ index, start, end: start, ...texts, ...states });
   }
@@ -149,6 +193,16 @@ export class LiveModel {
    * @returns {Utterance}
    */
   put(utterance) {
+    const before = this.utterances.get(utterance.index)?.words ?? [];
+    /** @param {Word[]} words */
+    const add = (words, sign) =>
+      words
+        .filter(({ speaker }) => speaker)
+        .forEach(({ speaker, start, end }) =>
+          this.seconds.set(speaker, (this.seconds.get(speaker) ?? 0) + sign * (end - start)),
+        );
+    add(before, -1);
+    add(utterance.words, 1);
     this.utterances.set(utterance.index, utterance);
     return utterance;
   }
@@ -179,7 +233,9 @@ export class LiveModel {
     const segments = ordered
       .map(({ index, start, end, endpoint, words, firm, tentative, newest }) => {
         const text = `${firm}${tentative}${newest}`.trim();
-        return { index, start, end: Math.max(start, end), text, endpoint, words };
+        const speaker = speakerOf(words);
+        const said = { index, start, end: Math.max(start, end), text, endpoint, words };
+        return speaker ? { ...said, speaker } : said;
       })
       .filter((segment) => segment.text);
     return { duration: this.audioS, segments };
@@ -241,20 +297,68 @@ export function pressureOf(waitingS) {
 }
 
 /**
- * Return how many pieces of a text on the page stay when it becomes another: those that the new
- * text begins with, one after the other.
- * @param {string[]} pieces
- * @param {string} text
- * @returns {number}
+ * Return how many pieces of a text on the page stay when it becomes another, those that the new
+ * text begins with, one after the other, and what comes behind them.
+ * @param {Run[]} pieces
+ * @param {Run[]} runs
+ * @returns {{kept: number, rest: Run[]}}
  */
-export function piecesThatStay(pieces, text) {
-  let length = 0;
-  const firstWrong = pieces.findIndex((piece) => {
-    const isThere = text.startsWith(piece, length);
-    length += piece.length;
-    return !isThere;
-  });
-  return firstWrong < 0 ? pieces.length : firstWrong;
+export function piecesThatStay(pieces, runs) {
+  const rest = [...runs];
+  let kept = 0;
+  for (const { who, text, begins } of pieces) {
+    const [run] = rest;
+    if (run?.who !== who || run.begins !== begins || !run.text.startsWith(text)) break;
+    const left = run.text.slice(text.length);
+    rest.splice(0, 1, ...(left ? [{ ...run, text: left, begins: false }] : []));
+    kept += 1;
+  }
+  return { kept, rest };
+}
+
+/**
+ * Return who says the most letters of words; nobody if none has a speaker.
+ * @param {Word[]} words
+ * @returns {string}
+ */
+export function speakerOf(words) {
+  /** @type {Map<string, number>} */
+  const letters = new Map();
+  for (const { speaker, text } of words)
+    if (speaker) letters.set(speaker, (letters.get(speaker) ?? 0) + text.length);
+  return [...letters].reduce((most, one) => (one[1] > most[1] ? one : most), ["", 0])[0];
+}
+
+/**
+ * Cut the parts of an utterance where the speaker changes.
+ * @param {Utterance} utterance
+ * @returns {{firm: Run[], tentative: Run[], newest: Run[]}}
+ */
+export function runsOf({ firm, tentative, newest, words }) {
+  let number = 0;
+  let before = "";
+  /** @param {string} text */
+  const cut = (text) => {
+    /** @type {Run[]} */
+    const runs = [];
+    const add = (who, piece) => {
+      const last = runs.at(-1);
+      if (last && (!who || last.who === who)) last.text += piece;
+      else if (piece) runs.push({ who, text: piece, begins: Boolean(who) && who !== before });
+      before = who || before;
+    };
+    let at = 0;
+    for (; number < words.length; number += 1) {
+      const word = words[number].text.trim();
+      const start = at + text.slice(at).search(/\S|$/u);
+      if (!text.startsWith(word, start) || start === text.length) break;
+      add(words[number].speaker ?? "", text.slice(at, start + word.length));
+      at = start + word.length;
+    }
+    add("", text.slice(at));
+    return runs;
+  };
+  return { firm: cut(firm), tentative: cut(tentative), newest: cut(newest) };
 }
 
 /**
@@ -264,13 +368,16 @@ export function piecesThatStay(pieces, text) {
  * @param {string} session.problem An earlier problem, or nothing.
  * @param {boolean} session.wasOn Nobody had asked for the end.
  * @param {number} session.droppedS Seconds of audio that the network did not take.
+ * @param {number} [session.relabelled] Passages whose speaker is another at the end.
  * @returns {{text: string, isProblem: boolean}}
  */
-export function told({ reason, message }, { problem, wasOn, droppedS }) {
+export function told({ reason, message }, { problem, wasOn, droppedS, relabelled = 0 }) {
   const end = problem || (wasOn ? "The server ended the session." : "Ended.");
   const lost = `The network was too slow: ${droppedS.toFixed(1)} s of audio were left out.`;
+  const others = `Labelled again: ${relabelled} with another speaker.`;
+  const more = `${droppedS ? ` ${lost}` : ""}${relabelled ? ` ${others}` : ""}`;
   return {
-    text: `${reason === "end" ? end : message}${droppedS ? ` ${lost}` : ""}`,
+    text: `${reason === "end" ? end : message}${more}`,
     isProblem: reason !== "end" || Boolean(problem) || wasOn || droppedS > 0,
   };
 }

@@ -3,11 +3,12 @@
 import { componentsFor } from "./api.js";
 import { clock, el } from "./dom.js";
 import { downloads } from "./downloads.js";
-import { LiveModel, piecesThatStay, told } from "./live_model.js";
+import { LiveModel, piecesThatStay, runsOf, speakerOf, told } from "./live_model.js";
 import { ListenSession } from "./listen_session.js";
 import { openMicrophone } from "./microphone.js";
 import { plan, taken } from "./path_model.js";
 import { PathView } from "./path_view.js";
+import { SpeakersView } from "./speakers_view.js";
 import { StatusLine } from "./status_line.js";
 
 /** Utterances on the page; older ones stay in the downloads. */
@@ -64,6 +65,7 @@ export class LivePanel {
       "End utterance",
     );
     this.list = el("ol", { class: "utterances", tabindex: 0, "aria-label": "What was said" });
+    this.speakers = new SpeakersView(this.list);
     this.tools = el("div", { class: "answer-tools" });
     const path = el("div");
     host.append(
@@ -78,6 +80,7 @@ export class LivePanel {
         this.endUtterance,
       ),
       this.status.element,
+      this.speakers.element,
       this.list,
       el(
         "p",
@@ -120,6 +123,7 @@ export class LivePanel {
       /** A problem after which the session continues. */
       this.problem = "";
       this.hasResumed = false;
+      this.relabelled = 0;
       this.model.begin();
       this.plan(way.fields);
       this.path.running = true;
@@ -236,6 +240,10 @@ export class LivePanel {
   take(message) {
     const utterance = this.model.take(message, this.socket.sentS);
     if (utterance) this.show(utterance);
+    if (message.relabelled) {
+      this.relabelled = message.relabelled.length;
+      this.model.relabel(message.relabelled).forEach((one) => this.show(one));
+    }
     if (message.type === "stats") {
       // Components that may still be called are outlined during speech.
       this.path.show(taken(this.components, message.stages, this.state === "on"));
@@ -262,7 +270,8 @@ export class LivePanel {
     const message = (isRefused && (await this.explainRefusal(socket.path))) || ending.message;
     // Another session may have begun meanwhile.
     if (this.state !== "off") return;
-    const session = { problem, wasOn, droppedS: socket.droppedS };
+    const { relabelled } = this;
+    const session = { problem, wasOn, droppedS: socket.droppedS, relabelled };
     const { text, isProblem } = told({ ...ending, message }, session);
     this.status.say(text, isProblem);
   }
@@ -291,19 +300,12 @@ export class LivePanel {
   show(utterance) {
     const isAtEnd = this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < 40;
     const parts = this.shown.get(utterance.index) ?? this.line(utterance);
-    const { item, time, firm, tentative, newest } = parts;
+    const { item, time, text } = parts;
     time.textContent = clock(utterance.start);
-    // A screen reader says only new text.
-    const pieces = [...firm.childNodes];
-    const kept = piecesThatStay(
-      pieces.map((piece) => piece.data),
-      utterance.firm,
-    );
-    pieces.slice(kept).forEach((piece) => piece.remove());
-    const added = utterance.firm.slice(firm.textContent.length);
-    if (added) firm.append(added);
-    tentative.textContent = utterance.tentative;
-    newest.textContent = utterance.newest;
+    for (const [part, runs] of Object.entries(runsOf(utterance))) this.write(parts[part], runs);
+    const who = speakerOf(utterance.words);
+    text.className = who ? `said ${this.speakers.colour(who)}` : "";
+    this.speakers.show(this.model.speakers);
     item.classList.toggle("is-open", utterance.isOpen);
     item.title = utterance.isFinal
       ? `Ended ${ENDPOINTS[utterance.endpoint] ?? utterance.endpoint}`
@@ -314,22 +316,47 @@ export class LivePanel {
   }
 
   /**
+   * Write a part of an utterance: a screen reader says only new text.
+   * @param {{element: any, pieces: any[]}} part
+   * @param {import("./live_model.js").Run[]} runs
+   */
+  write({ element, pieces }, runs) {
+    const { kept, rest } = piecesThatStay(pieces, runs);
+    pieces.splice(kept).forEach(({ nodes }) => nodes.forEach((node) => node.remove()));
+    for (const run of rest) {
+      const nodes = run.begins ? this.named(run) : [new Text(run.text)];
+      element.append(...nodes);
+      pieces.push({ ...run, nodes });
+    }
+  }
+
+  /**
+   * @param {import("./live_model.js").Run} run
+   * @returns {any[]} Its text behind the name of its speaker.
+   */
+  named({ who, text }) {
+    const mark = el("span", { class: this.speakers.colour(who) }, this.speakers.mark(who));
+    const space = /^\s*/u.exec(text)?.[0];
+    return [new Text(space), mark, new Text(` ${text.trimStart()}`)];
+  }
+
+  /**
    * @param {import("./live_model.js").Utterance} utterance
    * @returns {any} The parts of its line.
    */
   line({ index }) {
-    const parts = {
-      time: el("span", { class: "time" }),
-      firm: el("span", { class: "firm", "aria-live": "polite" }),
-      tentative: el("span", { class: "tentative" }),
-      newest: el("span", { class: "newest" }),
-      item: null,
-    };
-    parts.item = el("li", {}, parts.time, el("p", {}, parts.firm, parts.tentative, parts.newest));
+    const part = (properties) => ({ element: el("span", properties), pieces: [] });
+    const time = el("span", { class: "time" });
+    const firm = part({ class: "firm", "aria-live": "polite" });
+    const tentative = part({ class: "tentative" });
+    const newest = part({ class: "newest" });
+    const text = el("p", {}, firm.element, tentative.element, newest.element);
+    const parts = { time, firm, tentative, newest, text, item: el("li", {}, time, text) };
     this.list.append(parts.item);
     this.shown.set(index, parts);
     if (!this.tools.firstChild) {
-      this.tools.append(downloads(() => this.model.transcript(), "live", this.explain));
+      const said = () => this.speakers.named(this.model.transcript());
+      this.tools.append(downloads(said, "live", this.explain));
     }
     for (const [oldest, { item }] of this.shown) {
       if (this.shown.size <= MAX_SHOWN) break;

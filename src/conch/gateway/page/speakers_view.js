@@ -6,30 +6,48 @@ import { clock, el } from "./dom.js";
 const COLOURS = 8;
 
 export class SpeakersView {
-  constructor() {
+  /** @param {HTMLElement} host Where the marks are shown. */
+  constructor(host) {
+    this.host = host;
     /** @type {Map<string, string>} Names that were given, by the label of the server. */
     this.names = new Map();
     /** @type {string[]} Labels, in the order in which they have colours. */
     this.order = [];
-    /** @type {Map<string, HTMLElement[]>} */
-    this.marks = new Map();
+    /** @type {Map<string, {item: HTMLElement, time: HTMLElement}>} */
+    this.rows = new Map();
     this.element = el("ul", { class: "speakers", "aria-label": "Speakers", hidden: true });
   }
 
-  /** @param {{name: string, seconds: number}[]} speakers Those of a whole answer. */
+  /** @param {{name: string, seconds: number}[]} speakers All so far. */
   show(speakers) {
     this.element.hidden = !speakers.length;
-    this.element.replaceChildren(
-      ...speakers.map(({ name, seconds }) => {
-        const write = (event) => this.rename(name, event.target.value.trim());
-        const field = el("input", {
-          ...{ type: "text", value: this.nameOf(name), placeholder: name, maxlength: 60 },
-          ...{ autocomplete: "off", spellcheck: false, "aria-label": `Name of speaker ${name}` },
-          on: { input: write },
-        });
-        return el("li", { class: this.colour(name) }, field, el("span", {}, clock(seconds)));
-      }),
-    );
+    const items = speakers.map(({ name, seconds }) => {
+      const row = this.rows.get(name) ?? this.row(name);
+      row.time.textContent = clock(seconds);
+      return row.item;
+    });
+    // A field that is taken out would lose the keyboard's place.
+    for (const item of [...this.element.children]) if (!items.includes(item)) item.remove();
+    for (const [at, item] of items.entries()) {
+      const there = this.element.children[at] ?? null;
+      if (there !== item) this.element.insertBefore(item, there);
+    }
+  }
+
+  /**
+   * @param {string} label
+   * @returns {{item: any, time: any}} What names a speaker, and where the seconds stand.
+   */
+  row(label) {
+    const field = el("input", {
+      ...{ type: "text", value: this.nameOf(label), placeholder: label, maxlength: 60 },
+      ...{ autocomplete: "off", spellcheck: false, "aria-label": `Name of speaker ${label}` },
+      on: { input: (event) => this.rename(label, event.target.value.trim()) },
+    });
+    const time = el("span");
+    const row = { item: el("li", { class: this.colour(label) }, field, time), time };
+    this.rows.set(label, row);
+    return row;
   }
 
   /**
@@ -38,14 +56,7 @@ export class SpeakersView {
    * @returns {HTMLElement}
    */
   mark(label) {
-    const mark = el("span", { class: "speaker" }, this.nameOf(label));
-    this.marks.set(label, [...(this.marks.get(label) ?? []), mark]);
-    return mark;
-  }
-
-  /** Forget the marks of segments that are shown again. */
-  clear() {
-    this.marks.clear();
+    return el("span", { class: "speaker", "data-label": label }, this.nameOf(label));
   }
 
   /**
@@ -64,7 +75,8 @@ export class SpeakersView {
   rename(label, name) {
     if (name) this.names.set(label, name);
     else this.names.delete(label);
-    for (const mark of this.marks.get(label) ?? []) mark.textContent = this.nameOf(label);
+    for (const mark of this.host.querySelectorAll(".speaker"))
+      if (mark.dataset.label === label) mark.textContent = this.nameOf(label);
   }
 
   /**
