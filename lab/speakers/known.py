@@ -6,10 +6,10 @@ have utterances of their own.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,15 @@ from conch.bench.progress import progress
 from conch.bench.records import Flat
 from conch.bench.report import origin
 from conch.bench.servers import triton_version
+from conch.bench.turns import activity, edges_of, speakers_of
 from conch.cli.own_server import server_url
 from conch.client import AsyncClient
 from conch.component.waveform import SAMPLE_RATE
+from conch.families.silero.vad import SileroConfig, SileroVad
 from conch.scoring.tables import percent, table
 from conch.wire.errors import BenchError
-from conch.wire.known_speakers import embedding_of
-from conch.wire.result import Transcript
+from conch.wire.known_speakers import embedding_of, option_of
+from conch.wire.result import Transcript, Turn
 from lab.header import lab_header
 from lab.speakers.conversations import (
     CONDITIONS,
@@ -38,6 +40,7 @@ from lab.speakers.conversations import (
     read_sources,
     spoken_through,
 )
+from lab.speakers.live import Networks
 from lab.speakers.turns import naming
 from lab.waveforms import waveform_of
 
@@ -50,6 +53,7 @@ SHOWN = {"clean": (0.4, 0.46, 0.5, 0.54, 0.6), "telephone": (0.5, 0.7, 0.74, 0.7
 """Thresholds in the tables."""
 ASKED: Mapping[str, Any] = {"decoder": "none", "speakers": 1, "speaker_embeddings": True}
 AT_ONCE = 2
+LIVE_S = 2.0
 
 
 Waveform = NDArray[np.float32]
@@ -86,6 +90,15 @@ class NameShares:
     """Share of the strangers' queries that get a name."""
 
 
+class NamedShares(NamedTuple):
+    """The time that has names."""
+
+    right: float
+    """Share of the speech of enrolled people that has their name."""
+    wrong: float
+    """Share of all speech that has the name of somebody who does not speak."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedConversations:
     """The names in conversations."""
@@ -98,6 +111,10 @@ class NamedConversations:
     strangers: int
     wrong: int
     """Voices with a name that is not theirs."""
+    live: NamedShares
+    """Of the same conversations as live streams, told LIVE_S late."""
+    end: NamedShares
+    """At the end of the streams."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +215,10 @@ def _named(
     asked = {"decoder": "none", "speakers": "auto", "known_speakers": entries}
     answers = _answers(url, [(item.waveform, item.sample_rate) for item in made], asked)
     names = {person.name for person in known}
+    networks, vad = Networks(), SileroVad(SileroConfig())
+    live = {"speakers": "auto", "known_speakers": option_of(entries)}
+    streams = [asyncio.run(networks.label(item, vad, live)) for item in made]
+    turns = [item.turns for item in made]
     right = wrong = 0
     for item, transcript in zip(made, answers, strict=True):
         whose = naming(item.turns, transcript.turns)
@@ -206,8 +227,41 @@ def _named(
             wrong += whose.get(label) != label
     count = 2 * len(made)
     return NamedConversations(
-        condition=condition, enrolled=count, right=right, strangers=count, wrong=wrong
+        condition=condition,
+        enrolled=count,
+        right=right,
+        strangers=count,
+        wrong=wrong,
+        live=named_shares(names, turns, [stream.decided[LIVE_S] for stream in streams]),
+        end=named_shares(names, turns, [stream.end for stream in streams]),
     )
+
+
+def named_shares(
+    names: Collection[str], spoken: Sequence[Sequence[Turn]], told: Sequence[Sequence[Turn]]
+) -> NamedShares:
+    """Return which share of conversations has its names.
+
+    Args:
+        names: Those of the enrolled people.
+        spoken: Turns of each conversation.
+        told: The turns that were found in it.
+    """
+    right = wrong = enrolled = speech = 0.0
+    for theirs, ours in zip(spoken, told, strict=True):
+        edges = edges_of((*theirs, *ours))
+        lengths, silent = np.diff(edges), np.zeros(len(edges) - 1, bool)
+        said, heard = (
+            dict(zip(speakers_of(turns), activity(turns, edges), strict=True))
+            for turns in (theirs, ours)
+        )
+        speech += sum(lengths[row].sum() for row in said.values())
+        for name in names & said.keys():
+            enrolled += lengths[said[name]].sum()
+            right += lengths[said[name] & heard.get(name, silent)].sum()
+        for name in names & heard.keys():
+            wrong += lengths[heard[name] & ~said.get(name, silent)].sum()
+    return NamedShares(round(float(right / enrolled), 4), round(float(wrong / speech), 4))
 
 
 def shares(
@@ -322,12 +376,15 @@ def markdown(report: KnownReport) -> str:
             item.condition,
             f"{item.right} of {item.enrolled}",
             f"{item.wrong} of {item.enrolled + item.strangers}",
+            *map(percent, (*item.live, *item.end)),
         ]
         for item in report.conversations
     ]
+    heads = ["conversations", "enrolled voices with their name", "wrong names"]
+    heads += [f"{at}: {what} %" for at in ("live", "end") for what in ("named", "misnamed")]
     count = sum(item.queries for item in report.runs if item.threshold == THRESHOLDS[0])
     return (
         f"`{report.header.command}`\n\n{table([*columns, 'strangers named %'], rows)}\n\n"
-        f"{table(['conversations', 'enrolled voices with their name', 'wrong names'], names)}\n\n"
+        f"{table(heads, names)}\n\n"
         f"{origin(report.header, f'{count} queries', report.audio_s)}\n"
     )
