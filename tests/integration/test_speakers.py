@@ -188,6 +188,11 @@ def test_voices_are_enrolled_by_a_command(
     assert main(["transcribe", str(tmp_path / "talk"), *wanted, *url]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert {line.split()[7] for line in lines} == {"Ann", "A"}
+    said = ("--known-speakers", "all", "--decoder", "ctc", "--speed", "0")
+    assert (
+        main(["stream", str(tmp_path / "talk"), *said, "--url", f"grpc://{server.grpc_url}"]) == 0
+    )
+    assert {line.partition(":")[0] for line in capsys.readouterr().out.splitlines()} >= {"Ann", "A"}
 
 
 def test_openais_package_has_known_speakers(server, later, enrolments) -> None:
