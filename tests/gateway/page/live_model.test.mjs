@@ -3,13 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import {
-  LiveModel,
-  piecesThatStay,
-  pressureOf,
-  runsOf,
-  told,
-} from "../../../src/conch/gateway/page/live_model.js";
+import { LiveModel, pressureOf, told } from "../../../src/conch/gateway/page/live_model.js";
+import { piecesThatStay, runsOf } from "../../../src/conch/gateway/page/live_runs.js";
 
 const spoken = (index, firm, tentative, newest, audio_s) => ({
   ...{ type: "text", index, start: 1, firm, tentative, newest, audio_s },

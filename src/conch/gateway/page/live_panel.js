@@ -3,7 +3,8 @@
 import { componentsFor } from "./api.js";
 import { clock, el } from "./dom.js";
 import { downloads } from "./downloads.js";
-import { LiveModel, piecesThatStay, runsOf, speakerOf, told } from "./live_model.js";
+import { LiveModel, told } from "./live_model.js";
+import { piecesThatStay, runsOf, speakerOf } from "./live_runs.js";
 import { ListenSession } from "./listen_session.js";
 import { openMicrophone } from "./microphone.js";
 import { plan, taken } from "./path_model.js";
@@ -318,7 +319,7 @@ export class LivePanel {
   /**
    * Write a part of an utterance: a screen reader says only new text.
    * @param {{element: any, pieces: any[]}} part
-   * @param {import("./live_model.js").Run[]} runs
+   * @param {import("./live_runs.js").Run[]} runs
    */
   write({ element, pieces }, runs) {
     const { kept, rest } = piecesThatStay(pieces, runs);
@@ -331,7 +332,7 @@ export class LivePanel {
   }
 
   /**
-   * @param {import("./live_model.js").Run} run
+   * @param {import("./live_runs.js").Run} run
    * @returns {any[]} Its text behind the name of its speaker.
    */
   named({ who, text }) {
