@@ -20,7 +20,13 @@ import numpy as np
 from conch.component.arrays import Array, FloatArray, IntArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.assignment import CLOSED_S, LEAST_S, VoiceTurn, runs_of
-from conch.families.speakers.clustering import LEAST_VOICE_SHARE, MOST_PIECES, sure_voices, unit
+from conch.families.speakers.clustering import (
+    LEAST_VOICE_SHARE,
+    MOST_PIECES,
+    one_to_one,
+    sure_voices,
+    unit,
+)
 from conch.families.speakers.declaration import FRAME_FIELD, FRAME_SAMPLES
 from conch.families.speakers.pieces import WINDOW_S, second_at
 
@@ -277,19 +283,15 @@ class LiveVoices:
         centroids = unit(np.stack(self._sums))
         sounds = {solo.speaker: centroids @ embedding for solo, embedding in heard}
         latest = np.where(votes.max(axis=1) > 0, votes.argmax(axis=1), -1)
-        ranked = []
+        scores = np.full((active.shape[1], len(centroids)), -np.inf)
         for speaker, own in enumerate(active.T):
             shares = (latest[own][:, None] == np.arange(len(centroids))).sum(axis=0)
             shares = shares / max(1, own.sum())
             sound = sounds.get(speaker)
-            scores = shares if sound is None else sound + STAYS * shares
+            likely = shares if sound is None else sound + STAYS * shares
             least = LEAST_SHARE if sound is None else known
-            ranked += [(-score, speaker, v) for v, score in enumerate(scores) if score >= least]
-        found: dict[int, int] = {}
-        for _, speaker, voice in sorted(ranked):
-            if speaker not in found and voice not in found.values():
-                found[speaker] = voice
-        return found
+            scores[speaker] = np.where(likely >= least, likely, -np.inf)
+        return one_to_one(scores)
 
     def _keep(self, piece: Piece) -> None:
         """Keep a piece; of more than are clustered, every so many."""
@@ -452,10 +454,8 @@ def _kept_numbers(before: IntArray, now: IntArray, seconds: Array) -> IntArray:
     shared = np.zeros((now.max() + 1, before.max() + 1))
     np.add.at(shared, (now, before), seconds)
     numbers = np.full(len(shared), -1)
-    for place in np.argsort(-shared, axis=None):
-        voice, number = np.unravel_index(place, shared.shape)
-        if shared[voice, number] and numbers[voice] < 0 and number not in numbers:
-            numbers[voice] = number
+    for voice, number in one_to_one(np.where(shared > 0, shared, -np.inf)).items():
+        numbers[voice] = number
     is_new = numbers < 0
     numbers[is_new] = shared.shape[1] + np.arange(is_new.sum())
     return numbers
