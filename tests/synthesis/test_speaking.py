@@ -143,6 +143,12 @@ def test_a_sentence_of_too_many_sounds_is_read_in_halves() -> None:
     assert components.texts == ["one two six ten", "one two", "six ten"]
 
 
+def test_only_a_word_of_far_too_many_sounds_is_cut() -> None:
+    components = Components(tokens_of_letter=100)
+    ask(b"abcdefghijklmnop bcdefghijkl", components)
+    assert components.texts[1:] == ["abcdefghijklmnop", "abcdefgh", "ijklmnop", "bcdefghijkl"]
+
+
 def test_what_has_no_sound_is_left_out_with_a_warning() -> None:
     *_, end = ask(b"Hello. SILENT. There.")
     assert spoken_of(end).warnings == ("nothing is spoken of SILENT.",)

@@ -17,6 +17,7 @@ def cut(text: str, longest: int = LONGEST, first: int = LONGEST_FIRST) -> list[s
     [
         ("Hello there. How are you?", ["Hello there.", "How are you?"]),
         ("Dr. Smith met J. K. Rowling. She left.", ["Dr. Smith met J. K. Rowling.", "She left."]),
+        ("J.R.R. Tolkien, p. 5. See Fig. 3.", ["J.R.R. Tolkien, p. 5.", "See Fig. 3."]),
         ("It costs 3.14 dollars. Yes!", ["It costs 3.14 dollars.", "Yes!"]),
         ("At 7 p.m. we left… Then?", ["At 7 p.m. we left…", "Then?"]),
         ('He said "no." She left.', ['He said "no."', "She left."]),

@@ -22,6 +22,8 @@ from conch.wire.synthesis import MAX_WARNINGS, SpokenSentence, SynthesisOptions
 MOST_TOKENS = 400
 """Sounds of a sentence; one that has more is read in halves. An acoustic model takes the longer the
 more they are, for each of them."""
+MOST_OF_WORD = 1200
+"""Sounds of a word; one that has more is cut: an acoustic model has a limit."""
 LONG_LEAD_S = 2.0
 """Seconds of earlier audio from which on the first sentence is as long as others."""
 
@@ -85,8 +87,7 @@ class Speaking:
         coming = asyncio.create_task(self._next(self._began))
         try:
             while (voiced := await coming) is not None:
-                dry_at = self._began + self.seconds + voiced.sentence.end
-                coming = asyncio.create_task(self._next(dry_at))
+                ends_s = self.seconds + voiced.sentence.end
                 sentence: SpokenSentence | None = voiced.sentence.later(self.seconds)
                 around = (self._by.frames_before, self._by.frames_after)
                 for chunk in self._growth.chunks(len(voiced.latents), *around):
@@ -95,6 +96,9 @@ class Speaking:
                         # From here on it is played.
                         self._began = max(self._began, time.monotonic())
                     self._frames += chunk.end - chunk.start
+                    if sentence is not None:
+                        # Not before: the first sound would share the cores with it.
+                        coming = asyncio.create_task(self._next(self._began + ends_s))
                     yield Piece(samples, sentence)
                     sentence = None
             self.is_running = False
@@ -115,8 +119,9 @@ class Speaking:
                 {"voice": self._options.voice, "normalize": self._options.normalize},
             )
             tokens, spans = _row(read["tokens"].numpy()), _row(read["spans"].numpy(), 4)
-            cut = halves(self._text, span) if len(tokens) > MOST_TOKENS else (span,)
-            if len(cut) > 1:
+            is_too_long = len(tokens) > MOST_OF_WORD
+            cut = halves(self._text, span, cuts_words=is_too_long)
+            if len(tokens) > MOST_TOKENS and len(cut) > 1:
                 self._left = chain(cut, self._left)
                 return await self._next(due)
             self.done = span.stop
@@ -131,6 +136,8 @@ class Speaking:
             )
             latents: FloatArray = voiced["latents"].numpy()
             latents = latents.reshape(-1, latents.shape[-1])
+            if not len(latents):
+                continue
             frame_s = self._by.frame_samples / self._by.sample_rate
             durations = _row(voiced["durations"].numpy())
             words = word_times(text, spans, durations, frame_s) if self._options.timestamps else ()

@@ -20,7 +20,8 @@ characters."""
 _CLAUSE = re.compile(rf"[,;:—\u2013][{_QUOTES}]*\s+|\s+[—\u2013-]\s+")
 _SPACE = re.compile(r"\s+")
 _LONE = re.compile(
-    r"(?:^|[\s(\"'“\u2018])(?:[A-Z]|Mrs?|Ms|Dr|Prof|St|Jr|Sr|Gen|Col|Capt|Lt|Rev|vs|No)$"
+    r"(?:^|[\s(\"'“\u2018.])"
+    r"(?:[A-Z]|Mrs?|Ms|Dr|Prof|St|Mt|Jr|Sr|Gen|Sen|Col|Capt|Sgt|Lt|Rev|Fig|vs|No|pp?)$"
 )
 """What a full stop behind it does not end: initials and titles."""
 
@@ -77,13 +78,18 @@ class Phrases:
         return found
 
 
-def halves(text: str, whole: slice) -> tuple[slice, ...]:
-    """Return the two halves of a stretch of text, cut between words; itself if it is one word."""
+def halves(text: str, whole: slice, *, cuts_words: bool = False) -> tuple[slice, ...]:
+    """Return the two halves of a stretch of text, cut between words.
+
+    One word is returned as it is, unless it may be cut.
+    """
     middle = (whole.start + whole.stop) // 2
     spaces = _SPACE.finditer(text, whole.start, whole.stop)
     cut = min((found.end() for found in spaces), key=lambda place: abs(place - middle), default=0)
     if not whole.start < cut < whole.stop:
-        return (whole,)
+        cut = middle
+        if not cuts_words or cut == whole.start:
+            return (whole,)
     return _stripped(text, slice(whole.start, cut)), slice(cut, whole.stop)
 
 

@@ -11,9 +11,8 @@ import numpy as np
 from conch.component import Outputs, Row, bytes_array
 from conch.component.niceness import be_nice
 from conch.families.hibari.cleaning import Word, words_of
-from conch.families.hibari.declaration import MAX_TOKENS, PACKAGE
+from conch.families.hibari.declaration import PACKAGE
 from conch.packaged import packaged
-from conch.wire.errors import InvalidRequestError
 
 LONGEST_BYTES = 10_000
 VOCABULARY = "vocab.json"
@@ -68,8 +67,7 @@ class FrontEnd:
         """Return `phonemes`, `tokens` and `spans` of rows with `text`.
 
         Raises:
-            InvalidRequestError: a text is too long to be a sentence, or a single word has more
-                sounds than `acoustic` takes.
+            InvalidRequestError: a text is too long to be a sentence.
         """
         return [self._read(row) for row in rows]
 
@@ -92,11 +90,6 @@ class FrontEnd:
         tokens.append(PAD)
         if not spans:
             tokens, phonemes = [], ""
-        # Who asks can cut a sentence, but no word.
-        if len(tokens) > MAX_TOKENS and len(text.split()) == 1:
-            raise InvalidRequestError(
-                f"a word takes at most {MAX_TOKENS} sounds; this one has {len(tokens)}: {text:.60}…"
-            )
         return {
             "phonemes": bytes_array([phonemes]),
             "tokens": np.array(tokens, np.int32),
