@@ -5,6 +5,8 @@ with windows of 1200 samples every 300. Nothing here looks further than three fr
 by its nature comes with each frame: the phase of the pulses, and the noise by the frame's number.
 """
 
+from functools import lru_cache
+
 import numpy as np
 import scipy.fft
 
@@ -20,6 +22,9 @@ REACH = 3
 """Frames around a spectrum that the pulses of its window need."""
 NOISE_FRAMES = 16
 """Frames whose noise is drawn at once."""
+NOISE_BLOCKS = 128
+"""Blocks of noise after which the first comes again, 26 s later: drawing it anew would take a
+twelfth of the time. They take 10 MB."""
 _MOST = 7.0
 """Largest log magnitude."""
 _WINDOW = np.hanning(N_FFT + 1)[:-1].astype(np.float32)  # periodic
@@ -47,7 +52,7 @@ def pulses(pitch: FloatArray, phases: FloatArray) -> FloatArray:
     is_voiced = hertz > LOWEST_HZ
     hertz = np.maximum(hertz, LOWEST_HZ)
     turns = phases[:, None] + np.cumsum(hertz / np.float32(SAMPLE_RATE), axis=1)
-    angle = (2 * np.pi * (turns % 1.0)).astype(np.float32)
+    angle = (2 * np.pi * (turns - np.floor(turns))).astype(np.float32)
     count = np.floor(np.float32(HIGHEST_HZ) / hertz) + np.float32(0.5)
     # sum of cos(h t) for h up to H is sin((H + 1/2) t) / (2 sin(t / 2)) - 1/2
     below = 2 * np.sin(angle / 2)
@@ -63,15 +68,16 @@ def noise(first: int, frames: int, seed: int) -> Array:
     That of a frame depends on its number and on the seed alone.
     """
     begin, end = first // NOISE_FRAMES, -(-(first + frames) // NOISE_FRAMES)
-    blocks = [
-        np.random.default_rng([seed, block]).standard_normal(
-            (NOISE_FRAMES, 2 * BINS), dtype=np.float32
-        )
-        for block in range(begin, end)
-    ]
+    blocks = [_block(seed, number % NOISE_BLOCKS) for number in range(begin, end)]
     start = first - begin * NOISE_FRAMES
     found: Array = np.concatenate(blocks)[start : start + frames].view(np.complex64)
     return found
+
+
+@lru_cache(NOISE_BLOCKS)
+def _block(seed: int, number: int) -> FloatArray:
+    generator = np.random.default_rng([seed, number])
+    return generator.standard_normal((NOISE_FRAMES, 2 * BINS), dtype=np.float32)
 
 
 def waveform(
