@@ -229,6 +229,9 @@ def test_a_field_that_is_nested_deep_is_refused(port: int, name: str) -> None:
 def test_json_has_a_depth_and_a_size() -> None:
     assert read_json(nested(32)) is not None
     assert read_json("[" + ",".join("1" * 10_000) + "]") == [1] * 10_000
+    assert read_json(json.dumps({"a": ',"[' * 10_000})) == {"a": ',"[' * 10_000}
+    with pytest.raises(ValueError, match="Unterminated string"):
+        read_json('"\\' * 500_000 + '"')
     for text in (nested(33), nested(9_000)):
         with pytest.raises(ValueError, match="nested at most 32 deep"):
             read_json(text)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from typing import Any
 
 from aiohttp import web
@@ -12,7 +13,10 @@ from conch.gateway.errors import ApiError, invalid
 MAX_DEPTH = 32
 """Objects and lists inside one another."""
 MAX_MARKS = 10_000
-"""Commas, and beginnings of objects and lists: two bytes of them may take a hundred in memory."""
+"""Commas, and beginnings of objects and lists, outside of texts: two bytes of them may take a
+hundred in memory."""
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
+"""A text, or the rest if it has no end: so it is looked for once."""
 
 
 def read_json(text: str) -> Any:
@@ -21,7 +25,7 @@ def read_json(text: str) -> Any:
     Raises:
         ValueError: it is no JSON, has more than MAX_MARKS, or is nested deeper than MAX_DEPTH.
     """
-    if sum(map(text.count, ",[{")) > MAX_MARKS:
+    if _marks(text) > MAX_MARKS and _marks(_STRING.sub("", text)) > MAX_MARKS:
         raise ValueError(f"it takes at most {MAX_MARKS} commas, lists and objects")
     try:
         value = json.loads(text)
@@ -31,6 +35,10 @@ def read_json(text: str) -> Any:
     if is_deep:
         raise ValueError(f"it takes lists and objects nested at most {MAX_DEPTH} deep")
     return value
+
+
+def _marks(text: str) -> int:
+    return sum(map(text.count, ",[{"))
 
 
 def _is_deep(value: Any) -> bool:

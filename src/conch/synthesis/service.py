@@ -126,6 +126,8 @@ class Synthesis:
 
         def taken() -> Answer:
             nonlocal has_answered
+            if not has_answered:
+                calls.count(FIRST_AUDIO_SECONDS, monotonic() - request.arrived)
             has_answered = True
             spoken = Spoken(
                 round(speaking.seconds, 4), rate, options.voice, tuple(begun), calls.path
@@ -143,8 +145,6 @@ class Synthesis:
                 made.append(await encoded(partial(encoder.write, piece.samples)))
                 served(speaking.done)
                 if request.is_streamed and any(made):
-                    if not has_answered:
-                        calls.count(FIRST_AUDIO_SECONDS, monotonic() - request.arrived)
                     yield taken()
         if not speaking.seconds:
             raise TextError(
