@@ -214,6 +214,50 @@ def test_words_appear_while_somebody_speaks(browser, gateway, spoken, tmp_path):
     assert any(newest for _, _, newest in while_open)
 
 
+HEAR = """() => {
+    window.sounds = [];
+    const { start } = AudioBufferSourceNode.prototype;
+    AudioBufferSourceNode.prototype.start = function (at) {
+        window.sounds.push([at, this.buffer.duration]);
+        start.call(this, at);
+    };
+    window.marked = new Set();
+    new MutationObserver(() => {
+        const words = [...document.querySelectorAll("#say-panel .word")];
+        words.forEach((word, at) => word.classList.contains("is-playing") && marked.add(at));
+    }).observe(document.querySelector("#say-panel"), { subtree: true, attributes: true });
+}"""
+
+
+def test_a_text_is_heard_while_it_is_made_and_its_words_are_marked(browser, gateway, tmp_path):
+    text = "Hello there. This is read aloud, and every word is marked."
+    with opened(browser, gateway) as page:
+        page.evaluate(HEAR)
+        panel = page.locator("#say-panel")
+        panel.get_by_label("Read a text aloud").fill(text)
+        panel.get_by_role("button", name="Read aloud").click()
+        wait_for_status(page, "The first sound came after")
+        wait_for_status(page, "Done")
+        assert text_of(page, "#say-panel .word") == text
+        sounds = page.evaluate("window.sounds")
+        assert len(sounds) > 2
+        for (at, seconds), (later, _) in pairwise(sounds):
+            assert later >= at + seconds - 1e-6, "no sound overlaps the one before"
+        assert page.evaluate("window.marked.size") > len(text.split()) / 2
+        assert "vocoder" in panel.locator("table").inner_text()
+        with page.expect_download() as downloading:
+            panel.get_by_role("button", name="Save as mp3").click()
+        assert soundfile.info(downloading.value.path()).duration > 3
+        assert serious_problems(page) == []
+        page.screenshot(path=tmp_path / "say-1280.png", full_page=True)
+        # Another press ends it.
+        panel.get_by_label("Speed").fill("2")
+        panel.get_by_role("button", name="Read aloud").click()
+        wait_for_status(page, "The first sound came after")
+        panel.get_by_role("button", name="Be quiet").click()
+        wait_for_status(page, "Stopped")
+
+
 def test_a_locked_page_asks_for_the_key(browser, locked, speech):
     with browser.new_context(ignore_https_errors=True) as context:
         context.grant_permissions(["microphone"], origin=locked.url)

@@ -81,20 +81,59 @@ export function formatted(transcript, format) {
 }
 
 /**
+ * Return the audio of a text.
+ * @param {Record<string, any>} fields Those of the request.
+ * @returns {Promise<Blob>}
+ * @throws {ApiError} No answer, or an error.
+ */
+export async function speech(fields) {
+  return (await answered("/v1/audio/speech", { method: "POST", body: JSON.stringify(fields) }))
+    .blob()
+    .catch(unanswered);
+}
+
+/**
+ * Return a WebSocket, with the key of this tab.
+ * @param {string} path
+ * @returns {WebSocket}
+ */
+export function openSocket(path) {
+  const address = new URL(path, location.href);
+  address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
+  // A browser cannot send headers with a WebSocket.
+  const protocols = key() ? ["conch", `openai-insecure-api-key.${key()}`] : ["conch"];
+  const socket = new WebSocket(address, protocols);
+  socket.binaryType = "arraybuffer";
+  return socket;
+}
+
+/**
  * @param {string} path
  * @param {RequestInit} [settings]
  * @returns {Promise<string>} The answer's text.
  * @throws {ApiError} No answer, or an error.
  */
 async function asked(path, settings) {
+  return (await answered(path, settings)).text().catch(unanswered);
+}
+
+/**
+ * @param {string} path
+ * @param {RequestInit} [settings]
+ * @returns {Promise<Response>}
+ * @throws {ApiError} No answer, or an error.
+ */
+async function answered(path, settings) {
   const headers = key() ? { Authorization: `Bearer ${key()}` } : {};
-  const unanswered = () => {
-    throw new ApiError(0, { message: "The server does not answer." });
-  };
   const answer = await fetch(path, { headers, ...settings }).catch(unanswered);
+  if (answer.ok) return answer;
   const text = await answer.text().catch(unanswered);
-  if (!answer.ok) throw errorOf(answer.status, text, answer.headers.get("Retry-After"));
-  return text;
+  throw errorOf(answer.status, text, answer.headers.get("Retry-After"));
+}
+
+/** @returns {never} */
+function unanswered() {
+  throw new ApiError(0, { message: "The server does not answer." });
 }
 
 /**

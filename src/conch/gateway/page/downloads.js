@@ -21,7 +21,8 @@ export function downloads(transcript, name, explain) {
   const button = (ending, type, write) => {
     const press = async () => {
       try {
-        save(await write(transcript()), `${name}.${ending}`, type);
+        const blob = new Blob([await write(transcript())], { type: `${type};charset=utf-8` });
+        save(blob, `${name}.${ending}`);
         problem.textContent = "";
       } catch (error) {
         problem.textContent = explain(error);
@@ -52,12 +53,12 @@ async function asJson(transcript) {
 }
 
 /**
- * @param {string} text
+ * Save a file.
+ * @param {Blob} blob
  * @param {string} name
- * @param {string} type
  */
-function save(text, name, type) {
-  const address = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
+export function save(blob, name) {
+  const address = URL.createObjectURL(blob);
   el("a", { href: address, download: name }).click();
   // The browser reads it after the click; a minute is long enough for any disk.
   setTimeout(() => URL.revokeObjectURL(address), 60_000);

@@ -1,6 +1,6 @@
 /** A live session: audio goes to `/v1/listen`, and its messages come back. */
 
-import { key } from "./api.js";
+import { openSocket } from "./api.js";
 import { pressureOf } from "./live_model.js";
 import { BYTES_PER_SECOND, SAMPLE_RATE } from "./pcm.js";
 
@@ -27,10 +27,6 @@ export class ListenSocket {
     });
     /** Its address; over plain HTTP it says why it refuses. */
     this.path = `/v1/listen?${query}`;
-    const address = new URL(this.path, location.href);
-    address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
-    // A browser cannot send headers with a WebSocket.
-    const protocols = key() ? ["conch", `openai-insecure-api-key.${key()}`] : ["conch"];
     this.sentBytes = 0;
     this.droppedBytes = 0;
     this.isReady = false;
@@ -40,8 +36,7 @@ export class ListenSocket {
     /** @type {Omit<Ending, "code"> | null} */
     this.ending = null;
     this.onEnding = onEnding;
-    this.socket = new WebSocket(address, protocols);
-    this.socket.binaryType = "arraybuffer";
+    this.socket = openSocket(this.path);
     this.socket.onopen = () => {
       this.early.splice(0).forEach((frame) => this.socket.send(frame));
       if (this.isClosing) this.sendClose();

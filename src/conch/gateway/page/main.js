@@ -8,6 +8,7 @@ import { LivePanel } from "./live_panel.js";
 import { microphones } from "./microphone.js";
 import { plan } from "./path_model.js";
 import { PathView } from "./path_view.js";
+import { SayPanel } from "./say_panel.js";
 
 const FULL = "The server takes no more sessions now; try again in a minute.";
 const SWITCHES = ["echoCancellation", "noiseSuppression", "autoGainControl"];
@@ -51,6 +52,7 @@ async function load() {
     const settings = { options, models: names, onChange: chosen };
     forms.a = new Choices(byId("form-a"), settings);
     forms.b = new Choices(byId("form-b"), settings);
+    await say.load();
     byId("version").textContent = `Conch ${version}`;
     byId("key-form").hidden = true;
     if (isAsked) byId("speak").focus();
@@ -159,17 +161,25 @@ const live = new LivePanel(byId("live-panel"), {
     byId("speak-note").textContent =
       state === "off" ? "Text while you talk" : "Then the last words come";
   },
-  explainRefusal: async (path) => {
-    // A browser does not say why a WebSocket is refused; plain HTTP does.
-    try {
-      await getJson(path);
-      return "";
-    } catch (error) {
-      // The request has no problem.
-      return error.status === 426 ? FULL : explain(error);
-    }
-  },
+  explainRefusal,
 });
+
+const say = new SayPanel(byId("say-panel"), { explain, explainRefusal });
+
+/**
+ * A browser does not say why a WebSocket is refused; plain HTTP does.
+ * @param {string} path
+ * @returns {Promise<string>}
+ */
+async function explainRefusal(path) {
+  try {
+    await getJson(path);
+    return "";
+  } catch (error) {
+    // The request has no problem.
+    return error.status === 426 ? FULL : explain(error);
+  }
+}
 
 async function listDevices() {
   const select = byId("device");

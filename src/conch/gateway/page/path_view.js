@@ -18,6 +18,8 @@ const WIDE_PX = 950;
 /** Between two columns of a wide picture, and between two rows of either. */
 const GAP = 40;
 const BOX_HEIGHT = 74;
+/** Where the first row of a tall picture is. */
+const FIRST_Y = 76;
 
 /**
  * Return the picture from left to right, a column for each step.
@@ -38,7 +40,8 @@ function wide(components) {
   places[SOURCE] = { x, ...end };
   x += end.width + GAP;
   for (const step of steps) {
-    const width = Math.max(130, ...step.map(({ name }) => 28 + 7 * name.length));
+    const widths = step.map(({ name, title }) => 28 + Math.max(7 * name.length, 9 * title.length));
+    const width = Math.max(130, ...widths);
     headings.push([x + width / 2, 18, step[0].step]);
     step.forEach(({ name }, row) => {
       const y = middle + (row - step.length / 2) * pitch + 11;
@@ -61,7 +64,7 @@ function tall(components) {
   const end = { x: width / 2 - 36, width: 72, height: 36 };
   /** @type {Record<string, Place>} */
   const places = { [SOURCE]: { y: 4, ...end } };
-  let y = 76;
+  let y = FIRST_Y;
   for (const step of steps) {
     step.forEach(({ name }, column) => {
       const x = width / 2 - boxWidth / 2 + (column - (step.length - 1) / 2) * pitch;
@@ -76,10 +79,12 @@ function tall(components) {
 export class PathView {
   /**
    * @param {HTMLElement} host
-   * @param {{withTable?: boolean}} [settings]
+   * @param {{withTable?: boolean, ends?: [string, string]}} [settings]
    */
-  constructor(host, { withTable = true } = {}) {
+  constructor(host, { withTable = true, ends = [SOURCE, SINK] } = {}) {
     this.host = host;
+    /** What the picture begins and ends with. */
+    this.ends = { [SOURCE]: ends[0], [SINK]: ends[1] };
     this.picture = el("div", { class: "path-picture" });
     this.table = withTable ? el("div", { class: "path-times" }) : null;
     host.classList.add("path");
@@ -159,7 +164,7 @@ export class PathView {
       "g",
       { class: "path-end" },
       svg("rect", { x, y, width, height, rx: height / 2 }),
-      svg("text", { x: x + width / 2, y: y + height / 2 + 5, "text-anchor": "middle" }, name),
+      svg("text", { x: x + width / 2, y: y + height / 2 + 5, "text-anchor": "middle" }, this.ends[name]),
     );
   }
 
@@ -249,7 +254,8 @@ function way(layout, from, to) {
   const [a, b] = [layout.places[from], layout.places[to]];
   const across = ({ x, width }) => x + width / 2;
   const down = ({ y, height }) => y + height / 2;
-  const isPast = from === SOURCE && to !== "vad";
+  const isNext = layout.isTall ? b.y === FIRST_Y : b.x === a.x + a.width + GAP;
+  const isPast = from === SOURCE && !isNext;
   // In the middle lane the first box stands in the way.
   const isBlocked = isPast && (layout.isTall ? across(a) === across(b) : down(a) === down(b));
   if (layout.isTall) {
