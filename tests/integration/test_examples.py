@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
+from recordings import Recording
 
 from conch.client import Client
 
@@ -90,6 +92,22 @@ def test_live_captions(server: Any, speech_wav: Path, waveform: np.ndarray) -> N
         segment.text for segment in final.segments
     ]
     assert rest == clear
+
+
+def test_conversation(server: Any, recordings: list[Recording], tmp_path: Path) -> None:
+    # Somebody speaks, and again while the answer is heard.
+    path, heard, pause = tmp_path / "talk.wav", tmp_path / "heard", np.zeros(24_000, np.float32)
+    one, two = (recordings[number].waveform()[:24_000] for number in (4, 0))
+    soundfile.write(path, np.concatenate([one, pause, two, pause]), 16_000)
+    url = f"grpc://{server.grpc_url}"
+    printed = run("conversation.py", path, "--url", url, "--play", f"cat >> {heard}")
+    first, interrupted, second, said = printed.splitlines()
+    assert "president" in first.lower() and "nobody" in second.lower()
+    assert (interrupted, said) == ("(interrupted)", "(said)")
+    samples = np.frombuffer(heard.read_bytes(), "<i2") / np.float32(32_768)
+    with Client(url) as client:
+        text = client.transcribe(samples, sample_rate=24_000).text.lower()
+    assert text.count("what shall i do") == 1 and "nobody" in text
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
