@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import uuid
@@ -100,6 +101,11 @@ def test_demo(mark: bytes) -> None:
     for part in ("accuracy=fast", "accuracy=best", "neural_rescorer", "total", "stopped"):
         assert part in done.stdout
     *_, page, curl = done.stdout.splitlines()
+    (spoken,) = (line for line in done.stdout.splitlines() if line.startswith("spoken"))
+    assert re.match(r"spoken  \d+\.\d s, the first audio after \d+ ms: /", spoken)
+    file = Path(spoken.rpartition(": ")[2])
+    assert soundfile.info(file).duration > 4
+    file.unlink()
     assert "conch serve (make serve" in page and page.endswith(" http://127.0.0.1:9000")
     assert curl.endswith(" http://127.0.0.1:9000/v1/audio/transcriptions")
 

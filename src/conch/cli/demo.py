@@ -1,18 +1,28 @@
-"""`conch demo`: transcribe real speech with a real server, fast and at its best."""
+"""`conch demo`: transcribe real speech with a real server, fast and at its best, and speak it."""
 
 import argparse
 import os
 import shutil
 import textwrap
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from conch.cli.arguments import Subparsers, add_command, add_flags
 from conch.cli.gateway_flags import DEFAULT_ADDRESS
 from conch.cli.own_server import config_for
+from conch.cli.say import saved
 from conch.cli.server_flags import NO_WEIGHTS, WEIGHTS, weights_of
+from conch.families import voices
+from conch.wire.entry_points import SYNTHESIS
 from conch.wire.result import Hypothesis, Transcript
+from conch.wire.synthesis import DEFAULT_VOICE
+
+if TYPE_CHECKING:
+    from conch.client import Client
 
 SPEECH = Path(__file__).parents[1] / "samples" / "tiger.ogg"
 NBEST = 3
@@ -29,8 +39,8 @@ def add_parser(subparsers: Subparsers) -> None:
         help="see it work: speech through a server, fast and at its best",
         description="Start a server on free ports of 127.0.0.1, transcribe seven seconds of speech"
         " with accuracy=fast and accuracy=best, print the texts, their scores, the components"
-        " called and the time each took, stop the server, and print the address of the page of"
-        " conch serve.",
+        " called and the time each took, speak the text into a file, stop the server, and print"
+        " the address of the page of conch serve.",
     )
     add_flags(parser, WEIGHTS, **NO_WEIGHTS)
 
@@ -45,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
     from conch.launcher import TritonServer
 
     # A wrong name fails before a message about a server.
-    config = config_for([{"accuracy": "best"}], weights_of(args))
+    speaking = SYNTHESIS[1], *voices()[DEFAULT_VOICE].components
+    config = config_for([{"accuracy": "best"}], weights_of(args), others=speaking)
     duration = soundfile.info(SPEECH).duration
     print(f"speech  {SPEECH.name}, {duration:.1f} s, on {os.cpu_count()} CPU cores")
     print("server  starting", flush=True)
@@ -64,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
                 print("\n".join(score_table(found)), flush=True)
         print()
         print("\n".join(time_table(transcripts)), flush=True)
+        with Client(f"grpc://{server.grpc_url}") as client:
+            print(f"\n{spoken(client, transcripts['best'].text)}")
     print("\nserver  stopped")
     print(
         "\nNext: conch serve (make serve in a checkout), and the page is at "
@@ -71,6 +84,20 @@ def run(args: argparse.Namespace) -> int:
         f"      curl -F file=@talk.mp3 http://{DEFAULT_ADDRESS}/v1/audio/transcriptions"
     )
     return 0
+
+
+def spoken(client: "Client", text: str) -> str:
+    """Speak a text into a file, and return what there is to tell of it."""
+    for _ in client.synthesize_stream("The first one is on cold caches too."):
+        pass
+    begun = perf_counter()
+    pieces = client.synthesize_stream(text, format="pcm_s16")
+    first = next(pieces)
+    first_ms = 1000 * (perf_counter() - begun)
+    with NamedTemporaryFile(prefix="conch-demo-", suffix=".wav", delete=False) as file:
+        last = saved(chain([first], pieces), Path(file.name), is_wav=True)
+    seconds = last.spoken.duration
+    return f"spoken  {seconds:.1f} s, the first audio after {first_ms:.0f} ms: {file.name}"
 
 
 def score_table(transcript: Transcript) -> Iterator[str]:
