@@ -37,7 +37,7 @@ help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1|\2/' | \
 		while IFS='|' read -r target what; do printf '  %-18s %s\n' "$$target" "$$what"; done
 
-demo: $(SERVER) ## Transcribe real speech on a server of its own, rescoring off and on
+demo: $(SERVER) ## Transcribe real speech on a server of its own, rescoring off and on, and speak it
 	@$(BIN)/conch demo $(ARGS)
 
 serve: $(SERVER) ## Run the server and its page on http://127.0.0.1:9000 until Ctrl-C
@@ -85,7 +85,7 @@ nightly: $(TOOLS) ## What takes longer: streams at random, hours of audio, GPU c
 	@$(PYTEST) -m nightly $(ARGS)
 
 clients: $(TOOLS) ## The client and all of Conch in new environments of every Python found here
-	@$(PYTEST) tests/integration/test_pythons.py $(ARGS)
+	@$(PYTEST) tests/integration/test_pythons.py tests/gateway/test_voice_agents.py $(ARGS)
 
 soak: $(TOOLS) ## Streams at random for five minutes (SOAK_S=3600 for an hour)
 	@SOAK_S=$(or $(SOAK_S),300) $(PYTEST) -s tests/integration/test_soak.py $(ARGS)
