@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from conch.launcher import TritonServer
 
     # A wrong name fails before a message about a server.
-    speaking = SYNTHESIS[1], *voices()[DEFAULT_VOICE].components
+    speaking = *SYNTHESIS, *voices()[DEFAULT_VOICE].components
     config = config_for([{"accuracy": "best"}], weights_of(args), others=speaking)
     duration = soundfile.info(SPEECH).duration
     print(f"speech  {SPEECH.name}, {duration:.1f} s, on {os.cpu_count()} CPU cores")
