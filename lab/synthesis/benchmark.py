@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -17,22 +18,16 @@ from conch.families import voices
 from conch.families.hibari.acoustic import Acoustic
 from conch.families.hibari.front_end import FrontEnd, FrontEndConfig
 from conch.families.hibari.vocoder import Vocoder
-from conch.families.hibari.weights import (
-    ACOUSTIC,
-    LATENTS,
-    PITCH,
-    SPECTRUM,
-    VOCODER,
-    HibariConfig,
-    open_graph,
-)
+from conch.families.hibari.weights import HIBARI as NETWORK
+from conch.families.hibari.weights import LATENTS, PITCH, SPECTRUM
+from conch.families.speech.graphs import ACOUSTIC, VOCODER, VoiceConfig
 from conch.scoring.tables import number, table
-from conch.synthesis.chunks import MOST_FRAMES, Growth
+from conch.synthesis.chunks import Growth
 from conch.wire.sentences import sentences
 from lab.header import PROGRAM
 
 HIBARI = voices()["hibari"]
-CONFIG = HibariConfig(nice=0)
+CONFIG = VoiceConfig(nice=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +54,8 @@ class SameWeights(Hibari):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._acoustic, self._vocoder = open_graph(CONFIG, ACOUSTIC), open_graph(CONFIG, VOCODER)
+        self._acoustic = NETWORK.open(CONFIG, ACOUSTIC)
+        self._vocoder = NETWORK.open(CONFIG, VOCODER)
 
     def from_ids(self, ids: Sequence[int], speed: float = 1.0, rng: Any = None) -> FloatArray:
         """Return the sound of tokens."""
@@ -78,9 +74,9 @@ class Own:
         self._front = FrontEnd(FrontEndConfig(nice=0))
         self._acoustic, self._vocoder = Acoustic(CONFIG), Vocoder(CONFIG)
 
-    def speak(self, text: str, first: int) -> tuple[FloatArray, list[int]]:
-        """Return the sound of a text with first chunks of so many frames, and its seams."""
-        growth, pieces, seams, samples = Growth(first), list[Array](), list[int](), 0
+    def speak(self, text: str, growth: Growth) -> tuple[FloatArray, list[int]]:
+        """Return the sound of a text in chunks, and its seams."""
+        pieces, seams, samples = list[Array](), list[int](), 0
         for place in sentences(text):
             (read,) = self._front([Row({"text": bytes_array([text[place]])})])
             if not len(read["tokens"]):
@@ -108,8 +104,8 @@ def run(benchmark: SynthesisBenchmark) -> SynthesisReport:
     ways: dict[str, Callable[[str], Any]] = {
         "package": bare,
         "package, same weights": same,
-        "Conch, whole": lambda text: own.speak(text, MOST_FRAMES)[0],
-        "Conch, chunks": lambda text: own.speak(text, Growth().frames)[0],
+        "Conch, whole": lambda text: own.speak(text, Growth.of(HIBARI, inf))[0],
+        "Conch, chunks": lambda text: own.speak(text, Growth.of(HIBARI))[0],
     }
     cpu, audio = dict.fromkeys(ways, 0.0), dict.fromkeys(ways, 0.0)
     for speak in ways.values():
@@ -122,7 +118,8 @@ def run(benchmark: SynthesisBenchmark) -> SynthesisReport:
             audio[name] += len(samples) / HIBARI.sample_rate
     difference, at_seams = 0.0, np.zeros(2)
     for text in texts:
-        whole, (chunked, seams) = own.speak(text, 10**6)[0], own.speak(text, Growth().frames)
+        whole, _ = own.speak(text, Growth(10**6, 10**6, 1))
+        chunked, seams = own.speak(text, Growth.of(HIBARI))
         difference = max(difference, float(np.abs(whole - chunked).max()))
         at_seams += [_roughness(chunked, seams), _roughness(whole, seams)]
     return SynthesisReport(

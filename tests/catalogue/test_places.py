@@ -120,11 +120,11 @@ def test_the_list(models: Path) -> None:
     for name in moonshine.GRAPH_FILES:
         (models / "small" / name).parent.mkdir(exist_ok=True)
         (models / "small" / name).write_bytes(b"1")
-    tiny, base, *known, speakers, turns, half, mine, small = listed()
+    tiny, base, *known, speakers, turns, kokoro, half, mine, small = listed()
     assert [tiny.name, base.name] == names(KINDS["whisper"])[:2]
     assert [item.name for item in known] == names(KINDS["moonshine"])[:2]
     assert (speakers.name, speakers.languages, speakers.folder) == ("speakers", 0, None)
-    assert turns.name == "end-of-turn"
+    assert (turns.name, kokoro.name) == ("end-of-turn", "kokoro")
     assert [half.name, mine.name, small.name] == ["half", "mine", "small"]
     assert (small.wrong, small.languages, small.size) == ("", 1, 4)
     assert (tiny.wrong, tiny.folder) == ("", folder_of(TINY_EN))

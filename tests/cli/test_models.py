@@ -33,6 +33,7 @@ def test_the_list(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ["moonshine-base", "English", "65", "MIT", "not", "here"],
         ["speakers", "any", "34", "Apache", "2.0,", "MIT", "not", "here"],
         ["end-of-turn", "any", "9", "BSD", "2-Clause", "not", "here"],
+        ["kokoro", "English", "107", "Apache", "2.0", "not", "here"],
         ["half", "?", "?", "your", "own", "broken"],
         ["my-whisper", "English", "0", "your", "own", "complete"],
     ]
@@ -51,7 +52,7 @@ def test_another_name(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
         main(["models", "get", "small"])
     assert left.value.code == 2
     said = capsys.readouterr().err
-    only = "only tiny.en, base, moonshine-tiny, moonshine-base, speakers, end-of-turn;"
+    only = "only tiny.en, base, moonshine-tiny, moonshine-base, speakers, end-of-turn, kokoro;"
     assert f"conch models get: error: no model 'small' to get, {only}" in said
     assert "conch models convert" in said
 

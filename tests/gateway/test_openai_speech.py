@@ -15,6 +15,7 @@ from gateways import Gateway
 from openai import AsyncOpenAI, OpenAI
 
 from conch.client import Client
+from conch.families import voices
 from conch.gateway.errors import ApiError
 from conch.gateway.file_answer import ignored_header
 from conch.gateway.speech import MAX_INPUT, read
@@ -102,7 +103,7 @@ def test_errors_have_openais_form(client: OpenAI) -> None:
         ({"input": "日本"}, "input", "no word that the voice hibari can speak"),
         ({"speed": 5.0}, "speed", "from 0.25 to 4"),
     ):
-        asked: dict[str, Any] = {"model": "tts-1", "voice": "alloy", "input": "Hi.", **fields}
+        asked: dict[str, Any] = {"model": "tts-1", "voice": "hibari", "input": "Hi.", **fields}
         with pytest.raises(openai.BadRequestError, match=said) as caught:
             client.audio.speech.create(**asked)
         assert caught.value.param == param
@@ -123,8 +124,9 @@ def test_keys_are_needed_where_the_gateway_has_some(locked: Gateway) -> None:
 @pytest.mark.server
 def test_voices_and_models_are_listed(gateway: Gateway, client: OpenAI) -> None:
     with urllib.request.urlopen(f"{gateway.url}/v1/audio/voices", timeout=30) as answer:
-        voices = json.load(answer)["voices"]
-    assert [voice["id"] for voice in voices] == ["hibari"]
+        found = [voice["id"] for voice in json.load(answer)["voices"]]
+    # Those whose weights are on this machine.
+    assert found in (["hibari"], [*voices()])
     assert {"tts-1", "gpt-4o-mini-tts"} <= {model.id for model in client.models.list()}
 
 
@@ -138,7 +140,7 @@ def test_the_fields_of_openai_are_options() -> None:
     assert found.options == {"speed": 2, "voice": "hibari", "format": "pcm_f32"}
     found = asked(voice="alloy", instructions="calm", foo=1, sample_rate=48_000)
     assert (found.format, found.rate, found.ignored) == ("mp3", 48_000, ("instructions", "foo"))
-    assert "voice" not in found.options
+    assert found.options["voice"] == "alloy"
     assert ignored_header(asked(**{"a\nb": 1, "foo": 1}).ignored) == {"x-conch-ignored": "foo"}
     assert read(b'{"input": "Hi.", "model": "mine"}', {"mine": "conch"}).text == "Hi."
 

@@ -311,8 +311,8 @@ def test_a_wrong_query_is_named(query: list[tuple[str, str]], said: str) -> None
 
 def test_a_query_has_the_options_of_a_text() -> None:
     found = query_of([("voice", "alloy"), ("speed", "2"), ("format", "opus")], {})
-    assert (found.format, found.rate, found.voice) == ("opus", 24_000, "hibari")
-    assert found.options == {"speed": 2.0, "format": "pcm_f32"}
+    assert (found.format, found.rate, found.voice) == ("opus", 24_000, "alloy")
+    assert found.options == {"voice": "alloy", "speed": 2.0, "format": "pcm_f32"}
 
 
 @pytest.mark.server

@@ -2,14 +2,17 @@
 
 import pytest
 
+from conch.families import voices
 from conch.synthesis.chunks import Chunk, Growth
+
+HIBARI = voices()["hibari"]
 
 
 @pytest.mark.parametrize("frames", [*range(1, 120), 500, 1201])
 @pytest.mark.parametrize("first", [1, 4, 16])
 def test_chunks_cover_every_frame_once_with_their_context(frames: int, first: int) -> None:
     before, after = 3, 5
-    growth = Growth(first, 60)
+    growth = Growth(first, 60, 3)
     chunks = list(growth.chunks(frames, before, after))
     assert [frame for item in chunks for frame in range(item.start, item.end)] == [*range(frames)]
     for item in chunks:
@@ -27,11 +30,11 @@ def test_chunks_cover_every_frame_once_with_their_context(frames: int, first: in
 
 
 def test_the_first_chunk_is_short_and_the_next_sentence_goes_on_growing() -> None:
-    growth = Growth()
+    growth = Growth.of(HIBARI)
     assert next(growth.chunks(1000, 28, 29)) == Chunk(0, 16, 0, 45)
-    lengths = [item.end - item.start for item in Growth().chunks(1000, 0, 0)]
+    lengths = [item.end - item.start for item in Growth.of(HIBARI).chunks(1000, 0, 0)]
     assert lengths == [16, 48, 144, 240, 240, 312]
-    growth = Growth()
+    growth = Growth.of(HIBARI)
     for _ in growth.chunks(64, 0, 0):
         pass
     assert [item.end - item.start for item in growth.chunks(300, 0, 0)] == [144, 156]

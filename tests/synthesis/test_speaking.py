@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import aclosing
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from conch.bls.service import Message
 from conch.bls.traits import own_components
 from conch.families import voices
 from conch.synthesis import Synthesis, SynthesisConfig
-from conch.synthesis.chunks import MOST_FRAMES, Growth
+from conch.synthesis.chunks import Growth
 from conch.synthesis.speaking import Speaking
 from conch.wire.errors import OptionError, RequestCancelledError, TextError
 from conch.wire.synthesis import Spoken, SynthesisOptions
@@ -185,7 +186,14 @@ def test_no_more_than_one_sentence_is_prepared_ahead() -> None:
         calls = runtime.live_calls(components, "synthesis")
         options = SynthesisOptions()
         text = "This is it. " * 1000
-        speaking = Speaking(text, options, voices()[VOICE], calls, Growth(MOST_FRAMES), 0.0)
+        speaking = Speaking(
+            text,
+            options,
+            voices()[VOICE],
+            calls,
+            Growth.of(voices()[VOICE], inf),
+            0.0,
+        )
         async with aclosing(speaking.pieces()) as pieces:
             async for _ in pieces:
                 await asyncio.sleep(0)

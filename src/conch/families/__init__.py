@@ -8,6 +8,7 @@ from conch.families.ctc.declaration import FAMILY as CTC
 from conch.families.family import Component, Decoder, Family, Synthesizer
 from conch.families.hibari.declaration import FAMILY as HIBARI
 from conch.families.inverse_normalizer.declaration import FAMILY as INVERSE_NORMALIZER
+from conch.families.kokoro.declaration import FAMILY as KOKORO
 from conch.families.moonshine.declaration import FAMILY as MOONSHINE
 from conch.families.ngram.declaration import FAMILY as NGRAM
 from conch.families.options import holds
@@ -22,7 +23,7 @@ FAMILIES: tuple[Family, ...] = (
     *(SILERO, NGRAM, SMOLLM2),
     *(MOONSHINE, WHISPER, CTC),
     *(PUNCTUATION, INVERSE_NORMALIZER, SPEAKERS, TURNS),
-    HIBARI,
+    *(HIBARI, KOKORO),
 )
 """All families. Text steps work in this order, and so do scorers of texts: language models take the
 longest, so they begin first. The first decoder that fits a request is its default."""
@@ -55,6 +56,16 @@ def voices() -> Mapping[str, Synthesizer]:
         for family in all_families()
         for synthesizer in family.synthesizers
         for voice in synthesizer.voices
+    }
+
+
+def voices_that_stand_for() -> Mapping[str, str]:
+    """Return the voices of further values of the option `voice`; see `Synthesizer.stands_for`."""
+    return {
+        name: voice
+        for family in all_families()
+        for synthesizer in family.synthesizers
+        for name, voice in synthesizer.stands_for.items()
     }
 
 

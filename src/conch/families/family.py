@@ -177,7 +177,20 @@ class Synthesizer:
     """Frames before a stretch without which its sound is another one."""
     frames_after: int
     """The same behind it."""
+    phrases: tuple[int, int]
+    """Most characters of the first sentence of a text, and of others."""
+    first_frames: int
+    """Frames of the first chunk of a text."""
+    growth: float
+    """How much longer each chunk is than the one before: what is made while that is played."""
+    most_frames: int
+    """Frames of the longest chunk, and of a sentence's rest half as many more."""
     voices: tuple[Voice, ...]
+    mixes: bool = False
+    """Whether voices can be mixed."""
+    stands_for: Mapping[str, str] = field(default_factory=dict)
+    """Its voices by further values of the option `voice`, which others know: those that mean the
+    default voice on a server without its components."""
 
     @property
     def components(self) -> tuple[str, ...]:

@@ -13,17 +13,17 @@ from aiohttp import web
 
 from conch.audio.encoding import Encoder
 from conch.client import AsyncClient
-from conch.families import voices
 from conch.gateway.errors import ApiError, one_of
 from conch.gateway.listen_query import values_of
 from conch.gateway.plain_session import PROTOCOL, PlainSession, command_in
 from conch.gateway.socket_session import hold
 from conch.gateway.sockets import LiveSocket
-from conch.gateway.speech import FORMATS, OPENAI_VOICES, check_model, encoded, unbroken
+from conch.gateway.speech import FORMATS, check_model, encoded, unbroken
 from conch.gateway.state import GATEWAY, cancelled
 from conch.wire.errors import OverloadedError, TextError
 from conch.wire.option_texts import options_of_text
 from conch.wire.synthesis import Spoken, SynthesisOptions
+from conch.wire.voices import synthesizer_of
 
 ROUTE = "/v1/speak"
 MAX_MESSAGE_BYTES = 1 << 20
@@ -56,11 +56,9 @@ def query_of(sent: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> Spe
     values = values_of(sent)
     check_model(values.pop("model", ""), aliases)
     format = FORMATS[one_of("format", values.pop("format", "pcm"), tuple(FORMATS))]
-    if values.get("voice") in OPENAI_VOICES:
-        del values["voice"]
     options = options_of_text(values, others=("model", "format"), known=OPTIONS)
     parsed = SynthesisOptions.parse({**options, "format": format})
-    rate = parsed.sample_rate or voices()[parsed.voice].sample_rate
+    rate = parsed.sample_rate or synthesizer_of(parsed.voice).sample_rate
     return SpeakQuery({**options, "format": "pcm_f32"}, format, parsed.voice, rate)
 
 

@@ -14,7 +14,7 @@ from aiohttp import web
 from conch.audio.encoding import CONTENT_TYPES, Encoder
 from conch.client import AsyncClient, Speech
 from conch.client.triton_grpc import GRACE_S
-from conch.families import all_families, voices
+from conch.families import all_families
 from conch.gateway.access import cors_headers
 from conch.gateway.errors import ApiError, api_error, invalid, one_of
 from conch.gateway.file_answer import ignored_header
@@ -24,6 +24,7 @@ from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway, cancelled
 from conch.wire.errors import ConchError, TextError
 from conch.wire.result import strict_json
 from conch.wire.synthesis import SpokenSentence, SynthesisOptions
+from conch.wire.voices import synthesizer_of
 
 logger = logging.getLogger(__name__)
 
@@ -39,11 +40,6 @@ FORMATS = {
 }
 """The option `format` of each `response_format`."""
 STREAM_FORMATS = ("audio", "sse")
-OPENAI_VOICES = (
-    *("alloy", "ash", "ballad", "coral", "echo", "fable", "onyx", "nova", "sage", "shimmer"),
-    *("verse", "marin", "cedar"),
-)
-"""Names of OpenAI's voices, which mean the default voice."""
 OPTIONS = tuple(
     item.name for item in fields(SynthesisOptions) if item.name not in ("voice", "format")
 )
@@ -99,7 +95,7 @@ def read(body: bytes, aliases: Mapping[str, str]) -> SpeechRequest:
         text,
         {**options, "format": "pcm_f32"},
         parsed.format,
-        parsed.sample_rate or voices()[parsed.voice].sample_rate,
+        parsed.sample_rate or synthesizer_of(parsed.voice).sample_rate,
         stream == "sse",
         tuple(ignored),
     )
@@ -126,16 +122,19 @@ def _voice(sent: Any) -> str | None:
     name = sent.get("id") if isinstance(sent, dict) else sent
     if name is not None and not isinstance(name, str):
         raise invalid("voice", f"voice takes the name of a voice; sent: {sent!r:.80}")
-    return None if name in OPENAI_VOICES else name
+    return name
 
 
 async def list_voices(request: web.Request) -> web.Response:
-    """Answer with the voices, the default first."""
+    """Answer with the voices that the server speaks, the default first."""
+    speaking = [item for family in all_families() for item in family.synthesizers]
+    needed = sorted({name for item in speaking for name in item.components})
+    ready = await request.app[GATEWAY].servers.ready_models(needed)
     found = [
         {"id": voice.name, **asdict(voice)}
-        for family in all_families()
-        for synthesizer in family.synthesizers
-        for voice in synthesizer.voices
+        for item in speaking
+        if ready.issuperset(item.components)
+        for voice in item.voices
     ]
     return web.json_response({"object": "list", "voices": found})
 

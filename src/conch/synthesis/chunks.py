@@ -3,10 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-FIRST_FRAMES, GROWTH, MOST_FRAMES = 16, 3, 240
-"""Frames of the first chunk of a text, how much longer the next ones are, and the longest. Each
-chunk makes the frames around it too, so short ones cost more; the first chunk of another text waits
-for one that is being made."""
+from conch.families.family import Synthesizer
 
 SHARE_OF_LEAD = 4
 """How much shorter than what is still to be played a chunk is."""
@@ -28,13 +25,17 @@ class Chunk:
 class Growth:
     """The length of the next chunk: it starts short, so that the first sound is early."""
 
-    frames: int = FIRST_FRAMES
-    most: int = MOST_FRAMES
+    frames: int
+    most: int
+    factor: float
 
     @classmethod
-    def after(cls, frames: float) -> "Growth":
-        """Return that of a text before which as many frames are still to be played."""
-        return cls(round(min(MOST_FRAMES, max(FIRST_FRAMES, frames / SHARE_OF_LEAD))))
+    def of(cls, synthesizer: Synthesizer, lead_s: float = 0.0) -> "Growth":
+        """Return that of a text before which so many seconds are still to be played."""
+        most, rate = synthesizer.most_frames, synthesizer.sample_rate
+        frames = lead_s / SHARE_OF_LEAD * rate / synthesizer.frame_samples
+        first = min(most, max(synthesizer.first_frames, frames))
+        return cls(round(first), most, synthesizer.growth)
 
     def chunks(self, frames: int, before: int, after: int) -> Iterator[Chunk]:
         """Yield the chunks of a sentence; those of the next one go on growing.
@@ -51,4 +52,4 @@ class Growth:
             length = left if left <= self.frames * 3 // 2 else self.frames
             end = start + length
             yield Chunk(start, end, max(0, start - before), min(frames, end + after))
-            start, self.frames = end, min(self.most, self.frames * GROWTH)
+            start, self.frames = end, min(self.most, round(self.frames * self.factor))

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from time import monotonic
 from typing import Any
 
@@ -19,13 +20,15 @@ from conch.bls.deadline import BEFORE_CALLS, Deadline
 from conch.bls.metrics import REQUESTS, Metric
 from conch.bls.runtime import Runtime
 from conch.bls.service import Answer, Message
-from conch.families import voices
-from conch.synthesis.chunks import MOST_FRAMES, Growth
+from conch.families import voices_that_stand_for
+from conch.families.family import Synthesizer
+from conch.synthesis.chunks import Growth
 from conch.synthesis.config import SynthesisConfig
 from conch.synthesis.metrics import FIRST_AUDIO_SECONDS, SPOKEN_SECONDS
 from conch.synthesis.speaking import Speaking
 from conch.wire.errors import TextError
-from conch.wire.synthesis import Spoken, SpokenSentence, SynthesisOptions
+from conch.wire.synthesis import DEFAULT_VOICE, Spoken, SpokenSentence, SynthesisOptions
+from conch.wire.voices import synthesizer_of
 
 MODE = "synthesis"
 CHARACTERS_A_SECOND = 15.0
@@ -87,7 +90,12 @@ class Synthesis:
             # Of all texts, what will be heard first goes first: see `Speaking`.
             turns.begin((0.0, 0), lambda: True)
             async with calls.limited():
-                await calls.need(voices()[options.voice].components)
+                synthesizer = synthesizer_of(options.voice)
+                is_other = options.voice in voices_that_stand_for()
+                if is_other and not await calls.is_loaded(synthesizer.acoustic):
+                    options = replace(options, voice=DEFAULT_VOICE)
+                    synthesizer = synthesizer_of(DEFAULT_VOICE)
+                await calls.need(synthesizer.components)
                 expected_s = len(request.text) / CHARACTERS_A_SECOND / options.speed
                 left_s = deadline.remaining_s(BEFORE_CALLS)
                 async with runtime.admission.begun(expected_s, left_s) as share:
@@ -96,7 +104,7 @@ class Synthesis:
                         part = characters / len(request.text)
                         runtime.admission.served(share, expected_s * part)
 
-                    answers = self._answers(request, options, calls, record, served)
+                    answers = self._answers(request, options, synthesizer, calls, record, served)
                     async with aclosing(answers):
                         async for answer in answers:
                             yield answer
@@ -105,15 +113,14 @@ class Synthesis:
         self,
         request: SynthesisRequest,
         options: SynthesisOptions,
+        synthesizer: Synthesizer,
         calls: Calls,
         record: AccessRecord,
         served: Callable[[int], None],
     ) -> AsyncGenerator[Answer, None]:
-        synthesizer = voices()[options.voice]
         rate = options.sample_rate or synthesizer.sample_rate
         lead_s = options.lead_ms / 1000
-        frames = lead_s * synthesizer.sample_rate / synthesizer.frame_samples
-        growth = Growth.after(frames) if request.is_streamed else Growth(MOST_FRAMES)
+        growth = Growth.of(synthesizer, lead_s if request.is_streamed else inf)
         due = request.arrived + lead_s
         speaking = Speaking(request.text, options, synthesizer, calls, growth, due)
         encoder = Encoder(options.format, rate, synthesizer.sample_rate)

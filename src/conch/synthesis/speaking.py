@@ -16,7 +16,7 @@ from conch.component.row import bytes_array
 from conch.families.family import Synthesizer
 from conch.synthesis.chunks import Chunk, Growth
 from conch.synthesis.words import word_times
-from conch.wire.sentences import LONGEST, LONGEST_FIRST, halves, sentences
+from conch.wire.sentences import halves, sentences
 from conch.wire.synthesis import MAX_WARNINGS, SpokenSentence, SynthesisOptions
 
 MOST_TOKENS = 400
@@ -63,8 +63,10 @@ class Speaking:
         """Call nothing yet; `due` is when the first sound is wanted, on the monotonic clock."""
         self._text, self._options, self._by, self._calls = text, options, synthesizer, calls
         self._growth, self._began = growth, due
-        first = LONGEST if options.lead_ms >= 1000 * LONG_LEAD_S else LONGEST_FIRST
-        self._left: Iterator[slice] = sentences(text, first=first)
+        first, longest = synthesizer.phrases
+        if options.lead_ms >= 1000 * LONG_LEAD_S:
+            first = longest
+        self._left: Iterator[slice] = sentences(text, longest, first)
         self._frames = 0
         self._silent: list[str] = []
         self.is_running = True

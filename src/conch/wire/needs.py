@@ -10,6 +10,7 @@ from conch.families.options import holds
 from conch.wire.errors import MissingModelError
 from conch.wire.options import RecognitionOptions
 from conch.wire.text_steps import post_models
+from conch.wire.voices import synthesizer_of
 
 LIVE_MODES = ("streaming", "two_pass")
 
@@ -118,7 +119,7 @@ def components_for(options: RecognitionOptions) -> list[Component]:
 
 def components_that_speak(voice: str) -> list[Component]:
     """Return all components that speak texts; those of a voice are needed."""
-    return _listed(dict.fromkeys(voices()[voice].components, f"voice={voice}"), TO_SPEECH)
+    return _listed(dict.fromkeys(synthesizer_of(voice).components, f"voice={voice}"), TO_SPEECH)
 
 
 def _listed(needs: dict[str, str], steps: Sequence[str]) -> list[Component]:
@@ -180,5 +181,6 @@ def needed_for(model: str) -> tuple[str, ...]:
     if any(model in decoder.live for decoder in known):
         reasons += [f"mode={mode}" for mode in LIVE_MODES]
     reasons += [need.reason for need in _all_needs() if model in need.components]
-    reasons += [f"voice={name}" for name, item in voices().items() if model in item.components]
+    speaking = dict.fromkeys(item for item in voices().values() if model in item.components)
+    reasons += [f"voice={item.voices[0].name}" for item in speaking]
     return tuple(dict.fromkeys(reasons))

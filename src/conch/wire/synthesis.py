@@ -11,6 +11,7 @@ from conch.families.options import option
 from conch.wire.errors import OptionError
 from conch.wire.options import checked
 from conch.wire.result import Stage
+from conch.wire.voices import synthesizer_of
 
 DEFAULT_VOICE = next(iter(voices()))
 RATES: Mapping[str, tuple[int, ...]] = {
@@ -26,7 +27,10 @@ MAX_WARNINGS = 10
 class SynthesisOptions:
     """The options of one request for speech, with their defaults."""
 
-    voice: str = option(DEFAULT_VOICE, "who speaks", choices=lambda: tuple(voices()))
+    voice: str = option(
+        DEFAULT_VOICE,
+        "who speaks: a name of conch voices, or a mix such as NAME:0.4,OTHER:0.6",
+    )
     speed: float = option(1.0, "how fast; 2 takes half the time", low=0.25, high=4)
     format: Literal["pcm_f32", "pcm_s16", "wav", "mp3", "opus", "flac", "aac"] = option(
         "pcm_f32",
@@ -60,6 +64,7 @@ class SynthesisOptions:
             OptionError: an unknown name, a wrong type, or a value out of range.
         """
         found = cls(**checked({item.name: item for item in fields(cls)}, parameters))
+        synthesizer_of(found.voice)
         rate, allowed = found.sample_rate, RATES.get(found.format)
         if rate and (rate < 8000 or (allowed and rate not in allowed)):
             takes = ", ".join(map(str, allowed)) if allowed else "8000 to 48000"

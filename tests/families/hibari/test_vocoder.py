@@ -11,7 +11,7 @@ from conch.families.hibari.acoustic import Acoustic
 from conch.families.hibari.declaration import SAMPLE_RATE
 from conch.families.hibari.signal import noise, waveform
 from conch.families.hibari.vocoder import CHANNELS, Vocoder
-from conch.families.hibari.weights import HibariConfig
+from conch.families.speech.graphs import VoiceConfig
 from conch.synthesis.chunks import Growth
 from conch.wire.errors import InvalidRequestError
 
@@ -33,12 +33,12 @@ def tokens(package) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def acoustic() -> Acoustic:
-    return Acoustic(HibariConfig(nice=0))
+    return Acoustic(VoiceConfig(nice=0))
 
 
 @pytest.fixture(scope="module")
 def vocoder() -> Vocoder:
-    return Vocoder(HibariConfig(nice=0))
+    return Vocoder(VoiceConfig(nice=0))
 
 
 def voiced(acoustic: Acoustic, tokens: np.ndarray, speed: float = 1.0):
@@ -69,7 +69,7 @@ def test_chunks_equal_the_whole(vocoder, latents, first) -> None:
             item.last - item.end,
             item.first,
         )
-        for item in Growth(first, 90).chunks(len(latents), *around)
+        for item in Growth(first, 90, 3).chunks(len(latents), *around)
     ]
     assert len(pieces) > 2
     np.testing.assert_allclose(np.concatenate(pieces), whole, atol=1e-6)

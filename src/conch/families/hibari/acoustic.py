@@ -7,31 +7,24 @@ import numpy as np
 from conch.component import Outputs, Row
 from conch.families.hibari.declaration import MAX_TOKENS
 from conch.families.hibari.signal import starting_phases
-from conch.families.hibari.weights import (
-    ACOUSTIC,
-    DURATIONS,
-    LATENTS,
-    PITCH,
-    HibariConfig,
-    open_graph,
-)
-from conch.wire.errors import InvalidRequestError
+from conch.families.hibari.weights import DURATIONS, HIBARI, LATENTS, PITCH
+from conch.families.speech.graphs import ACOUSTIC, VoiceConfig
+from conch.families.speech.rows import sounds_of
 
 FRAMES_OF_UNIT = 2
 """Frames of a unit of duration."""
-SLOWEST, FASTEST = 0.25, 4.0
 
 
 class Acoustic:
     """Says when each sound is spoken, and how the voice does it."""
 
-    def __init__(self, config: HibariConfig) -> None:
+    def __init__(self, config: VoiceConfig) -> None:
         """Load the network.
 
         Raises:
             ConfigError: it cannot be loaded, or a parameter is out of range.
         """
-        self._session = open_graph(config, ACOUSTIC)
+        self._session = HIBARI.open(config, ACOUSTIC)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
         """Return `latents` and `durations` of rows with `tokens` and `speed`.
@@ -45,18 +38,9 @@ class Acoustic:
         return [self._spoken(row) for row in rows]
 
     def _spoken(self, row: Row) -> Outputs:
-        tokens, speed = row.inputs["tokens"].ravel(), row.inputs["speed"].ravel()
-        if not 0 < len(tokens) <= MAX_TOKENS:
-            raise InvalidRequestError(
-                f"input 'tokens' takes 1 to {MAX_TOKENS} sounds; sent: {len(tokens)}"
-            )
-        if not SLOWEST <= speed[0] <= FASTEST:
-            raise InvalidRequestError(
-                f"input 'speed' takes {SLOWEST:g} to {FASTEST:g}; sent: {speed[0]:g}"
-            )
+        tokens, speed = sounds_of(row, MAX_TOKENS)
         latents, pitch, units = self._session.run(
-            [LATENTS, PITCH, DURATIONS],
-            {"ids": tokens[np.newaxis].astype(np.int64), "speed": speed.astype(np.float32)},
+            [LATENTS, PITCH, DURATIONS], {"ids": tokens, "speed": speed}
         )
         columns = (latents[0], pitch, starting_phases(pitch[0])[np.newaxis])
         return {

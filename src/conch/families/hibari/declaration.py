@@ -1,14 +1,15 @@
 """What hibari declares: a front end, an acoustic model and a vocoder, and its voice."""
 
 from conch.families.family import Component, Family, Synthesizer, Tensor, Voice, WeightsPackage
+from conch.families.speech.contract import acoustic, vocoder
 
 PACKAGE = WeightsPackage(what="hibari voice", module="hibari", distribution="hibari-tts")
 
 SAMPLE_RATE, FRAME_SAMPLES = 24_000, 300
 SPECTRUM_FRAMES = 27
 """Frames on each side that a frame of the spectrum hears: nine convolutions of seven frames."""
-MAX_TOKENS, MAX_FRAMES = 1500, 20_000
-"""Most tokens of a sentence, and most frames of a call of `vocoder`."""
+MAX_TOKENS = 1500
+"""Most tokens of a sentence."""
 
 TEXT_FRONTEND = Component(
     name="text_frontend",
@@ -31,43 +32,7 @@ TEXT_FRONTEND = Component(
     is_one_by_one=True,
     package=PACKAGE,
 )
-ACOUSTIC = Component(
-    name="acoustic",
-    role="the sounds of a sentence to what the voice does over time",
-    title="Acoustic model",
-    step="voice",
-    inputs=(
-        Tensor("tokens", "INT32", (-1,), "of `text_frontend`, at least one"),
-        Tensor("speed", "FP32", (1,), "0.25 to 4; 1 is the voice's own"),
-    ),
-    outputs=(
-        Tensor("latents", "FP32", (-1, -1), "[frames, channels] for the `vocoder` of the family"),
-        Tensor("durations", "INT32", (-1,), "frames of each token"),
-    ),
-    parameters={"voice": str},
-    is_one_by_one=True,
-    package=PACKAGE,
-)
-VOCODER = Component(
-    name="vocoder",
-    role="what the voice does to its waveform",
-    title="Vocoder",
-    step="sound",
-    inputs=(
-        Tensor("latents", "FP32", (-1, -1), "frames of `acoustic`, with those around them"),
-        Tensor(
-            "context",
-            "INT32",
-            (3,),
-            "frames in front that are not spoken, frames behind, and the place of the first frame "
-            "in the whole text, by which noise is drawn",
-        ),
-    ),
-    outputs=(Tensor("waveform", "FP32", (-1,), "samples of the spoken frames"),),
-    parameters={"voice": str, "seed": int},
-    is_one_by_one=True,
-    package=PACKAGE,
-)
+ACOUSTIC, VOCODER = acoustic("acoustic", PACKAGE), vocoder("vocoder", PACKAGE)
 
 FAMILY = Family(
     name="hibari",
@@ -84,6 +49,12 @@ FAMILY = Family(
             # The inverse transform of a frame's sound needs one frame before it and two behind.
             frames_before=SPECTRUM_FRAMES + 1,
             frames_after=SPECTRUM_FRAMES + 2,
+            phrases=(100, 240),
+            # Each chunk makes the frames around it too, so short ones cost more; the first one of
+            # another text waits for one that is being made.
+            first_frames=16,
+            growth=3,
+            most_frames=240,
             voices=(Voice("hibari", "en-US", "American English, female"),),
         ),
     ),

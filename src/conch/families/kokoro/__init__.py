@@ -1,0 +1,1 @@
+"""Kokoro-82M: many English voices, and mixes of them. Apache-2.0."""

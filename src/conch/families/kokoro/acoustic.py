@@ -1,0 +1,59 @@
+"""The `kokoro_acoustic` component: once for a sentence."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from conch.component import Outputs, Row
+from conch.component.arrays import FloatArray
+from conch.families.kokoro.declaration import MAX_TOKENS
+from conch.families.kokoro.latents import LATENTS, packed
+from conch.families.kokoro.weights import (
+    DURATIONS,
+    KOKORO,
+    SOUND,
+    SOUND_ROW,
+    STYLE_ROWS,
+    KokoroConfig,
+    mixed,
+    opened_styles,
+)
+from conch.families.speech.graphs import ACOUSTIC
+from conch.families.speech.rows import sounds_of
+
+
+class Acoustic:
+    """Says when each sound is spoken, and how the voice does it."""
+
+    def __init__(self, config: KokoroConfig) -> None:
+        """Load the network and the voices.
+
+        Raises:
+            ConfigError: they cannot be loaded, or a parameter is out of range.
+        """
+        self._session = KOKORO.open(config, ACOUSTIC)
+        self._styles = opened_styles(config.model)
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
+        """Return `latents` and `durations` of rows with `tokens` and `speed`.
+
+        Raises:
+            InvalidRequestError: there are no tokens, or too many, or the speed is out of range.
+            OptionError: the parameter `voice` names none of its voices.
+        """
+        return [self._spoken(row) for row in rows]
+
+    def _spoken(self, row: Row) -> Outputs:
+        tokens, speed = sounds_of(row, MAX_TOKENS)
+        style = self.style(row.parameters["voice"], tokens.shape[1])
+        *values, durations = self._session.run(
+            [*LATENTS, DURATIONS], {"tokens": tokens, "style": style, "speed": speed}
+        )
+        return {"latents": packed(values), "durations": durations.ravel().astype(np.int32)}
+
+    def style(self, voice: str, tokens: int) -> FloatArray:
+        """Return the style `[1, 256]` of a voice or a mix, for a sentence of so many tokens."""
+        place = min(max(tokens - 2, 0), STYLE_ROWS - 1)  # a token at each end is silence
+        style = mixed(self._styles[:, place], voice)
+        style[SOUND] = mixed(self._styles[:, SOUND_ROW, SOUND], voice)
+        return style[np.newaxis]

