@@ -243,7 +243,7 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
     paused = replace(chunk, wav=np.pad(tone[:, :20_480], ((0, 0), (0, 20_480))), parameters=asked)
     for request in (chunk, without_vad, paused):
         asyncio.run(recognizer_on(Watched()).recognize(request, Watched()))
-    speaking = {name for item in voices().values() for name in item.components}
+    speaking = {name for item in voices().values() for name in item.components} | {"voice_style"}
     assert seen == set(configs) - speaking
 
 

@@ -1,12 +1,15 @@
 """Speaking a text by components that are plain functions: order, bounds and cancellation."""
 
 import asyncio
+import io
 from contextlib import aclosing
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 from plain_components import HostTensor
 
 from conch.bls.access_log import AccessRecord
@@ -19,7 +22,8 @@ from conch.families import voices
 from conch.synthesis import Synthesis, SynthesisConfig
 from conch.synthesis.chunks import Growth
 from conch.synthesis.speaking import Speaking
-from conch.wire.errors import OptionError, RequestCancelledError, TextError
+from conch.wire.errors import AudioError, OptionError, RequestCancelledError, TextError
+from conch.wire.known_speakers import option_of
 from conch.wire.synthesis import Spoken, SynthesisOptions
 
 VOICE = next(iter(voices()))
@@ -34,6 +38,7 @@ class Components:
         self.texts: list[str] = []
         self.tokens_of_letter = tokens_of_letter
         self.is_gone = False
+        self.lacking: set[str] = set()
 
     async def call(self, call):
         if self.is_gone:
@@ -65,14 +70,22 @@ class Components:
         spoken = latents[before : len(latents) - after, 0]
         return {"waveform": np.repeat(spoken, voices()[VOICE].frame_samples)}
 
+    kokoro_acoustic, kokoro_vocoder = acoustic, vocoder
+
+    def voice_style(self, inputs):
+        is_voice = "embedding" in inputs and inputs["embedding"].shape == (3,)
+        assert is_voice or len(inputs["waveform"]) == 4 * 16_000
+        style = b"am_adam:0.4,bm_lewis:0.6" if is_voice else b"af_sky:1.0"
+        return {"style": np.array([style], np.object_), "similarity": np.full(1, 0.5, np.float32)}
+
     async def is_loaded(self, model):
-        return True
+        return model not in self.lacking
 
     def give_up(self, model):
         pass
 
 
-def service(components: Components, **limits: int) -> Synthesis:
+def service(components: Components, **limits: Any) -> Synthesis:
     config = SynthesisConfig(**limits)
     return Synthesis(config, Runtime(config, own_components(), components))
 
@@ -176,6 +189,49 @@ def test_a_wrong_option_calls_nothing() -> None:
     with pytest.raises(OptionError):
         ask(b"hi", components, speed=5.0)
     assert not components.calls
+
+
+def test_names_of_others_mean_the_default_voice_where_theirs_is_missing() -> None:
+    components = Components()
+    *_, end = ask(b"Hi.", components, voice="nova")
+    assert spoken_of(end).voice == "nova" and components.calls[1] == "kokoro_acoustic"
+    components.lacking.add("kokoro_acoustic")
+    *_, end = ask(b"Hi.", components, voice="nova")
+    assert spoken_of(end).voice == VOICE and components.calls[-1] == "vocoder"
+
+
+def wav(seconds: float) -> bytes:
+    file = io.BytesIO()
+    tone = np.sin(np.arange(round(16_000 * seconds)) / 20).astype(np.float32)
+    soundfile.write(file, tone, 16_000, format="WAV")
+    return file.getvalue()
+
+
+def test_a_recording_is_a_voice_that_is_found_once() -> None:
+    components = Components()
+    made = service(components, references=True)
+    recorded = option_of([{"name": "Ann", "audio": wav(4)}])
+    known = option_of([{"name": "Ann", "embedding": np.ones(3, np.float32)}])
+    voiced = []
+    for reference in (recorded, known, recorded):
+        asked = message(b"Hi.", reference=reference)
+        *_, end = asyncio.run(answers(made, components, asked))
+        voiced.append((spoken_of(end).voice, spoken_of(end).similarity))
+    assert voiced == [("af_sky:1.0", 0.5), ("am_adam:0.4,bm_lewis:0.6", 0.5), ("af_sky:1.0", 0.5)]
+    assert components.calls.count("voice_style") == 2
+    assert components.calls.count("kokoro_acoustic") == 3
+    with pytest.raises(AudioError, match=r"option 'reference': .*20 s"):
+        asked = message(b"Hi.", reference=option_of([{"name": "Ann", "audio": wav(21)}]))
+        asyncio.run(answers(made, components, asked))
+
+
+def test_recordings_are_for_servers_that_allow_them() -> None:
+    reference = option_of([{"name": "Ann", "embedding": np.ones(3, np.float32)}])
+    with pytest.raises(OptionError, match="'reference' is not taken by this server"):
+        ask(b"Hi.", reference=reference)
+    for sent, said in (("nonsense", "'reference' takes a JSON list"), ("[]", "takes one entry")):
+        with pytest.raises(OptionError, match=said):
+            ask(b"Hi.", reference=sent)
 
 
 def test_no_more_than_one_sentence_is_prepared_ahead() -> None:

@@ -125,11 +125,11 @@ def test_what_a_component_is_needed_for(model, options):
 
 def test_every_component_that_ships_is_needed_for_something():
     components = model_names(shipped_repositories()[1:])
-    assert len(components) == 21
+    assert len(components) == 22
     assert all(needed_for(model) for model in components)
     assert {model for name in PATHS for model in components_of_path(name)} == {*components} - {
         *("inverse_normalizer", "neural_rescorer", "punctuator", "rescorer"),
-        *("speaker_embedding", "speaker_segmentation", "end_of_turn"),
+        *("speaker_embedding", "speaker_segmentation", "end_of_turn", "voice_style"),
         *(name for item in voices().values() for name in item.components),
     }
 

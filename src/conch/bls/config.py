@@ -42,7 +42,7 @@ class BlsConfig:
     def __post_init__(self) -> None:
         """Check every limit; raise ConfigError at one that is too low, infinite or not a number."""
         for item in fields(self):
-            if item.type is str:
+            if item.type in (str, bool):
                 continue
             value, is_whole = getattr(self, item.name), item.type is int
             least = 4 if item.name == "max_calls_in_flight" else 1  # each lane has a thread

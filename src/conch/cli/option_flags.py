@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import Field
+from pathlib import Path
 from typing import Any
 
 from conch.wire.errors import ConfigError
@@ -62,12 +63,30 @@ def _enrolled(names: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def reference_text(name: str) -> str:
+    """Return a recording of a voice, or an enrolled voice, as the option's text."""
+    from conch.client.speakers import known_speakers
+
+    try:
+        if (path := Path(name)).is_file():
+            return option_of([{"name": "recording", "audio": path.read_bytes()}])
+        return option_of(known_speakers([name]))
+    except (ConfigError, OSError) as error:
+        raise argparse.ArgumentTypeError(f"it is no file, and {error}") from None
+
+
 _OTHERWISE: Mapping[str, Mapping[str, Any]] = {
     "known_speakers": {
         "type": _enrolled,
         "metavar": "NAME,...|all",
         "help": "voices of conch speakers add that get their names; sets --speakers auto",
-    }
+    },
+    "reference": {
+        "type": reference_text,
+        "metavar": "FILE|NAME",
+        "help": "a recording of 3 to 20 s, or a voice of conch speakers add: speak with the mix "
+        "that is nearest to it, in place of --voice",
+    },
 }
 """Flags that take other words than the option."""
 

@@ -7,9 +7,10 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from conch.families import rescorers
+from conch.families import likening, rescorers
 from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
 from conch.wire.needs import components_to_serve
+from conch.wire.synthesis import SynthesisOptions
 from conch.wire.voices import synthesizer_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def server_url(
 
 
 @contextmanager
-def server_for_voice(url: str | None, voice: str) -> Iterator[str]:
+def server_for_voice(url: str | None, options: SynthesisOptions) -> Iterator[str]:
     """Yield `url`; without one start a server that speaks, yield its gRPC URL, and end it.
 
     Raises:
@@ -59,7 +60,15 @@ def server_for_voice(url: str | None, voice: str) -> Iterator[str]:
         return
     from conch.launcher import ServerConfig
 
-    with _started(ServerConfig(models=(*SYNTHESIS, *synthesizer_of(voice).components))) as found:
+    synthesizer, more = synthesizer_of(options.voice), list[str]()
+    if options.reference:
+        # Whoever gives a recording to his own server answers for it.
+        synthesizer, more = likening(), [likening().voice_style]
+    config = ServerConfig(
+        models=(*SYNTHESIS, *synthesizer.components, *more),
+        voices_from_recordings=bool(options.reference),
+    )
+    with _started(config) as found:
         yield found
 
 

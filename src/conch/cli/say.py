@@ -15,7 +15,7 @@ from typing import IO, Any, cast
 
 from conch.audio.encoding import CONTENT_TYPES, wav_header
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, output
-from conch.cli.option_flags import add_option_flags, given_options
+from conch.cli.option_flags import add_option_flags, given_options, reference_text
 from conch.cli.own_server import server_for_voice
 from conch.cli.server_flags import HEADERS, URL, headers_of
 from conch.client import Client, Speech
@@ -72,7 +72,24 @@ def add_parser(subparsers: Subparsers) -> None:
     add_flags(parser, FLAGS + URL + HEADERS)
     known = [item for item in fields(SynthesisOptions) if item.name not in _WITHOUT]
     add_option_flags(parser, known=known, title="options of the voice")
-    add_command(subparsers, "voices", list_voices, help="list the voices that speak texts")
+    voices = add_command(
+        subparsers,
+        "voices",
+        list_voices,
+        help="list the voices that speak texts",
+        usage="%(prog)s [like FILE|NAME] ...",
+    )
+    commands = voices.add_subparsers(metavar="COMMAND", prog="conch voices")
+    like = add_command(
+        commands, "like", run_like, help="find the mix of voices that is nearest to a recording"
+    )
+    like.add_argument(
+        "reference",
+        type=reference_text,
+        metavar="FILE|NAME",
+        help="a recording of 3 to 20 s, or a voice of conch speakers add",
+    )
+    add_flags(like, URL + HEADERS)
 
 
 def list_voices(args: argparse.Namespace) -> int:
@@ -84,6 +101,16 @@ def list_voices(args: argparse.Namespace) -> int:
             how = f"  ({lacking.command or install('server')})" if lacking else ""
             for voice in synthesizer.voices:
                 print(f"{voice.name:12} {voice.language:6} {voice.description}{how}")
+    return 0
+
+
+def run_like(args: argparse.Namespace) -> int:
+    """Print the voice for a recording, and how similar both sound."""
+    options = SynthesisOptions(reference=args.reference)
+    headers = headers_of(args)
+    with server_for_voice(args.url, options) as url, Client(url, headers=headers) as client:
+        found = client.synthesize("Hello.", reference=args.reference).spoken
+    print(f"{found.voice}  (similarity {found.similarity:.2f})")
     return 0
 
 
@@ -105,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
     except (OptionError, ServerError) as error:
         raise UsageError(str(error)) from None
     text = texts_of_stdin() if args.text == "-" else args.text
-    with server_for_voice(args.url, parsed.voice) as url, Client(url, headers=headers) as client:
+    with server_for_voice(args.url, parsed) as url, Client(url, headers=headers) as client:
         endpoint = Endpoint.parse(url, headers=headers)
         with closing(speech(client, endpoint, text, options)) as pieces:
             if player:

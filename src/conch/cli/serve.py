@@ -91,6 +91,8 @@ FLAGS = """
                                   Without, in place of those of its kind
 --also-as NAME[,NAME…]            serve speech under these names too, for clients that insist on
                                   them
+--voices-from-recordings          let requests for speech name a recording whose voice they want:
+                                  you have the consent of whoever is heard
 --tritonserver PATH               the server to run (default: from PATH, else from the
                                   nvidia-pytriton wheel)
 --startup-timeout SECONDS=120     time for the models of the start to load
@@ -163,7 +165,7 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
     also_as = () if args.also_as is None else map(str.strip, args.also_as.split(","))
     same = (
         *("host", "http_port", "grpc_port", "metrics_port", "tritonserver", "model_config"),
-        *("open_components", "log_level"),
+        *("open_components", "log_level", "voices_from_recordings"),
     )
     config = ServerConfig(
         weights=weights,

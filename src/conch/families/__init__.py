@@ -59,6 +59,11 @@ def voices() -> Mapping[str, Synthesizer]:
     }
 
 
+def likening() -> Synthesizer:
+    """Return what speaks with the voice of a recording."""
+    return next(item for item in voices().values() if item.voice_style)
+
+
 def voices_that_stand_for() -> Mapping[str, str]:
     """Return the voices of further values of the option `voice`; see `Synthesizer.stands_for`."""
     return {

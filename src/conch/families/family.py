@@ -186,6 +186,8 @@ class Synthesizer:
     most_frames: int
     """Frames of the longest chunk, and of a sentence's rest half as many more."""
     voices: tuple[Voice, ...]
+    voice_style: str = ""
+    """Component that finds its voice for a recording; empty for none."""
     mixes: bool = False
     """Whether voices can be mixed."""
     stands_for: Mapping[str, str] = field(default_factory=dict)

@@ -51,6 +51,9 @@ class ServerConfig:
     open_components: bool = False
     """Whether any client of the ports may call the components, not only `speech`: for tests and
     benchmarks of components."""
+    voices_from_recordings: bool = False
+    """Whether requests for speech may have the recording of a voice, the option `reference`: for
+    those who have the consent of whoever is heard."""
     host: str = "127.0.0.1"
     """IPv4 address or name that the three ports listen on; 0.0.0.0 for every interface."""
     http_port: int = 0

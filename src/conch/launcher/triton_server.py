@@ -26,6 +26,7 @@ from conch.launcher.preparation import Preparation, prepare
 from conch.launcher.process import ServerProcess, Workspace
 from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
 from conch.wire.errors import ServerError
+from conch.wire.voices import REFERENCES
 
 PORT_ATTEMPTS = 5
 """Start attempts, each on other ports, before a lost port is an error."""
@@ -254,9 +255,10 @@ class TritonServer:
             )
             LOGGER.debug("starting %s", " ".join(without_keys(command)))
             on_demand = settings_for(preparation.on_demand, endpoints).to_environment()
+            references = {REFERENCES: "1"} if self.config.voices_from_recordings else {}
             process = self._process = ServerProcess(
                 command,
-                {**preparation.environment, **on_demand},
+                {**preparation.environment, **on_demand, **references},
                 workspace,
                 least_level=self.config.level,
                 on_log=self._on_log,

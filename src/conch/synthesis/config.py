@@ -19,5 +19,8 @@ class SynthesisConfig(BlsConfig):
     max_passes_in_flight: int = 1
     max_text: int = 100_000
     """Longest text of a streamed answer, in characters."""
+    references: bool = False
+    """Whether requests may have the option `reference`: whoever runs the server has the consent of
+    those who are heard. `conch serve --voices-from-recordings` sets it too."""
     max_whole_text: int = 10_000
     """Longest text of an answer in one piece, in characters: its audio takes 6 KB for each."""

@@ -1,6 +1,7 @@
 """Synthesis as a service of a BLS model: text in, audio out."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -20,15 +21,16 @@ from conch.bls.deadline import BEFORE_CALLS, Deadline
 from conch.bls.metrics import REQUESTS, Metric
 from conch.bls.runtime import Runtime
 from conch.bls.service import Answer, Message
-from conch.families import voices_that_stand_for
+from conch.families import likening, voices_that_stand_for
 from conch.families.family import Synthesizer
 from conch.synthesis.chunks import Growth
 from conch.synthesis.config import SynthesisConfig
+from conch.synthesis.likeness import References, Style
 from conch.synthesis.metrics import FIRST_AUDIO_SECONDS, SPOKEN_SECONDS
 from conch.synthesis.speaking import Speaking
 from conch.wire.errors import TextError
 from conch.wire.synthesis import DEFAULT_VOICE, Spoken, SpokenSentence, SynthesisOptions
-from conch.wire.voices import synthesizer_of
+from conch.wire.voices import REFERENCES, synthesizer_of
 
 MODE = "synthesis"
 CHARACTERS_A_SECOND = 15.0
@@ -51,6 +53,7 @@ class Synthesis:
 
     def __init__(self, config: SynthesisConfig, runtime: Runtime) -> None:
         self._config, self._runtime = config, runtime
+        self._references = References(is_allowed=config.references or REFERENCES in os.environ)
 
     @property
     def gauges(self) -> Mapping[Metric, Callable[[], float]]:
@@ -90,11 +93,8 @@ class Synthesis:
             # Of all texts, what will be heard first goes first: see `Speaking`.
             turns.begin((0.0, 0), lambda: True)
             async with calls.limited():
-                synthesizer = synthesizer_of(options.voice)
-                is_other = options.voice in voices_that_stand_for()
-                if is_other and not await calls.is_loaded(synthesizer.acoustic):
-                    options = replace(options, voice=DEFAULT_VOICE)
-                    synthesizer = synthesizer_of(DEFAULT_VOICE)
+                style = await self._references.style_of(options, calls)
+                options, synthesizer = await _spoken_by(style, options, calls)
                 await calls.need(synthesizer.components)
                 expected_s = len(request.text) / CHARACTERS_A_SECOND / options.speed
                 left_s = deadline.remaining_s(BEFORE_CALLS)
@@ -104,7 +104,9 @@ class Synthesis:
                         part = characters / len(request.text)
                         runtime.admission.served(share, expected_s * part)
 
-                    answers = self._answers(request, options, synthesizer, calls, record, served)
+                    answers = self._answers(
+                        request, options, synthesizer, style, calls, record, served
+                    )
                     async with aclosing(answers):
                         async for answer in answers:
                             yield answer
@@ -114,6 +116,7 @@ class Synthesis:
         request: SynthesisRequest,
         options: SynthesisOptions,
         synthesizer: Synthesizer,
+        style: Style | None,
         calls: Calls,
         record: AccessRecord,
         served: Callable[[int], None],
@@ -141,6 +144,7 @@ class Synthesis:
             )
             if not request.is_streamed or not speaking.is_running:
                 spoken = replace(spoken, stages=calls.stages, warnings=speaking.warnings)
+                spoken = replace(spoken, similarity=style.similarity if style else None)
             audio = b"".join(made)
             begun.clear()
             made.clear()
@@ -166,6 +170,19 @@ class Synthesis:
 
     async def close(self, timeout_s: float) -> None:
         """Do nothing: no state outlives a request."""
+
+
+async def _spoken_by(
+    style: Style | None, options: SynthesisOptions, calls: Calls
+) -> tuple[SynthesisOptions, Synthesizer]:
+    """Return options with the voice that a server speaks them with, and what speaks it."""
+    if style is not None:
+        return replace(options, voice=style.voice), likening()
+    synthesizer = synthesizer_of(options.voice)
+    is_other = options.voice in voices_that_stand_for()
+    if is_other and not await calls.is_loaded(synthesizer.acoustic):
+        return replace(options, voice=DEFAULT_VOICE), synthesizer_of(DEFAULT_VOICE)
+    return options, synthesizer
 
 
 def checked_text(sent: Any, most: int) -> str:

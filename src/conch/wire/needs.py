@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conch.families import all_families, decoders, rescorers, traits, voices
+from conch.families import all_families, decoders, likening, rescorers, traits, voices
 from conch.families.family import TO_SPEECH, TO_TEXT, Need
 from conch.families.options import holds
 from conch.wire.errors import MissingModelError
@@ -183,4 +183,5 @@ def needed_for(model: str) -> tuple[str, ...]:
     reasons += [need.reason for need in _all_needs() if model in need.components]
     speaking = dict.fromkeys(item for item in voices().values() if model in item.components)
     reasons += [f"voice={item.voices[0].name}" for item in speaking]
+    reasons += ["reference"] * (model == likening().voice_style)
     return tuple(dict.fromkeys(reasons))

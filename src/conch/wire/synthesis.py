@@ -11,7 +11,7 @@ from conch.families.options import option
 from conch.wire.errors import OptionError
 from conch.wire.options import checked
 from conch.wire.result import Stage
-from conch.wire.voices import synthesizer_of
+from conch.wire.voices import MOST_REFERENCE, reference_of, synthesizer_of
 
 DEFAULT_VOICE = next(iter(voices()))
 RATES: Mapping[str, tuple[int, ...]] = {
@@ -30,6 +30,12 @@ class SynthesisOptions:
     voice: str = option(
         DEFAULT_VOICE,
         "who speaks: a name of conch voices, or a mix such as NAME:0.4,OTHER:0.6",
+    )
+    reference: str = option(
+        "",
+        "in place of voice: a JSON list with one object of known_speakers, whose audio has 3 to "
+        "20 s; the voice is the mix that is nearest to it",
+        longest=MOST_REFERENCE,
     )
     speed: float = option(1.0, "how fast; 2 takes half the time", low=0.25, high=4)
     format: Literal["pcm_f32", "pcm_s16", "wav", "mp3", "opus", "flac", "aac"] = option(
@@ -65,6 +71,7 @@ class SynthesisOptions:
         """
         found = cls(**checked({item.name: item for item in fields(cls)}, parameters))
         synthesizer_of(found.voice)
+        reference_of(found.reference)
         rate, allowed = found.sample_rate, RATES.get(found.format)
         if rate and (rate < 8000 or (allowed and rate not in allowed)):
             takes = ", ".join(map(str, allowed)) if allowed else "8000 to 48000"
@@ -126,6 +133,8 @@ class Spoken:
     stages: Mapping[str, Stage] = field(default_factory=dict)
     """Calls by component, and `total`."""
     warnings: tuple[str, ...] = ()
+    similarity: float | None = None
+    """With the option `reference`: cosine of how both sound, as far as the model can say."""
 
     def to_json(self) -> str:
         """Return it as the JSON of RESULT."""

@@ -5,8 +5,13 @@ from collections.abc import Mapping
 from conch.families import voices, voices_that_stand_for
 from conch.families.family import Synthesizer
 from conch.wire.errors import OptionError
+from conch.wire.known_speakers import KnownSpeaker, known_speakers_of
 
+REFERENCES = "CONCH_VOICES_FROM_RECORDINGS"
+"""Environment variable of `tritonserver`: whether requests may have the option `reference`."""
 MOST_MIXED = 8
+MOST_REFERENCE = 5_000_000
+"""Characters of a reference: 20 s of stereo in base64 take as many."""
 
 
 def shares_of(voice: str) -> Mapping[str, float]:
@@ -49,6 +54,21 @@ def synthesizer_of(voice: str) -> Synthesizer:
         OptionError: `shares_of` does not know it.
     """
     return voices()[next(iter(shares_of(voice)))]
+
+
+def reference_of(text: str) -> KnownSpeaker | None:
+    """Return the speaker of the option `reference`; None if it is empty.
+
+    Raises:
+        OptionError: it cannot be read, or has not one entry.
+    """
+    try:
+        found = known_speakers_of(text)
+    except OptionError as error:
+        raise OptionError(str(error).replace("'known_speakers'", "'reference'")) from None
+    if len(found) > 1 or (text.strip() and not found):
+        raise OptionError(f"option 'reference' takes one entry; sent: {len(found)}")
+    return found[0] if found else None
 
 
 def _wrong(takes: str, sent: str) -> OptionError:

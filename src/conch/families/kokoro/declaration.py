@@ -1,7 +1,17 @@
 """What Kokoro declares: an acoustic model, a vocoder, and voices that can be mixed."""
 
-from conch.families.family import Family, Synthesizer, Voice, WeightsPackage
+from dataclasses import replace
+
+from conch.families.family import (
+    Component,
+    Family,
+    Synthesizer,
+    Tensor,
+    Voice,
+    WeightsPackage,
+)
 from conch.families.hibari.declaration import TEXT_FRONTEND
+from conch.families.speakers.declaration import PACKAGE as SPEAKERS
 from conch.families.speech.contract import acoustic, vocoder
 
 PACKAGE = WeightsPackage(
@@ -45,6 +55,24 @@ OPENAI_NAMES = {
 }
 
 ACOUSTIC, VOCODER = acoustic("kokoro_acoustic", PACKAGE), vocoder("kokoro_vocoder", PACKAGE)
+VOICE_STYLE = Component(
+    name="voice_style",
+    role="a recording of a voice to the voice of an acoustic model that is nearest to it",
+    title="Voice",
+    step="voice",
+    inputs=(
+        Tensor("waveform", "FP32", (-1,), "3 to 20 s, 16 kHz", is_optional=True),
+        Tensor(
+            "embedding", "FP32", (-1,), "of `speaker_embedding`, in its place", is_optional=True
+        ),
+    ),
+    outputs=(
+        Tensor("style", "BYTES", (1,), "what the parameter `voice` of its acoustic model takes"),
+        Tensor("similarity", "FP32", (1,), "cosine of how the recording and the voice sound"),
+    ),
+    is_one_by_one=True,
+    package=replace(SPEAKERS, beside=PACKAGE),
+)
 
 
 def _voice(name: str) -> Voice:
@@ -56,7 +84,7 @@ def _voice(name: str) -> Voice:
 FAMILY = Family(
     name="kokoro",
     title="Kokoro",
-    components=(ACOUSTIC, VOCODER),
+    components=(ACOUSTIC, VOCODER, VOICE_STYLE),
     synthesizers=(
         Synthesizer(
             name="kokoro",
@@ -74,6 +102,7 @@ FAMILY = Family(
             growth=1.25,
             most_frames=80,
             voices=tuple(map(_voice, NAMES)),
+            voice_style=VOICE_STYLE.name,
             mixes=True,
             stands_for=OPENAI_NAMES,
         ),

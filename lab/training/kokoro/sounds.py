@@ -1,0 +1,51 @@
+"""Write how Kokoro's voices sound, for the component `voice_style`.
+
+python -m lab.training.kokoro.sounds speech/manifest.tsv
+
+The manifest's column `speaker` is `VOICE*1.00+OTHER` for recordings of a voice.
+"""
+
+import argparse
+import csv
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from conch.component import FloatArray, Row
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.kokoro.declaration import NAMES
+from conch.families.kokoro.likeness import LEAST_S, MOST_S, SOUNDS, sound_of
+from conch.families.speakers.clustering import unit
+from conch.families.speakers.embedding import EmbeddingComponent
+from conch.families.speakers.weights import SpeakersConfig
+
+RECORDINGS = 4
+"""Of each voice."""
+
+
+def main() -> None:
+    """Hear some recordings of each voice, and print how alike those of one are."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("manifest", type=Path)
+    manifest = parser.parse_args().manifest
+    embedding = EmbeddingComponent(SpeakersConfig(nice=0))
+    sounds: defaultdict[str, list[FloatArray]] = defaultdict(list)
+    with manifest.open(newline="") as file:
+        for item in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            voice, found, _ = item["speaker"].partition("*1.00")
+            is_fitting = LEAST_S <= float(item["duration"]) <= MOST_S and voice in NAMES
+            if not found or not is_fitting or len(sounds[voice]) == RECORDINGS:
+                continue
+            waveform, rate = soundfile.read(manifest.parent / item["path"], dtype="float32")
+            assert rate == SAMPLE_RATE
+            sounds[voice].append(sound_of(embedding, Row({"waveform": waveform})))
+    for voice in NAMES:
+        print(voice, np.round(np.stack(sounds[voice]) @ sounds[voice][0], 2))
+    mean = [unit(np.sum(sounds[voice], axis=0)) for voice in NAMES]
+    np.save(SOUNDS, np.stack(mean).astype(np.float32))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""The mix of voices that is nearest to a recording."""
+
+import numpy as np
+import pytest
+
+from conch.component import Row
+from conch.families.kokoro.declaration import NAMES
+from conch.families.kokoro.likeness import SOUNDS, nearest, sound_of
+from conch.families.speakers.clustering import unit
+from conch.wire.errors import AudioError
+from conch.wire.voices import shares_of
+
+
+@pytest.fixture(scope="module")
+def sounds() -> np.ndarray:
+    found = np.load(SOUNDS)
+    assert found.shape[0] == len(NAMES)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
+    return found
+
+
+def test_a_voice_is_nearest_to_itself(sounds: np.ndarray) -> None:
+    for place, name in enumerate(NAMES):
+        assert nearest(sounds[place], sounds) == (f"{name}:1.00", pytest.approx(1, abs=1e-5))
+
+
+def test_a_mix_is_found_again(sounds: np.ndarray) -> None:
+    first, second = NAMES.index("af_bella"), NAMES.index("bm_lewis")
+    style, similarity = nearest(unit(0.7 * sounds[first] + 0.3 * sounds[second]), sounds)
+    assert shares_of(style) == pytest.approx({"af_bella": 0.7, "bm_lewis": 0.3}, abs=0.01)
+    assert similarity > 0.999
+
+
+def test_any_sound_has_a_voice_and_its_similarity(sounds: np.ndarray) -> None:
+    rng = np.random.default_rng(2)
+    for sound in unit(rng.standard_normal((50, sounds.shape[1])).astype(np.float32)):
+        style, similarity = nearest(sound, sounds)
+        shares = shares_of(style)
+        assert 1 <= len(shares) <= 3 and min(shares.values()) > 0.04
+        mixed = unit(sum(share * sounds[NAMES.index(name)] for name, share in shares.items()))
+        assert similarity == pytest.approx(float(mixed @ sound), abs=0.02)
+    away = -unit(sounds.sum(axis=0))
+    assert nearest(away, sounds)[1] < 0
+
+
+def test_a_recording_is_heard_in_pieces() -> None:
+    heard: list[tuple[int, int]] = []
+
+    def embedding(rows):
+        (row,) = rows
+        spans = zip(row.inputs["starts"].tolist(), row.inputs["ends"].tolist(), strict=True)
+        heard.extend(spans)
+        return [{"embeddings": np.ones((len(heard), 4), np.float32)}]
+
+    found = sound_of(embedding, Row({"waveform": np.zeros(80_000, np.float32)}))
+    np.testing.assert_allclose(found, 0.5)
+    assert heard == [(0, 32_000), (16_000, 48_000), (32_000, 64_000), (48_000, 80_000)]
+    with pytest.raises(AudioError, match=r"a voice takes 3 to 20 s of audio; sent: 2\.9 s"):
+        sound_of(embedding, Row({"waveform": np.zeros(46_400, np.float32)}))
+    with pytest.raises(AudioError, match="at most 20 s"):
+        sound_of(embedding, Row({"waveform": np.zeros(320_001, np.float32)}))
