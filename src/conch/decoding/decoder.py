@@ -2,7 +2,6 @@
 
 import functools
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from conch.decoding.search_parameters import (
     nbest_count,
     search_options,
 )
+from conch.decoding.tensors import checked_frames, outputs_of
 from conch.decoding.utterance_search import BeamUtterance, GraphUtterance, UtteranceSearch
 from conch.decoding.vocab import CtcVocab
 from conch.families.ctc.units import units_from_dict
@@ -36,7 +36,6 @@ from conch.families.ctc.vocabulary import read_vocabulary
 from conch.families.ngram.model import LanguageModelConfig
 from conch.wire.errors import InvalidRequestError, OptionError
 from conch.wire.hotwords import Hotword
-from conch.wire.limits import MAX_STEP_S
 
 _HOTWORD_LISTS = 32
 """Whose tries are kept for the next stream with the same; the longest has 0.5 MB."""
@@ -118,7 +117,7 @@ class CtcDecoder:
         return answers
 
     def _answer(self, row: Row) -> Outputs:
-        log_probs = self.checked_log_probs(row)
+        log_probs = self.checked_frames(row)
         if "texts" in row.inputs:
             self._check_language(row.parameters)
             scores = text_scores(log_probs, row.texts("texts"), self._units)
@@ -169,47 +168,31 @@ class CtcDecoder:
                 f"decoder ctc and wfst, ctc_rescore and accuracy=best need; sent: {language!r:.40}"
             )
 
-    def checked_log_probs(self, row: Row) -> FloatArray:
+    def checked_frames(self, row: Row) -> FloatArray:
         """Return a row's frames, float32 `[T, vocab]`.
 
         Raises:
             InvalidRequestError: they have another vocabulary, or are not numbers.
         """
-        length = int(row.inputs["log_probs_lens"].item())
-        most = math.ceil(MAX_STEP_S / self._frame_s)
-        if not 0 <= length <= most:
-            raise InvalidRequestError(
-                f"log_probs_lens takes 0 to {most} frames, those of {MAX_STEP_S:g} s; "
-                f"sent: {length}"
-            )
-        log_probs = row.inputs["log_probs"][:length]
-        width = len(self._vocab.texts)
-        if length == 0:
-            return np.zeros((0, width), np.float32)
-        if log_probs.shape != (length, width):
-            raise InvalidRequestError(
-                f"log_probs takes [frames, {width}] with at least log_probs_lens frames; "
-                f"sent: {list(row.inputs['log_probs'].shape)} and {length}"
-            )
-        if np.isnan(log_probs).any() or np.isposinf(log_probs).any():
-            raise InvalidRequestError("log_probs holds values that are not numbers below infinity")
-        if np.isneginf(log_probs.max(1)).any():
+        log_probs = checked_frames(row, "log_probs", len(self._vocab.texts), self._frame_s)
+        if len(log_probs) and np.isneginf(log_probs.max(1)).any():
             raise InvalidRequestError("log_probs holds a frame in which no unit is possible")
         return log_probs
 
+    def advance(
+        self, searches: Sequence[UtteranceSearch], frames: Sequence[FloatArray]
+    ) -> list[Exception | None]:
+        """Let each search take its next frames; return what went wrong with each."""
+        return [_error(search, item) for search, item in zip(searches, frames, strict=True)]
+
     def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
         """Return hypotheses as tensors."""
-        words = [word for item in found for word in item.words]
-        starts = np.array([word.start_frame for word in words]) * self._frame_s
-        ends = np.array([word.end_frame for word in words]) * self._frame_s
-        return {
-            "hypotheses": bytes_array([item.text for item in found]),
-            "scores": np.array([item.score for item in found], np.float32),
-            "am_scores": np.array([item.am_score for item in found], np.float32),
-            "lm_scores": np.array([item.lm_score for item in found], np.float32),
-            "num_words": np.array([len(item.words) for item in found], np.int32),
-            "words": bytes_array([word.text for word in words]),
-            "word_starts": starts.astype(np.float32),
-            "word_ends": ends.astype(np.float32),
-            "word_confidences": np.array([word.confidence for word in words], np.float32),
-        }
+        return outputs_of(found, self._frame_s)
+
+
+def _error(search: UtteranceSearch, frames: FloatArray) -> Exception | None:
+    try:
+        search.advance(frames)
+    except Exception as error:
+        return error
+    return None

@@ -1,44 +1,77 @@
-"""The `ctc_streaming_decoder` component: CTC search over streams, chunk by chunk."""
+"""Searches over streams, chunk by chunk: the `ctc_streaming_decoder` component, and others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from conch.component import Outputs, Row, bytes_array
+from conch.component.arrays import FloatArray
 from conch.component.streams import Streams
 from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
+from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.search_parameters import nbest_count
-from conch.decoding.utterance_search import UtteranceSearch
 from conch.wire.errors import TranscriptionError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CtcStreamingDecoderConfig(CtcDecoderConfig):
-    """Parameters of the `ctc_streaming_decoder` component."""
+class Search(Protocol):
+    """The search of one utterance."""
 
-    stream_ttl_s: float = 90.0
-    """Seconds without a chunk after which a stream expires."""
+    def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
+        """Return the best hypotheses, best first; no frame may come after the final ones."""
+        ...
+
+    def stable_text(self) -> str:
+        """Return the words at the beginning of the text that no later frame can change."""
+        ...
+
+
+OneSearch = TypeVar("OneSearch", bound=Search)
+
+
+class Searcher(Protocol[OneSearch]):
+    """Makes searches, and moves several of them on."""
+
+    def new_search(self, parameters: Mapping[str, Any], /) -> OneSearch: ...
+
+    def checked_frames(self, row: Row, /) -> FloatArray: ...
+
+    def advance(
+        self, searches: Sequence[OneSearch], frames: Sequence[FloatArray], /
+    ) -> Sequence[Exception | None]: ...
+
+    def outputs(self, found: Sequence[CtcHypothesis], /) -> Outputs: ...
 
 
 @dataclass(slots=True)
-class _Stream:
+class _Stream(Generic[OneSearch]):
     parameters: Mapping[str, Any] | None = None
     """Parameters of the first chunk."""
-    search: UtteranceSearch | None = None
+    search: OneSearch | None = None
     """Search of the current utterance."""
 
 
-class CtcStreamingDecoder:
+@dataclass(frozen=True, slots=True)
+class _Job(Generic[OneSearch]):
+    """A row of a call."""
+
+    row: Row
+    stream: _Stream[OneSearch]
+    search: OneSearch
+    frames: FloatArray
+
+
+class StreamingDecoder(Generic[OneSearch]):
     """Decoder of streams; every utterance has a new search."""
 
-    def __init__(self, config: CtcStreamingDecoderConfig) -> None:
-        """Load the units and the language model.
+    def __init__(self, searcher: Searcher[OneSearch], stream_ttl_s: float) -> None:
+        """Begin without streams.
 
-        Raises:
-            ConfigError: one of them is missing or broken.
+        Args:
+            searcher: What searches.
+            stream_ttl_s: Seconds without a chunk after which a stream expires.
         """
-        self._decoder = CtcDecoder(config)
-        self._streams = Streams(_Stream, config.stream_ttl_s)
+        self._searcher = searcher
+        self._streams: Streams[_Stream[OneSearch]] = Streams(_Stream, stream_ttl_s)
 
     def __len__(self) -> int:
         """Return the number of open streams."""
@@ -49,30 +82,65 @@ class CtcStreamingDecoder:
         self._streams.close()
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
-        """Answer rows with `log_probs` and `log_probs_lens`, each the next frames of its stream.
+        """Answer rows with frames, each the next ones of its stream.
 
         A defect closes its stream. The other streams of the batch go on.
         """
-        answers: list[Outputs | Exception] = []
-        for row in rows:
+        jobs: dict[int, _Job[OneSearch]] = {}
+        answers: dict[int, Outputs | Exception] = {}
+        for place, row in enumerate(rows):
             try:
-                answers.append(self._answer(row))
+                jobs[place] = self._job(row)
             except Exception as error:
-                if not isinstance(error, TranscriptionError):
-                    self._streams.drop(row.stream_id)
-                answers.append(error)
-        return answers
+                answers[place] = self._failed(row, error)
+        errors = self._searcher.advance(
+            [job.search for job in jobs.values()], [job.frames for job in jobs.values()]
+        )
+        for (place, job), failure in zip(jobs.items(), errors, strict=True):
+            try:
+                answers[place] = self._failed(job.row, failure) if failure else self._answer(job)
+            except Exception as error:
+                answers[place] = self._failed(job.row, error)
+        return [answers[place] for place in range(len(rows))]
 
-    def _answer(self, row: Row) -> Outputs:
+    def _failed(self, row: Row, error: Exception) -> Exception:
+        if not isinstance(error, TranscriptionError):
+            self._streams.drop(row.stream_id)
+        return error
+
+    def _job(self, row: Row) -> _Job[OneSearch]:
         stream = self._streams.take(row.stream_id, starts=row.starts, ends=row.ends)
-        log_probs = self._decoder.checked_log_probs(row)
+        frames = self._searcher.checked_frames(row)
         if stream.parameters is None:
-            stream.search = self._decoder.new_search(row.parameters)
+            stream.search = self._searcher.new_search(row.parameters)
             stream.parameters = row.parameters
-        search = stream.search or self._decoder.new_search(stream.parameters)
-        search.advance(log_probs)
-        is_over = row.ends or row.parameters.get("is_over") is True
-        found = search.nbest(nbest_count(stream.parameters), is_final=is_over)
-        stable = found[0].text if is_over else search.stable_text()
-        stream.search = None if is_over else search
-        return {**self._decoder.outputs(found), "stable": bytes_array([stable])}
+        search = stream.search or self._searcher.new_search(stream.parameters)
+        return _Job(row, stream, search, frames)
+
+    def _answer(self, job: _Job[OneSearch]) -> Outputs:
+        assert job.stream.parameters is not None
+        is_over = job.row.ends or job.row.parameters.get("is_over") is True
+        found = job.search.nbest(nbest_count(job.stream.parameters), is_final=is_over)
+        stable = found[0].text if is_over else job.search.stable_text()
+        job.stream.search = None if is_over else job.search
+        return {**self._searcher.outputs(found), "stable": bytes_array([stable])}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CtcStreamingDecoderConfig(CtcDecoderConfig):
+    """Parameters of the `ctc_streaming_decoder` component."""
+
+    stream_ttl_s: float = 90.0
+    """Seconds without a chunk after which a stream expires."""
+
+
+class CtcStreamingDecoder(StreamingDecoder[Any]):
+    """Decoder of log probabilities."""
+
+    def __init__(self, config: CtcStreamingDecoderConfig) -> None:
+        """Load the units and the language model.
+
+        Raises:
+            ConfigError: one of them is missing or broken.
+        """
+        super().__init__(CtcDecoder(config), config.stream_ttl_s)

@@ -1,9 +1,18 @@
 """What the CTC model declares: encoders and searches for segments and for live audio."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from conch.families.family import Component, Decoder, Family, FamilyHooks, Need, ScorerHook, Tensor
 from conch.families.options import Rule, option
+from conch.families.search.contract import (
+    LIVE_PARAMETERS,
+    PARAMETERS,
+    PIECE,
+    SEGMENT,
+    frames,
+    hypotheses,
+    live_hypotheses,
+)
 
 OFFLINE = ("ctc_encoder", "ctc_decoder")
 LIVE = ("ctc_streaming_encoder", "ctc_streaming_decoder")
@@ -13,7 +22,7 @@ ENCODER = Component(
     role="waveform to log probabilities",
     title="CTC",
     step="encode",
-    inputs=(Tensor("waveform", "FP32", (-1,), "one segment, at most 40 s"),),
+    inputs=(SEGMENT,),
     outputs=(
         Tensor("log_probs", "FP32", (-1, -1), "[frames, units]; the first unit is the blank"),
         Tensor(
@@ -26,14 +35,7 @@ STREAMING_ENCODER = Component(
     role="live audio to log probabilities",
     title="CTC, live",
     step="encode",
-    inputs=(
-        Tensor(
-            "waveform",
-            "FP32",
-            (-1,),
-            "the next samples, any number, even none; `speech` omits silence between utterances",
-        ),
-    ),
+    inputs=(PIECE,),
     outputs=(
         Tensor(
             "log_probs",
@@ -53,19 +55,14 @@ STREAMING_ENCODER = Component(
     is_stream=True,
 )
 
-_SEARCH: dict[str, type] = {
-    "decoder": str,
-    "beam_size": int,
-    "nbest": int,
-    "lm_fusion": bool,
-    "lm_weight": str,
-    "word_bonus": str,
-    "hotword_weight": str,
-    "hotwords": str,
-    "skip_foreign": bool,
-    "language": str,
-}
-"""Numbers are texts: a call inside Triton carries no fractions."""
+_HYPOTHESES = hypotheses(
+    scores="the order of the texts: `am_scores` plus hotwords plus the weighted `lm_scores`",
+    am_scores="log probability of the text given the audio; with `wfst` of its best alignment, "
+    "minus `graph_blank_penalty` for each blank",
+    lm_scores="log probability of the text by fusion or the graph, unweighted; otherwise 0",
+    word_confidences="geometric mean of the probabilities of the word's letters, each at its best "
+    "frame",
+)
 
 DECODER = Component(
     name="ctc_decoder",
@@ -73,48 +70,11 @@ DECODER = Component(
     title="CTC",
     step="decode",
     inputs=(
-        Tensor("log_probs", "FP32", (-1, -1), "as the encoder returned it"),
-        Tensor("log_probs_lens", "INT32", (1,), "as the encoder returned it"),
+        *frames("log_probs"),
         Tensor("texts", "BYTES", (-1,), "texts to score instead of decoding", is_optional=True),
     ),
     outputs=(
-        Tensor(
-            "hypotheses",
-            "BYTES",
-            (-1,),
-            "n-best texts, best first; no two are equal, one may be empty",
-        ),
-        Tensor(
-            "scores",
-            "FP32",
-            (-1,),
-            "the order of the texts: `am_scores` plus hotwords plus the weighted `lm_scores`",
-        ),
-        Tensor(
-            "am_scores",
-            "FP32",
-            (-1,),
-            "log probability of the text given the audio; with `wfst` of its best alignment, "
-            "minus `graph_blank_penalty` for each blank",
-        ),
-        Tensor(
-            "lm_scores",
-            "FP32",
-            (-1,),
-            "log probability of the text by fusion or the graph, unweighted; otherwise 0",
-        ),
-        Tensor("num_words", "INT32", (-1,), "words of each text"),
-        Tensor("words", "BYTES", (-1,), "words of all texts, one text after the other"),
-        *(
-            Tensor(name, "FP32", (-1,), "seconds from the segment's start")
-            for name in ("word_starts", "word_ends")
-        ),
-        Tensor(
-            "word_confidences",
-            "FP32",
-            (-1,),
-            "geometric mean of the probabilities of the word's letters, each at its best frame",
-        ),
+        *_HYPOTHESES,
         Tensor(
             "text_scores",
             "FP32",
@@ -130,25 +90,16 @@ DECODER = Component(
             "compact lattice in Kaldi's text form (below)",
         ),
     ),
-    parameters={**_SEARCH, "lattice": bool},
+    parameters={**PARAMETERS, "lattice": bool},
 )
 STREAMING_DECODER = Component(
     name="ctc_streaming_decoder",
     role="live log probabilities to the text so far",
     title="CTC, live",
     step="decode",
-    inputs=(
-        Tensor("log_probs", "FP32", (-1, -1), "the next frames, or none"),
-        Tensor("log_probs_lens", "INT32", (1,), "number of frames; with 0 the width is free"),
-    ),
-    outputs=(
-        Tensor("hypotheses", "BYTES", (-1,), "as `ctc_decoder`, for the utterance so far"),
-        *(replace(item, meaning="as `ctc_decoder`") for item in DECODER.outputs[1:9]),
-        Tensor(
-            "stable", "BYTES", (1,), "the beginning of the best text that no later frame changes"
-        ),
-    ),
-    parameters={**_SEARCH, "is_over": bool},
+    inputs=frames("log_probs", is_live=True),
+    outputs=live_hypotheses("ctc_decoder", _HYPOTHESES),
+    parameters=LIVE_PARAMETERS,
     is_stream=True,
 )
 
@@ -260,7 +211,7 @@ FAMILY = Family(
     warm_ups=({"decoder": "ctc"}, {"mode": "streaming"}),
     hooks=FamilyHooks(
         recognisers=dict.fromkeys(("ctc", "wfst"), "conch.families.ctc.recogniser:CTC"),
-        first_passes=dict.fromkeys(("ctc", "wfst"), "conch.families.ctc.first_pass:CtcFirstPass"),
+        first_passes=dict.fromkeys(("ctc", "wfst"), "conch.families.ctc.recogniser:CtcFirstPass"),
         second_opinion="wfst",
         score_texts=(
             ScorerHook(

@@ -1,15 +1,10 @@
-"""The output units of an exported CTC model, read without the model.
-
-An .onnx file is a message of Protocol Buffers. ONNX Runtime would load the weights too: 25 MB in
-each process that only decodes.
-"""
+"""The output units of an exported CTC model, read without the model."""
 
 import json
-import mmap
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from conch.catalogue.onnx_header import read_metadata
 from conch.component.parameters import existing
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.ctc import WEIGHTS
@@ -18,12 +13,6 @@ from conch.wire.errors import ConfigError
 ENCODER_FRAME_SAMPLES = 320
 """Samples of one encoder frame: 20 ms."""
 SHIPPED = WEIGHTS / "ctc-en.onnx"
-
-_METADATA = 14
-"""Field `metadata_props` of ONNX's ModelProto; its own fields are `key` and `value`."""
-_KEY, _VALUE = 1, 2
-# Wire types of https://protobuf.dev/programming-guides/encoding/.
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +45,7 @@ def read_vocabulary(model: str) -> Vocabulary:
     """
     path = existing(model_file(model), "the CTC model")
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            described = _metadata(data)
+        described = read_metadata(path)
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot load the CTC model {path}: {error}") from error
     return vocabulary_of(described, path)
@@ -76,52 +64,3 @@ def vocabulary_of(described: dict[str, str], path: Path) -> Vocabulary:
         raise ConfigError(
             f"{path} is not a graph of lab.training.ctc.export: its metadata lack {error}"
         ) from error
-
-
-def _metadata(data: mmap.mmap) -> dict[str, str]:
-    described = {}
-    for number, entry in _fields(data, 0, len(data)):
-        if number == _METADATA:
-            found = dict(_fields(data, entry.start, entry.stop))
-            places = (found.get(field, range(0)) for field in (_KEY, _VALUE))  # texts may be empty
-            key, value = (data[place.start : place.stop] for place in places)
-            described[key.decode()] = value.decode()
-    return described
-
-
-def _fields(data: mmap.mmap, start: int, stop: int) -> Iterator[tuple[int, range]]:
-    """Yield the number and the place of each field of a message that is text or a message.
-
-    Raises:
-        ValueError: this is no message of Protocol Buffers.
-    """
-    while start < stop:
-        tag, start = _varint(data, start, stop)
-        kind = tag & 7
-        if kind == _VARINT:
-            _, start = _varint(data, start, stop)
-        elif kind == _BYTES:
-            size, start = _varint(data, start, stop)
-            place = range(start, start + size)
-            start += size
-            if start <= stop:
-                yield tag >> 3, place
-        elif kind in (_FIXED32, _FIXED64):
-            start += 4 if kind == _FIXED32 else 8
-        else:
-            raise ValueError(f"byte {start} is of no message of Protocol Buffers")
-    if start > stop:
-        raise ValueError("the file is cut short")
-
-
-def _varint(data: mmap.mmap, start: int, stop: int) -> tuple[int, int]:
-    """Return the number that begins at `start`, and where it ends."""
-    value = shift = 0
-    while start < stop and shift < 64:
-        byte = data[start]
-        value |= (byte & 0x7F) << shift
-        start += 1
-        if byte < 0x80:
-            return value, start
-        shift += 7
-    raise ValueError("a number is cut short")

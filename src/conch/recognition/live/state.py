@@ -66,6 +66,11 @@ class Utterance:
         """The text of the first pass so far."""
         return text_of_words(self.words)
 
+    @property
+    def seconds(self) -> float:
+        """Length of its audio."""
+        return sum(len(step.waveform) for step in self.steps) / SAMPLE_RATE
+
     def with_step(self, step: Step) -> "Utterance":
         """Return the utterance with a further step of audio."""
         return replace(self, steps=(*self.steps, step))

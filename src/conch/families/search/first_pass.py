@@ -1,4 +1,4 @@
-"""The first pass of a live stream by CTC: streaming encoder and search, under an id of their own.
+"""The first pass of a live stream: streaming encoder and search, under an id of their own.
 
 Both keep the state of the stream. If one of them loses it, both begin again with the audio of the
 open utterance. Each call carries only the tensors and parameters that it needs, because each is
@@ -18,8 +18,14 @@ from conch.bls.calls import Calls
 from conch.bls.errors import ComponentAwayError
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
-from conch.families.ctc.declaration import LIVE
-from conch.families.ctc.recogniser import COLUMNS, ENCODER, LogProbs, decoded, search_parameters
+from conch.families.search.recogniser import (
+    COLUMNS,
+    EncodedFrames,
+    Seconds,
+    decoded,
+    search_parameters,
+    within,
+)
 from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.recognition.hooks import EndFirm, FirstPass
 from conch.recognition.live.endpointing import SpeechProbs
@@ -31,7 +37,6 @@ from conch.wire.stream_place import StreamPlace
 
 logger = logging.getLogger(__name__)
 
-STREAMING_ENCODER, STREAMING_DECODER = LIVE
 STEPS_AGAIN = 8
 """Steps in a call that brings a component to where it was: the streams of a batch wait for it."""
 
@@ -41,23 +46,44 @@ class _Step:
     """A step that was heard and not read yet."""
 
     waveform: Array
-    log_probs: LogProbs
+    heard: "_Heard"
     place: StreamPlace
 
 
 @dataclass(frozen=True, slots=True)
-class _KeptLogProbs:
-    """The log probabilities of an utterance, step by step, for a second pass that asks for them."""
+class _Heard:
+    """What the encoder returns of a step."""
 
-    steps: tuple[Array, ...] = ()
+    frames: EncodedFrames
+    speech: SpeechProbs | None
+    behind_s: float
+    """Seconds of audio whose frames come later."""
 
-    def part(self, start: float, end: float) -> LogProbs:
-        whole = np.concatenate(self.steps)
-        return LogProbs(whole, np.array([len(whole)], np.int32)).part(start, end)
+
+@dataclass(frozen=True, slots=True)
+class _KeptFrames:
+    """The frames of an utterance, step by step, for a second pass that asks for them."""
+
+    steps: tuple[EncodedFrames, ...] = ()
+
+    def part(self, start: float, end: float) -> EncodedFrames:
+        whole = np.concatenate([step.numpy() for step in self.steps])
+        seconds = sum(step.seconds for step in self.steps)
+        lens = np.array([len(whole)], np.int32)
+        return EncodedFrames(self.steps[0].name, whole, lens, seconds).part(start, end)
 
 
-class CtcFirstPass(FirstPass):
-    """Encoder and search of one live stream."""
+class SearchFirstPass(FirstPass):
+    """Encoder and search of one live stream; a family says which."""
+
+    encoder: str
+    decoder: str
+    frames: str
+    """The tensor that goes from one to the other."""
+    keeps_for: str = ""
+    """Encoder of recordings whose output a second pass may ask for; empty if none does."""
+    is_behind: bool = False
+    """Whether the encoder may keep audio back, and says how much."""
 
     def __init__(
         self,
@@ -67,7 +93,7 @@ class CtcFirstPass(FirstPass):
         end_firm: EndFirm | None,
     ) -> None:
         self._options = options.of_first_pass()
-        self._keeps_log_probs = options.ctc_rescore
+        self._keeps_frames = bool(self.keeps_for) and options.ctc_rescore
         self._detached, self._keep_alive_s, self._end_firm = detached, keep_alive_s, end_firm
         # Not the client's id, because two clients may choose the same.
         self._child = uuid.uuid4().hex
@@ -75,6 +101,8 @@ class CtcFirstPass(FirstPass):
         self._called: float | None = None
         """Time of their last call, on the monotonic clock; None if they keep no state."""
         self._step: _Step | None = None
+        self._behind_s = 0.0
+        """Seconds of audio before the open utterance whose frames come with it."""
         self._leaving: set[asyncio.Task[None]] = set()
         """Tasks that end the stream where it went on under another id."""
 
@@ -88,38 +116,40 @@ class CtcFirstPass(FirstPass):
         finds_speech: bool = False,
     ) -> tuple[Utterance, SpeechProbs | None]:
 
-        def encode(place: StreamPlace) -> Awaitable[tuple[LogProbs, SpeechProbs | None]]:
-            return _encode_step(calls, waveform, place, finds_speech=finds_speech)
+        def encode(place: StreamPlace) -> Awaitable[_Heard]:
+            return self._encode_step(calls, waveform, place, finds_speech=finds_speech)
 
         place = self._place(ends=ends)
         try:
-            log_probs, speech = await encode(place)
+            heard = await encode(place)
         except ComponentAwayError:
             if place.starts:  # it was repeated, in vain
                 raise
             utterance, place = await self._begin_again(utterance, calls, ends=ends)
-            log_probs, speech = await encode(place)
-        self._step = _Step(waveform, log_probs, place)
-        return utterance, speech
+            heard = await encode(place)
+        self._step = _Step(waveform, heard, place)
+        return utterance, heard.speech
 
     async def read(
         self, utterance: Utterance, calls: Calls, *, is_over: bool
     ) -> tuple[Utterance, Decoded]:
         step, self._step = self._step, None
         assert step is not None, "a step is heard before it is read"
-        place = step.place
-        if self._keeps_log_probs:
-            utterance = _with_log_probs(utterance, step.log_probs)
+        place, heard = step.place, step.heard
+        if self._keeps_frames:
+            utterance = self._with_frames(utterance, heard.frames)
         try:
-            found = await self._search(step.log_probs, place, calls, utterance, is_over=is_over)
+            found = await self._search(heard.frames, place, calls, utterance, is_over=is_over)
         except ComponentAwayError:
             if place.starts:
                 raise
             utterance, place = await self._begin_again(utterance, calls, ends=place.ends)
-            log_probs, _ = await _encode_step(calls, step.waveform, place)
-            found = await self._search(log_probs, place, calls, utterance, is_over=is_over)
+            heard = await self._encode_step(calls, step.waveform, place)
+            found = await self._search(heard.frames, place, calls, utterance, is_over=is_over)
+        if is_over:
+            self._behind_s = heard.behind_s
         if place.ends:
-            self._called, self._child = None, uuid.uuid4().hex
+            self._called, self._child, self._behind_s = None, uuid.uuid4().hex, 0.0
         return utterance, found
 
     async def keep_alive(self, utterance: Utterance | None, calls: Calls) -> Utterance | None:
@@ -127,8 +157,8 @@ class CtcFirstPass(FirstPass):
             return utterance
         place = self._place(ends=False)
         try:
-            nothing, _ = await _encode_step(calls, NO_SAMPLES, place)
-            found = await self._search(nothing, place, calls, utterance or Utterance())
+            heard = await self._encode_step(calls, NO_SAMPLES, place)
+            found = await self._search(heard.frames, place, calls, utterance or Utterance())
         except ComponentAwayError:
             if utterance:
                 utterance, _ = await self._begin_again(utterance, calls, ends=False)
@@ -154,14 +184,14 @@ class CtcFirstPass(FirstPass):
     def _leave_child(self) -> None:
         """Free what encoder and search keep of the stream; it may begin there under a new id."""
         place = StreamPlace(self._child, starts=False, ends=True)
-        leaving = asyncio.create_task(_end(self._detached, place))
+        leaving = asyncio.create_task(self._end(place))
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
-        self._child = uuid.uuid4().hex
+        self._child, self._behind_s = uuid.uuid4().hex, 0.0
 
     async def _search(
         self,
-        log_probs: LogProbs,
+        frames: EncodedFrames,
         place: StreamPlace,
         calls: Calls,
         utterance: Utterance,
@@ -172,24 +202,25 @@ class CtcFirstPass(FirstPass):
         options, start = self._options, utterance.start / SAMPLE_RATE
         parameters = search_parameters(options) if place.starts else {}
         if place.starts and options.mode == "two_pass":
-            # Hotwords that CTC cannot write may be for the second pass.
+            # Hotwords that the search cannot write may be for the second pass.
             parameters["skip_foreign"] = True
         if is_over:
             parameters["is_over"] = True
         outputs = await calls(
-            STREAMING_DECODER,
-            log_probs.inputs,
-            COLUMNS if is_over else ("hypotheses", "scores", "stable", *WORD_COLUMNS),
+            self.decoder,
+            frames.inputs,
+            COLUMNS if is_over else ("hypotheses", "scores", "stable", "num_words", *WORD_COLUMNS),
             parameters,
             place,
             work=options.beam_size if place.starts else 1,
         )
+        span = Seconds(start, start + utterance.seconds + frames.seconds)
         if is_over:
-            return decoded(outputs, options, start)
+            return decoded(outputs, options, start - self._behind_s, span)
         nbest = hypotheses_of(outputs)
-        best = nbest[0].text
-        words = words_of(outputs, start)[: len(best.split())]
-        return Decoded(nbest, {best: words}, outputs["stable"].numpy()[0].decode())
+        words = within(words_of(outputs, start - self._behind_s), span)
+        best = words[: outputs["num_words"].numpy()[0]]
+        return Decoded(nbest, {nbest[0].text: best}, outputs["stable"].numpy()[0].decode())
 
     async def _begin_again(
         self, utterance: Utterance, calls: Calls, *, ends: bool
@@ -221,46 +252,57 @@ class CtcFirstPass(FirstPass):
         for first in range(0, len(kept), STEPS_AGAIN):
             steps = np.concatenate([step.waveform for step in kept[first : first + STEPS_AGAIN]])
             then, place = replace(place, ends=False), replace(place, starts=False)
-            log_probs, _ = await _encode_step(calls, steps, then)
-            utterance = utterance.with_text(await self._search(log_probs, then, calls, utterance))
+            frames = (await self._encode_step(calls, steps, then)).frames
+            utterance = utterance.with_text(await self._search(frames, then, calls, utterance))
         num_stable = min(max(num_stable, utterance.num_stable), len(utterance.words))
         return replace(utterance, num_stable=num_stable), place
 
+    async def _encode_step(
+        self,
+        calls: Calls,
+        waveform: Array,
+        place: StreamPlace,
+        *,
+        finds_speech: bool = False,
+    ) -> _Heard:
+        """Return what the encoder makes of a step, FP32 [samples]; if it is asked for, with its
+        speech probabilities.
+        """
+        speech = ("speech_probs", "frame_samples") if finds_speech else ()
+        behind = ("behind_samples",) if self.is_behind else ()
+        wanted = (self.frames, f"{self.frames}_lens", *speech, *behind)
+        outputs = await calls(self.encoder, {"waveform": waveform}, wanted, place=place)
+        frames = EncodedFrames.of(self.frames, outputs, waveform)
+        behind_s = sum(outputs[name].numpy().item() for name in behind) / SAMPLE_RATE
+        if not finds_speech:
+            return _Heard(frames, None, behind_s)
+        probs, frame_samples = (outputs[name].numpy() for name in speech)
+        return _Heard(frames, SpeechProbs(probs, frame_samples.item()), behind_s)
 
-async def _encode_step(
-    calls: Calls, waveform: Array, place: StreamPlace, *, finds_speech: bool = False
-) -> tuple[LogProbs, SpeechProbs | None]:
-    """Return the log probabilities of a step, FP32 [samples], and where it is asked for, its speech
-    probabilities.
-    """
-    encoded, speech = ("log_probs", "log_probs_lens"), ("speech_probs", "frame_samples")
-    wanted = (*encoded, *speech) if finds_speech else encoded
-    outputs = await calls(STREAMING_ENCODER, {"waveform": waveform}, wanted, place=place)
-    log_probs = LogProbs(*(outputs[name] for name in encoded))
-    if not finds_speech:
-        return log_probs, None
-    probs, frame_samples = (outputs[name].numpy() for name in speech)
-    return log_probs, SpeechProbs(probs, frame_samples.item())
+    async def _end(self, place: StreamPlace) -> None:
+        """Free the components' state of a stream that ends without its last samples."""
+        no_frames = {
+            self.frames: NO_SAMPLES[:, None],
+            f"{self.frames}_lens": np.zeros(1, np.int32),
+        }
+        calls, lens = self._detached, (f"{self.frames}_lens",)
+        found = await asyncio.gather(
+            calls(self.encoder, {"waveform": NO_SAMPLES}, lens, place=place),
+            calls(self.decoder, no_frames, ("scores",), place=place),
+            return_exceptions=True,
+        )
+        for error in found:
+            # A component that is away, or was, has nothing left to free.
+            if isinstance(error, BaseException) and not isinstance(error, ComponentAwayError):
+                logger.warning(
+                    "END of the components' stream %s failed: %r", place.stream_id, error
+                )
 
-
-async def _end(calls: Calls, place: StreamPlace) -> None:
-    """Free the components' state of a stream that ends without its last samples."""
-    no_frames = {"log_probs": NO_SAMPLES[:, None], "log_probs_lens": np.zeros(1, np.int32)}
-    found = await asyncio.gather(
-        calls(STREAMING_ENCODER, {"waveform": NO_SAMPLES}, ("log_probs_lens",), place=place),
-        calls(STREAMING_DECODER, no_frames, ("scores",), place=place),
-        return_exceptions=True,
-    )
-    for error in found:
-        # A component that is away, or was, has nothing left to free.
-        if isinstance(error, BaseException) and not isinstance(error, ComponentAwayError):
-            logger.warning("END of the components' stream %s failed: %r", place.stream_id, error)
-
-
-def _with_log_probs(utterance: Utterance, log_probs: LogProbs) -> Utterance:
-    """Return an utterance that keeps the log probabilities of a further step."""
-    before = utterance.encoded.get(ENCODER, _KeptLogProbs())
-    assert isinstance(before, _KeptLogProbs)
-    # A copy: the handle would keep the server's memory.
-    kept = _KeptLogProbs((*before.steps, log_probs.numpy().copy()))
-    return replace(utterance, encoded={ENCODER: kept})
+    def _with_frames(self, utterance: Utterance, frames: EncodedFrames) -> Utterance:
+        """Return an utterance that keeps the frames of a further step."""
+        before = utterance.encoded.get(self.keeps_for, _KeptFrames())
+        assert isinstance(before, _KeptFrames)
+        # A copy: the handle would keep the server's memory.
+        step = replace(frames, frames=frames.numpy().copy())
+        kept = _KeptFrames((*before.steps, step))
+        return replace(utterance, encoded={self.keeps_for: kept})
