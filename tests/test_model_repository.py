@@ -180,7 +180,8 @@ def config_class(path: Path) -> type:
     """The dataclass that a model.py reads its parameters into."""
     source = (path.parent / "1" / "model.py").read_text()
     (name,) = re.findall(r"read_parameters\((\w+), args\)", source)
-    (module,) = re.findall(rf"^from (\S+) import [^\n]*\b{name}\b", source, flags=re.M)
+    names = rf"(?:\([^)]*|[^\n]*)\b{name}\b"
+    (module,) = re.findall(rf"^from (\S+) import {names}", source, flags=re.M)
     return getattr(importlib.import_module(module), name)
 
 
@@ -224,6 +225,7 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
         {"decoder": "ctc"},
         {"decoder": "wfst"},
         {"decoder": "moonshine"},
+        {"decoder": "transducer"},
         {"decoder": "ctc", "speakers": "auto"},
         {"decoder": "wfst", "punctuate": True, "itn": True},
     ):
@@ -241,7 +243,8 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
     # Waits for the answers that a pause asks for.
     asked = {"semantic_endpointing": True, "adaptive": False}
     paused = replace(chunk, wav=np.pad(tone[:, :20_480], ((0, 0), (0, 20_480))), parameters=asked)
-    for request in (chunk, without_vad, paused):
+    imported = replace(chunk, parameters={"decoder": "transducer"})
+    for request in (chunk, without_vad, paused, imported):
         asyncio.run(recognizer_on(Watched()).recognize(request, Watched()))
     speaking = {name for item in voices().values() for name in item.components} | {"voice_style"}
     assert seen == set(configs) - speaking

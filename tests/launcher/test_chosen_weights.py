@@ -4,9 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from transducer_toys import zipformer2
 from whisper_toys import whisper_toy
 
+from conch.families import decoders
 from conch.families.moonshine import declaration as moonshine
+from conch.families.transducer import declaration as transducer
 from conch.families.whisper.declaration import COMPONENTS
 from conch.launcher import ServerConfig, TritonServer, shipped_repositories, weights
 from conch.launcher.chosen_weights import with_chosen_weights, with_weights_found
@@ -112,8 +115,22 @@ def test_weights_of_ones_own_need_no_package(
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(ServerError, match="weights takes the keys whisper, moonshine; sent: 'ctc'"):
+    message = "weights takes the keys whisper, moonshine, transducer; sent: 'ctc'"
+    with pytest.raises(ServerError, match=message):
         with_weights_found(ServerConfig(SHIPPED, weights={"ctc": "mine"}))
+
+
+def test_where_a_transducer_is_chosen_it_hears_live_audio_too(tmp_path: Path) -> None:
+    folder = str(zipformer2(tmp_path / "toy"))
+    config = with_weights(with_weights_found(ServerConfig(SHIPPED, weights={"transducer": folder})))
+    assert {*transducer.OFFLINE, *transducer.LIVE, "ctc_encoder"} <= {*config.models}
+    others = {*COMPONENTS, *moonshine.COMPONENTS, *decoders()["wfst"].live}
+    assert others.isdisjoint(config.models)
+
+
+def test_where_none_is_chosen_there_is_none() -> None:
+    models = with_weights(ServerConfig(SHIPPED)).models
+    assert not [name for name in models if name.startswith("transducer")]
 
 
 def test_where_whisper_is_chosen_it_is_the_default(toy: Path) -> None:

@@ -45,6 +45,8 @@ class PlainComponents:
         self.missing: set[str] = set()
         self.open: dict[str, dict[str, list[Any]]] = {}
         """State of each open stream in each sequence-batched component."""
+        self.behind_samples = 0
+        """What a streaming encoder of a transducer keeps back."""
         self.language_spoken, self.language_share = "en", math.nan
         self.ended: list[tuple[str, str]] = []
 
@@ -77,7 +79,8 @@ class PlainComponents:
         """See `conch.bls.call.Components.give_up`; no process dies here."""
 
     async def is_loaded(self, model: str) -> bool:
-        return model not in self.missing
+        # A server has a transducer only where somebody has chosen one.
+        return model not in self.missing and not model.startswith("transducer")
 
     def waveforms(self, model: str) -> list[np.ndarray]:
         """Return the waveform of each call of a model."""
@@ -252,6 +255,23 @@ class PlainComponents:
             "word_confidences": np.full(len(words), 0.5, np.float32),
             "stable": bytes_array([" ".join(words[:-1])]),
         }
+
+    def transducer_encoder(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
+        return self.attention_encoder(inputs, parameters)
+
+    def transducer_decoder(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
+        return self.ctc_decoder({"log_probs": inputs["encoder_out"]}, parameters)
+
+    def transducer_streaming_encoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:
+        found = self.ctc_streaming_encoder(inputs, parameters, kept)
+        return {
+            "encoder_out": found["log_probs"],
+            "encoder_out_lens": found["log_probs_lens"],
+            "behind_samples": np.array([self.behind_samples], np.int32),
+        }
+
+    def transducer_streaming_decoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:
+        return self.ctc_streaming_decoder({"log_probs": inputs["encoder_out"]}, parameters, kept)
 
     def rescorer(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
         """Score the last hypothesis highest."""

@@ -10,7 +10,7 @@ from plain_recognizer import recognizer_on
 from plain_streams import Client, audio, run
 
 from conch.component import bytes_array
-from conch.families import voices
+from conch.families import decoders, voices
 from conch.launcher.repositories import model_names, shipped_repositories
 from conch.recognition.request import SpeechRequest
 from conch.wire.errors import OptionError
@@ -125,12 +125,13 @@ def test_what_a_component_is_needed_for(model, options):
 
 def test_every_component_that_ships_is_needed_for_something():
     components = model_names(shipped_repositories()[1:])
-    assert len(components) == 22
+    assert len(components) == 26
     assert all(needed_for(model) for model in components)
     assert {model for name in PATHS for model in components_of_path(name)} == {*components} - {
         *("inverse_normalizer", "neural_rescorer", "punctuator", "rescorer"),
         *("speaker_embedding", "speaker_segmentation", "end_of_turn", "voice_style"),
         *(name for item in voices().values() for name in item.components),
+        *decoders()["transducer"].live,
     }
 
 
@@ -141,6 +142,8 @@ def test_a_server_gets_the_decoder_of_which_it_has_the_weights():
     assert set(components_to_serve({}, chosen=pairs["attention"])) == pairs["attention"]
     both = pairs["attention"] | pairs["moonshine"]
     assert set(components_to_serve({}, chosen=both)) == pairs["moonshine"]
-    assert set(components_to_serve({}, lacking=both)) == pairs["moonshine"]
+    transducer = set(components_of_path("transducer"))
+    assert set(components_to_serve({}, lacking=both)) == transducer
+    assert set(components_to_serve({}, lacking=both | transducer)) == pairs["moonshine"]
     live = set(components_to_serve({}, live=True, chosen=pairs["attention"]))
     assert live == pairs["attention"] | set(components_of_path("streaming"))

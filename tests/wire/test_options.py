@@ -252,7 +252,7 @@ def test_a_stream_has_two_passes_unless_an_option_would_get_lost(sent, mode):
         ({"mode": "offline"}, "option 'mode' of a stream's chunks cannot be offline"),
         (
             {"mode": "streaming", "decoder": "attention"},
-            "option 'decoder' takes ctc or wfst with mode streaming; sent: attention",
+            "option 'decoder' takes ctc, wfst or transducer with mode streaming; sent: attention",
         ),
         ({"lattice": True}, "option 'lattice' goes with decoder wfst; decoder is moonshine"),
         (
@@ -337,20 +337,24 @@ def test_what_a_client_leaves_open_has_an_order_in_which_a_server_tries_it():
         found = RecognitionOptions.candidates(sent, live=live)
         return [(options.mode, options.decoder) for options in found]
 
-    both = [("offline", "moonshine"), ("offline", "attention")]
-    assert tried(accuracy="best") == both
-    assert tried(prompt="Hester Prynne") == both[1:]
-    assert tried(decoder="moonshine") == both[:1]
-    assert tried(languages="de,en", language="auto") == both[1:]
+    three = [("offline", "moonshine"), ("offline", "attention"), ("offline", "transducer")]
+    assert tried(accuracy="best") == three
+    assert tried(prompt="Hester Prynne") == three[1:2]
+    assert tried(decoder="moonshine") == three[:1]
+    assert tried(languages="de,en", language="auto") == three[1:2]
+    assert tried(language="de") == three[1:]
     passes = [("two_pass", "moonshine"), ("two_pass", "attention")]
-    assert tried(live=True) == [*passes, ("streaming", "wfst")]
-    assert tried(live=True, mode="two_pass") == passes
+    heard = [("streaming", "wfst"), ("streaming", "transducer")]
+    assert tried(live=True) == [*passes, heard[1], heard[0]]
+    assert tried(live=True, mode="two_pass") == [*passes, ("two_pass", "transducer")]
     assert tried(live=True, decoder="attention") == passes[1:]
     assert tried(live=True, accuracy="best") == passes
-    assert tried(live=True, mode="streaming") == [("streaming", "wfst")]
-    assert tried(live=True, endpointing=False) == [("streaming", "wfst")]
+    assert tried(live=True, mode="streaming") == heard
+    assert tried(live=True, endpointing=False) == heard
+    assert tried(live=True, lm_fusion=True) == [("streaming", "ctc")]
 
 
 def test_presets_follow_the_decoder_that_is_tried():
-    best, other = RecognitionOptions.candidates({"accuracy": "balanced"})
+    best, other, third = RecognitionOptions.candidates({"accuracy": "balanced"})
     assert best.ctc_rescore != other.ctc_rescore
+    assert (third.beam_size, third.is_rescored) == (4, False)

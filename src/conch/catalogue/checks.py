@@ -37,9 +37,18 @@ class UnfitModelError(ConfigError):
 class Found:
     """A model in a folder, as its files describe it."""
 
-    languages: int
+    languages: int | None
+    """None where the files do not say."""
     size: int
     """Bytes of all files."""
+    family: str = ""
+    """What kind of model it is, in words; empty where only one kind has the files."""
+    features: str = ""
+    """What its encoder takes, in words; empty where it is always the same."""
+    units: int | None = None
+    """Number of its output units, where the files say so."""
+    is_live: bool = False
+    """Whether its encoder hears live audio."""
 
 
 def check_known(folder: Path, files: Mapping[str, KnownFile]) -> None:
@@ -77,7 +86,7 @@ def check_folder(folder: Path) -> Found:
         tokens = _special_tokens(folder / "tokenizer.json")
         _json(folder / "config.json", dict, "JSON object")
         _check_tokenizer(folder, tokens, vocabulary)
-        size = _size(folder)
+        size = size_of(folder)
     except OSError as error:
         raise UnfitModelError(f"it cannot be read: {error}") from None
     is_multilingual = vocabulary >= _MULTILINGUAL_VOCABULARY
@@ -95,13 +104,14 @@ def check_files(layouts: Sequence[Sequence[str]], folder: Path) -> Found:
         lacking = [[name for name in files if not (folder / name).is_file()] for files in layouts]
         if nearest := min(lacking, key=len):
             raise UnfitModelError(f"it lacks {_and(nearest)}")
-        return Found(1, _size(folder))
+        return Found(1, size_of(folder))
     except OSError as error:
         raise UnfitModelError(f"it cannot be read: {error}") from None
 
 
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+def size_of(folder: Path) -> int:
+    """Return the bytes of all files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def _check_files(folder: Path) -> None:

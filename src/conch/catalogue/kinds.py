@@ -8,7 +8,9 @@ from types import MappingProxyType
 
 from conch.catalogue.checks import Found, check_files, check_folder
 from conch.catalogue.known import KNOWN, KnownModel
+from conch.catalogue.transducers import check_transducer
 from conch.families.moonshine import declaration as moonshine
+from conch.families.transducer import declaration as transducer
 from conch.families.whisper import declaration as whisper
 
 
@@ -61,6 +63,14 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 form="a folder with the files of one",
                 others="conch models lists them",
                 check=partial(check_files, (moonshine.FILES, moonshine.GRAPH_FILES)),
+            ),
+            Kind(
+                name="transducer",
+                title="Transducer",
+                components=(*transducer.OFFLINE, *transducer.LIVE),
+                form="a folder of icefall or sherpa-onnx",
+                others="docs/guide/your-model.md says where there are some",
+                check=check_transducer,
             ),
         )
     }

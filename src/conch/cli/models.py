@@ -141,8 +141,11 @@ def run_inspect(args: argparse.Namespace) -> int:
     from conch.catalogue.detection import detect
 
     kind, folder, found = detect(args.folder)
-    languages = {0: "any", 1: "one"}.get(found.languages, str(found.languages))
+    languages = {None: "not said", 0: "any", 1: "one"}.get(found.languages, str(found.languages))
     print(f"{folder}\n{kind.title}; languages: {languages}; {found.size / 1e6:.0f} MB")
+    if found.family:
+        heard = "recordings and live audio" if found.is_live else "recordings, no live audio"
+        print(f"{found.family}; {found.features}; {found.units} units; {heard}")
     print(f"conch serve --model {args.folder} serves it; with NAME={args.folder} beside others")
     return 0
 

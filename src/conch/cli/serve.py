@@ -38,6 +38,8 @@ examples:
       another Whisper, here one of 99 languages: conch models lists them and gets them
   conch serve --moonshine tiny
       the small Moonshine, at half the CPU
+  conch serve --transducer sherpa-onnx-streaming-zipformer-en-2023-06-26
+      a model of your own, for recordings and live audio: docs/guide/your-model.md
   conch serve --model fast=moonshine-tiny --model calls=my_folder
       two more models, for requests with model=fast and model=calls
   conch serve --also-as transducer,streaming_wenet,attention_rescoring,infer_pipeline
@@ -61,6 +63,7 @@ seconds, and stays.
   attention   vad, attention_encoder, attention_decoder: recordings with Whisper, which writes all
               without options too where moonshine is missing
   ctc, wfst   vad, ctc_encoder, ctc_decoder: recordings with that decoder
+  transducer  vad, transducer_encoder, transducer_decoder: recordings with --transducer
   streaming   vad, ctc_streaming_encoder, ctc_streaming_decoder: live streams
   two_pass    those of moonshine and streaming; with --whisper alone, of attention and streaming
 The options rescore and accuracy=balanced need neural_rescorer or rescorer; accuracy=best, and with
@@ -272,7 +275,7 @@ def _checked_gateway(args: argparse.Namespace) -> "GatewayConfig":
     config = gateway_config(args)
     if args.whisper and not args.wyoming_languages:
         kind = KINDS["whisper"]
-        if kind.check(find(kind, args.whisper)).languages > 1:
+        if (kind.check(find(kind, args.whisper)).languages or 0) > 1:
             config = replace(config, languages=tuple(LANGUAGES))
     GatewayService(config)
     for flag, address in (("--gateway", (config.host, config.port)), ("--wyoming", config.wyoming)):

@@ -24,10 +24,12 @@ HEADERS = """
 --header 'NAME: VALUE'...  a header of every request, for a proxy
 """
 WEIGHTS = """
---whisper MODEL    the Whisper of the server that this starts: a name that conch models lists, such
-                   as base, or a folder in CTranslate2's format (default: tiny.en, English)
---moonshine MODEL  its Moonshine: a name that conch models lists, such as tiny, or a folder with the
-                   files of one (default: base)
+--whisper MODEL      the Whisper of the server that this starts: a name that conch models lists,
+                     such as base, or a folder in CTranslate2's format (default: tiny.en, English)
+--moonshine MODEL    its Moonshine: a name that conch models lists, such as tiny, or a folder with
+                     the files of one (default: base)
+--transducer FOLDER  a transducer of your own, as icefall exports it for sherpa-onnx, in place of
+                     Moonshine and Whisper: docs/guide/your-model.md
 """
 NO_WEIGHTS = dict.fromkeys(KINDS, "")
 """The values of these flags where they are not given."""

@@ -16,12 +16,13 @@ from conch.families.punctuation.declaration import FAMILY as PUNCTUATION
 from conch.families.silero.declaration import FAMILY as SILERO
 from conch.families.smollm2.declaration import FAMILY as SMOLLM2
 from conch.families.speakers.declaration import FAMILY as SPEAKERS
+from conch.families.transducer.declaration import FAMILY as TRANSDUCER
 from conch.families.turns.declaration import FAMILY as TURNS
 from conch.families.whisper.declaration import FAMILY as WHISPER
 
 FAMILIES: tuple[Family, ...] = (
     *(SILERO, NGRAM, SMOLLM2),
-    *(MOONSHINE, WHISPER, CTC),
+    *(MOONSHINE, WHISPER, TRANSDUCER, CTC),
     *(PUNCTUATION, INVERSE_NORMALIZER, SPEAKERS, TURNS),
     *(HIBARI, KOKORO),
 )

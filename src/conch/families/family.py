@@ -65,11 +65,18 @@ class WeightsPackage:
     """Name of a model that `conch models get` fetches, in place of a package."""
 
     @property
+    def is_of_user(self) -> bool:
+        """Whether only a folder of the user's has them."""
+        return not (self.module or self.fetched)
+
+    @property
     def folder(self) -> Path | None:
         """Folder of the package; None where it is not installed."""
         if self.fetched:
             path = models_home() / self.fetched
             return path if path.is_dir() else None
+        if self.is_of_user:
+            return None
         spec = importlib.util.find_spec(self.module)
         if spec is None or not spec.submodule_search_locations:
             return None

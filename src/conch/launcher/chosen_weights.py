@@ -84,7 +84,8 @@ def components_with_weights(config: ServerConfig) -> dict[str, str]:
 
 
 def overruled(config: ServerConfig) -> set[str]:
-    """Return the components of the default decoders before that of which `weights` chooses a model.
+    """Return the components of the default decoders before that of which `weights` chooses a model,
+    and if it hears live audio, the live ones of all others.
 
     Whoever chooses a model wants its texts where a request leaves the decoder open.
     """
@@ -93,7 +94,8 @@ def overruled(config: ServerConfig) -> set[str]:
         if decoder.default_when is None:
             continue
         if chosen.keys() >= {*decoder.components}:
-            return before
+            others = {*decoders().values()} - {decoder} if decoder.live else ()
+            return before.union(*(item.live for item in others))
         before |= {*decoder.components}
     return set()
 

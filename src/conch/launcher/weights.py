@@ -39,7 +39,10 @@ def with_weights(config: ServerConfig) -> ServerConfig:
     others = overruled(config)
     if not (lacking or others) or config.models or config.callers_models:
         return config
+    known = optional()
     for model, remedy in lacking.items():
+        if known[model].is_of_user:
+            continue
         LOGGER.info("model %s is left out: %s", model, remedy)
     return replace(config, models=set(model_names(repositories)) - {*lacking, *others})
 

@@ -59,16 +59,16 @@ class RecognitionOptions(
     mode: Literal["auto", "offline", "streaming", "two_pass"] = option(
         "auto",
         "the path; auto is offline for a recording and two_pass for live audio; live audio is "
-        "streaming with decoder ctc or wfst, lm_fusion, without endpointing, and on a server "
-        "without Moonshine and Whisper",
+        "streaming with decoder ctc, wfst or transducer, lm_fusion, without endpointing, and on a "
+        "server without Moonshine and Whisper",
     )
     decoder: str = option(
         next(name for name, item in decoders().items() if item.default_when is not None),
-        "what writes the text: Moonshine, Whisper, a beam search over CTC, CTC in a graph of known "
-        "words, or none, for who speaks when alone; live text comes from wfst, and from ctc with "
-        "lm_fusion",
+        "what writes the text: Moonshine, Whisper, a transducer of your own, a beam search over "
+        "CTC, CTC in a graph of known words, or none, for who speaks when alone; live text comes "
+        "from wfst, and from ctc with lm_fusion",
         otherwise="attention with another language than en, languages, prompt or task=translate, "
-        "and on a server without Moonshine",
+        "and on a server without Moonshine; transducer on one started with --transducer",
         choices=lambda: tuple(decoders()),
     )
     model: str = option(
@@ -92,7 +92,7 @@ class RecognitionOptions(
     )
     beam_size: int = option(
         1,
-        "hypotheses that the search keeps, at most 32 with attention, moonshine or "
+        "hypotheses that the search keeps, at most 32 with attention, moonshine, transducer or "
         "attention_rescore; with wfst those to rescore",
         low=1,
         high=128,
@@ -273,9 +273,12 @@ class RecognitionOptions(
         best = cls.parse(parameters, live=live)
         yield best
         others: list[Mapping[str, Any]] = []
-        if "decoder" not in parameters and best.mode != "streaming":
-            names = default_decoders(best.value)
-            others += ({"decoder": name} for name in names if name != best.decoder)
+        if "decoder" not in parameters:
+            others += (
+                {"decoder": name}
+                for name in default_decoders(best.value)
+                if name != best.decoder and (best.mode != "streaming" or decoders()[name].live)
+            )
         if best.mode == "two_pass" and parameters.get("mode", "auto") == "auto":
             others.append({"mode": "streaming"})
         for other in others:
@@ -407,7 +410,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         {"hears_live": False, "mode": "streaming"},
-        "option 'decoder' takes ctc or wfst with mode streaming; sent: {decoder}",
+        "option 'decoder' takes ctc, wfst or transducer with mode streaming; sent: {decoder}",
     ),
     Rule(
         {"endpointing": False, "mode": "two_pass"},

@@ -94,6 +94,20 @@ def test_how_the_client_cuts_its_chunks_changes_nothing(samples):
         assert components.calls.count(model) == 10
 
 
+def test_words_of_audio_that_an_encoder_keeps_back_have_the_times_of_that_audio():
+    components = PlainComponents()
+    components.behind_samples = 3_200
+
+    async def scenario(recognizer, components):
+        client = Client(recognizer, components, decoder="transducer", word_timestamps=True)
+        return await client.send(audio("12..3....45."), ends=True)
+
+    found, _ = run(scenario, components)
+    assert found.text == "0.10 0.20 0.30 0.40 0.50"
+    # 0.2 s earlier than without, but not before their utterance.
+    assert [word.start for word in found.words] == [0, 0.64, 2.56, 5.12, 5.56]
+
+
 @pytest.mark.parametrize("rate", [16_000, 8_000])
 def test_chunks_of_16_bit_samples_are_heard_as_the_same_floats(rate):
     """They are cut to WAV_LENS too, and a stream may have both kinds."""

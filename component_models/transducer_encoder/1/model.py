@@ -1,0 +1,14 @@
+from typing import Any
+
+from conch.families.transducer.encoder import TransducerEncoder, TransducerEncoderConfig
+from conch.triton import read_parameters, respond, settled
+
+
+class TritonPythonModel:
+    """A segment's waveform to the frames of a transducer."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        self.component = settled(TransducerEncoder(read_parameters(TransducerEncoderConfig, args)))
+
+    def execute(self, requests: list[Any]) -> list[Any]:
+        return respond(requests, self.component)

@@ -1,0 +1,57 @@
+"""Log-mel filter banks by Kaldi's own code, for audio that arrives in pieces."""
+
+import kaldi_native_fbank as knf
+import numpy as np
+
+from conch.component.arrays import FloatArray
+from conch.component.waveform import SAMPLE_RATE
+
+FRAME_S = 0.01
+"""Seconds from one frame to the next."""
+
+
+class KaldiFbank:
+    """The frames of one stream. They do not depend on the pieces in which it arrives.
+
+    The settings are those of icefall: windows of 25 ms every 10 ms, the first and the last ones
+    mirrored at the edges, filters from 20 to 7600 Hz, and no dither.
+    """
+
+    def __init__(self, num_mels: int) -> None:
+        """Begin a stream of samples in [-1, 1] at 16 kHz."""
+        options = knf.FbankOptions()
+        options.frame_opts.samp_freq = SAMPLE_RATE
+        options.frame_opts.dither = 0.0
+        options.frame_opts.snip_edges = False
+        options.mel_opts.num_bins = num_mels
+        options.mel_opts.low_freq, options.mel_opts.high_freq = 20.0, -400.0
+        self._online, self._num_mels = knf.OnlineFbank(options), num_mels
+        self._first = 0
+
+    @property
+    def ready(self) -> int:
+        """Number of frames so far, with those that were dropped."""
+        return int(self._online.num_frames_ready)
+
+    def accept(self, waveform: FloatArray) -> None:
+        """Take the next samples, float32 `[samples]`."""
+        self._online.accept_waveform(SAMPLE_RATE, waveform.tolist())
+
+    def finish(self) -> None:
+        """Take the end of the stream: the last frames become ready."""
+        self._online.input_finished()
+
+    def frames(self, start: int, end: int) -> FloatArray:
+        """Return frames, float32 `[end - start, num_mels]`, and drop those before them."""
+        self._online.pop(start - self._first)
+        self._first = start
+        found = [self._online.get_frame(index) for index in range(start, end)]
+        return np.array(found, np.float32).reshape(end - start, self._num_mels)
+
+
+def kaldi_fbank(waveform: FloatArray, num_mels: int) -> FloatArray:
+    """Return the frames of a whole waveform, float32 `[frames, num_mels]`; see `KaldiFbank`."""
+    stream = KaldiFbank(num_mels)
+    stream.accept(waveform)
+    stream.finish()
+    return stream.frames(0, stream.ready)

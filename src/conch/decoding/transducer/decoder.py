@@ -1,0 +1,139 @@
+"""The `transducer_decoder` and `transducer_streaming_decoder` components: frames to texts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from conch.component import Outputs, Row
+from conch.component.arrays import FloatArray
+from conch.decoding.hypothesis import CtcHypothesis
+from conch.decoding.search_parameters import hotwords, nbest_count, search_options
+from conch.decoding.streaming_decoder import StreamingDecoder
+from conch.decoding.tensors import checked_frames, outputs_of
+from conch.decoding.transducer.joint import Joint
+from conch.decoding.transducer.search import TransducerSearch, TransducerUtterance
+from conch.decoding.transducer.units import TransducerUnits
+from conch.families.transducer import FRAME_S
+from conch.families.transducer.declaration import MAX_BEAM
+from conch.families.transducer.graphs import TransducerConfig, opened_folder
+from conch.wire.errors import OptionError
+from conch.wire.hotwords import Hotword
+
+_PART_OF_LETTER = "\ufffd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransducerDecoderConfig(TransducerConfig):
+    """Parameters of the `transducer_decoder` component."""
+
+    language: str = ""
+    """Language of the model; a request with another one is an error. Empty takes any."""
+    blank_penalty: float = 0.0
+    """Nats subtracted from a blank's logit. More finds more words, and invents more."""
+
+
+class TransducerDecoder:
+    """Decodes segments into n-best texts with words."""
+
+    def __init__(self, config: TransducerDecoderConfig) -> None:
+        """Load decoder, joiner and units.
+
+        Raises:
+            ConfigError: one of them is missing or broken.
+        """
+        found = opened_folder(config)
+        self._language = config.language
+        self._joint = Joint(found, config.threads, config.blank_penalty)
+        units = TransducerUnits(found.tokens)
+        self._search = TransducerSearch(self._joint, units)
+        # Bytes write any letter.
+        letters = {letter for text in units.texts for letter in text.lower()}
+        self._letters = set() if _PART_OF_LETTER in letters else {*letters, " "}
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
+        """Answer rows with `encoder_out` and `encoder_out_lens`, all in one search."""
+        jobs: dict[int, tuple[TransducerUtterance, FloatArray]] = {}
+        answers: dict[int, Outputs | Exception] = {}
+        for place, row in enumerate(rows):
+            try:
+                jobs[place] = self.new_search(row.parameters), self.checked_frames(row)
+            except Exception as error:
+                answers[place] = error
+        self._search.advance([job[0] for job in jobs.values()], [job[1] for job in jobs.values()])
+        for place, (utterance, _) in jobs.items():
+            count = nbest_count(rows[place].parameters)
+            answers[place] = self.outputs(utterance.nbest(count, is_final=True))
+        return [answers[place] for place in range(len(rows))]
+
+    def new_search(self, parameters: Mapping[str, Any]) -> TransducerUtterance:
+        """Return a new search for an utterance.
+
+        Raises:
+            OptionError: an option is out of range, or this decoder cannot do it.
+        """
+        nbest_count(parameters)
+        beam_size = search_options({"beam_size": 1, **parameters}).beam_size
+        if beam_size > MAX_BEAM:
+            raise OptionError(
+                f"option 'beam_size' takes at most {MAX_BEAM} with decoder transducer; "
+                f"sent: {beam_size}"
+            )
+        language = parameters.get("language", "auto")
+        if self._language and language not in ("auto", self._language):
+            raise OptionError(
+                f"option 'language' takes auto or {self._language} with this transducer; "
+                f"sent: {language!r:.40}"
+            )
+        return self._search.utterance(beam_size, self._hotwords(parameters))
+
+    def _hotwords(self, parameters: Mapping[str, Any]) -> list[Hotword]:
+        """Return the hotwords of a call; see `hotwords`.
+
+        Raises:
+            OptionError: the model has no letter of one, unless these are to be skipped.
+        """
+        found = []
+        for hotword in hotwords(parameters):
+            foreign = {*hotword.phrase.lower()} - self._letters if self._letters else set()
+            if not foreign:
+                found.append(hotword)
+            elif parameters.get("skip_foreign") is not True:
+                raise OptionError(
+                    "option 'hotwords' takes phrases in the letters of the model; sent: "
+                    f"{hotword.phrase!r:.80}, which has {min(foreign)!r}"
+                )
+        return found
+
+    def checked_frames(self, row: Row) -> FloatArray:
+        """Return a row's frames, float32 `[T, size]`; see `checked_frames`."""
+        return checked_frames(row, "encoder_out", self._joint.frame_size, FRAME_S)
+
+    def advance(
+        self, searches: Sequence[TransducerUtterance], frames: Sequence[FloatArray]
+    ) -> list[Exception | None]:
+        """Let each search take its next frames; a defect is one of all."""
+        try:
+            self._search.advance(searches, frames)
+        except Exception as error:
+            return [error] * len(searches)
+        return [None] * len(searches)
+
+    def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
+        """Return hypotheses as tensors."""
+        return outputs_of(found, FRAME_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransducerStreamingDecoderConfig(TransducerDecoderConfig):
+    """Parameters of the `transducer_streaming_decoder` component."""
+
+    stream_ttl_s: float = 90.0
+    """Seconds without a chunk after which a stream expires."""
+
+
+class TransducerStreamingDecoder(StreamingDecoder[TransducerUtterance]):
+    """Decodes the streams of all rows of a batch in one search."""
+
+    def __init__(self, config: TransducerStreamingDecoderConfig) -> None:
+        """Load decoder, joiner and units; see `TransducerDecoder`."""
+        super().__init__(TransducerDecoder(config), config.stream_ttl_s)

@@ -1,0 +1,123 @@
+"""What transducers declare: encoders and searches for segments and for live audio."""
+
+from conch.families.family import Component, Decoder, Family, FamilyHooks, Tensor, WeightsPackage
+from conch.families.options import Above, Rule
+from conch.families.search.contract import (
+    LIVE_PARAMETERS,
+    PARAMETERS,
+    PIECE,
+    SEGMENT,
+    frames,
+    hypotheses,
+    live_hypotheses,
+)
+
+OFFLINE = ("transducer_encoder", "transducer_decoder")
+LIVE = ("transducer_streaming_encoder", "transducer_streaming_decoder")
+MAX_BEAM = 32
+"""Hypotheses that the search keeps."""
+PACKAGE = WeightsPackage("transducer", "", "", "conch serve --transducer FOLDER")
+FRAMES = "encoder_out"
+
+_HYPOTHESES = hypotheses(
+    scores="the order of the texts: of the best its log probability plus hotwords, of others the "
+    "mean for a unit, times the units of the best",
+    am_scores="log probability of the text given the audio, over the alignments of the beam",
+    lm_scores="0",
+    word_confidences="geometric mean of the probabilities of the word's units",
+)
+
+FAMILY = Family(
+    name="transducer",
+    title="Transducer",
+    components=(
+        Component(
+            name="transducer_encoder",
+            role="waveform to frames",
+            title="Transducer",
+            step="encode",
+            inputs=(SEGMENT,),
+            outputs=(
+                Tensor(FRAMES, "FP32", (-1, -1), "[frames, size], one frame per 40 ms"),
+                Tensor(f"{FRAMES}_lens", "INT32", (1,), "number of frames"),
+            ),
+            package=PACKAGE,
+        ),
+        Component(
+            name="transducer_decoder",
+            role="frames to text",
+            title="Transducer",
+            step="decode",
+            inputs=frames(FRAMES),
+            outputs=_HYPOTHESES,
+            parameters=PARAMETERS,
+            package=PACKAGE,
+        ),
+        Component(
+            name="transducer_streaming_encoder",
+            role="live audio to frames",
+            title="Transducer, live",
+            step="encode",
+            inputs=(PIECE,),
+            outputs=(
+                Tensor(
+                    FRAMES,
+                    "FP32",
+                    (-1, -1),
+                    "[frames, size] of the chunks that these samples complete; with END all "
+                    "remaining ones",
+                ),
+                Tensor(f"{FRAMES}_lens", "INT32", (1,), "number of frames; 0 without a chunk"),
+                Tensor(
+                    "behind_samples", "INT32", (1,), "samples whose frames come with a later chunk"
+                ),
+            ),
+            is_stream=True,
+            package=PACKAGE,
+        ),
+        Component(
+            name="transducer_streaming_decoder",
+            role="live frames to the text so far",
+            title="Transducer, live",
+            step="decode",
+            inputs=frames(FRAMES, is_live=True),
+            outputs=live_hypotheses("transducer_decoder", _HYPOTHESES),
+            parameters=LIVE_PARAMETERS,
+            is_stream=True,
+            package=PACKAGE,
+        ),
+    ),
+    decoders=(
+        Decoder(
+            name="transducer",
+            components=OFFLINE,
+            live=LIVE,
+            live_when={"decoder": "transducer"},
+            default_when={"task": "transcribe", "languages": "", "prompt": ""},
+            detects_language=True,
+            presets={"balanced": {"beam_size": 4}, "best": {"beam_size": 8}},
+        ),
+    ),
+    rules=(
+        Rule(
+            {"beam_size": Above(MAX_BEAM), "decoder": "transducer"},
+            f"option 'beam_size' takes at most {MAX_BEAM} with decoder transducer; "
+            "sent: {beam_size}",
+        ),
+        Rule(
+            {"vad": False, "decoder": "transducer", "mode": ("streaming", "two_pass")},
+            "option 'vad' takes true for live audio with decoder transducer, which does not say "
+            "where speech is",
+        ),
+        Rule(
+            {"rescore": True, "decoder": "transducer", "lm_weight": None},
+            "option 'rescore' with decoder transducer takes lm_weight too: no weight is tuned for "
+            "your model",
+        ),
+    ),
+    warm_ups=({"decoder": "transducer"}, {"decoder": "transducer", "mode": "streaming"}),
+    hooks=FamilyHooks(
+        recognisers={"transducer": "conch.families.transducer.recogniser:TRANSDUCER"},
+        first_passes={"transducer": "conch.families.transducer.recogniser:TransducerFirstPass"},
+    ),
+)

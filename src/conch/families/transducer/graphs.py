@@ -1,0 +1,140 @@
+"""The encoder of a transducer on ONNX Runtime: whole recordings, or chunks with states."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from conch.catalogue.checks import UnfitModelError
+from conch.catalogue.onnx_header import INT32, INT64
+from conch.catalogue.transducers import PRECISIONS, Transducer, read_transducer
+from conch.component.arrays import Array, FloatArray
+from conch.component.onnx import open_network, session_options
+from conch.component.parameters import DeviceConfig
+from conch.wire.errors import ConfigError
+
+PADDING = float(np.log(np.float32(1e-10)))
+"""A feature behind the end of a recording, as sherpa-onnx pads a batch."""
+_TYPES = {INT32: np.int32, INT64: np.int64}
+States = tuple[Array, ...]
+"""What an encoder keeps of one stream."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransducerConfig(DeviceConfig):
+    """Parameters of every component of a transducer."""
+
+    precision: str = "float32"
+    """Files that are taken where there are several: float32 or int8."""
+
+
+def opened_folder(config: TransducerConfig) -> Transducer:
+    """Return the folder that the parameter `model` names.
+
+    Raises:
+        ConfigError: there is none, or it is no complete transducer.
+    """
+    if not config.model:
+        raise ConfigError("parameter 'model' is empty: conch serve --transducer FOLDER sets it")
+    if config.precision not in PRECISIONS:
+        raise ConfigError(
+            f"parameter 'precision' takes {' or '.join(PRECISIONS)}; is: {config.precision!r:.40}"
+        )
+    try:
+        return read_transducer(Path(config.model), config.precision)
+    except UnfitModelError as error:
+        raise ConfigError(f"{config.model} is no transducer: {error}") from None
+
+
+def opened_part(found: Transducer, part: str, threads: int) -> onnxruntime.InferenceSession:
+    """Return a network of a folder.
+
+    Raises:
+        ConfigError: it cannot be loaded.
+    """
+    options = session_options(threads, keeps_memory=False)
+    return open_network(f"the {part} of a transducer", found.parts[part], options)
+
+
+class EncoderGraph:
+    """Runs the encoder."""
+
+    def __init__(self, found: Transducer, threads: int) -> None:
+        """Load it.
+
+        Raises:
+            ConfigError: it cannot be loaded.
+        """
+        self.folder = found
+        self._session = opened_part(found, "encoder", threads)
+        header = found.headers["encoder"]
+        self._inputs = [item.name for item in header.inputs]
+        self._lens_kind = _TYPES.get(header.inputs[1].kind, np.int64)
+        # A product of int8 depends on all rows of a batch, and equal requests must get equal
+        # answers.
+        self.is_one_by_one = header.is_int8 or not found.takes_batches
+        self._kept = [place for place, state in enumerate(found.states) if not state.is_counter]
+        # The activations of a long segment would be kept for the next one.
+        self._once = onnxruntime.RunOptions()
+        self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+
+    def new_states(self) -> States:
+        """Return the states of a new stream."""
+        states = self.folder.states
+        return tuple(np.zeros(item.shape, _TYPES.get(item.kind, np.float32)) for item in states)
+
+    def step(
+        self, chunks: Sequence[FloatArray], states: Sequence[States]
+    ) -> tuple[list[FloatArray], list[States]]:
+        """Return what the encoder hears in the next chunk of each stream, and the new states.
+
+        Args:
+            chunks: Features of each, float32 `[chunk, num_mels]`.
+            states: Of each, after its last chunk.
+
+        Returns:
+            For each stream float32 `[frames, size]`, and its states.
+        """
+        if self.is_one_by_one and len(chunks) > 1:
+            pairs = zip(chunks, states, strict=True)
+            single = [self.step([chunk], [state]) for chunk, state in pairs]
+            return [out for (out,), _ in single], [state for _, (state,) in single]
+        axes = [item.axis for item in self.folder.states]
+        joined = (
+            np.concatenate(items, axis) if len(items) > 1 else items[0]
+            for axis, items in zip(axes, zip(*states, strict=True), strict=True)
+        )
+        feed = dict(zip(self._inputs, (np.stack(chunks), *joined), strict=True))
+        out, *new = self._session.run(None, feed)
+        after = []
+        for row, before in enumerate(states):
+            items = list(before)
+            for place, array in zip(self._kept, new, strict=True):
+                # A copy: a view would keep the states of the whole batch.
+                items[place] = np.take(array, [row], axes[place])
+            for place, state in enumerate(self.folder.states):
+                if state.is_counter:
+                    items[place] = before[place] + self.folder.shift
+            after.append(tuple(items))
+        return [*out], after
+
+    def encode(self, features: Sequence[FloatArray]) -> list[FloatArray]:
+        """Return what the encoder of recordings hears, as one batch.
+
+        Args:
+            features: Of each recording, float32 `[frames, num_mels]`.
+
+        Returns:
+            For each float32 `[frames / 4, size]`, about.
+        """
+        if self.is_one_by_one and len(features) > 1:
+            return [out for item in features for out in self.encode([item])]
+        lens = [len(item) for item in features]
+        x = np.full((len(features), max(lens), self.folder.num_mels), PADDING, np.float32)
+        for row, item in enumerate(features):
+            x[row, : len(item)] = item
+        feed = dict(zip(self._inputs, (x, np.array(lens, self._lens_kind)), strict=True))
+        out, out_lens, *_ = self._session.run(None, feed, self._once)
+        return [row[:length] for row, length in zip(out, out_lens, strict=True)]

@@ -1,0 +1,15 @@
+"""A transducer as a recogniser."""
+
+from conch.families.search.first_pass import SearchFirstPass
+from conch.families.search.recogniser import SearchRecogniser
+from conch.families.transducer.declaration import FRAMES, LIVE, OFFLINE
+
+TRANSDUCER = SearchRecogniser(*OFFLINE, frames=FRAMES)
+
+
+class TransducerFirstPass(SearchFirstPass):
+    """Encoder and search of one live stream by a transducer."""
+
+    encoder, decoder = LIVE
+    frames = FRAMES
+    is_behind = True

@@ -1,0 +1,86 @@
+"""The features of streams, chunk by chunk, through a streaming encoder."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from conch.component.arrays import FloatArray
+from conch.component.kaldi_fbank import FRAME_S, KaldiFbank
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.transducer.graphs import EncoderGraph
+
+_TAIL_FRAMES = 66
+"""Frames of silence behind the end, in which a streaming model writes its last units: those of
+sherpa-onnx's examples. The last chunk needs as many as it has."""
+
+
+class EncodedStream:
+    """One stream, and what the encoder keeps of it."""
+
+    def __init__(self, graph: EncoderGraph) -> None:
+        """Begin a stream."""
+        self._folder = graph.folder
+        self._fbank = KaldiFbank(self._folder.num_mels)
+        self._begun = 0
+        """Feature frames before the next chunk."""
+        self._samples = 0
+        self.states = graph.new_states()
+
+    @property
+    def behind_s(self) -> float:
+        """Seconds of audio that are not in a chunk yet."""
+        return self._samples / SAMPLE_RATE - self._begun * FRAME_S
+
+    @property
+    def held_bytes(self) -> int:
+        """Size of the states in bytes."""
+        return sum(item.nbytes for item in self.states)
+
+    def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
+        """Take the next samples, float32 `[samples]`; with `ends` those of silence behind them."""
+        self._samples += len(waveform)
+        self._fbank.accept(waveform)
+        if ends:
+            tail = max(_TAIL_FRAMES, self._folder.chunk + 1)
+            self._fbank.accept(np.zeros(round(tail * FRAME_S * SAMPLE_RATE), np.float32))
+            self._fbank.finish()
+
+    @property
+    def has_chunk(self) -> bool:
+        """Whether the next chunk is complete."""
+        return self._begun + self._folder.chunk < self._fbank.ready
+
+    def take_chunk(self) -> FloatArray:
+        """Return the features of the next chunk, float32 `[chunk, num_mels]`."""
+        found = self._fbank.frames(self._begun, self._begun + self._folder.chunk)
+        self._begun += self._folder.shift
+        return found
+
+
+def encode_chunks(
+    graph: EncoderGraph, streams: Sequence[EncodedStream], max_batch: int
+) -> list[FloatArray]:
+    """Return what the encoder hears in all complete chunks of each stream.
+
+    Args:
+        graph: The encoder.
+        streams: Each once.
+        max_batch: Streams in one run.
+
+    Returns:
+        For each float32 `[frames, size]`; None is complete: `[0, 0]`.
+    """
+    found: list[list[FloatArray]] = [[] for _ in streams]
+    while ready := [place for place, stream in enumerate(streams) if stream.has_chunk]:
+        for first in range(0, len(ready), max_batch):
+            batch = ready[first : first + max_batch]
+            out, states = graph.step(
+                [streams[place].take_chunk() for place in batch],
+                [streams[place].states for place in batch],
+            )
+            for place, frames, state in zip(batch, out, states, strict=True):
+                # A copy: a view would keep the output of the whole batch.
+                found[place].append(frames.copy())
+                streams[place].states = state
+    nothing = np.zeros((0, 0), np.float32)
+    return [np.concatenate(items) if items else nothing for items in found]

@@ -1,0 +1,127 @@
+"""The batched search against a plain one, hypothesis by hypothesis."""
+
+import numpy as np
+import pytest
+
+from conch.decoding.transducer.joint import Joint
+from conch.decoding.transducer.search import TransducerSearch
+from conch.decoding.transducer.units import TransducerUnits
+from conch.wire.hotwords import Hotword
+from conch.wire.joining import joined_text
+
+
+@pytest.fixture(scope="module")
+def joint(toy):
+    return Joint(toy, 1, 0.0)
+
+
+@pytest.fixture(scope="module")
+def search(joint, toy):
+    return TransducerSearch(joint, TransducerUnits(toy.tokens))
+
+
+def plain_search(joint, frames, beam_size):
+    """Return the units of the beam, the best first, each with its score."""
+    beam = {(): 0.0}
+    for frame in frames:
+        grown = []
+        for units, score in beam.items():
+            context = (*joint.start, *units)[-2:]
+            (log_probs,) = joint.log_probs(frame[None], joint.predicted([context]))
+            for unit, log_prob in enumerate(log_probs.tolist()):
+                after = units if unit in (0, 2) else (*units, unit)
+                grown.append((score + log_prob, after))
+        beam = {}
+        for score, units in sorted(grown, reverse=True)[:beam_size]:
+            beam[units] = np.logaddexp(beam[units], score) if units in beam else score
+    return sorted(beam.items(), key=lambda item: -item[1] / (len(item[0]) + 2))
+
+
+def texts(search, toy, beam):
+    units = TransducerUnits(toy.tokens)
+    return [
+        joined_text(word.text for word in units.words((unit, 0, 0.0) for unit in item))
+        for item, _ in beam
+    ]
+
+
+@pytest.mark.parametrize("beam_size", [1, 3, 8])
+def test_it_finds_what_a_plain_search_finds(search, joint, toy, frames, beam_size):
+    utterances = [search.utterance(beam_size) for _ in frames]
+    search.advance(utterances, frames)
+    for utterance, its in zip(utterances, frames, strict=True):
+        expected = plain_search(joint, its, beam_size)
+        found = utterance.nbest(beam_size, is_final=True)
+        wanted = list(dict.fromkeys(texts(search, toy, expected)))
+        assert [item.text for item in found] == wanted
+        assert found[0].am_score == pytest.approx(expected[0][1], abs=1e-3)
+        assert [item.score for item in found] == sorted((i.score for i in found), reverse=True)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_pieces_and_company_change_nothing(search, frames, beam_size):
+    together = [search.utterance(beam_size) for _ in frames]
+    search.advance(together, frames)
+    for utterance, its in zip(together, frames, strict=True):
+        alone = search.utterance(beam_size)
+        for piece in np.array_split(its, 5):
+            search.advance([alone], [piece])
+        one, other = (item.nbest(1, is_final=True)[0] for item in (alone, utterance))
+        assert (one.text, one.words) == (other.text, other.words)
+        assert one.score == pytest.approx(other.score, abs=1e-3)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_stable_words_stay(search, frames, beam_size):
+    utterance, before, most = search.utterance(beam_size), "", 0
+    for frame in frames[3]:
+        search.advance([utterance], [frame[None]])
+        stable = utterance.stable_text()
+        text = utterance.nbest(1, is_final=False)[0].text
+        assert stable.startswith(before)
+        assert text.startswith(stable)
+        before, most = stable, max(most, len(stable.split()))
+    assert most > 2
+
+
+def test_words_are_where_their_units_are(search, frames):
+    utterance = search.utterance(1)
+    search.advance([utterance], [frames[3]])
+    (found,) = utterance.nbest(1, is_final=True)
+    starts = [word.start_frame for word in found.words]
+    assert starts == sorted(starts)
+    assert starts[0] >= 0 and found.words[-1].end_frame <= len(frames[3])
+    assert all(0 < word.confidence <= 1 for word in found.words)
+
+
+def test_a_penalty_for_blanks_finds_more(toy, frames):
+    lengths = []
+    for penalty in (0.0, 3.0):
+        search = TransducerSearch(Joint(toy, 1, penalty), TransducerUnits(toy.tokens))
+        utterance = search.utterance(1)
+        search.advance([utterance], [frames[3]])
+        lengths.append(utterance.beam[0].length)
+    assert lengths[0] < lengths[1]
+
+
+def test_hotwords_are_found_where_they_were_nearly_said(search, toy, frames):
+    utterance = search.utterance(4)
+    search.advance([utterance], [frames[3]])
+    said = utterance.nbest(4, is_final=True)
+    other = next(
+        word
+        for item in said[1:]
+        for word in item.text.split()
+        if word not in said[0].text.split() and len(word) > 2
+    )
+    biased = search.utterance(1, [Hotword(other, 60.0)])
+    search.advance([biased], [frames[3]])
+    best, *_ = biased.nbest(4, is_final=True)
+    assert other in best.text.split()
+    assert best.score - best.am_score == pytest.approx(
+        6 * len(other) * best.text.split().count(other)
+    )
+    assert best.am_score < said[0].am_score
+    nothing = search.utterance(4, [Hotword("zzzz", 60.0)])
+    search.advance([nothing], [frames[3]])
+    assert nothing.nbest(1, is_final=True)[0].text == said[0].text

@@ -1,0 +1,114 @@
+"""A transducer in a server of its own, of random weights: recordings and live audio."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import transducer_toys
+from recordings import Recording
+
+from conch.client import Client
+from conch.component import Row
+from conch.decoding.transducer.decoder import TransducerDecoder, TransducerDecoderConfig
+from conch.families.transducer.encoder import TransducerEncoder, TransducerEncoderConfig
+from conch.launcher import ServerConfig, TritonServer
+from conch.wire.errors import OptionError
+
+pytestmark = [pytest.mark.server, pytest.mark.nightly]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return transducer_toys.zipformer2(tmp_path_factory.mktemp("transducer") / "toy", seed=3)
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path) -> Iterator[Client]:
+    config = ServerConfig(
+        weights={"transducer": str(folder)}, on_demand=True, warm_up=True, stop_timeout_s=8
+    )
+    with TritonServer(config) as server, Client(server.http_url) as client:
+        assert {"transducer_encoder", "transducer_streaming_decoder"} <= {*server.models()}
+        yield client
+
+
+def text_of(folder: Path, waveform: np.ndarray) -> str:
+    """Return what the components write of a whole waveform."""
+    encoder = TransducerEncoder(TransducerEncoderConfig(model=str(folder)))
+    decoder = TransducerDecoder(TransducerDecoderConfig(model=str(folder)))
+    (found,) = decoder([Row(encoder([Row({"waveform": waveform})])[0])])
+    assert not isinstance(found, Exception)
+    return str(found["hypotheses"][0].decode())
+
+
+def test_a_recording_is_written_by_the_folder(
+    client: Client, folder: Path, recordings: list[Recording]
+) -> None:
+    waveform = recordings[0].waveform()
+    found = client.transcribe(waveform, vad=False, word_timestamps=True)
+    assert found.path == ("transducer_encoder", "transducer_decoder")
+    assert found.text == text_of(folder, waveform)
+    assert " ".join(word.text for word in found.words) == found.text
+    times = [time for word in found.words for time in (word.start, word.end)]
+    assert times == sorted(times)
+    assert times[-1] <= found.duration
+    assert {segment.language for segment in found.segments} == {""}
+
+
+def test_recordings_at_once_are_those_alone(client: Client, recordings: list[Recording]) -> None:
+    waveforms = [item.waveform() for item in recordings]
+    together = client.transcribe_batch(waveforms, beam_size=4, nbest=4)
+    alone = client.transcribe(waveforms[1], beam_size=4, nbest=4)
+    assert together[1].text == alone.text
+    assert [item.text for item in together[1].nbest] == [item.text for item in alone.nbest]
+
+
+def test_live_audio_is_written_as_it_is_heard(
+    client: Client, folder: Path, recordings: list[Recording]
+) -> None:
+    waveform = recordings[0].waveform()[: 10 * 16_000]
+    with client.live(
+        decoder="transducer", endpointing=False, word_timestamps=True, max_utterance_s=28.0
+    ) as stream:
+        texts = [
+            stream.send(waveform[start : start + 5_000]).text
+            for start in range(0, len(waveform), 5_000)
+        ]
+        last = stream.finish()
+    assert {"transducer_streaming_encoder", "transducer_streaming_decoder"} <= {*last.path}
+    assert any(texts[:-1]), "before the end"
+    # What is before the speech is left out.
+    heard, whole = last.text.split(), text_of(folder, waveform).split()
+    assert len(heard) > 20 and len(whole) > 20
+    times = [time for word in last.words for time in (word.start, word.end)]
+    assert times == sorted(times)
+    assert times[-1] <= len(waveform) / 16_000
+
+
+def test_two_passes_by_one_model(client: Client, recordings: list[Recording]) -> None:
+    waveform = recordings[1].waveform()[: 8 * 16_000]
+    with client.live(mode="two_pass", decoder="transducer", beam_size=4) as stream:
+        stream.send(waveform)
+        last = stream.finish()
+    assert {"transducer_encoder", "transducer_streaming_encoder"} <= {*last.path}
+    assert last.text
+
+
+def test_live_audio_is_the_folders_by_default(client: Client, recordings: list[Recording]) -> None:
+    with client.live() as stream:
+        last = stream.finish(recordings[0].waveform()[: 5 * 16_000])
+    assert "transducer_streaming_encoder" in last.path
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam_size": 33}, "'beam_size' takes at most 32"),
+        ({"rescore": True}, "'rescore' with decoder transducer takes lm_weight too"),
+        ({"lm_fusion": True}, "'lm_fusion' goes with decoder ctc"),
+    ],
+)
+def test_what_it_cannot_do_is_said(client: Client, options: dict, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        client.transcribe(np.zeros(16_000, np.float32), decoder="transducer", **options)
