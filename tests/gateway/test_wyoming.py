@@ -37,7 +37,7 @@ NOWHERE = "grpc://127.0.0.1:1"
 
 
 def address_of(service: GatewayService) -> tuple[str, int]:
-    host, _, port = service.wyoming_url.removeprefix("tcp://").rpartition(":")
+    host, _, port = service.other_urls["wyoming"].removeprefix("tcp://").rpartition(":")
     return host, int(port)
 
 

@@ -14,8 +14,10 @@ from pathlib import Path
 from servers import ANY_TRITON_PORTS, SERVE, running
 
 GATEWAY = [sys.executable, "-m", "conch.cli", "gateway"]
+RIVA = ["--riva", "127.0.0.1:0"]
 _ADDRESS = re.compile(r"^ +gateway +(https?://\S+)", re.MULTILINE)
 _GRPC = re.compile(r"^ +gRPC +(grpc://\S+)", re.MULTILINE)
+_RIVA = re.compile(r"^ +Riva +grpcs?://(\S+)", re.MULTILINE)
 _METRICS = re.compile(r"^ +metrics +(http://\S+)", re.MULTILINE)
 
 
@@ -35,6 +37,8 @@ class Gateway:
     """An API key that it takes; empty if it takes every client."""
     keys_file: str = ""
     """File of further keys."""
+    riva: str = ""
+    """`HOST:PORT` of Riva's API."""
 
     @property
     def openai_url(self) -> str:
@@ -58,12 +62,12 @@ def new_key(name: str, keys_file: str, *limits: str) -> str:
 @contextmanager
 def serving_gateway(*arguments: str) -> Iterator[Gateway]:
     """Yield the gateway of a ready `conch serve`; stop the server as Ctrl-C does."""
-    command = [*SERVE, *ANY_TRITON_PORTS, "--gateway", "127.0.0.1:0", *arguments]
+    command = [*SERVE, *ANY_TRITON_PORTS, "--gateway", "127.0.0.1:0", *RIVA, *arguments]
     with _running(command) as welcome:
         grpc, metrics = _GRPC.search(welcome), _METRICS.search(welcome)
         assert grpc, welcome
         assert metrics, welcome
-        yield Gateway(_address_in(welcome), grpc[1], metrics[1])
+        yield Gateway(_address_in(welcome), grpc[1], metrics[1], riva=_riva_in(welcome))
 
 
 @contextmanager
@@ -71,8 +75,15 @@ def gateway_alone(
     *arguments: str, ca: str = "", key: str = "", keys_file: str = ""
 ) -> Iterator[Gateway]:
     """Yield a ready `conch gateway` in front of a server that runs already."""
-    with _running([*GATEWAY, "--listen", "127.0.0.1:0", *arguments]) as welcome:
-        yield Gateway(_address_in(welcome), ca=ca, key=key, keys_file=keys_file)
+    with _running([*GATEWAY, "--listen", "127.0.0.1:0", *RIVA, *arguments]) as welcome:
+        riva = _riva_in(welcome)
+        yield Gateway(_address_in(welcome), ca=ca, key=key, keys_file=keys_file, riva=riva)
+
+
+def _riva_in(welcome: str) -> str:
+    address = _RIVA.search(welcome)
+    assert address, welcome
+    return address[1]
 
 
 def _address_in(welcome: str) -> str:

@@ -107,12 +107,12 @@ def _serve(args: argparse.Namespace) -> int:
     service = GatewayService(replace(gateway_config(args), servers=urls))
     try:
         with service:
-            wyoming = f"  wyoming  {service.wyoming_url}\n" if service.wyoming_url else ""
+            others = "".join(f"  {name:8} {url}\n" for name, url in service.other_urls.items())
             announce(
                 args,
                 "The gateway is ready.\n"
                 f"  gateway  {service.url}  (for {service.openness})\n"
-                f"{wyoming}"
+                f"{others}"
                 f"  servers  {', '.join(urls)}: {service.num_ready} of {len(urls)} ready\n"
                 "Ctrl-C stops it.",
             )

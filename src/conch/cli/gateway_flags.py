@@ -36,6 +36,8 @@ FLAGS = """
                              addresses beyond loopback need --open
 --wyoming-languages CODES    languages that its clients are told, as en,de (default: en, or those
                              of the Whisper that conch serve starts)
+--riva HOST:PORT             serve Riva's gRPC API too, for clients of NVIDIA Riva; keys, TLS and
+                             limits hold there as well
 --allow-origin ORIGIN...     origin of web pages that may use it (CORS), as https://example.com; *
                              for all
 --model-alias NAME=MODEL...  a further name of a model, as whisper-large-v3=conch
@@ -68,6 +70,7 @@ def add_gateway_flags(parser: argparse.ArgumentParser, flag: str) -> None:
         "model_alias": _alias,
         "wyoming": address,
         "wyoming_languages": _languages,
+        "riva": address,
         "max_body_mb": some,
         "max_upload_mb": number("a number of megabytes from 0", lambda value: 0 <= value < 1e9),
     }
@@ -127,5 +130,6 @@ def gateway_config(args: argparse.Namespace) -> "GatewayConfig":
         model_aliases=aliases,
         wyoming=args.wyoming,
         languages=args.wyoming_languages or ("en",),
+        riva=args.riva,
         **{name: getattr(args, name) for name in limits},
     )

@@ -256,8 +256,7 @@ def _serve(args: argparse.Namespace) -> int:
             weights, named = _chosen(args)
             more = {**{KINDS[name].title: asked for name, asked in weights.items()}, **named}
             url, openness = (service.url, service.openness) if service else ("", "")
-            if service and service.wyoming_url:
-                more["wyoming"] = service.wyoming_url
+            more |= service.other_urls if service else {}
             announce(args, _welcome(server, url, openness, more))
             server.keep_serving()
     except KeyboardInterrupt:
@@ -278,7 +277,8 @@ def _checked_gateway(args: argparse.Namespace) -> "GatewayConfig":
         if (kind.check(find(kind, args.whisper)).languages or 0) > 1:
             config = replace(config, languages=tuple(LANGUAGES))
     GatewayService(config)
-    for flag, address in (("--gateway", (config.host, config.port)), ("--wyoming", config.wyoming)):
+    others = {"--wyoming": config.wyoming, "--riva": config.riva}
+    for flag, address in {"--gateway": (config.host, config.port), **others}.items():
         if address and address[1] and ":" not in address[0]:
             require_free(resolve_host(address[0]), address[1], flag)
     return config

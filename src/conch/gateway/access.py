@@ -27,15 +27,26 @@ _EXPOSED_HEADERS = "x-request-id, retry-after, x-should-retry, x-conch-ignored, 
 def caller_of(request: web.Request) -> Caller:
     """Return the caller of a request; raise an ApiError without a key that it needs."""
     gateway = request.app[GATEWAY]
-    if not gateway.keys.is_needed or is_free(request):
+    if is_free(request):
         return gateway.caller(None)
-    secret = secret_in(request.headers)
+    takes_secrets = request.method == hdrs.METH_GET and request.path in SECRET_PATHS
+    return caller_with(gateway, secret_in(request.headers), takes_secrets=takes_secrets)
+
+
+def caller_with(gateway: Gateway, secret: str, *, takes_secrets: bool = False) -> Caller:
+    """Return the caller who has sent a key, or a client secret where these are taken too.
+
+    Raises:
+        ApiError: a key is needed, and this is none; it is empty if none was sent.
+    """
+    if not gateway.keys.is_needed:
+        return gateway.caller(None)
     if not secret:
         message = "this server needs an API key: send the header 'Authorization: Bearer KEY'"
         raise _unauthorised(message, code="missing_api_key")
     if (key := gateway.keys.find(secret)) is not None:
         return gateway.caller(key)
-    if request.method == hdrs.METH_GET and request.path in SECRET_PATHS:
+    if takes_secrets:
         found = gateway.secrets.find(secret)
         if found is not None and found.until > time.time() and gateway.keys.has(found.key):
             return gateway.caller(found.key)

@@ -34,7 +34,7 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 FAILURE = web.RequestKey("failure", Mapping[str, str])
 """Fields of the access log for a request that was answered with an error."""
-_TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+PLACE_IN_TRACE = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 """Version 00 of the header (W3C Trace Context, 3.2)."""
 NOBODY = "none"
 """Name of a caller whose key is missing or wrong, for logs and metrics."""
@@ -82,7 +82,7 @@ async def _observed(request: web.Request, handler: Handler) -> web.StreamRespons
     request[REQUEST_ID] = sent_id if SAFE_ID.fullmatch(sent_id) else made_id()
     # One task answers all requests of a connection: each sets its own.
     traceparent = request.headers.get("traceparent", "")
-    TRACEPARENT.set(traceparent if _TRACEPARENT.fullmatch(traceparent) else "")
+    TRACEPARENT.set(traceparent if PLACE_IN_TRACE.fullmatch(traceparent) else "")
     route = _route_of(request)
     began = time.monotonic()
     status = 499

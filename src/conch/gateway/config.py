@@ -38,6 +38,8 @@ class GatewayConfig:
     """Address of the Wyoming protocol, which has no keys; None for none."""
     languages: tuple[str, ...] = ("en",)
     """Codes of the languages of which its clients are told."""
+    riva: tuple[str, int] | None = None
+    """Host and port of Riva's gRPC API; None for none."""
     keys_file: Path | None = None
     """API keys, as `conch gateway keys` writes them; None for those of the environment alone."""
     is_open: bool = False

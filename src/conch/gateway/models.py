@@ -10,7 +10,7 @@ from aiohttp import web
 from conch.client import OptionValue
 from conch.families import decoders, voices
 from conch.gateway.errors import ApiError
-from conch.gateway.state import GATEWAY
+from conch.gateway.state import GATEWAY, Gateway
 from conch.wire.entry_points import SYNTHESIS
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
@@ -73,21 +73,21 @@ def unknown_model(
 
 async def list_models(request: web.Request) -> web.Response:
     """Answer with the models whose components a server has, or loads when it needs them."""
-    names = await _servable(request)
+    names = await servable(request.app[GATEWAY])
     return web.json_response({"object": "list", "data": [model_object(name) for name in names]})
 
 
 async def get_model(request: web.Request) -> web.Response:
     """Answer with one model."""
-    name, aliases = request.match_info["model"], request.app[GATEWAY].model_aliases
-    if known_name(name, aliases) not in await _servable(request):
+    gateway = request.app[GATEWAY]
+    name, aliases = request.match_info["model"], gateway.model_aliases
+    if known_name(name, aliases) not in await servable(gateway):
         raise unknown_model(name, aliases)
     return web.json_response(model_object(name))
 
 
-async def _servable(request: web.Request) -> list[str]:
+async def servable(gateway: Gateway) -> list[str]:
     """Return the names of the models whose components are loaded, now or on demand."""
-    gateway = request.app[GATEWAY]
     aliases = gateway.model_aliases
     ways = {
         name: [

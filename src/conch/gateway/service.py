@@ -50,22 +50,23 @@ class GatewayService:
         self._gateway = Gateway(config)
         for others in metrics:
             self._gateway.metrics.show(others)
-        if not (is_loopback(config.host) or self._gateway.keys.is_needed or config.is_open):
-            raise ConfigError(
-                f"listening on {config.host} without keys would serve everybody who reaches it: "
-                "add a key (conch gateway keys add NAME), or say --open"
-            )
         if config.wyoming and not (is_loopback(config.wyoming[0]) or config.is_open):
             raise ConfigError(
                 f"Wyoming on {config.wyoming[0]} would serve everybody who reaches it, as the "
                 "protocol has no keys: say --open where they are all trusted"
             )
+        for host in (config.host, config.riva[0] if config.riva else config.host):
+            if not (is_loopback(host) or self._gateway.keys.is_needed or config.is_open):
+                raise ConfigError(
+                    f"listening on {host} without keys would serve everybody who reaches it: "
+                    "add a key (conch gateway keys add NAME), or say --open"
+                )
         self._tls = _tls(config)
         self._thread = threading.Thread(target=self._run, name="gateway", daemon=True)
         self._port: Future[int] = Future()
         """Done once the gateway listens."""
-        self.wyoming_url = ""
-        """Address of the Wyoming protocol, once the gateway listens; empty without one."""
+        self.other_urls: dict[str, str] = {}
+        """Addresses of other protocols by their names, once the gateway listens."""
         self._ask_to_stop: Callable[[], object] = lambda: None
 
     @property
@@ -148,7 +149,13 @@ class GatewayService:
 
                 host, port = config.wyoming
                 port = await others.enter_async_context(wyoming(gateway, host, port))
-                self.wyoming_url = f"tcp://{host}:{port}"
+                self.other_urls["wyoming"] = f"tcp://{host}:{port}"
+            if config.riva:
+                from conch.gateway.riva.server import listening as riva
+
+                host, port = config.riva
+                port = await others.enter_async_context(riva(gateway, host, port))
+                self.other_urls["Riva"] = f"grpc{'s' if self._tls else ''}://{host}:{port}"
             try:
                 listening = await loop.create_server(
                     factory, config.host, config.port, ssl=self._tls, backlog=BACKLOG

@@ -1,0 +1,178 @@
+"""What a client of Riva asks for, as options of Conch. Pure.
+
+Every field is an option, or an error that names it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from conch.audio.limits import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
+from conch.client import OptionValue
+from conch.families.inverse_normalizer.declaration import INVERSE_NORMALIZER
+from conch.families.punctuation.declaration import PUNCTUATOR
+from conch.gateway.errors import ApiError, api_error, invalid
+from conch.gateway.models import options_of
+from conch.gateway.riva.protocol import ENCODINGS, Message
+from conch.wire.errors import OptionError
+from conch.wire.languages import code_of
+from conch.wire.option_texts import options_of_text
+from conch.wire.options import RecognitionOptions
+
+RAW = {"LINEAR_PCM": "pcm16", "MULAW": "mulaw", "ALAW": "alaw"}
+"""Encodings of raw samples, with the gateway's names."""
+CONTAINERS = {"FLAC": "flac", "OGGOPUS": "ogg"}
+"""The other encodings, with FFmpeg's names of their containers."""
+PROFANITY_FILTER = "profanity_filter"
+"""Text step behind the field of this name: a model that an operator adds."""
+MOST_CHANNELS = 64
+"""As the server's own: it mixes so many, and splits fewer."""
+ANY_LANGUAGE = ("", "auto", "multi")
+_ENDPOINTING = {
+    "start_history": "vad_min_speech_ms",
+    "start_threshold": "vad_threshold",
+    "stop_history": "endpoint_silence_ms",
+    "stop_threshold": "",
+    "stop_history_eou": "",
+    "stop_threshold_eou": "",
+}
+"""Options by the fields of `endpointing_config`; empty for those without any."""
+_NO_PART = str.maketrans(",:\n", "   ")
+"""What separates hotwords and their weights is no part of a phrase."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a `RecognitionConfig` asks for."""
+
+    options: Mapping[str, OptionValue]
+    """Options of the request to Conch, checked."""
+    fields: Mapping[str, str]
+    """The fields that have set options, by option."""
+    wishes: Mapping[str, str]
+    """Components, each with an option that is left out if the server lacks it."""
+    encoding: str
+    """Name of the encoding; empty if the first bytes show it."""
+    sample_rate: int
+    """Hz of raw samples; 0 if it is not known."""
+    num_channels: int
+    """Channels of raw samples."""
+
+    @property
+    def num_alternatives(self) -> int:
+        """How many texts a result may have."""
+        return int(self.options.get("nbest", 1))
+
+
+def asked_in(config: Message, aliases: Mapping[str, str], *, live: bool) -> Asked:
+    """Return what a `RecognitionConfig` asks for.
+
+    Args:
+        config: The message.
+        aliases: Further names of models.
+        live: Whether the audio comes as a stream.
+
+    Raises:
+        ApiError: a field has a value that it does not take; the message names the field.
+    """
+    encoding = encoding_of("encoding", config.encoding)
+    rate, channels = config.sample_rate_hertz, config.audio_channel_count
+    if rate and not MIN_SAMPLE_RATE <= rate <= MAX_SAMPLE_RATE:
+        takes = f"{MIN_SAMPLE_RATE} to {MAX_SAMPLE_RATE} Hz, or 0 for that of the file"
+        raise invalid("sample_rate_hertz", f"sample_rate_hertz takes {takes}; sent: {rate}")
+    most = 1 if live and encoding in RAW else MOST_CHANNELS
+    if not 0 <= channels <= most:
+        why = " with raw samples of a stream" if most == 1 else ""
+        message = f"audio_channel_count takes 0 to {most}{why}; sent: {channels}"
+        raise invalid("audio_channel_count", message)
+    found = {option: (value, field) for field, option, value in _chosen(config, live=live)}
+    fields = {option: field for option, (_, field) in found.items()}
+    try:
+        own = options_of_text(dict(config.custom_configuration))
+        if config.profanity_filter:
+            steps = str(own.get("post", "")), PROFANITY_FILTER
+            own["post"] = ",".join(filter(None, steps))
+            fields["post"] = "profanity_filter"
+        options = {
+            **options_of(config.model, aliases),
+            **{option: value for option, (value, _) in found.items()},
+            **own,
+        }
+        parsed = RecognitionOptions.parse(options, live=live)
+    except OptionError as error:
+        raise named(error, fields) from None
+    wishes = {}
+    if fields.get("itn") and "itn" not in own:
+        # It is the default of a field that only few clients set.
+        wishes[INVERSE_NORMALIZER.name] = "itn"
+    if fields.get("punctuate") and "punctuate" not in own and parsed.writes_punctuation:
+        wishes[PUNCTUATOR.name] = "punctuate"
+    return Asked(options, fields, wishes, encoding, rate, max(1, channels))
+
+
+def encoding_of(field: str, number: int) -> str:
+    """Return the name of an encoding, empty for none; raise an ApiError for an unknown one."""
+    if number not in ENCODINGS:
+        known = ", ".join(f"{name} ({known})" for known, name in ENCODINGS.items())
+        raise invalid(field, f"{field} takes {known}; sent: {number}")
+    return ENCODINGS[number] if number else ""
+
+
+def named(error: OptionError, fields: Mapping[str, str]) -> ApiError:
+    """Return the error of an option; it begins with the field that has set the option."""
+    found = api_error(error)
+    field = fields.get(found.param or "")
+    return invalid(field, f"{field}: {found}") if field else found
+
+
+def _chosen(config: Message, *, live: bool) -> list[tuple[str, str, OptionValue]]:
+    """Return the fields that set options, with option and value."""
+    found: list[tuple[str, str, OptionValue]] = []
+    if config.language_code.strip().lower() not in ANY_LANGUAGE:
+        found.append(("language_code", "language", code_of(config.language_code)))
+    if config.max_alternatives not in (0, 1):
+        found.append(("max_alternatives", "nbest", config.max_alternatives))
+    if hotwords := ",".join(_hotwords(config.speech_contexts)):
+        found.append(("speech_contexts", "hotwords", hotwords))
+    diarization = config.diarization_config
+    if diarization.enable_speaker_diarization:
+        place = "diarization_config"
+        found.append((place, "speakers", "auto"))
+        if most := diarization.max_speaker_count:
+            found.append((f"{place}.max_speaker_count", "max_speakers", most))
+    if config.enable_word_time_offsets or diarization.enable_speaker_diarization:
+        found.append(("enable_word_time_offsets", "word_timestamps", True))
+    if config.enable_automatic_punctuation:
+        found.append(("enable_automatic_punctuation", "punctuate", True))
+    if not config.verbatim_transcripts:
+        found.append(("verbatim_transcripts", "itn", True))
+    if config.enable_separate_recognition_per_channel:
+        field = "enable_separate_recognition_per_channel"
+        if live:
+            raise invalid(field, f"{field} takes false in a stream, which is mono; sent: true")
+        found.append((field, "channels", "split"))
+    return found + _endpointing(config)
+
+
+def _hotwords(contexts: Message) -> list[str]:
+    """Return phrases with their weights; a boost of 0 is one that was not sent."""
+    return [
+        f"{plain}:{context.boost:g}" if context.boost else plain
+        for context in contexts
+        for phrase in context.phrases
+        if (plain := " ".join(phrase.translate(_NO_PART).split()))
+    ]
+
+
+def _endpointing(config: Message) -> list[tuple[str, str, OptionValue]]:
+    found: list[tuple[str, str, OptionValue]] = []
+    sent = config.endpointing_config
+    for name, option in _ENDPOINTING.items():
+        if not sent.HasField(name):
+            continue
+        field, value = f"endpointing_config.{name}", getattr(sent, name)
+        if not option:
+            takes = ", ".join(key for key, known in _ENDPOINTING.items() if known)
+            message = f"{field} has no counterpart here: leave it out; sent: {value:g}"
+            raise invalid(field, f"{message}; endpointing_config takes {takes}")
+        found.append((field, option, value))
+    return found

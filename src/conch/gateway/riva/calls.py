@@ -1,0 +1,205 @@
+"""One call of a client: its key, what it sends and gets, and what the logs say of it."""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+import grpc  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError
+from multidict import CIMultiDict
+
+from conch.client.timeouts import timeout
+from conch.client.triton_grpc import LARGE_BYTES, TRACEPARENT
+from conch.gateway.access import caller_with, secret_in
+from conch.gateway.app import NOBODY, PLACE_IN_TRACE
+from conch.gateway.errors import ApiError, api_error, invalid
+from conch.gateway.file_answer import MAX_HEADER
+from conch.gateway.riva.protocol import HEALTH, RECOGNITION, Message, Method
+from conch.gateway.state import Caller, Gateway
+from conch.wire.access import MAX_ERROR, SAFE_ID, log_access, made_id
+
+LONGEST_UPLOAD = 10
+"""Longest time for a request, in times of that for which a client may be idle."""
+MAX_DETAILS = 1000
+"""Characters of an error: gRPC sends it as a header."""
+_CODES = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    408: "DEADLINE_EXCEEDED",
+    413: "INVALID_ARGUMENT",
+    422: "INVALID_ARGUMENT",
+    429: "RESOURCE_EXHAUSTED",
+    499: "CANCELLED",
+    501: "UNIMPLEMENTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+"""Names of gRPC's codes by the status of an error."""
+SESSION = f"/{RECOGNITION}/StreamingRecognize"
+"""The call that counts as a live session."""
+_BY_NAME = {"model_not_loaded": "UNIMPLEMENTED", "session_expired": "ABORTED"}
+"""The same by the code of an error, before its status."""
+
+
+class Call:
+    """A call that is being answered. Each is a stream of requests and of responses for gRPC.
+
+    So its key is checked before anything is read, and a unary call is one of each.
+    """
+
+    def __init__(self, gateway: Gateway, method: Method, context: Any) -> None:
+        self.gateway, self.method = gateway, method
+        self._context = context
+        found = context.invocation_metadata() or ()
+        self.metadata: Mapping[str, str] = CIMultiDict(
+            (name, value) for name, value in found if isinstance(value, str)
+        )
+        sent_id = self.metadata.get("x-request-id", "")
+        self.request_id = sent_id if SAFE_ID.fullmatch(sent_id) else made_id()
+        self.id: Message = None
+        """The id that the latest request with one has, for the responses; None without any."""
+        self.fields: Mapping[str, str] = {}
+        """Fields of the request that have set options, by option, for errors of the server."""
+        self.warnings: list[str] = []
+        """What the client should know; it goes with the end of the call."""
+        self._caller: Caller | None = None
+
+    @property
+    def caller(self) -> Caller:
+        """Who calls, after `check_key`."""
+        assert self._caller is not None
+        return self._caller
+
+    @property
+    def caller_name(self) -> str:
+        """The name of the caller for logs and metrics."""
+        return self._caller.name if self._caller else NOBODY
+
+    def check_key(self) -> None:
+        """Find out who calls; raise an ApiError without a key that is needed."""
+        self._caller = caller_with(self.gateway, secret_in(self.metadata))
+
+    async def requests(self) -> AsyncIterator[Message]:
+        """Yield the requests.
+
+        Raises:
+            ApiError: one is no message of the method's type.
+        """
+        while (data := await self._context.read()) is not grpc.aio.EOF:
+            large = len(data) > LARGE_BYTES
+            yield await asyncio.to_thread(self._parsed, data) if large else self._parsed(data)
+
+    async def request(self) -> Message:
+        """Return the only request; raise an ApiError if none comes in time."""
+        # gRPC shows a message when it is complete: how fast it comes cannot be seen.
+        within_s = LONGEST_UPLOAD * self.gateway.config.times.idle_s
+        try:
+            async with timeout(within_s):
+                async for message in self.requests():
+                    return message
+        except asyncio.TimeoutError:
+            raise ApiError(408, f"no request came within {within_s:g} s") from None
+        raise invalid(None, "the call has no request")
+
+    def _parsed(self, data: bytes) -> Message:
+        try:
+            message = self.method.request.FromString(data)
+        except DecodeError:
+            name = self.method.request.DESCRIPTOR.name
+            raise invalid(None, f"a message of the call is no {name}") from None
+        if "id" in self.method.request.DESCRIPTOR.fields_by_name and message.HasField("id"):
+            self.id = message.id
+        return message
+
+    async def send(self, response: Message) -> None:
+        """Send a response, with the id of the request.
+
+        Raises:
+            ApiError: the client takes nothing.
+        """
+        if self.id is not None:
+            response.id.CopyFrom(self.id)
+        try:
+            async with timeout(self.gateway.config.times.send_s):
+                await self._context.write(response.SerializeToString())
+        except asyncio.TimeoutError:
+            raise ApiError(499, "the client does not read", code="cancelled") from None
+
+    async def begin(self) -> None:
+        """Send the head of the answer."""
+        await self._context.send_initial_metadata((("x-request-id", self.request_id),))
+
+    async def end(self, error: ApiError | None) -> None:
+        """End the call, with an error if there is one."""
+        headers = error.headers if error else {}
+        trailers = [(name.lower(), value) for name, value in headers.items()]
+        while len(text := json.dumps(self.warnings)) > MAX_HEADER:
+            self.warnings.pop()
+        if self.warnings:
+            trailers.append(("x-conch-warnings", text))
+        if error is None:
+            self._context.set_trailing_metadata(tuple(trailers))
+        else:
+            code = getattr(grpc.StatusCode, code_of(error))
+            await self._context.abort(code, str(error)[:MAX_DETAILS], tuple(trailers))
+
+
+Answer: TypeAlias = Callable[[Call], Awaitable[None]]
+
+
+def code_of(error: ApiError) -> str:
+    """Return the name of gRPC's code of an error."""
+    return _BY_NAME.get(error.code or "") or _CODES.get(error.status, "INTERNAL")
+
+
+async def observed(call: Call, answer: Answer) -> None:
+    """Answer a call; turn errors into its status, and count and log the outcome."""
+    traceparent = call.metadata.get("traceparent", "")
+    TRACEPARENT.set(traceparent if PLACE_IN_TRACE.fullmatch(traceparent) else "")
+    metrics, route = call.gateway.metrics, call.method.path
+    is_open = route.startswith(f"/{HEALTH}/")  # as /health of HTTP
+    began, code, error = time.monotonic(), "CANCELLED", None
+    try:
+        await call.begin()
+        if not is_open:
+            call.check_key()
+        await answer(call)
+        code = "OK"
+    except asyncio.CancelledError:
+        metrics.cancelled.labels(route).inc()
+        raise
+    except Exception as failure:
+        error = _with_field(api_error(failure), call.fields)
+        code = code_of(error)
+    finally:
+        seconds, name = time.monotonic() - began, call.caller_name
+        if route == SESSION:
+            metrics.sessions_ended.labels(route, name, code).inc()
+        else:
+            metrics.requests.labels(route, code, name).inc()
+            metrics.request_seconds.labels(route).observe(seconds)
+        fields = {
+            "request": call.request_id,
+            "method": "gRPC",
+            "route": route,
+            "status": code,
+            "key": name,
+            "ms": round(seconds * 1000, 3),
+            "outcome": "ok" if code == "OK" else "cancelled",
+        }
+        if error is not None:
+            fields |= {"outcome": error.code or "error", "error": str(error)[:MAX_ERROR]}
+        log_access(fields, logging.DEBUG if is_open else logging.INFO)
+    await call.end(error)
+
+
+def _with_field(error: ApiError, fields: Mapping[str, str]) -> ApiError:
+    """Return an error of the server; it begins with the field that has set its option."""
+    if field := fields.get(error.param or ""):
+        error.args = (f"{field}: {error}",)
+    return error

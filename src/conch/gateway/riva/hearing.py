@@ -1,0 +1,296 @@
+"""`Recognize` and `StreamingRecognize`: a recording, or audio as it is spoken, as text."""
+
+import asyncio
+import hashlib
+import io
+import logging
+import struct
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+from conch.audio.pieces import length_of
+from conch.audio.sniffing import container_of, num_first_bytes
+from conch.client import AsyncClient, OptionValue
+from conch.client.timeouts import timeout
+from conch.gateway.errors import ApiError, invalid, overloaded
+from conch.gateway.live_audio import LiveFrames, Samples
+from conch.gateway.live_session import LiveSession
+from conch.gateway.riva.answers import LiveResults, results_of
+from conch.gateway.riva.asked import CONTAINERS, RAW, Asked, asked_in
+from conch.gateway.riva.calls import Call
+from conch.gateway.riva.protocol import Message
+from conch.wire.errors import PoisonError, SessionError, TranscriptionError, from_wire
+from conch.wire.result import Segment, Transcript
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_RATE = 16_000
+"""Hz to which the audio of a container is decoded in a stream."""
+PIECE_S = 1.0
+"""Longest piece of audio that is handed on at once."""
+WAV_BYTES = 12
+"""First bytes that show a WAV file, which some clients send as LINEAR_PCM."""
+_WAV = {"LINEAR_PCM": (1, 16), "ALAW": (6, 8), "MULAW": (7, 8)}
+"""Format tag of WAV and bits of a sample, by encoding."""
+
+
+async def recognize(call: Call) -> None:
+    """Answer with the text of a recording."""
+    gateway = call.gateway
+    with gateway.file_of(call.caller):
+        request = await call.request()
+        asked = asked_in(request.config, gateway.model_aliases, live=False)
+        call.fields = asked.fields
+        with gateway.uploads.taken(len(request.audio)):
+            most_s = gateway.config.max_audio_s
+            file = await asyncio.to_thread(_file_of, request.audio, asked, most_s)
+            transcript = await _transcript(call, file, await _granted(call, asked))
+        gateway.heard(call.caller, call.method.path, transcript.duration)
+        call.warnings += transcript.warnings
+        response = call.method.response(results=results_of(transcript, asked.num_alternatives))
+        await call.send(response)
+
+
+async def _transcript(call: Call, file: bytes, options: Mapping[str, Any]) -> Transcript:
+    digest = await asyncio.to_thread(lambda: hashlib.sha256(file).hexdigest())
+
+    async def ask(client: AsyncClient) -> Transcript:
+        return await client.transcribe(file, request_id=call.request_id, **options)
+
+    try:
+        return await call.gateway.unless_broken_off(call.gateway.servers.answer(ask, digest))
+    except PoisonError:
+        names = call.request_id, call.caller.name, digest
+        logger.error("request %s of key %s ends servers: the file has the SHA-256 %s", *names)
+        raise
+
+
+async def _granted(call: Call, asked: Asked) -> dict[str, OptionValue]:
+    """Return the options of a request, without those that the server cannot do and may leave."""
+    options = dict(asked.options)
+    if asked.wishes:
+        ready = await call.gateway.servers.ready_models(tuple(asked.wishes))
+        for component, option in asked.wishes.items():
+            if component not in ready:
+                del options[option]
+                call.warnings.append(f"{asked.fields[option]}: this server lacks {component}")
+    return options
+
+
+def _container_of(first: bytes, asked: Asked) -> str | None:
+    """Return FFmpeg's name of the container that audio begins with, None for raw samples.
+
+    Raises:
+        ApiError: it is another one than was said, or raw samples without a rate.
+        AudioError: it is text, or another format without audio.
+    """
+    if asked.encoding in RAW:
+        is_wav = first[:4] in (b"RIFF", b"RF64") and first[8:12] == b"WAVE"
+        container = "wav" if is_wav else None
+    else:
+        container = container_of(first)
+        wanted = CONTAINERS.get(asked.encoding, container)
+        if container != wanted:
+            begin = first[:8].hex(" ")
+            message = f"the audio is no {asked.encoding}, it begins with {begin}; without encoding"
+            raise invalid("encoding", f"encoding: {message}, its first bytes show what it is")
+    if container is None and not asked.sample_rate:
+        message = "sample_rate_hertz is needed for raw samples, which begin with no header; sent: 0"
+        raise invalid("sample_rate_hertz", message)
+    return container
+
+
+def _file_of(audio: bytes, asked: Asked, max_audio_s: float) -> bytes:
+    """Return audio as a file: raw samples become a WAV.
+
+    Raises:
+        ApiError: there is none, it is too long, or something else than was said.
+        AudioError: it is text, or another format without audio.
+    """
+    if not audio:
+        raise invalid("audio", "audio takes a recording; sent: 0 bytes")
+    if _container_of(audio[: num_first_bytes(audio[:16])], asked) is None:
+        audio = _wav_header(len(audio), asked) + audio
+    if max_audio_s:
+        seconds = length_of(io.BytesIO(audio))
+        if seconds is not None and seconds > max_audio_s:
+            message = f"the audio has {seconds:.0f} s; this server takes at most {max_audio_s:g} s"
+            raise ApiError(413, message, param="audio", code="audio_too_long")
+    return audio
+
+
+def _wav_header(size: int, asked: Asked) -> bytes:
+    tag, bits = _WAV[asked.encoding or "LINEAR_PCM"]
+    block = asked.num_channels * bits // 8
+    form = tag, asked.num_channels, asked.sample_rate, block * asked.sample_rate, block, bits
+    parts = b"RIFF", size + 36, b"WAVE", b"fmt ", 16, *form, b"data", size
+    return struct.pack("<4sI4s4sIHHIIHH4sI", *parts)
+
+
+async def stream(call: Call) -> None:
+    """Answer audio with the text so far."""
+    gateway = call.gateway
+    with gateway.session_of(call.caller, call.method.path):
+        async with gateway.servers.reserved() as client:
+            await gateway.unless_broken_off(_Stream(call).run(client))
+
+
+class _Stream:
+    """One `StreamingRecognize`."""
+
+    def __init__(self, call: Call) -> None:
+        self._call, self._gateway = call, call.gateway
+        self._requests = call.requests()
+        self._frames: LiveFrames | None = None
+        self._first = b""
+        """First bytes, until they show the format."""
+        self._taken = asyncio.Event()
+        """Set whenever the server has taken audio."""
+        self._is_closing = False
+        self._error: ApiError | SessionError | None = None
+        """Why the gateway has ended the stream."""
+        self._first_audio_at: float | None = None
+
+    async def run(self, client: AsyncClient) -> None:
+        """Answer to the end.
+
+        Raises:
+            ApiError: a request is wrong, or the gateway stops.
+            ConchError: the server has failed, or the audio cannot be decoded.
+        """
+        config = await self._config()
+        self._asked = asked = asked_in(config.config, self._gateway.model_aliases, live=True)
+        self._call.fields = asked.fields
+        self._rate = asked.sample_rate or DEFAULT_RATE
+        results = LiveResults(asked.num_alternatives, has_interim=config.interim_results)
+        self._live = LiveSession(
+            client,
+            await _granted(self._call, asked),
+            sample_rate=self._rate,
+            max_backlog_s=self._gateway.config.max_backlog_s,
+            request_id=self._call.request_id,
+            freeing=self._gateway.freeing,
+        )
+        async with AsyncExitStack() as self._stack, self._live:
+            work = self._send(results), self._read(), self._end_in_time()
+            tasks = [asyncio.create_task(item) for item in work]
+            sending, reading, _ = tasks
+            try:
+                await asyncio.wait([sending, reading], return_when=asyncio.FIRST_COMPLETED)
+                if reading.done():
+                    reading.result()
+                await sending
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        if self._error is not None:
+            raise self._error
+
+    async def _config(self) -> Message:
+        idle_s = self._gateway.config.times.idle_s
+        try:
+            async with timeout(idle_s):
+                first = await anext(self._requests, None)
+        except asyncio.TimeoutError:
+            raise ApiError(408, f"no streaming_config came within {idle_s:g} s") from None
+        if first is None or first.WhichOneof("streaming_request") != "streaming_config":
+            kind = "nothing" if first is None else first.WhichOneof("streaming_request")
+            message = "the first message of a stream takes streaming_config"
+            raise invalid("streaming_config", f"{message}; sent: {kind}")
+        self._check_runtime(first)
+        return first.streaming_config
+
+    @staticmethod
+    def _check_runtime(request: Message) -> None:
+        if request.runtime_config:
+            names = ", ".join(sorted(request.runtime_config))
+            message = "runtime_config takes nothing: options hold for the whole stream"
+            raise invalid("runtime_config", f"{message}; sent: {names:.80}")
+
+    async def _read(self) -> None:
+        """Hear the audio of the client to its end."""
+        async for request in self._requests:
+            self._check_runtime(request)
+            if request.WhichOneof("streaming_request") == "streaming_config":
+                message = "streaming_config comes once, in the first message of a stream"
+                raise invalid("streaming_config", message)
+            async for samples in self._decoded(request.audio_content):
+                await self._hear(samples)
+        async for samples in self._decoded(b"", ends=True):
+            await self._hear(samples)
+        self._close()
+
+    async def _decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[Samples]:
+        if self._frames is None:
+            self._first = data = self._first + data
+            is_raw = self._asked.encoding in RAW
+            needed = WAV_BYTES if is_raw else num_first_bytes(data)
+            if not data or (len(data) < needed and not ends):
+                return
+            self._first = b""
+            is_file = _container_of(data, self._asked) is not None
+            encoding = "container" if is_file else RAW[self._asked.encoding or "LINEAR_PCM"]
+            frames = LiveFrames(encoding, self._rate)
+            self._frames = await self._stack.enter_async_context(frames)
+        async for samples in self._frames.decoded(data, ends=ends):
+            yield samples
+
+    async def _hear(self, samples: Samples) -> None:
+        """Hand samples to the server; wait, and so let the client wait, while it has enough."""
+        if self._first_audio_at is None:
+            self._first_audio_at = time.monotonic()
+        most_s = self._gateway.config.max_backlog_s / 2
+        size = round(min(PIECE_S, most_s) * self._rate)
+        for start in range(0, len(samples), size):
+            while self._live.backlog_s > most_s:
+                self._taken.clear()
+                await self._taken.wait()
+            if not self._is_closing:
+                self._live.feed(samples[start : start + size])
+
+    def _close(self) -> None:
+        self._is_closing = True
+        self._live.close()
+
+    async def _end_in_time(self) -> None:
+        """End the stream with its last text when the gateway stops, or it lasts too long."""
+        longest_s = self._gateway.config.max_session_s
+        try:
+            async with timeout(longest_s):
+                await self._gateway.draining.wait()
+            self._error = overloaded("this gateway is about to stop; open another stream")
+        except asyncio.TimeoutError:
+            lasted = f"the stream has lasted {longest_s:g} s, as long as one may"
+            self._error = SessionError(f"{lasted}: open another")
+        self._close()
+
+    def _note_problems(self, segments: Iterable[Segment]) -> None:
+        """Keep problems of texts as warnings; raise that of an utterance without any text."""
+        for segment in segments:
+            if segment.error and not segment.text:
+                error = from_wire(f"{segment.error_code}: {segment.error}")
+                raise error or TranscriptionError(segment.error)
+            if segment.error and segment.error not in self._call.warnings:
+                self._call.warnings.append(segment.error)
+
+    async def _send(self, results: LiveResults) -> None:
+        gateway, caller, route = self._gateway, self._call.caller, self._call.method.path
+        charged_s, has_text = 0.0, False
+        async for update in self._live.updates():
+            self._taken.set()
+            if not has_text and update.has_text and self._first_audio_at is not None:
+                has_text = True
+                seconds = time.monotonic() - self._first_audio_at
+                gateway.metrics.first_text_seconds.labels(route).observe(seconds)
+            if (response := results.after(update)) is not None:
+                await self._call.send(response)
+            self._note_problems(item.segment for item in update.segments if item.is_final)
+            if update.audio_s > charged_s:
+                gateway.heard(caller, route, update.audio_s - charged_s)
+                charged_s = update.audio_s
+                # The rest of a stream that closes is recognised in any case.
+                if not self._is_closing:
+                    caller.check_audio()

@@ -1,0 +1,108 @@
+"""The gRPC port of a gateway, for clients of Riva."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]
+
+from conch.gateway.config import GatewayConfig
+from conch.gateway.riva import health, hearing, models, speaking
+from conch.gateway.riva.calls import Answer, Call, observed
+from conch.gateway.riva.protocol import HEALTH, RECOGNITION, SYNTHESIS, Method, methods_of
+from conch.gateway.state import Gateway
+from conch.wire.errors import ServerError
+
+END_S = 2.0
+"""Seconds for calls to end after the drain."""
+MESSAGE_HEAD_BYTES = 1 << 20
+"""What a request may have beside its audio."""
+
+_ANSWERS: dict[str, dict[str, Answer]] = {
+    RECOGNITION: {
+        "Recognize": hearing.recognize,
+        "StreamingRecognize": hearing.stream,
+        "GetRivaSpeechRecognitionConfig": models.recognition_config,
+    },
+    SYNTHESIS: {
+        "Synthesize": speaking.synthesize,
+        "SynthesizeOnline": speaking.synthesize_online,
+        "GetRivaSynthesisConfig": models.synthesis_config,
+    },
+    HEALTH: {"Check": health.check, "Watch": health.watch},
+}
+
+
+class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Finds what answers a call by its path."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._by_path: dict[str, tuple[Method, Answer]] = {
+            method.path: (method, _ANSWERS[service][name])
+            for service in _ANSWERS
+            for name, method in methods_of(service).items()
+        }
+
+    def service(self, handler_call_details: Any) -> Any:
+        found = self._by_path.get(handler_call_details.method)
+        if found is None:
+            return None  # gRPC answers UNIMPLEMENTED
+        method, answer = found
+
+        async def handle(_requests: Any, context: Any) -> None:
+            await observed(Call(self._gateway, method, context), answer)
+
+        return grpc.stream_stream_rpc_method_handler(handle)
+
+
+@asynccontextmanager
+async def listening(gateway: Gateway, host: str, port: int) -> AsyncIterator[int]:
+    """Serve the protocol inside the block; yield the port.
+
+    Raises:
+        ServerError: the port is taken, or the address is not one of this machine.
+    """
+    config = gateway.config
+    server = grpc.aio.server(options=_options(config))
+    server.add_generic_rpc_handlers((_Handlers(gateway),))
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        if credentials := _credentials(config):
+            bound = server.add_secure_port(address, credentials)
+        else:
+            bound = server.add_insecure_port(address)
+    except RuntimeError:
+        raise ServerError(
+            f"Riva's API cannot listen on {host}:{port}: the port is taken, or the address is not "
+            "one of this machine; another one is given by --riva HOST:PORT; port 0 takes any free "
+            "port"
+        ) from None
+    await server.start()
+    try:
+        yield bound
+    finally:
+        await server.stop(END_S)
+
+
+def _options(config: GatewayConfig) -> list[tuple[str, int]]:
+    times = config.times
+    return [
+        # Otherwise a second server could take the same port, and half of the clients.
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_receive_message_length", int(1e6 * config.max_body_mb) + MESSAGE_HEAD_BYTES),
+        ("grpc.max_send_message_length", -1),
+        # A client that is lost without a word.
+        ("grpc.keepalive_time_ms", int(1000 * times.ping_s)),
+        ("grpc.keepalive_timeout_ms", int(500 * times.ping_s)),
+        ("grpc.max_connection_idle_ms", int(1000 * times.keep_alive_s)),
+    ]
+
+
+def _credentials(config: GatewayConfig) -> Any:
+    """Return the certificate, None without one."""
+    if config.tls_cert is None:
+        return None
+    chain = config.tls_cert.read_bytes()
+    key = config.tls_key.read_bytes() if config.tls_key else chain
+    return grpc.ssl_server_credentials([(key, chain)])

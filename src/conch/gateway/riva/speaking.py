@@ -1,0 +1,227 @@
+"""`Synthesize` and `SynthesizeOnline`: texts as audio."""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
+
+from conch.audio.encoding import Encoder
+from conch.client import AsyncClient, Speech
+from conch.families import voices
+from conch.gateway.errors import ApiError, api_error, invalid
+from conch.gateway.riva.asked import encoding_of, named
+from conch.gateway.riva.calls import Call
+from conch.gateway.riva.models import VOICE_MODEL, served_voices
+from conch.gateway.riva.protocol import Message
+from conch.gateway.speech import MAX_INPUT, unbroken
+from conch.gateway.state import Gateway
+from conch.wire.entry_points import SYNTHESIS
+from conch.wire.errors import ConchError, OptionError
+from conch.wire.languages import code_of
+from conch.wire.option_texts import options_of_text
+from conch.wire.synthesis import RATES, SpokenSentence, SynthesisOptions
+
+FORMATS = {"": "pcm_s16", "LINEAR_PCM": "pcm_s16", "OGGOPUS": "opus", "FLAC": "flac"}
+"""Formats of the audio by encoding; empty for none that was sent."""
+OPTIONS = {
+    item.name: item for item in fields(SynthesisOptions) if item.name not in ("format", "lead_ms")
+}
+_FIELDS = {
+    "sample_rate": "sample_rate_hz",
+    "voice": "voice_name",
+    "timestamps": "enable_word_time_offsets",
+}
+"""Fields by the options that they set."""
+_NVIDIAS = re.compile(r"(English-US|Magpie-[\w-]+\.EN-US)([.-].*)?", re.IGNORECASE)
+"""Names of NVIDIA's voices for English, which mean the default voice."""
+
+
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a `SynthesizeSpeechRequest` asks for."""
+
+    text: str
+    options: Mapping[str, Any]
+    """Options of the request to Conch, checked."""
+    format: str
+    rate: int
+    """Hz of the audio."""
+
+
+def asked_in(request: Message) -> Asked:
+    """Return what a `SynthesizeSpeechRequest` asks for. Pure.
+
+    Raises:
+        ApiError: a field has a value that it does not take; the message names the field.
+    """
+    if not 0 < len(text := request.text.strip()) <= MAX_INPUT:
+        raise invalid("text", f"text takes 1 to {MAX_INPUT} characters; sent: {len(text)}")
+    for field in ("zero_shot_data", "custom_dictionary"):
+        if field in {sent.name for sent, _ in request.ListFields()}:
+            raise invalid(field, f"{field} has no counterpart here: leave it out")
+    encoding = encoding_of("encoding", request.encoding)
+    if encoding not in FORMATS:
+        takes = ", ".join(filter(None, FORMATS))
+        raise invalid("encoding", f"encoding takes {takes}; sent: {encoding}")
+    format = FORMATS[encoding]
+    try:
+        options = options_of_text(dict(request.custom_configuration), known=OPTIONS)
+        if (voice := _voice(request.voice_name)) and "voice" not in options:
+            options["voice"] = voice
+        if request.enable_word_time_offsets:
+            options["timestamps"] = True
+        if rate := request.sample_rate_hz:
+            # Opus is decoded at any rate, and made at few.
+            rates = (known for known in RATES.get(format, ()) if known >= rate)
+            options["sample_rate"] = min(rates, default=rate)
+        parsed = SynthesisOptions.parse({**options, "format": format})
+    except OptionError as error:
+        raise named(error, _FIELDS) from None
+    _check_language(request.language_code, parsed.voice)
+    rate = parsed.sample_rate or voices()[parsed.voice].sample_rate
+    return Asked(text, {**options, "format": "pcm_f32"}, format, rate)
+
+
+def _voice(name: str) -> str:
+    """Return the value of the option `voice` for a name; empty for the default."""
+    return "" if _NVIDIAS.fullmatch(name) else name.removeprefix(f"{VOICE_MODEL}.")
+
+
+def _check_language(sent: str, voice: str) -> None:
+    spoken = next(item.language for item in voices()[voice].voices if item.name == voice)
+    if sent and code_of(sent) not in ("auto", code_of(spoken)):
+        message = f"language_code takes {spoken} with voice {voice}; sent: {sent!r:.80}"
+        raise invalid("language_code", message)
+
+
+async def synthesize(call: Call) -> None:
+    """Answer with the audio of a text, whole."""
+    with call.gateway.text_of(call.caller):
+        await _check_voice(call.gateway)
+        speaker, parts = _Speaker(call), list[Message]()
+
+        async def keep(part: Message) -> None:
+            parts.append(part)
+
+        await speaker.speak(asked_in(await call.request()), keep)
+        await speaker.finish(keep)
+        texts = {
+            name: " ".join(filter(None, (getattr(part.meta, name) for part in parts)))
+            for name in ("text", "processed_text")
+        }
+        words = [word for part in parts for word in part.meta.words]
+        audio = b"".join(part.audio for part in parts)
+        await call.send(call.method.response(audio=audio, meta={**texts, "words": words}))
+
+
+async def synthesize_online(call: Call) -> None:
+    """Answer texts with their audio, one after the other, while it is made."""
+    with call.gateway.text_of(call.caller):
+        await _check_voice(call.gateway)
+        speaker = _Speaker(call)
+        async for request in call.requests():
+            await speaker.speak(asked_in(request), call.send)
+        await speaker.finish(call.send)
+
+
+async def _check_voice(gateway: Gateway) -> None:
+    """Raise an ApiError if no server speaks."""
+    if gateway.servers.is_ready and not await served_voices(gateway):
+        raise ApiError(
+            501,
+            "this server has no voice: conch serve without --models loads one when a text comes, "
+            f"with --models it takes {SYNTHESIS[0]}",
+            code="not_supported",
+        )
+
+
+class _Speaker:
+    """Speaks the texts of one call; their audio is one file."""
+
+    def __init__(self, call: Call) -> None:
+        self._call, self._gateway = call, call.gateway
+        self._encoder: Encoder | None = None
+        self._form: tuple[str, int] | None = None
+        """Format and rate of the audio."""
+        self._spoken_s = 0.0
+        """Seconds of the texts before."""
+
+    async def speak(self, asked: Asked, send: Send) -> None:
+        """Send the audio of a text as it comes.
+
+        Raises:
+            ApiError: its audio is to be of another form than before, or a part was sent and then
+                the server has failed.
+            ConchError: the server has failed.
+        """
+        form = asked.format, asked.rate
+        if self._form is None or self._encoder is None:
+            self._form, self._encoder = form, Encoder(*form, asked.rate)  # the server resamples
+        elif form != self._form:
+            raise invalid(
+                "encoding",
+                "encoding and sample_rate_hz stay as in the first request of a call, "
+                f"{' at '.join(map(str, self._form))} Hz; sent: {' at '.join(map(str, form))} Hz",
+            )
+        caller, route, began = self._call.caller, self._call.method.path, time.monotonic()
+        encoder = self._encoder
+
+        async def ask(client: AsyncClient) -> None:
+            seconds = 0.0
+            try:
+                found = client.synthesize_stream(
+                    asked.text, request_id=self._call.request_id, **asked.options
+                )
+                async with aclosing(unbroken(found, self._gateway)) as pieces:
+                    async for piece in pieces:
+                        if not seconds:
+                            self._gateway.metrics.began(route, began)
+                        seconds = piece.spoken.duration
+                        await self._send(piece, encoder, send)
+            except ConchError as error:
+                if not seconds:
+                    raise
+                raise api_error(error) from error
+            finally:
+                if seconds:
+                    self._gateway.heard(caller, route, seconds)
+                    self._spoken_s += seconds
+
+        await self._gateway.servers.answer(ask)
+
+    async def _send(self, piece: Speech, encoder: Encoder, send: Send) -> None:
+        write = encoder.write
+        samples = piece.waveform
+        audio = await asyncio.to_thread(write, samples) if encoder.has_codec else write(samples)
+        sentences = piece.spoken.sentences
+        if audio or sentences:
+            meta = _meta([item.later(self._spoken_s) for item in sentences])
+            await send(self._call.method.response(audio=audio, meta=meta))
+
+    async def finish(self, send: Send) -> None:
+        """Send the end of the file, if it has one."""
+        if self._encoder is not None and (audio := self._encoder.finish()):
+            await send(self._call.method.response(audio=audio))
+
+
+def _meta(sentences: Sequence[SpokenSentence]) -> dict[str, Any]:
+    """Return the fields of a SynthesizeSpeechResponseMetadata."""
+    return {
+        "text": " ".join(item.text for item in sentences),
+        "processed_text": " ".join(item.phonemes for item in sentences),
+        "words": [
+            {
+                "word": word.text,
+                "start_time": round(1000 * word.start),
+                "end_time": round(1000 * word.end),
+            }
+            for item in sentences
+            for word in item.words
+        ],
+    }

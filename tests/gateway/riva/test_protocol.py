@@ -1,0 +1,76 @@
+"""The descriptors of Riva's protocol against those in NVIDIA's own client."""
+
+import pytest
+from google.protobuf import descriptor_pb2
+from riva.client.proto import (
+    health_pb2,
+    riva_asr_pb2,
+    riva_audio_pb2,
+    riva_common_pb2,
+    riva_tts_pb2,
+)
+
+from conch.gateway.riva.protocol import ENCODINGS, POOL, file_of
+
+FILES = [
+    module.DESCRIPTOR
+    for module in (health_pb2, riva_asr_pb2, riva_audio_pb2, riva_common_pb2, riva_tts_pb2)
+]
+THEIRS = {
+    kind: {
+        item.full_name: item
+        for file in FILES
+        for item in getattr(
+            file, f"{kind}_types_by_name", getattr(file, f"{kind}s_by_name", {})
+        ).values()
+    }
+    for kind in ("message", "enum", "service")
+}
+PROTOS = {
+    "message": descriptor_pb2.DescriptorProto,
+    "enum": descriptor_pb2.EnumDescriptorProto,
+    "service": descriptor_pb2.ServiceDescriptorProto,
+}
+
+
+def proto_of(kind: str, descriptor):
+    """Return what a descriptor says, without options, which are nothing on the wire."""
+    found = PROTOS[kind]()
+    descriptor.CopyToProto(found)
+    for method in getattr(found, "method", ()):
+        method.ClearField("options")
+    return found
+
+
+OURS = {
+    "message": POOL.FindMessageTypeByName,
+    "enum": POOL.FindEnumTypeByName,
+    "service": POOL.FindServiceByName,
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, found in THEIRS.items() for name in found]
+)
+def test_it_is_that_of_the_client(kind: str, name: str):
+    ours, theirs = (proto_of(kind, item) for item in (OURS[kind](name), THEIRS[kind][name]))
+    assert str(ours) == str(theirs)
+
+
+def test_all_kinds_are_compared():
+    assert {kind: len(found) for kind, found in THEIRS.items()} == {
+        "message": 26,
+        "enum": 1,
+        "service": 3,
+    }
+
+
+def test_a_file_may_have_comments():
+    found = file_of("some.proto", 'package some; // import "other.proto";\nmessage One { }')
+    assert [message.name for message in found.message_type] == ["One"]
+    assert not found.dependency
+
+
+def test_encodings_have_their_numbers():
+    theirs = {number: name for name, number in riva_audio_pb2.AudioEncoding.items()}
+    assert theirs == ENCODINGS

@@ -1,0 +1,280 @@
+"""`StreamingRecognize` by NVIDIA's client, in front of a client that never reaches a server."""
+
+import asyncio
+import io
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]
+import numpy as np
+import pytest
+import riva.client
+from loop_gateway import LoopGateway, run_gateway, until
+from plain_live import PlainLiveClient, spoken
+from riva.client.proto import riva_asr_pb2 as messages
+
+from conch.gateway.config import Times
+from conch.gateway.limits import Limits
+from conch.gateway.riva.calls import SESSION
+from conch.gateway.riva.server import listening
+from conch.wire.errors import ServerError
+
+RAW = {"encoding": riva.client.AudioEncoding.LINEAR_PCM, "sample_rate_hertz": 16_000}
+TALK = [spoken(1, 1.0), spoken(0, 1.0), spoken(2, 1.0), spoken(0, 0.2)]
+"""`ONE`, a pause that ends it, and `TWO`."""
+
+
+class Running:
+    """A gateway in the loop of the test, and NVIDIA's client."""
+
+    def __init__(self, inner: LoopGateway, port: int) -> None:
+        self.metric = inner.metric
+        loop = asyncio.get_running_loop()
+        self.stop = partial(loop.call_soon_threadsafe, inner.gateway.draining.set)
+        self.auth = riva.client.Auth(uri=f"127.0.0.1:{port}")
+        self.asr = riva.client.ASRService(self.auth)
+
+    def answers(self, chunks: Any, interim: bool = False, **fields: Any) -> Any:
+        config = riva.client.RecognitionConfig(**{**RAW, **fields})
+        asked = riva.client.StreamingRecognitionConfig(config=config, interim_results=interim)
+        return self.asr.streaming_response_generator(chunks, asked)
+
+    def error(self, work: Callable[[], Any]) -> tuple[str, str]:
+        """Return the code and the message of the error that work meets."""
+        with pytest.raises(grpc.RpcError) as raised:
+            work()
+        return raised.value.code().name, raised.value.details()
+
+
+def chunks_of(audio: list[np.ndarray], size: int = 3200) -> list[bytes]:
+    data = np.concatenate(audio).tobytes()
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+def run(
+    scenario: Callable[[Running], None],
+    client: PlainLiveClient | None = None,
+    limits: Limits | None = None,
+    **settings: Any,
+) -> None:
+    """Run a scenario in a thread, against a gateway with its own settings."""
+
+    async def main(inner: LoopGateway) -> None:
+        async def ready_models(names: Any) -> set[str]:
+            return set(names)
+
+        inner.servers.ready_models = ready_models  # type: ignore[attr-defined]
+        async with listening(inner.gateway, "127.0.0.1", 0) as port:
+            running = Running(inner, port)
+            try:
+                await asyncio.to_thread(scenario, running)
+                await until(lambda: not inner.client.open)
+            finally:
+                running.auth.channel.close()
+
+    run_gateway(main, client, limits, **settings)
+
+
+def finals(answers: Any) -> list[str]:
+    results = [result for answer in answers for result in answer.results]
+    return [result.alternatives[0].transcript for result in results if result.is_final]
+
+
+def test_the_clients_own_functions_print_partial_and_final_texts():
+    def scenario(running: Running) -> None:
+        printed = io.StringIO()
+        answers = running.answers(chunks_of(TALK), interim=True)
+        riva.client.print_streaming(answers, printed, show_intermediate=True)
+        shown = [line.strip() for line in printed.getvalue().replace("\r", "\n").split("\n")]
+        assert [line for line in shown if line.startswith("##")] == ["## ONE", "## TWO"]
+        assert shown.index(">> one") < shown.index("## ONE") < shown.index(">> two")
+
+    run(scenario)
+
+
+def test_words_have_times_in_milliseconds():
+    def scenario(running: Running) -> None:
+        printed = io.StringIO()
+        answers = running.answers(chunks_of(TALK), enable_word_time_offsets=True)
+        riva.client.print_streaming(answers, printed, "time", word_time_offsets=True)
+        rows = [line.split() for line in printed.getvalue().splitlines()]
+        assert ["one", "0", "1000", "1.0000"] in rows
+        assert ["two", "2000", "3000", "1.0000"] in rows
+
+    run(scenario)
+
+
+def test_without_interim_results_all_are_final():
+    def scenario(running: Running) -> None:
+        answers = list(running.answers(chunks_of(TALK)))
+        assert all(result.is_final for answer in answers for result in answer.results)
+        assert finals(answers) == ["ONE ", "TWO "]
+        assert [answer.results[0].audio_processed for answer in answers][-1] == pytest.approx(3.2)
+
+    run(scenario)
+
+
+def test_an_ended_utterance_is_stable_before_its_second_pass():
+    def scenario(running: Running) -> None:
+        answers = running.answers(chunks_of(TALK), interim=True)
+        results = [result for answer in answers for result in answer.results]
+        stable = [result for result in results if result.stability == 1]
+        assert [result.alternatives[0].transcript for result in stable] == ["one "]
+
+    run(scenario)
+
+
+def test_the_id_comes_back():
+    def scenario(running: Running) -> None:
+        config = riva.client.StreamingRecognitionConfig(config=riva.client.RecognitionConfig(**RAW))
+        requests = [
+            messages.StreamingRecognizeRequest(streaming_config=config, id={"value": "mine"}),
+            *(messages.StreamingRecognizeRequest(audio_content=data) for data in chunks_of(TALK)),
+        ]
+        answers = list(running.asr.stub.StreamingRecognize(iter(requests)))
+        assert {answer.id.value for answer in answers} == {"mine"}
+
+    run(scenario)
+
+
+def test_a_file_that_comes_at_once_waits_for_the_server():
+    audio = [part for _ in range(30) for part in TALK]
+    client = PlainLiveClient()
+
+    def scenario(running: Running) -> None:
+        found = finals(running.answers(chunks_of(audio, 1 << 20)))
+        assert "".join(found).split() == ["ONE", "TWO"] * 30
+
+    run(scenario, client, max_backlog_s=4.0)
+
+
+@pytest.mark.parametrize(
+    ("requests", "message"),
+    [
+        ([], "the first message of a stream takes streaming_config; sent: nothing"),
+        (
+            [messages.StreamingRecognizeRequest(audio_content=b"12")],
+            "the first message of a stream takes streaming_config; sent: audio_content",
+        ),
+        (
+            2 * [messages.StreamingRecognizeRequest(streaming_config={"config": RAW})],
+            "streaming_config comes once, in the first message of a stream",
+        ),
+        (
+            [
+                messages.StreamingRecognizeRequest(
+                    streaming_config={"config": RAW}, runtime_config={"a": "b"}
+                )
+            ],
+            "runtime_config takes nothing: options hold for the whole stream; sent: a",
+        ),
+        (
+            [
+                messages.StreamingRecognizeRequest(streaming_config={}),
+                messages.StreamingRecognizeRequest(audio_content=bytes(100)),
+            ],
+            "sample_rate_hertz is needed for raw samples, which begin with no header; sent: 0",
+        ),
+        (
+            [
+                messages.StreamingRecognizeRequest(streaming_config={"config": {"encoding": 2}}),
+                messages.StreamingRecognizeRequest(audio_content=b"OggS" + bytes(100)),
+            ],
+            "encoding: the audio is no FLAC, it begins with 4f 67 67 53 00 00 00 00; without "
+            "encoding, its first bytes show what it is",
+        ),
+    ],
+)
+def test_a_wrong_message_is_named(requests: list[Any], message: str):
+    def scenario(running: Running) -> None:
+        call = running.asr.stub.StreamingRecognize(iter(requests))
+        assert running.error(lambda: list(call)) == ("INVALID_ARGUMENT", message)
+
+    run(scenario)
+
+
+def test_a_limit_of_the_key_is_resource_exhausted():
+    def scenario(running: Running) -> None:
+        assert finals(running.answers(chunks_of(TALK)))
+        code, message = running.error(lambda: list(running.answers(chunks_of(TALK))))
+        assert code == "RESOURCE_EXHAUSTED"
+        assert message.startswith("this key has used up its limit of 1 requests a minute")
+
+    run(scenario, limits=Limits(requests_per_minute=1))
+
+
+def test_one_more_stream_than_may_be_open_is_unavailable():
+    def scenario(running: Running) -> None:
+        code, message = running.error(lambda: list(running.answers([])))
+        assert (code, message) == ("UNAVAILABLE", "0 live sessions are open; try again later")
+
+    run(scenario, max_sessions=0)
+
+
+def test_a_lost_server_is_unavailable():
+    client = PlainLiveClient(fail=lambda sent: ServerError("it has gone"))
+
+    def scenario(running: Running) -> None:
+        code, message = running.error(lambda: list(running.answers(chunks_of(TALK))))
+        assert (code, message) == ("UNAVAILABLE", "no speech server answers; try again later")
+        name = "conch_gateway_sessions_ended_total"
+        assert running.metric(name, route=SESSION, key="anybody", code="UNAVAILABLE") == 1
+
+    run(scenario, client)
+
+
+def test_a_client_that_sends_nothing_is_sent_away():
+    def scenario(running: Running) -> None:
+        is_over = threading.Event()
+
+        def nothing() -> Iterator[Any]:
+            is_over.wait(20)
+            yield from ()
+
+        call = running.asr.stub.StreamingRecognize(nothing())
+        assert running.error(lambda: list(call))[0] == "DEADLINE_EXCEEDED"
+        is_over.set()
+
+    run(scenario, times=Times(idle_s=0.1))
+
+
+def test_a_stop_ends_a_stream_with_its_last_text():
+    def scenario(running: Running) -> None:
+        found: list[str] = []
+
+        def audio() -> Iterator[bytes]:
+            yield from chunks_of([spoken(1, 1.0)])
+            while not found:  # the client sends no further audio before it has read something
+                yield b""
+            running.stop()
+            while True:
+                yield b""
+
+        answers = running.answers(audio(), interim=True)
+
+        def read() -> None:
+            for answer in answers:
+                found.extend(result.alternatives[0].transcript for result in answer.results)
+
+        code, message = running.error(read)
+        assert (code, message) == (
+            "UNAVAILABLE",
+            "this gateway is about to stop; open another stream",
+        )
+        assert found[-1] == "ONE "
+
+    run(scenario)
+
+
+def test_a_client_that_goes_away_leaves_nothing_open():
+    client = PlainLiveClient()
+
+    def scenario(running: Running) -> None:
+        answers = running.answers(iter(chunks_of([spoken(1, 1.0)]) + [b""] * 10), interim=True)
+        next(answers)
+        answers.close()
+
+    run(scenario, client)
+    assert not client.open
