@@ -3,7 +3,7 @@
 The benchmark starts a Triton and a gateway, each a process of its own. A file goes to Triton by
 gRPC and to the gateway by HTTP, in turn, so that a change of the machine meets both. Then live
 streams are sent in real time, first to Triton and then to the gateway, and the CPU time of both
-programs is read.
+programs is read. The same streams go to the gateway by Riva's API too.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from statistics import median
 from typing import Any
 
 import aiohttp
+import grpc  # type: ignore[import-untyped]
 import numpy as np
 import psutil
 import soundfile
@@ -33,6 +34,7 @@ from conch.bench.records import Flat
 from conch.bench.servers import triton_version
 from conch.bench.speed import Latency, latency_ms
 from conch.client import AsyncClient
+from conch.gateway.riva.protocol import RECOGNITION, methods_of
 from conch.launcher import ServerConfig, TritonServer
 from conch.scoring.tables import number, table
 from conch.wire.errors import BenchError
@@ -85,6 +87,8 @@ class StreamFigures:
     """The same, sent through the gateway."""
     gateway_cpu: float
     """CPU seconds of the gateway for each second of audio."""
+    riva_cpu: float
+    """The same, of streams by Riva's gRPC API."""
     first_text_ms: Latency | None
     """From the first audio to the first text, through the gateway; None without any text."""
 
@@ -116,9 +120,9 @@ def run(benchmark: GatewayBenchmark) -> GatewayReport:
     with (
         TritonServer(ServerConfig(log_level="warning")) as server,
         server.healing(),
-        _gateway(f"grpc://{server.grpc_url}") as (gateway_url, gateway),
+        _gateway(f"grpc://{server.grpc_url}") as (gateway_url, riva, gateway),
     ):
-        sides = _Sides(f"grpc://{server.grpc_url}", gateway_url, server.pid, gateway)
+        sides = _Sides(f"grpc://{server.grpc_url}", gateway_url, riva, server.pid, gateway)
         files = asyncio.run(_files(sides, samples, rate, benchmark))
         live = [
             asyncio.run(_streams(sides, samples, rate, streams, benchmark.seconds))
@@ -145,6 +149,8 @@ def markdown(report: GatewayReport) -> str:
             number(item.triton_cpu, 4),
             number(item.gateway_cpu, 4),
             number(100 * item.share),
+            number(item.riva_cpu, 4),
+            number(100 * item.riva_cpu / item.direct_cpu),
             number(item.first_text_ms.p50 if item.first_text_ms else None, 0),
         ]
         for item in report.live
@@ -155,6 +161,8 @@ def markdown(report: GatewayReport) -> str:
         "Triton behind it",
         "gateway",
         "gateway, %",
+        "by Riva's API",
+        "by Riva's API, %",
         "first text p50 ms",
     )
     return (
@@ -177,6 +185,8 @@ class _Sides:
 
     direct_url: str
     gateway_url: str
+    riva: str
+    """`HOST:PORT` of Riva's API."""
     triton_pid: int
     gateway: psutil.Process
 
@@ -197,13 +207,13 @@ def _cpu_s(process: psutil.Process) -> float:
 
 
 @contextmanager
-def _gateway(server_url: str) -> Iterator[tuple[str, psutil.Process]]:
-    """Run `conch gateway` in front of a server; yield its address and its process."""
+def _gateway(server_url: str) -> Iterator[tuple[str, str, psutil.Process]]:
+    """Run `conch gateway` in front of a server; yield its addresses and its process."""
     command = [sys.executable, "-m", "conch.cli", "gateway", "--url", server_url]
     # The caller's own keys would lock it.
     environment = {**os.environ, "XDG_CONFIG_HOME": os.devnull, "CONCH_API_KEYS": ""}
     with subprocess.Popen(
-        [*command, "--listen", "127.0.0.1:0", "--log-level", "error"],
+        [*command, "--riva", "127.0.0.1:0", "--listen", "127.0.0.1:0", "--log-level", "error"],
         stdout=subprocess.PIPE,
         text=True,
         env=environment,
@@ -215,10 +225,10 @@ def _gateway(server_url: str) -> Iterator[tuple[str, psutil.Process]]:
                 welcome += line
                 if "Ctrl-C" in line:
                     break
-            found = re.search(r"http://\S+", welcome)
+            found = re.search(r"(http://\S+)[^$]*  Riva +grpc://(\S+)", welcome)
             if found is None:
                 raise BenchError("the gateway did not start, for the reason above")
-            yield found[0], psutil.Process(process.pid)
+            yield found[1], found[2], psutil.Process(process.pid)
         finally:
             process.terminate()
 
@@ -301,12 +311,18 @@ async def _streams(
             )
         )
     triton_s, gateway_s = sides.since(before)
+    before = sides.cpu()
+    async with grpc.aio.insecure_channel(sides.riva) as channel:
+        delays = (number / streams for number in range(streams))
+        await asyncio.gather(*(_recognize(channel, chunks, rate, delay_s) for delay_s in delays))
+    _, riva_s = sides.since(before)
     known = [first for first in firsts if first is not None]
     return StreamFigures(
         streams=streams,
         direct_cpu=round(direct_s / audio_s, 5),
         triton_cpu=round(triton_s / audio_s, 5),
         gateway_cpu=round(gateway_s / audio_s, 5),
+        riva_cpu=round(riva_s / audio_s, 5),
         first_text_ms=latency_ms(known) if known else None,
     )
 
@@ -334,6 +350,23 @@ async def _listen(
                 break
         began = await sending
     return None if first is None else first - began
+
+
+async def _recognize(
+    channel: Any, chunks: Sequence[NDArray[np.int16]], rate: int, delay_s: float
+) -> None:
+    """Send a stream by Riva's API, with partial results."""
+    method = methods_of(RECOGNITION)["StreamingRecognize"]
+
+    async def requests() -> AsyncIterator[bytes]:
+        config = {"encoding": "LINEAR_PCM", "sample_rate_hertz": rate, "verbatim_transcripts": True}
+        asked = {"config": config, "interim_results": True}
+        yield method.request(streaming_config=asked).SerializeToString()
+        async for piece in _paced(chunks, delay_s):
+            yield method.request(audio_content=piece.tobytes()).SerializeToString()
+
+    async for _ in channel.stream_stream(method.path)(requests()):
+        pass
 
 
 async def _send(
