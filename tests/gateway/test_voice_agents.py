@@ -4,9 +4,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gateways import Gateway
+from recordings import Recording, wer
 
 from conch.client import Client
 
@@ -15,17 +17,44 @@ HERE = Path(__file__).parent
 pytestmark = [pytest.mark.server, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 
-def test_frameworks_speak_by_their_openai_services(gateway: Gateway, tmp_path: Path) -> None:
-    python = str(tmp_path / "bin" / "python")
-    subprocess.run([sys.executable, "-m", "venv", tmp_path], check=True)
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a Python with the frameworks."""
+    folder = tmp_path_factory.mktemp("frameworks")
+    python = str(folder / "bin" / "python")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     needs = ["-r", str(HERE / "voice-agents.txt")]
     subprocess.run([python, "-m", "pip", "install", "-q", *needs], check=True)
-    command = [python, str(HERE / "voice_agents.py"), gateway.openai_url]
+    return python
+
+
+def answers(python: str, *arguments: str) -> dict[str, Any]:
+    command = [python, str(HERE / "voice_agents.py"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    found = {name: seconds for item in said for name, seconds in item.items()}
+    return {name: found for item in said for name, found in item.items()}
+
+
+def spoken_s(gateway: Gateway) -> float:
+    """Return the seconds of the text that the frameworks speak."""
     with Client(gateway.url) as client:
         whole = client.synthesize("Hello there. It works, and the rest is still being made.")
-    assert found == pytest.approx(dict.fromkeys(found, whole.spoken.duration), abs=0.2)
+    return whole.spoken.duration
+
+
+def test_they_hear_and_speak_by_their_nvidia_services(
+    gateway: Gateway, python: str, talk: Recording
+) -> None:
+    found = answers(python, gateway.riva, str(talk.path))
+    heard = {name: found.pop(f"{name} hears") for name in ("livekit", "pipecat")}
+    assert {name: wer(talk.text, text) < 0.2 for name, text in heard.items()} == dict.fromkeys(
+        heard, True
+    ), heard
+    assert found == pytest.approx(dict.fromkeys(("livekit", "pipecat"), spoken_s(gateway)), abs=0.3)
+
+
+def test_frameworks_speak_by_their_openai_services(gateway: Gateway, python: str) -> None:
+    found = answers(python, gateway.openai_url)
+    assert found == pytest.approx(dict.fromkeys(found, spoken_s(gateway)), abs=0.2)
     assert set(found) == {"livekit", "livekit, tts-1, pcm", "pipecat"}
