@@ -90,27 +90,33 @@ class CtcModel(nn.Module):
             float32 `[B, F / 2 / stack, vocab_size]` and its lengths, int64 `[B]`. Padding changes
             nothing in the frames before it.
         """
-        hidden, _ = self._convolved(
-            F.pad(features.transpose(1, 2), (2, 0)), features.new_zeros(1, 1, 1)
-        )
-        num_frames = hidden.shape[1]
-        steps = torch.arange(num_frames, device=features.device)
-        places = steps if offsets is None else steps + offsets[:, None]
-        # In the type of the convolutions' output, so that under autocast no layer has to convert.
-        hidden = hidden + self.positions[places % POSITIONS].to(hidden.dtype)
-        frame_lens = (lens + 1) // 2
-        mask = (steps < frame_lens[:, None])[:, None, None, :]  # [B, 1, 1, T]
-        if chunk_frames:
-            starts = steps // chunk_frames * chunk_frames
-            seen = (steps >= starts[:, None] - left_frames) & (
-                steps < starts[:, None] + chunk_frames
-            )
-            # A padded frame may see itself: a softmax over nothing is not a number.
-            mask = (mask & seen) | (steps == steps[:, None])
+        hidden, mask = self.embedded(features, lens, chunk_frames, left_frames, offsets)
         for layer in self.layers:
             hidden = layer(hidden, mask)
         stack = self.config.stack
-        return self._log_probs(hidden), (frame_lens + stack - 1) // stack
+        return self._log_probs(hidden), ((lens + 1) // 2 + stack - 1) // stack
+
+    def embedded(
+        self,
+        features: Tensor,
+        lens: Tensor,
+        chunk_frames: int = 0,
+        left_frames: int = 0,
+        offsets: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return what the first layer reads, and the mask of all layers; arguments of `forward`.
+
+        Returns:
+            float32 `[B, F / 2, D]`, and bool that is broadcast to `[B, 1, F / 2, F / 2]`.
+        """
+        hidden, _ = self._convolved(
+            F.pad(features.transpose(1, 2), (2, 0)), features.new_zeros(1, 1, 1)
+        )
+        steps = torch.arange(hidden.shape[1], device=features.device)
+        places = steps if offsets is None else steps + offsets[:, None]
+        # In the type of the convolutions' output, so that under autocast no layer has to convert.
+        hidden = hidden + self.positions[places % POSITIONS].to(hidden.dtype)
+        return hidden, seen_frames(steps.numel(), (lens + 1) // 2, chunk_frames, left_frames)
 
     def step(self, features: Tensor, lens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
         """Return log probabilities of the next chunk of each stream, and what it leaves.
@@ -126,6 +132,11 @@ class CtcModel(nn.Module):
         Returns:
             float32 `[B, F / 2 / stack, vocab_size]`, and the cache for the next step.
         """
+        hidden, following = self.step_hidden(features, lens, cache)
+        return self._log_probs(hidden), following
+
+    def step_hidden(self, features: Tensor, lens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        """Return the last layer's output of a `step`, float32 `[B, F / 2, D]`, and the cache."""
         mel = torch.cat([cache.mel, features], 1)
         hidden, conv = self._convolved(mel.transpose(1, 2), cache.conv.transpose(1, 2))
         num_frames = hidden.shape[1]
@@ -143,7 +154,7 @@ class CtcModel(nn.Module):
             )
             keys.append(key)
             values.append(value)
-        return self._log_probs(hidden), Cache(
+        return hidden, Cache(
             mel=mel[:, -2:],
             conv=conv.transpose(1, 2),
             keys=torch.stack(keys, 1),
@@ -225,6 +236,25 @@ class EncoderLayer(nn.Module):
         inner = F.gelu(self.feed_forward_in(self.feed_forward_norm(hidden)))
         output: Tensor = hidden + self.dropout(self.feed_forward_out(inner))
         return output
+
+
+def seen_frames(num_frames: int, lens: Tensor, chunk_frames: int, left_frames: int) -> Tensor:
+    """Return which frames each frame attends to, bool, broadcast to `[B, 1, T, T]`.
+
+    Args:
+        num_frames: T.
+        lens: int64 `[B]`: of T, how many frames are the utterance's.
+        chunk_frames: frames of a chunk; 0 is full context.
+        left_frames: with chunks, the frames before a chunk that it sees.
+    """
+    steps = torch.arange(num_frames, device=lens.device)
+    mask = (steps < lens[:, None])[:, None, None, :]  # [B, 1, 1, T]
+    if chunk_frames:
+        starts = steps // chunk_frames * chunk_frames
+        seen = (steps >= starts[:, None] - left_frames) & (steps < starts[:, None] + chunk_frames)
+        # A padded frame may see itself: a softmax over nothing is not a number.
+        mask = (mask & seen) | (steps == steps[:, None])
+    return mask
 
 
 def periodic_positions(size: int, period: int = POSITIONS) -> Tensor:

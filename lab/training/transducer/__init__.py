@@ -1,0 +1,1 @@
+"""Training of a streaming transducer in the format of sherpa-onnx."""
