@@ -41,7 +41,8 @@ def fitted_front(waveforms: Iterable[FloatArray]) -> nn.Linear:
     squares, products = np.zeros((161, 161)), np.zeros((161, NUM_BINS))
     for waveform in waveforms:
         padded = with_tail(waveform)
-        fbank, target = kaldi_fbank(padded, NUM_BINS), features_of(padded, NUM_BINS)
+        fbank = kaldi_fbank(padded, NUM_BINS)
+        target = features_of(padded, NUM_BINS)[: len(fbank)]
         rows = np.concatenate([fbank[np.maximum(np.arange(len(fbank)) - 1, 0)], fbank], 1)
         rows = np.pad(rows, ((0, 0), (0, 1)), constant_values=1.0).astype(np.float64)
         squares += rows.T @ rows
