@@ -27,7 +27,7 @@ class TransducerEncoderConfig(TransducerConfig):
     """Largest share of padding in a row of a batch. Rows that differ more are encoded apart."""
     max_batch_s: float = 16.0
     """Largest batch in seconds of audio, with padding; a longer row is encoded alone."""
-    max_chunks: int = 16
+    max_chunks: int = 4
     """Rows whose chunks a streaming encoder takes in one run."""
 
 

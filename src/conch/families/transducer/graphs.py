@@ -18,8 +18,35 @@ from conch.wire.errors import ConfigError
 PADDING = float(np.log(np.float32(1e-10)))
 """A feature behind the end of a recording, as sherpa-onnx pads a batch."""
 _TYPES = {INT32: np.int32, INT64: np.int64}
-States = tuple[Array, ...]
-"""What an encoder keeps of one stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """What an encoder keeps of one stream: a row of the states of a batch."""
+
+    arrays: tuple[Array, ...]
+    axes: tuple[int, ...]
+    """The axis of the rows in each array."""
+    row: int
+
+    def alone(self) -> "States":
+        """Return a copy without the rest of the batch, which would stay in memory with it."""
+        pairs = zip(self.arrays, self.axes, strict=True)
+        return States(tuple(np.take(item, [self.row], axis) for item, axis in pairs), self.axes, 0)
+
+
+def joined(states: Sequence[States]) -> tuple[Array, ...]:
+    """Return the states of several streams as one batch; of those of a whole batch no copy."""
+    first = states[0]
+    is_whole = first.arrays[0].shape[first.axes[0]] == len(states)
+    if is_whole and all(
+        item.arrays is first.arrays and item.row == row for row, item in enumerate(states)
+    ):
+        return first.arrays
+    return tuple(
+        np.concatenate([np.take(item.arrays[place], [item.row], axis) for item in states], axis)
+        for place, axis in enumerate(first.axes)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +102,6 @@ class EncoderGraph:
         # A product of int8 depends on all rows of a batch, and equal requests must get equal
         # answers.
         self.is_one_by_one = header.is_int8 or not found.takes_batches
-        self._kept = [place for place, state in enumerate(found.states) if not state.is_counter]
         # The activations of a long segment would be kept for the next one.
         self._once = onnxruntime.RunOptions()
         self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
@@ -83,7 +109,8 @@ class EncoderGraph:
     def new_states(self) -> States:
         """Return the states of a new stream."""
         states = self.folder.states
-        return tuple(np.zeros(item.shape, _TYPES.get(item.kind, np.float32)) for item in states)
+        arrays = (np.zeros(item.shape, _TYPES.get(item.kind, np.float32)) for item in states)
+        return States(tuple(arrays), tuple(item.axis for item in states), 0)
 
     def step(
         self, chunks: Sequence[FloatArray], states: Sequence[States]
@@ -101,24 +128,15 @@ class EncoderGraph:
             pairs = zip(chunks, states, strict=True)
             single = [self.step([chunk], [state]) for chunk, state in pairs]
             return [out for (out,), _ in single], [state for _, (state,) in single]
-        axes = [item.axis for item in self.folder.states]
-        joined = (
-            np.concatenate(items, axis) if len(items) > 1 else items[0]
-            for axis, items in zip(axes, zip(*states, strict=True), strict=True)
-        )
-        feed = dict(zip(self._inputs, (np.stack(chunks), *joined), strict=True))
+        before = joined(states)
+        feed = dict(zip(self._inputs, (np.stack(chunks), *before), strict=True))
         out, *new = self._session.run(None, feed)
-        after = []
-        for row, before in enumerate(states):
-            items = list(before)
-            for place, array in zip(self._kept, new, strict=True):
-                # A copy: a view would keep the states of the whole batch.
-                items[place] = np.take(array, [row], axes[place])
-            for place, state in enumerate(self.folder.states):
-                if state.is_counter:
-                    items[place] = before[place] + self.folder.shift
-            after.append(tuple(items))
-        return [*out], after
+        kept = iter(new)
+        after = tuple(
+            array + self.folder.shift if state.is_counter else next(kept)
+            for state, array in zip(self.folder.states, before, strict=True)
+        )
+        return [*out], [States(after, states[0].axes, row) for row in range(len(states))]
 
     def encode(self, features: Sequence[FloatArray]) -> list[FloatArray]:
         """Return what the encoder of recordings hears, as one batch.

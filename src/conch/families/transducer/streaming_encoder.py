@@ -78,6 +78,7 @@ class TransducerStreamingEncoder:
                     self._streams.drop(row.stream_id)
         encoded = encode_chunks(self._graph, [*streams.values()], len(rows))
         for (place, stream), frames in zip(streams.items(), encoded, strict=True):
+            stream.states = stream.states.alone()
             behind = max(0, round(stream.behind_s * SAMPLE_RATE))
             answers[place] = {
                 "encoder_out": frames,

@@ -34,7 +34,7 @@ class EncodedStream:
     @property
     def held_bytes(self) -> int:
         """Size of the states in bytes."""
-        return sum(item.nbytes for item in self.states)
+        return sum(item.nbytes for item in self.states.arrays)
 
     def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
         """Take the next samples, float32 `[samples]`; with `ends` those of silence behind them."""
@@ -61,6 +61,8 @@ def encode_chunks(
     graph: EncoderGraph, streams: Sequence[EncodedStream], max_batch: int
 ) -> list[FloatArray]:
     """Return what the encoder hears in all complete chunks of each stream.
+
+    Streams that go on later need `States.alone`, so that none keeps the states of the others.
 
     Args:
         graph: The encoder.
