@@ -103,15 +103,15 @@ def test_every_component_is_there_and_some_option_needs_it() -> None:
     speaking = components_that_speak("hibari")
     assert {item.name for item in (*COMPONENTS, *speaking)} == folders
     assert all(needed_for(item.name) for item in (*COMPONENTS, *speaking))
-    assert [(item.step, item.needed) for item in speaking] == [
-        (step, "voice=hibari") for step in ("read", "voice", "sound")
-    ]
+    of_voice = [(item.step, item.needed) for item in speaking if item.needed]
+    assert of_voice == [(step, "voice=hibari") for step in ("read", "voice", "sound")]
     assert [item.name for item in sorted(COMPONENTS, key=step_of)] == [i.name for i in COMPONENTS]
 
 
 def test_a_voice_has_its_components(url: str) -> None:
     with urlopen(f"{url}?voice=hibari", timeout=10) as answer:
-        found = {item["name"]: item["needed"] for item in json.load(answer)["components"]}
+        components = json.load(answer)["components"]
+    found = {item["name"]: item["needed"] for item in components if item["needed"]}
     assert found == dict.fromkeys(("text_frontend", "acoustic", "vocoder"), "voice=hibari")
     with pytest.raises(HTTPError) as caught:
         urlopen(f"{url}?voice=nobody", timeout=10)

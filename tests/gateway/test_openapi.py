@@ -25,7 +25,7 @@ from conch.gateway.format import read
 from conch.gateway.listen_query import MAX_TOLD_S, OWN
 from conch.gateway.live_audio import ENCODINGS
 from conch.gateway.models import DEFAULT_MODEL, PATHS, model_object
-from conch.gateway.option_fields import OPTIONS
+from conch.gateway.option_fields import taken_options
 from conch.gateway.options import described
 from conch.gateway.state import Gateway
 from conch.wire.errors import (
@@ -46,6 +46,7 @@ from conch.wire.options import RecognitionOptions, default_of
 from conch.wire.parts import with_turns
 from conch.wire.result import Hypothesis, Segment, Stage, Transcript, Turn, Word
 
+OPTIONS = taken_options()
 SOURCES = Path(openapi.__file__).parent
 DOCUMENT = openapi.make_document()
 TRANSCRIPTIONS = DOCUMENT["paths"]["/v1/audio/transcriptions"]["post"]

@@ -114,7 +114,8 @@ def closing(entry_point: EntryPoint) -> threading.Thread:
 def test_who_asks_learns_which_components_are_away(loaded, entry_point, caplog):
     request = recording("12", health=True)
     entry_point.start(request)
-    assert json.loads(answer_to(request).arrays()["RESULT"].item()) == {"away": [], "on_demand": []}
+    found = json.loads(answer_to(request).arrays()["RESULT"].item())
+    assert found == {"away": [], "on_demand": [], "models": []}
     assert request.sender.is_final
     assert not access_lines(caplog)
 

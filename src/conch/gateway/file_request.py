@@ -13,7 +13,7 @@ from typing import Any
 from conch.client import OptionValue
 from conch.gateway.errors import invalid, one_of
 from conch.gateway.models import known_name, options_of
-from conch.gateway.option_fields import NAMES, OPTIONS, add_of_openai, known_speakers
+from conch.gateway.option_fields import NAMES, add_of_openai, known_speakers, taken_options
 from conch.gateway.reading import read_json
 from conch.wire.formats import SPEAKER_FORMATS, TIMED_FORMATS
 from conch.wire.languages import code_of, codes_of
@@ -100,7 +100,8 @@ def parse(
     model = _last(sent, "model")
     options = dict(options_of(model, aliases))
     options |= _chunking(sent)
-    own = {name: values[-1] for name, values in sent.items() if name in OPTIONS and values}
+    known = taken_options()
+    own = {name: values[-1] for name, values in sent.items() if name in known and values}
     own.pop("languages", None)
     ignored = [name for name in sent if name in NO_MEANING]
     if language := own.pop("language", ""):
@@ -126,7 +127,7 @@ def parse(
         ignored.append("include")
     if is_streamed and format not in ("json", "diarized_json", "conch"):
         ignored.append("response_format")
-    unknown = [name for name in sent if name not in KNOWN and name not in OPTIONS]
+    unknown = [name for name in sent if name not in KNOWN and name not in known]
     ignored += unknown
     warnings = [_unknown_field(name) for name in unknown[:MAX_IGNORED]]
     if known_name(model, aliases).endswith("-diarize") and "speakers" not in options:
@@ -156,7 +157,7 @@ KNOWN = frozenset(
 def _unknown_field(name: str) -> str:
     """Return the warning about an unknown field, with the known one that is close."""
     # Newer clients send fields that are far from any of these: no error, and no wild guess.
-    close = difflib.get_close_matches(name.lower(), [*OPTIONS, *KNOWN], n=1, cutoff=0.75)
+    close = difflib.get_close_matches(name.lower(), [*taken_options(), *KNOWN], n=1, cutoff=0.75)
     hint = f"; did you mean '{close[0]}'?" if close else ""
     return f"the field {clipped(name)!r} is unknown and changes nothing{hint}"
 
@@ -170,7 +171,7 @@ def _lists(fields: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     for name, values in fields.items():
         bare = name.removesuffix("[]")
         # An option is one value, which may have brackets; `languages` is OpenAI's list as well.
-        is_one = bare in OPTIONS and bare != "languages"
+        is_one = bare in taken_options() and bare != "languages"
         items = values if is_one else [i for value in values for i in _json_list(value)]
         found[bare] = (*found.get(bare, ()), *items)
     objects = [name for name in found if name.startswith("chunking_strategy[")]

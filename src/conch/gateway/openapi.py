@@ -19,7 +19,7 @@ from conch.families import takers
 from conch.gateway import speak
 from conch.gateway.file_request import DIARIZATION
 from conch.gateway.format import FormatRequest
-from conch.gateway.option_fields import OPTIONS
+from conch.gateway.option_fields import taken_options
 from conch.gateway.options import Option, takes_live
 from conch.wire.needs import Component
 from conch.wire.options import kind_of, words_of
@@ -64,7 +64,7 @@ def make_document() -> Schema:
     del spoken["format"]  # response_format
     schemas["SpeechRequest"]["properties"] |= spoken
     form = schemas["TranscriptionForm"]
-    form["properties"] |= {item.name: of_option(item) for item in OPTIONS.values()}
+    form["properties"] |= {item.name: of_option(item) for item in taken_options().values()}
     without_task = {name: item for name, item in form["properties"].items() if name != "task"}
     schemas["TranslationForm"] = {**form, "properties": without_task}
     turns = {"response_format": {"type": "string", "enum": [*DIARIZATION], "default": "json"}}
@@ -72,7 +72,7 @@ def make_document() -> Schema:
     spoken = {name: item for name, item in form["properties"].items() if name not in untold}
     schemas["DiarizationForm"] = {**form, "properties": spoken | turns}
     document["paths"]["/v1/listen"]["get"]["parameters"] += [
-        _query_of_option(item) for item in OPTIONS.values() if takes_live(item)
+        _query_of_option(item) for item in taken_options().values() if takes_live(item)
     ]
     document["paths"][speak.ROUTE]["get"]["parameters"] += [
         _query_of_option(item) for item in speak.OPTIONS.values()

@@ -1,6 +1,8 @@
 """Options that OpenAI's fields set."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import Field
+from typing import Any
 
 from conch.client import OptionValue
 from conch.families.whisper.declaration import MAX_PROMPT
@@ -9,8 +11,11 @@ from conch.wire.errors import OptionError
 from conch.wire.known_speakers import option_of
 from conch.wire.options import RecognitionOptions, all_options
 
-OPTIONS = {name: item for name, item in all_options().items() if name != "model"}
-"""The options that a form or a query takes by their names; its `model` is OpenAI's."""
+
+def taken_options() -> Mapping[str, "Field[Any]"]:
+    """Return the options that a form or a query takes by their names; its `model` is OpenAI's."""
+    return {name: item for name, item in all_options().items() if name != "model"}
+
 
 NAMES = ("known_speaker_names", "known_speaker_references")
 """Fields for the option `known_speakers`."""

@@ -11,7 +11,7 @@ import conch
 from conch.families import decoders, takers
 from conch.gateway import file_request
 from conch.gateway.listen_query import query_of
-from conch.gateway.option_fields import OPTIONS
+from conch.gateway.option_fields import taken_options
 from conch.gateway.state import GATEWAY
 from conch.wire.needs import components_for, components_that_speak
 from conch.wire.options import RecognitionOptions, default_of, kind_of, words_of
@@ -54,7 +54,7 @@ class Option:
 
 async def list_options(request: web.Request) -> web.Response:
     """Answer with every option: its type, range, default and meaning."""
-    options = [described(item) for item in OPTIONS.values()]
+    options = [described(item) for item in taken_options().values()]
     body = msgspec.json.encode({"version": conch.__version__, "options": options})
     return web.Response(body=body, content_type="application/json")
 
