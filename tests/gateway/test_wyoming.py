@@ -147,7 +147,7 @@ def test_it_describes_itself_and_errors_leave_the_connection_open(
         assert info.asr[0].supports_transcript_streaming
         assert info.tts[0].voices[0].name == "hibari"
         for wrong, said in (
-            (Synthesize("Hello.", SynthesizeVoice(name="nobody")), "voice takes hibari; sent: 'no"),
+            (Synthesize("Hello.", SynthesizeVoice(name="nobody")), "voice takes hibari, "),
             (Synthesize("…"), "no "),
             (AudioStart(rate=7, width=2, channels=1), "rate takes 4000 to 192000 Hz; sent: 7"),
         ):

@@ -90,7 +90,7 @@ def test_errors_have_their_type_and_the_next_request_works(url: str, speech_wav:
         (InvalidRequestError, np.zeros(100, np.float32), {"sample_rate": 1}),
         (DeadlineError, speech_wav, {"deadline_ms": 1}),
         (DeadlineError, speech_wav, {"timeout_s": 0.001}),
-        (ServerError, speech_wav, {"model": "no_such_model"}),
+        (ServerError, speech_wav, {"entry_point": "no_such_model"}),
     ]
     with Client(url) as client:
         text = client.transcribe(speech_wav).text

@@ -182,7 +182,7 @@ def test_errors_are_of_the_same_class(gateway_url: str, triton_url: str, speech_
         (InvalidRequestError, np.zeros(100, np.float32), {"sample_rate": 1}),
         (DeadlineError, speech_wav, {"deadline_ms": 1}),
         (DeadlineError, speech_wav, {"timeout_s": 0.001}),
-        (ServerError, speech_wav, {"model": "no_such_model"}),
+        (ServerError, speech_wav, {"entry_point": "no_such_model"}),
     ]
 
     def error(client: Client, audio: Any, arguments: dict[str, Any]) -> type[BaseException]:

@@ -183,8 +183,8 @@ ERRORS: list[tuple[type[Exception], str, Any, dict[str, Any]]] = [
     (InvalidRequestError, "samples are in", np.full(16_000, 99, np.float32), {}),
     (DeadlineError, "deadline_ms of 1 ran out", None, {"deadline_ms": 1}),
     (DeadlineError, "deadline", None, {"timeout_s": 0.001}),
-    (ServerError, "does not serve this model", None, {"model": "no_such_model"}),
-    (ServerError, "vad", None, {"model": "vad"}),
+    (ServerError, "does not serve this model", None, {"entry_point": "no_such_model"}),
+    (ServerError, "vad", None, {"entry_point": "vad"}),
 ]
 
 
