@@ -53,6 +53,7 @@ def attacked(
             Flood(files=12, file_mb=20, streams=16, seconds=5),
             ("--max-upload-mb", "80", "--max-body-mb", "25"),
             id="small",
+            marks=[pytest.mark.nightly],
         ),
         pytest.param(
             Flood(),

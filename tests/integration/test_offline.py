@@ -80,6 +80,7 @@ def test_rescoring_is_called_only_when_asked_and_shows_its_parts(client, recordi
     assert {item.text for item in scored.nbest} == {item.text for item in plain.nbest}
 
 
+@pytest.mark.nightly
 def test_a_heavy_language_model_changes_the_order(client, recordings):
     """With the decoder's scores drowned, the order is the language model's own."""
     changed = 0

@@ -270,6 +270,7 @@ def test_whisper_alone_writes_where_there_is_no_first_pass(recordings):
     assert wer(recordings[1].text, answers[-1].text) < 0.15
 
 
+@pytest.mark.nightly
 def test_without_both_recognisers_a_stream_without_options_is_streaming(recordings):
     models = ("speech", *components_of_path("streaming"))
     waveform = recordings[0].waveform()

@@ -16,6 +16,7 @@ from conch.wire.result import Transcript
 pytestmark = pytest.mark.server
 
 
+@pytest.mark.nightly
 def test_recordings_in_flight_are_told_that_the_server_stops(recordings) -> None:
     waveform = recordings[0].waveform()
     minutes = np.tile(waveform, 6 * 60 * 16_000 // len(waveform))
