@@ -18,7 +18,7 @@ from conch.bls.admission import OWN_TIMES
 from conch.families.speakers.declaration import MOST_KNOWN_TEXT
 from conch.families.whisper.config import WINDOW_S
 from conch.families.whisper.declaration import MAX_BEAM, MAX_PROMPT
-from conch.gateway import form, http_server, listen, reading, service, speak
+from conch.gateway import form, http_server, listen, reading, service, text_pieces
 from conch.gateway.config import GatewayConfig
 from conch.gateway.limits import UPLOAD_SHARE
 from conch.gateway.realtime import client_events, secrets
@@ -360,7 +360,7 @@ def limits_of_gateway() -> list[Limit]:
         ),
         Limit(
             "gateway: text of `/v1/speak` that waits",
-            f"{speak.MAX_WAITING} characters",
+            f"{text_pieces.MAX_WAITING} characters",
             FIXED,
             "tests/gateway/test_speak.py::test_too_much_text_ends_the_session",
         ),

@@ -15,7 +15,8 @@ from conch.client import Client, Speech
 from conch.client.speech import speech_requests, spoken_text
 from conch.gateway.errors import ApiError
 from conch.gateway.limits import Limits
-from conch.gateway.speak import MAX_WAITING, query_of
+from conch.gateway.speak import query_of
+from conch.gateway.text_pieces import MAX_WAITING
 from conch.wire.errors import ComponentError, OptionError, TextError
 from conch.wire.result import Stage
 from conch.wire.synthesis import Spoken, SpokenSentence

@@ -145,7 +145,9 @@ def run(args: argparse.Namespace) -> int:
     return with_log(args, lambda: _serve(args))
 
 
-def _make_server(args: argparse.Namespace) -> "TritonServer":
+def _make_server(
+    args: argparse.Namespace, weights: Mapping[str, str], named: Mapping[str, str]
+) -> "TritonServer":
     from conch.client.address import is_loopback
     from conch.launcher import ServerConfig, TritonServer
     from conch.launcher.repositories import shipped_repositories
@@ -163,7 +165,6 @@ def _make_server(args: argparse.Namespace) -> "TritonServer":
             "send requests and end the server",
             args.host,
         )
-    weights, named = _chosen(args)
     repositories = args.model_repository or shipped_repositories()
     also_as = () if args.also_as is None else map(str.strip, args.also_as.split(","))
     same = (
@@ -236,8 +237,9 @@ def models_named(names: str, chosen: Collection[str] = ()) -> tuple[str, ...]:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    server = _make_server(args)
-    gateway = None if args.no_gateway else _checked_gateway(args)
+    weights, named = _chosen(args)
+    server = _make_server(args, weights, named)
+    gateway = None if args.no_gateway else _checked_gateway(args, weights)
     asked_to_stop = False
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -253,7 +255,6 @@ def _serve(args: argparse.Namespace) -> int:
     try:
         # The gateway ends first: its clients' requests need the server.
         with server, _gateway(gateway, server) as service:
-            weights, named = _chosen(args)
             more = {**{KINDS[name].title: asked for name, asked in weights.items()}, **named}
             url, openness = (service.url, service.openness) if service else ("", "")
             more |= service.other_urls if service else {}
@@ -264,7 +265,7 @@ def _serve(args: argparse.Namespace) -> int:
     return 0
 
 
-def _checked_gateway(args: argparse.Namespace) -> "GatewayConfig":
+def _checked_gateway(args: argparse.Namespace, weights: Mapping[str, str]) -> "GatewayConfig":
     """Return the gateway's configuration, checked before the server starts."""
     from conch.catalogue.places import find
     from conch.gateway import GatewayService
@@ -272,9 +273,9 @@ def _checked_gateway(args: argparse.Namespace) -> "GatewayConfig":
     from conch.wire.languages import LANGUAGES
 
     config = gateway_config(args)
-    if args.whisper and not args.wyoming_languages:
+    if "whisper" in weights and not args.wyoming_languages:
         kind = KINDS["whisper"]
-        if (kind.check(find(kind, args.whisper)).languages or 0) > 1:
+        if (kind.check(find(kind, weights["whisper"])).languages or 0) > 1:
             config = replace(config, languages=tuple(LANGUAGES))
     GatewayService(config)
     others = {"--wyoming": config.wyoming, "--riva": config.riva}

@@ -5,7 +5,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from aiohttp import hdrs, web
@@ -25,15 +25,16 @@ from conch.gateway import (
 )
 from conch.gateway.access import caller_of, check_origin, cors_headers, is_websocket
 from conch.gateway.addresses import meant_by
+from conch.gateway.answer_log import log_answer
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.realtime import secrets, session
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway
-from conch.wire.access import MAX_ERROR, SAFE_ID, log_access, made_id
+from conch.wire.access import SAFE_ID, made_id
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-FAILURE = web.RequestKey("failure", Mapping[str, str])
-"""Fields of the access log for a request that was answered with an error."""
+FAILURE = web.RequestKey("failure", ApiError)
+"""The error that a request was answered with."""
 PLACE_IN_TRACE = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 """Version 00 of the header (W3C Trace Context, 3.2)."""
 NOBODY = "none"
@@ -103,16 +104,12 @@ async def _observed(request: web.Request, handler: Handler) -> web.StreamRespons
         level = (
             logging.DEBUG if route.startswith(("/health", "/page", "/metrics")) else logging.INFO
         )
-        fields = {
-            "request": request[REQUEST_ID],
-            "method": request.method,
-            "route": route,
-            "status": status,
-            "key": name,
-            "ms": round(seconds * 1000, 3),
-            **request.get(FAILURE, {"outcome": "cancelled" if status == 499 else "ok"}),
-        }
-        log_access(fields, level)
+        log_answer(
+            *(request[REQUEST_ID], request.method, route, status, name, seconds),
+            error=request.get(FAILURE),
+            is_cancelled=status == 499,
+            level=level,
+        )
 
 
 async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -147,7 +144,7 @@ def _route_of(request: web.Request) -> str:
 
 
 def _error_answer(request: web.Request, error: ApiError) -> web.Response:
-    request[FAILURE] = {"outcome": error.code or "error", "error": str(error)[:MAX_ERROR]}
+    request[FAILURE] = error
     # In ASCII: a message may repeat bytes of a header that are no UTF-8.
     text = json.dumps({"error": error.as_dict()})
     return web.Response(

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from conch.client import AsyncClient, OptionValue
 from conch.client.timeouts import timeout
+from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.live_session import LiveSession, LiveUpdate
 from conch.gateway.sockets import ABNORMAL, CLOSE_TIMEOUT_S, LiveSocket
@@ -37,8 +38,6 @@ class SocketSession(ABC):
         self._is_closing = False
         """Whether no more audio is taken."""
         self._first_audio_at: float | None = None
-        self._has_text = False
-        self._charged_s = 0.0
 
     async def run(self) -> int:
         """Hold the session and return the code of its close frame.
@@ -106,34 +105,21 @@ class SocketSession(ABC):
     def _new_live_session(
         self, options: Mapping[str, OptionValue], sample_rate: int, *, joins: bool = True
     ) -> LiveSession:
-        return LiveSession(
-            self._client,
-            options,
-            sample_rate=sample_rate,
-            max_backlog_s=self._gateway.config.max_backlog_s,
-            request_id=self._request_id,
-            joins=joins,
-            freeing=self._gateway.freeing,
+        return live_session_of(
+            *(self._gateway, self._client, options, sample_rate, self._request_id), joins=joins
         )
 
     def _note_audio(self) -> None:
         if self._first_audio_at is None:
             self._first_audio_at = time.monotonic()
 
-    async def _updates(self, live: LiveSession) -> AsyncIterator[LiveUpdate]:
+    def _updates(self, live: LiveSession) -> AsyncIterator[LiveUpdate]:
         """Yield the updates of the live session; measure its first text and charge its audio."""
-        async for update in live.updates():
-            if not self._has_text and self._first_audio_at is not None and update.has_text:
-                self._has_text = True
-                seconds = time.monotonic() - self._first_audio_at
-                self._gateway.metrics.first_text_seconds.labels(self._route).observe(seconds)
-            yield update
-            if update.audio_s > self._charged_s:
-                self._gateway.heard(self._caller, self._route, update.audio_s - self._charged_s)
-                self._charged_s = update.audio_s
-                # The rest of a session that closes is recognised in any case.
-                if not self._is_closing:
-                    self._caller.check_audio()
+        return charged_updates(
+            *(live, self._gateway, self._caller, self._route),
+            first_audio_at=lambda: self._first_audio_at,
+            is_closing=lambda: self._is_closing,
+        )
 
 
 async def hold(

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -20,15 +20,14 @@ from conch.gateway.socket_session import hold
 from conch.gateway.sockets import LiveSocket
 from conch.gateway.speech import FORMATS, check_model, encoded, unbroken
 from conch.gateway.state import GATEWAY, cancelled
-from conch.wire.errors import OverloadedError, TextError
+from conch.gateway.text_pieces import TextPieces, check_waiting
+from conch.wire.errors import TextError
 from conch.wire.option_texts import options_of_text
 from conch.wire.synthesis import Spoken, SynthesisOptions
 from conch.wire.voices import synthesizer_of
 
 ROUTE = "/v1/speak"
 MAX_MESSAGE_BYTES = 1 << 20
-MAX_WAITING = 100_000
-"""Characters that may wait to be spoken."""
 OPTIONS = {
     item.name: item for item in fields(SynthesisOptions) if item.name not in ("format", "lead_ms")
 }
@@ -64,36 +63,22 @@ def query_of(sent: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> Spe
 
 async def speak(request: web.Request) -> web.StreamResponse:
     """Answer texts with their audio."""
-    query = query_of(list(request.query.items()), request.app[GATEWAY].config.model_aliases)
+    query = query_of(list(request.query.items()), request.app[GATEWAY].model_aliases)
     socket = LiveSocket(request, PROTOCOL, MAX_MESSAGE_BYTES)
     return await hold(request, socket, lambda client: _Speaker(request, socket, client, query))
 
 
-class _Utterance:
+class _Utterance(TextPieces):
     """A text up to its flush."""
 
     def __init__(self) -> None:
-        self._pieces: asyncio.Queue[str | None] = asyncio.Queue()
-        self.num_waiting = 0
-        """Characters that were sent and not read yet."""
+        super().__init__()
         self.began: float | None = None
         """When the first of it came."""
 
     def add(self, text: str) -> None:
-        """Add text."""
         self.began = self.began or time.monotonic()
-        self.num_waiting += len(text)
-        self._pieces.put_nowait(text)
-
-    def end(self) -> None:
-        """Let nothing follow."""
-        self._pieces.put_nowait(None)
-
-    async def each(self) -> AsyncGenerator[str, None]:
-        """Yield the pieces as they come."""
-        while (piece := await self._pieces.get()) is not None:
-            self.num_waiting -= len(piece)
-            yield piece
+        super().add(text)
 
 
 class _Speaker(PlainSession):
@@ -136,10 +121,7 @@ class _Speaker(PlainSession):
 
     def _add(self, text: str) -> None:
         waiting = len(text) + sum(item.num_waiting for item in self._utterances)
-        if waiting > MAX_WAITING:
-            raise OverloadedError(
-                f"{waiting} characters would wait to be spoken; at most {MAX_WAITING} may"
-            )
+        check_waiting(waiting)
         if text:
             self._utterances[-1].add(text)
 

@@ -14,12 +14,12 @@ from aiohttp import web
 from conch.audio.encoding import CONTENT_TYPES, Encoder
 from conch.client import AsyncClient, Speech
 from conch.client.triton_grpc import GRACE_S
-from conch.families import all_families
 from conch.gateway.access import cors_headers
 from conch.gateway.errors import ApiError, api_error, invalid, one_of
 from conch.gateway.file_answer import ignored_header
 from conch.gateway.models import DEFAULT_MODEL, SPEECH_MODELS, known_name, unknown_model
 from conch.gateway.reading import body_of, read_json
+from conch.gateway.served_voices import served_voices
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway, cancelled
 from conch.wire.errors import ConchError, TextError
 from conch.wire.result import strict_json
@@ -127,15 +127,8 @@ def _voice(sent: Any) -> str | None:
 
 async def list_voices(request: web.Request) -> web.Response:
     """Answer with the voices that the server speaks, the default first."""
-    speaking = [item for family in all_families() for item in family.synthesizers]
-    needed = sorted({name for item in speaking for name in item.components})
-    ready = await request.app[GATEWAY].servers.ready_models(needed)
-    found = [
-        {"id": voice.name, **asdict(voice)}
-        for item in speaking
-        if ready.issuperset(item.components)
-        for voice in item.voices
-    ]
+    voices = await served_voices(request.app[GATEWAY])
+    found = [{"id": voice.name, **asdict(voice)} for voice in voices]
     return web.json_response({"object": "list", "voices": found})
 
 

@@ -14,12 +14,13 @@ from multidict import CIMultiDict
 from conch.client.timeouts import timeout
 from conch.client.triton_grpc import LARGE_BYTES, TRACEPARENT
 from conch.gateway.access import caller_with, secret_in
+from conch.gateway.answer_log import log_answer
 from conch.gateway.app import NOBODY, PLACE_IN_TRACE
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.file_answer import MAX_HEADER
 from conch.gateway.riva.protocol import HEALTH, RECOGNITION, Message, Method
 from conch.gateway.state import Caller, Gateway
-from conch.wire.access import MAX_ERROR, SAFE_ID, log_access, made_id
+from conch.wire.access import SAFE_ID, made_id
 
 LONGEST_UPLOAD = 10
 """Longest time for a request, in times of that for which a client may be idle."""
@@ -183,18 +184,12 @@ async def observed(call: Call, answer: Answer) -> None:
         else:
             metrics.requests.labels(route, code, name).inc()
             metrics.request_seconds.labels(route).observe(seconds)
-        fields = {
-            "request": call.request_id,
-            "method": "gRPC",
-            "route": route,
-            "status": code,
-            "key": name,
-            "ms": round(seconds * 1000, 3),
-            "outcome": "ok" if code == "OK" else "cancelled",
-        }
-        if error is not None:
-            fields |= {"outcome": error.code or "error", "error": str(error)[:MAX_ERROR]}
-        log_access(fields, logging.DEBUG if is_open else logging.INFO)
+        log_answer(
+            *(call.request_id, "gRPC", route, code, name, seconds),
+            error=error,
+            is_cancelled=code == "CANCELLED",
+            level=logging.DEBUG if is_open else logging.INFO,
+        )
     await call.end(error)
 
 

@@ -14,9 +14,9 @@ from conch.audio.pieces import length_of
 from conch.audio.sniffing import container_of, num_first_bytes
 from conch.client import AsyncClient, OptionValue
 from conch.client.timeouts import timeout
+from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.errors import ApiError, invalid, overloaded
 from conch.gateway.live_audio import LiveFrames, Samples
-from conch.gateway.live_session import LiveSession
 from conch.gateway.riva.answers import LiveResults, results_of
 from conch.gateway.riva.asked import CONTAINERS, RAW, Asked, asked_in
 from conch.gateway.riva.calls import Call
@@ -165,13 +165,9 @@ class _Stream:
         self._call.fields = asked.fields
         self._rate = asked.sample_rate or DEFAULT_RATE
         results = LiveResults(asked.num_alternatives, has_interim=config.interim_results)
-        self._live = LiveSession(
-            client,
-            await _granted(self._call, asked),
-            sample_rate=self._rate,
-            max_backlog_s=self._gateway.config.max_backlog_s,
-            request_id=self._call.request_id,
-            freeing=self._gateway.freeing,
+        options = await _granted(self._call, asked)
+        self._live = live_session_of(
+            self._gateway, client, options, self._rate, self._call.request_id
         )
         async with AsyncExitStack() as self._stack, self._live:
             work = self._send(results), self._read(), self._end_in_time()
@@ -277,20 +273,13 @@ class _Stream:
                 self._call.warnings.append(segment.error)
 
     async def _send(self, results: LiveResults) -> None:
-        gateway, caller, route = self._gateway, self._call.caller, self._call.method.path
-        charged_s, has_text = 0.0, False
-        async for update in self._live.updates():
+        updates = charged_updates(
+            *(self._live, self._gateway, self._call.caller, self._call.method.path),
+            first_audio_at=lambda: self._first_audio_at,
+            is_closing=lambda: self._is_closing,
+        )
+        async for update in updates:
             self._taken.set()
-            if not has_text and update.has_text and self._first_audio_at is not None:
-                has_text = True
-                seconds = time.monotonic() - self._first_audio_at
-                gateway.metrics.first_text_seconds.labels(route).observe(seconds)
             if (response := results.after(update)) is not None:
                 await self._call.send(response)
             self._note_problems(item.segment for item in update.segments if item.is_final)
-            if update.audio_s > charged_s:
-                gateway.heard(caller, route, update.audio_s - charged_s)
-                charged_s = update.audio_s
-                # The rest of a stream that closes is recognised in any case.
-                if not self._is_closing:
-                    caller.check_audio()

@@ -1,12 +1,10 @@
 """The models and voices of a gateway, as clients of Riva list them."""
 
-from conch.families import voices
-from conch.families.family import Voice
 from conch.gateway.errors import ApiError
 from conch.gateway.models import OPENAI_MODELS, SPEECH_MODELS, options_of, servable, unknown_model
 from conch.gateway.riva.calls import Call
+from conch.gateway.served_voices import served_voices
 from conch.gateway.state import Gateway
-from conch.wire.entry_points import SYNTHESIS
 from conch.wire.errors import OptionError
 from conch.wire.options import RecognitionOptions
 
@@ -59,16 +57,3 @@ async def synthesis_config(call: Call) -> None:
             language_code=language, voice_name=VOICE_MODEL, subvoices=",".join(names)
         )
     await call.send(response)
-
-
-async def served_voices(gateway: Gateway) -> list[Voice]:
-    """Return the voices whose components a server has, or loads when it needs them."""
-    known = voices()
-    components = {name: {SYNTHESIS[1], *item.components} for name, item in known.items()}
-    ready = await gateway.servers.ready_models(sorted(set().union(*components.values())))
-    return [
-        voice
-        for name, item in known.items()
-        for voice in item.voices
-        if voice.name == name and components[name] <= ready
-    ]

@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 
 from conch.audio.encoding import Encoder
 from conch.client import AsyncClient, Speech
-from conch.families import voices
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.riva.asked import encoding_of, named
 from conch.gateway.riva.calls import Call
-from conch.gateway.riva.models import VOICE_MODEL, served_voices
+from conch.gateway.riva.models import VOICE_MODEL
 from conch.gateway.riva.protocol import Message
+from conch.gateway.served_voices import served_voices
 from conch.gateway.speech import MAX_INPUT, unbroken
 from conch.gateway.state import Gateway
 from conch.wire.entry_points import SYNTHESIS
@@ -23,6 +23,7 @@ from conch.wire.errors import ConchError, OptionError
 from conch.wire.languages import code_of
 from conch.wire.option_texts import options_of_text
 from conch.wire.synthesis import RATES, SpokenSentence, SynthesisOptions
+from conch.wire.voices import shares_of, synthesizer_of
 
 FORMATS = {"": "pcm_s16", "LINEAR_PCM": "pcm_s16", "OGGOPUS": "opus", "FLAC": "flac"}
 """Formats of the audio by encoding; empty for none that was sent."""
@@ -84,7 +85,7 @@ def asked_in(request: Message) -> Asked:
     except OptionError as error:
         raise named(error, _FIELDS) from None
     _check_language(request.language_code, parsed.voice)
-    rate = parsed.sample_rate or voices()[parsed.voice].sample_rate
+    rate = parsed.sample_rate or synthesizer_of(parsed.voice).sample_rate
     return Asked(text, {**options, "format": "pcm_f32"}, format, rate)
 
 
@@ -94,7 +95,8 @@ def _voice(name: str) -> str:
 
 
 def _check_language(sent: str, voice: str) -> None:
-    spoken = next(item.language for item in voices()[voice].voices if item.name == voice)
+    first = next(iter(shares_of(voice)))
+    spoken = next(item.language for item in synthesizer_of(voice).voices if item.name == first)
     if sent and code_of(sent) not in ("auto", code_of(spoken)):
         message = f"language_code takes {spoken} with voice {voice}; sent: {sent!r:.80}"
         raise invalid("language_code", message)

@@ -1,7 +1,6 @@
 """One connection of the Wyoming protocol: what each event of a client asks for."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable
 
@@ -19,16 +18,17 @@ from wyoming.tts import (
     SynthesizeStopped,
 )
 
+from conch.gateway.answer_log import log_answer
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.models import DEFAULT_MODEL
+from conch.gateway.served_voices import served_voices
 from conch.gateway.state import Caller, Gateway, cancelled
+from conch.gateway.text_pieces import TextPieces, check_waiting
 from conch.gateway.wyoming import hearing, speaking
 from conch.gateway.wyoming.description import described
 from conch.gateway.wyoming.events import Events, checked_rate, samples_of
 from conch.gateway.wyoming.hearing import Hearing
-from conch.gateway.wyoming.speaking import Pieces
-from conch.wire.access import MAX_ERROR, log_access, made_id
-from conch.wire.entry_points import SYNTHESIS
+from conch.wire.access import made_id
 
 
 class Connection:
@@ -44,7 +44,7 @@ class Connection:
         self._rate = 0
         self._is_refused = False
         """Whether the audio up to its end is thrown away, after an error."""
-        self._pieces = Pieces()
+        self._pieces = TextPieces()
         self._speaking: asyncio.Task[None] | None = None
         """Speaks a text that is still written."""
         self._work = _Work("", self._caller)
@@ -112,7 +112,9 @@ class Connection:
             elif SynthesizeStart.is_type(kind):
                 await self._begin_to_speak(SynthesizeStart.from_event(event))
             elif SynthesizeChunk.is_type(kind):
-                self._pieces.add(str(SynthesizeChunk.from_event(event).text))
+                text = str(SynthesizeChunk.from_event(event).text)
+                check_waiting(self._pieces.num_waiting + len(text))
+                self._pieces.add(text)
             elif SynthesizeStop.is_type(kind):
                 await self._finish_speaking()
         except KeyError as error:
@@ -120,9 +122,8 @@ class Connection:
 
     async def _describe(self) -> None:
         gateway = self._gateway
-        served = await gateway.servers.ready_models(SYNTHESIS)
-        names = (DEFAULT_MODEL, *gateway.servers.models)
-        await self._events.send(described(gateway.config.languages, names, served))
+        names, voices = (DEFAULT_MODEL, *gateway.servers.models), await served_voices(gateway)
+        await self._events.send(described(gateway.config.languages, names, voices))
 
     async def _begin_to_hear(self, rate: object) -> None:
         if self._hearing is not None:
@@ -174,7 +175,7 @@ class Connection:
     async def _begin_to_speak(self, asked: SynthesizeStart) -> None:
         if self._speaking is not None:
             raise invalid(None, "synthesize-start comes once before synthesize-stop")
-        self._work, self._pieces = _Work(speaking.ROUTE, self._caller), Pieces()
+        self._work, self._pieces = _Work(speaking.ROUTE, self._caller), TextPieces()
         options = speaking.options_asked(asked.voice, asked.text_format)
         self._speaking = asyncio.create_task(
             speaking.speak(
@@ -204,15 +205,9 @@ class _Work:
 
     def log(self, status: int, error: ApiError | None = None) -> None:
         """Log what became of it."""
-        fields = {
-            "request": self.request_id,
-            "method": "TCP",
-            "route": self._route or "wyoming",
-            "status": status,
-            "key": self._caller.name,
-            "ms": round((time.monotonic() - self._began) * 1000, 3),
-            "outcome": (error.code or "error") if error else "cancelled" if status == 499 else "ok",
-        }
-        if error:
-            fields["error"] = str(error)[:MAX_ERROR]
-        log_access(fields, logging.INFO)
+        log_answer(
+            *(self.request_id, "TCP", self._route or "wyoming", status, self._caller.name),
+            time.monotonic() - self._began,
+            error=error,
+            is_cancelled=status == 499,
+        )

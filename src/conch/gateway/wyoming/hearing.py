@@ -1,13 +1,15 @@
 """`transcribe`: the audio of a command in, its text out while somebody still speaks."""
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from wyoming.asr import Transcribe, Transcript, TranscriptChunk, TranscriptStart, TranscriptStop
 
 from conch.client import OptionValue
-from conch.gateway.live_session import LiveSession, Samples
+from conch.gateway.callers_live import charged_updates, live_session_of
+from conch.gateway.live_session import Samples
 from conch.gateway.models import options_of
 from conch.gateway.state import Caller, Gateway, cancelled
 from conch.gateway.wyoming.events import Events
@@ -66,6 +68,8 @@ class Hearing:
         self._num_sent = 0
         """Utterances whose text was sent."""
         self._language: str | None = None
+        self._first_audio_at: float | None = None
+        self._is_closing = False
         self._stack = AsyncExitStack()
 
     async def open(self) -> None:
@@ -79,13 +83,8 @@ class Hearing:
         async with AsyncExitStack() as stack:
             stack.enter_context(gateway.session_of(self._caller, ROUTE))
             client = await stack.enter_async_context(gateway.servers.reserved())
-            self._live = LiveSession(
-                client,
-                self._options,
-                sample_rate=self._sample_rate,
-                max_backlog_s=gateway.config.max_backlog_s,
-                request_id=self._request_id,
-                freeing=gateway.freeing,
+            self._live = live_session_of(
+                gateway, client, self._options, self._sample_rate, self._request_id
             )
             await stack.enter_async_context(self._live)
             self._sending = asyncio.create_task(self._send_chunks())
@@ -104,6 +103,7 @@ class Hearing:
         """
         if self._sending.done():
             self._sending.result()
+        self._first_audio_at = self._first_audio_at or time.monotonic()
         self._live.feed(samples)
 
     async def finish(self) -> None:
@@ -112,6 +112,7 @@ class Hearing:
         Raises:
             ConchError: the server has failed.
         """
+        self._is_closing = True
         self._live.close()
         await self._sending
         await self._events.send(Transcript(" ".join(self._texts), language=self._language))
@@ -119,10 +120,13 @@ class Hearing:
 
     async def _send_chunks(self) -> None:
         await self._events.send(TranscriptStart())
-        charged_s, final = 0.0, dict[int, Segment]()
-        async for update in self._live.updates():
-            self._gateway.heard(self._caller, ROUTE, max(0.0, update.audio_s - charged_s))
-            charged_s = max(charged_s, update.audio_s)
+        final = dict[int, Segment]()
+        updates = charged_updates(
+            *(self._live, self._gateway, self._caller, ROUTE),
+            first_audio_at=lambda: self._first_audio_at,
+            is_closing=lambda: self._is_closing,
+        )
+        async for update in updates:
             final |= {item.segment.index: item.segment for item in update.segments if item.is_final}
             # A second pass may end before that of the utterance before.
             while (segment := final.pop(self._num_sent, None)) is not None:

@@ -1,8 +1,7 @@
 """`synthesize`: a text, or its pieces while it is written, as audio from the first chunk on."""
 
-import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -14,12 +13,9 @@ from conch.gateway.errors import invalid
 from conch.gateway.speech import unbroken
 from conch.gateway.state import Caller, Gateway
 from conch.gateway.wyoming.events import Events
-from conch.wire.errors import OverloadedError
 from conch.wire.synthesis import DEFAULT_VOICE
 
 ROUTE = "wyoming synthesize"
-MAX_WAITING = 100_000
-"""Characters that may wait to be spoken."""
 _BYTES = 2
 """Of a sample."""
 
@@ -37,33 +33,6 @@ def options_asked(voice: SynthesizeVoice | None, text_format: Any) -> dict[str, 
         raise invalid("voice", f"voice takes {', '.join(known)}; sent: {voice.name!r:.80}")
     name = voice.name if voice and voice.name else DEFAULT_VOICE
     return {"voice": name, "format": "pcm_s16"}
-
-
-class Pieces:
-    """The pieces of a text that is still written."""
-
-    def __init__(self) -> None:
-        self._pieces: asyncio.Queue[str | None] = asyncio.Queue()
-        self._num_waiting = 0
-
-    def add(self, text: str) -> None:
-        """Add text; raise an OverloadedError if too much would wait."""
-        if (waiting := self._num_waiting + len(text)) > MAX_WAITING:
-            raise OverloadedError(
-                f"{waiting} characters would wait to be spoken; at most {MAX_WAITING} may"
-            )
-        self._num_waiting = waiting
-        self._pieces.put_nowait(text)
-
-    def end(self) -> None:
-        """Let nothing follow."""
-        self._pieces.put_nowait(None)
-
-    async def each(self) -> AsyncGenerator[str, None]:
-        """Yield the pieces as they come."""
-        while (piece := await self._pieces.get()) is not None:
-            self._num_waiting -= len(piece)
-            yield piece
 
 
 async def speak(
