@@ -106,7 +106,17 @@ def _link(repository: Path, made: Path, config: ServerConfig, folders: Mapping[s
         if model.name not in folders:
             (made / model.name).symlink_to(model)
             continue
-        parsed = parsed_config(served_config(model, config.model_config))
-        assert parsed is not None, "with_weights_found has read it"
-        parsed.parameters[PARAMETER].string_value = folders[model.name]
-        link_model(model, made / model.name, str(parsed))
+        link_with_folder(model, made / model.name, config, folders[model.name])
+
+
+def link_with_folder(model: Path, made: Path, config: ServerConfig, folder: str) -> None:
+    """Make a folder of links to a component that `folders_of_components` has found.
+
+    Its config is the one that it is served by, with `folder` as the model to load.
+    """
+    parsed = parsed_config(served_config(model, config.model_config))
+    assert parsed is not None, "folders_of_components has read it"
+    parsed.parameters[PARAMETER].string_value = folder
+    if parsed.name:  # Triton refuses one that is not the folder's
+        parsed.name = made.name
+    link_model(model, made, str(parsed))

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from conch.catalogue.detection import detect
 from conch.catalogue.kinds import Kind
-from conch.launcher.chosen_weights import PARAMETER, folders_of_components
+from conch.launcher.chosen_weights import folders_of_components, link_with_folder
 from conch.launcher.config import MODEL_NAME, ServerConfig
-from conch.launcher.repositories import link_model, parsed_config, served_config
 from conch.wire.errors import ConfigError, ServerError
 from conch.wire.named_models import served_as
 
@@ -55,13 +54,7 @@ def with_named_models(config: ServerConfig, directory: Path) -> ServerConfig:
     made.mkdir(parents=True)
     for name, kind in _kinds(config):
         for component, model in folders_of_components(config, kind, "--model").items():
-            parsed = parsed_config(served_config(model, config.model_config))
-            assert parsed is not None, "folders_of_components has read it"
-            parsed.parameters[PARAMETER].string_value = config.named[name]
-            copy = served_as(component, name)
-            if parsed.name:
-                parsed.name = copy
-            link_model(model, made / copy, str(parsed))
+            link_with_folder(model, made / served_as(component, name), config, config.named[name])
     return replace(config, model_repositories=(*config.model_repositories, made), named={})
 
 
