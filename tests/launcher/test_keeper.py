@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -107,6 +108,17 @@ def test_nothing_is_done_to_the_healthy(machine, look):
     assert machine.calls == []
 
 
+def test_a_keeper_begins_without_file_descriptors(machine, monkeypatch):
+    with monkeypatch.context() as without:
+        without.setattr(machine, "stubs", partial(open, "/nowhere"))
+        look = looker(machine)
+        with pytest.raises(OSError, match="nowhere"):
+            look()
+    machine.states[machine.of("vad")] = "Z"
+    look()
+    assert machine.heals == {"vad": 1}
+
+
 def test_a_dead_model_is_unloaded_and_loaded_once(machine, look):
     machine.states[machine.of("vad")] = "Z"
     for _ in range(20):
@@ -157,7 +169,8 @@ def test_a_frozen_process_does_not_wait_for_the_next_attempt(machine, look):
 
 
 def test_a_model_whose_configuration_asks_for_fewer_instances_is_healed_once_more(machine):
-    machine.processes[20], machine.states[20] = "vad", "S"
+    machine.first[20] = machine.processes[20] = "vad"
+    machine.states[20] = "S"
     look = looker(machine)
     machine.states[20] = "Z"
     for _ in range(20):

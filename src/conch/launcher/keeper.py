@@ -1,5 +1,6 @@
 """Watch the models' processes of one running server, and give new ones to models that need them."""
 
+import math
 import threading
 import time
 from collections import Counter, defaultdict
@@ -40,7 +41,7 @@ class Keeper:
         first: Mapping[int, str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """List the models' processes.
+        """Begin with the processes that the server was ready with; `look` lists them.
 
         Args:
             processes: the processes of the server.
@@ -67,7 +68,7 @@ class Keeper:
         self._replaced: set[int] = set()
         """Earlier processes of healed models: Triton ends them after the new ones have started."""
         self._processes = dict(first)
-        self._list(())
+        self._listed = -math.inf
         self._instances = Counter(self._processes.values())
 
     def look(self) -> None:

@@ -318,17 +318,14 @@ class TritonServer:
     def _heal(self, endpoints: Endpoints, ended: threading.Event) -> str:
         """Heal models until only a new server helps; return why, nothing if `ended` is set."""
         process = self._running()
-        try:
-            keeper = Keeper(
-                process.processes,
-                endpoints,
-                entry_points=(*ENTRY_POINTS, *SYNTHESIS, *self.config.also_as),
-                load_timeout_s=self.config.startup_timeout_s,
-                heals=self.heals,
-                first=self._first_stubs,
-            )
-        except OSError as error:
-            return f"its models' processes cannot be listed: {error}"
+        keeper = Keeper(
+            process.processes,
+            endpoints,
+            entry_points=(*ENTRY_POINTS, *SYNTHESIS, *self.config.also_as),
+            load_timeout_s=self.config.startup_timeout_s,
+            heals=self.heals,
+            first=self._first_stubs,
+        )
         blind = False
         try:
             while process.popen.poll() is None:
