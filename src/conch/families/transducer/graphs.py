@@ -8,8 +8,9 @@ import numpy as np
 import onnxruntime
 
 from conch.catalogue.checks import UnfitModelError
+from conch.catalogue.exports import PRECISIONS
 from conch.catalogue.onnx_header import INT32, INT64
-from conch.catalogue.transducers import PRECISIONS, Transducer, read_transducer
+from conch.catalogue.transducers import Transducer, read_transducer
 from conch.component.arrays import Array, FloatArray
 from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig
