@@ -17,7 +17,7 @@ _FRAMES = SHIFT // 4
 _SYLLABLES = ["ba", "do", "ki", "lu", "me", "no", "ra", "si", "tu", "ve", "za", "ing"]
 
 
-class _Toy:
+class Toy:
     """A graph under construction, with random weights of its seed."""
 
     def __init__(self, seed: int) -> None:
@@ -27,8 +27,8 @@ class _Toy:
         values = self._random.normal(0, scale / np.sqrt(shape[0]), shape)
         return self.graph.array(values.astype(np.float32))
 
-    def mean(self, value: str, *axes: int) -> str:
-        return self.graph.op("ReduceMean", value, self.graph.ints(*axes), keepdims=0)
+    def mean(self, value: str, *axes: int, keepdims: int = 0) -> str:
+        return self.graph.op("ReduceMean", value, self.graph.ints(*axes), keepdims=keepdims)
 
     def sum(self, *values: str) -> str:
         total, *others = values
@@ -51,7 +51,7 @@ class _Toy:
         graph = self.graph
         if num_frames is not None:
             x = graph.op("Slice", x, graph.ints(0), graph.ints(4 * num_frames), graph.ints(1))
-        scaled = graph.op("Mul", graph.op("Add", x, _scalar(graph, 8.0)), _scalar(graph, 0.2))
+        scaled = graph.op("Mul", graph.op("Add", x, scalar(graph, 8.0)), scalar(graph, 0.2))
         joined = graph.op("Reshape", scaled, graph.ints(0, -1, 4 * MELS))
         return graph.op("Tanh", self.projected(joined, SIZE, 4 * MELS, scale=2.0))
 
@@ -67,14 +67,14 @@ class _Toy:
         onnx.save(model, path)
 
 
-def _scalar(graph: Graph, value: float) -> str:
+def scalar(graph: Graph, value: float) -> str:
     return graph.array(np.array(value, np.float32))
 
 
 def zipformer2(folder: Path, seed: int = 0) -> Path:
     """Write a streaming folder with the tensors of zipformer2, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
-    toy = _Toy(seed)
+    toy = Toy(seed)
     graph = toy.graph
     dim, heads, query, value, kernel = SIZE, 2, 6, 4, 7
     x = graph.takes("x", "N", CHUNK, MELS)
@@ -113,7 +113,7 @@ def zipformer2(folder: Path, seed: int = 0) -> Path:
     for n, item in enumerate(convs, 1):
         graph.gives(toy.shifted(item, last, 2), f"new_cached_conv{n}_0", "N", dim, kernel // 2)
     level = graph.op("Unsqueeze", toy.projected(toy.mean(said, 1), 128), graph.ints(2, 3))
-    faded = graph.op("Mul", embed, _scalar(graph, 0.5))
+    faded = graph.op("Mul", embed, scalar(graph, 0.5))
     graph.gives(graph.op("Add", faded, level), "new_embed_states", "N", 128, 3, 19)
     counted = graph.op("Add", lens, graph.ints(SHIFT // 2))
     graph.gives(counted, "new_processed_lens", "N", kind=TensorProto.INT64)
@@ -136,7 +136,7 @@ def zipformer2(folder: Path, seed: int = 0) -> Path:
 def lstm(folder: Path, seed: int = 0) -> Path:
     """Write a streaming folder with the tensors of icefall's LSTM, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
-    toy = _Toy(seed)
+    toy = Toy(seed)
     graph = toy.graph
     hidden, shift, chunk = 24, 4, 9
     x = graph.takes("x", "N", chunk, MELS)
@@ -149,7 +149,7 @@ def lstm(folder: Path, seed: int = 0) -> Path:
     graph.gives(said, "encoder_out", "N", 1, SIZE)
     first = graph.op("Transpose", said, perm=[1, 0, 2])
     graph.gives(toy.projected(first, SIZE), "next_h", 1, "N", SIZE)
-    faded = graph.op("Mul", c, _scalar(graph, 0.7))
+    faded = graph.op("Mul", c, scalar(graph, 0.7))
     after = graph.op("Add", faded, toy.projected(first, hidden))
     graph.gives(after, "next_c", 1, "N", hidden)
     toy.save(
@@ -167,7 +167,7 @@ def lstm(folder: Path, seed: int = 0) -> Path:
 def conformer(folder: Path, seed: int = 0) -> Path:
     """Write a streaming folder with the tensors of icefall's conformer, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
-    toy = _Toy(seed)
+    toy = Toy(seed)
     graph = toy.graph
     layers, kernel = 2, 5
     x = graph.takes("x", "N", CHUNK, MELS)
@@ -204,7 +204,7 @@ def conformer(folder: Path, seed: int = 0) -> Path:
 def offline(folder: Path, seed: int = 0) -> Path:
     """Write a folder for whole recordings, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
-    toy = _Toy(seed)
+    toy = Toy(seed)
     graph = toy.graph
     x = graph.takes("x", "N", "T", MELS)
     lens = graph.takes("x_lens", "N", kind=TensorProto.INT64)
@@ -223,7 +223,7 @@ def offline(folder: Path, seed: int = 0) -> Path:
 
 def _with_the_rest(folder: Path, seed: int) -> Path:
     """Write decoder, joiner and tokens."""
-    toy = _Toy(seed + 1)
+    toy = Toy(seed + 1)
     graph = toy.graph
     y = graph.takes("y", "N", 2, kind=TensorProto.INT64)
     # As icefall's, which knows -1 as the unit before the first.
@@ -236,7 +236,7 @@ def _with_the_rest(folder: Path, seed: int) -> Path:
     graph.gives(out, "decoder_out", "N", SIZE)
     toy.save(folder / "decoder.onnx", context_size=2, vocab_size=UNITS)
 
-    toy = _Toy(seed + 2)
+    toy = Toy(seed + 2)
     graph = toy.graph
     heard = graph.takes("encoder_out", "N", SIZE)
     said = graph.takes("decoder_out", "N", SIZE)

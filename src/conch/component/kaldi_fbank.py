@@ -1,5 +1,7 @@
 """Log-mel filter banks by Kaldi's own code, for audio that arrives in pieces."""
 
+from typing import Any
+
 import kaldi_native_fbank as knf
 import numpy as np
 
@@ -10,22 +12,26 @@ FRAME_S = 0.01
 """Seconds from one frame to the next."""
 
 
-class KaldiFbank:
-    """The frames of one stream. They do not depend on the pieces in which it arrives.
-
-    The settings are those of icefall: windows of 25 ms every 10 ms, the first and the last ones
+def icefall_options(num_mels: int) -> Any:
+    """Return the settings of icefall: windows of 25 ms every 10 ms, the first and the last ones
     mirrored at the edges, filters from 20 to 7600 Hz, and no dither.
     """
+    options = knf.FbankOptions()
+    options.frame_opts.samp_freq = SAMPLE_RATE
+    options.frame_opts.dither = 0.0
+    options.frame_opts.snip_edges = False
+    options.mel_opts.num_bins = num_mels
+    options.mel_opts.low_freq, options.mel_opts.high_freq = 20.0, -400.0
+    return options
 
-    def __init__(self, num_mels: int) -> None:
-        """Begin a stream of samples in [-1, 1] at 16 kHz."""
-        options = knf.FbankOptions()
-        options.frame_opts.samp_freq = SAMPLE_RATE
-        options.frame_opts.dither = 0.0
-        options.frame_opts.snip_edges = False
-        options.mel_opts.num_bins = num_mels
-        options.mel_opts.low_freq, options.mel_opts.high_freq = 20.0, -400.0
-        self._online, self._num_mels = knf.OnlineFbank(options), num_mels
+
+class KaldiFbank:
+    """The frames of one stream. They do not depend on the pieces in which it arrives."""
+
+    def __init__(self, num_mels: int, options: Any = None) -> None:
+        """Begin a stream of samples in [-1, 1] at 16 kHz; without options, those of icefall."""
+        self._online = knf.OnlineFbank(options or icefall_options(num_mels))
+        self._num_mels = num_mels
         self._first = 0
 
     @property
@@ -48,10 +54,13 @@ class KaldiFbank:
         found = [self._online.get_frame(index) for index in range(start, end)]
         return np.array(found, np.float32).reshape(end - start, self._num_mels)
 
+    def whole(self, waveform: FloatArray) -> FloatArray:
+        """Return the frames of a stream that is one waveform, float32 `[frames, num_mels]`."""
+        self.accept(waveform)
+        self.finish()
+        return self.frames(0, self.ready)
+
 
 def kaldi_fbank(waveform: FloatArray, num_mels: int) -> FloatArray:
     """Return the frames of a whole waveform, float32 `[frames, num_mels]`; see `KaldiFbank`."""
-    stream = KaldiFbank(num_mels)
-    stream.accept(waveform)
-    stream.finish()
-    return stream.frames(0, stream.ready)
+    return KaldiFbank(num_mels).whole(waveform)

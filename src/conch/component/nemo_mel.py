@@ -1,0 +1,51 @@
+"""Log-mel features for models of NeMo, with the numbers with which sherpa-onnx feeds them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from conch.component.arrays import FloatArray
+from conch.component.kaldi_fbank import KaldiFbank, icefall_options
+
+PER_FEATURE = "per_feature"
+"""NeMo's name of a normalisation by the mean and the deviation of each filter."""
+_GUARD = 2.0**-24
+_LEAST_DEVIATION = 1e-5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NemoMel:
+    """What a model hears: windows of 25 ms every 10 ms, and filters of Slaney from 0 Hz on."""
+
+    num_mels: int = 80
+    window: str = "hann"
+    """Or povey."""
+    highest_hz: float = 8000.0
+    """End of the last filter."""
+    is_normalised: bool = False
+    """Whether it is trained with `PER_FEATURE`, which needs the whole recording."""
+
+    def stream(self) -> KaldiFbank:
+        """Return the frames of a live stream, which are not normalised."""
+        return self._stream(has_log=True)
+
+    def whole(self, waveform: FloatArray) -> FloatArray:
+        """Return the frames of a whole waveform, float32 `[frames, num_mels]`.
+
+        Args:
+            waveform: float32 `[samples]` in [-1, 1] at 16 kHz.
+        """
+        if not self.is_normalised:
+            return self.stream().whole(waveform)
+        log = np.log(self._stream(has_log=False).whole(waveform) + np.float32(_GUARD))
+        found: FloatArray = (log - log.mean(axis=0)) / (log.std(axis=0) + _LEAST_DEVIATION)
+        return found.astype(np.float32, copy=False)
+
+    def _stream(self, *, has_log: bool) -> KaldiFbank:
+        options = icefall_options(self.num_mels)
+        options.frame_opts.remove_dc_offset = False
+        options.frame_opts.window_type = self.window
+        options.mel_opts.low_freq, options.mel_opts.high_freq = 0.0, self.highest_hz
+        options.mel_opts.is_librosa = True
+        options.use_log_fbank = has_log
+        return KaldiFbank(self.num_mels, options)
