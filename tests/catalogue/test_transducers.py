@@ -30,17 +30,17 @@ def test_what_a_streaming_folder_is(tmp_path):
         is_live=True,
     )
     found = read_transducer(folder)
-    assert (found.chunk, found.shift, found.context_size) == (45, 32, 2)
-    axes = [item.axis for item in found.states]
+    assert (found.encoder.chunk, found.encoder.shift, found.context_size) == (45, 32, 2)
+    axes = [item.axis for item in found.encoder.states]
     assert axes == [1, 1, 1, 1, 0, 0, 0, 0]
-    assert found.states[1].shape == (1, 1, 16, 24)
-    assert not any(item.is_counter for item in found.states)
+    assert found.encoder.states[1].shape == (1, 1, 16, 24)
+    assert not any(item.is_counter for item in found.encoder.states)
     assert found.tokens[:4] == ("<blk>", "<sos/eos>", "<unk>", "▁ba")
 
 
 def test_what_a_conformer_does_not_count_itself(tmp_path):
     found = read_transducer(transducer_toys.conformer(tmp_path / "toy"))
-    assert [(item.axis, item.is_counter) for item in found.states] == [
+    assert [(item.axis, item.is_counter) for item in found.encoder.states] == [
         (2, False),
         (2, False),
         (0, True),
@@ -49,8 +49,8 @@ def test_what_a_conformer_does_not_count_itself(tmp_path):
 
 def test_a_folder_for_recordings_has_no_states(tmp_path):
     found = read_transducer(transducer_toys.offline(tmp_path / "toy"))
-    assert not found.is_live
-    assert found.states == ()
+    assert not found.encoder.is_live
+    assert found.encoder.states == ()
 
 
 def test_which_file_is_taken(folder):

@@ -1,17 +1,10 @@
 """The `transducer_streaming_encoder` component: live audio to frames, chunk by chunk."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from conch.component import Outputs, Row
-from conch.component.streams import StreamId, Streams
-from conch.component.waveform import SAMPLE_RATE
-from conch.families.transducer.graphs import EncoderGraph, TransducerConfig, opened_folder
-from conch.families.transducer.streams import EncodedStream, encode_chunks
-from conch.wire.errors import AudioError, OptionError, TranscriptionError
-from conch.wire.limits import MAX_STEP_S
+from conch.families.search.live import LiveEncoder
+from conch.families.transducer.declaration import FRAMES
+from conch.families.transducer.graphs import TransducerConfig, opened_encoder, opened_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +15,8 @@ class TransducerStreamingEncoderConfig(TransducerConfig):
     """Seconds without a chunk after which a stream expires."""
 
 
-class TransducerStreamingEncoder:
-    """Turns samples of streams, in pieces of any length, into frames for the decoder.
+class TransducerStreamingEncoder(LiveEncoder):
+    """Turns samples of streams into frames for the decoder.
 
     An encoder of recordings has no live part: then every stream is refused.
     """
@@ -35,63 +28,5 @@ class TransducerStreamingEncoder:
             ConfigError: it cannot be loaded.
         """
         found = opened_folder(config)
-        self._model = config.model
-        graph = EncoderGraph(found, config.threads) if found.is_live else None
-        self._graph = graph
-
-        def new() -> EncodedStream:
-            assert graph is not None
-            return EncodedStream(graph)
-
-        self._streams = Streams(new, config.stream_ttl_s)
-
-    def __len__(self) -> int:
-        """Return the number of open streams."""
-        return len(self._streams)
-
-    def held_bytes(self, stream_id: StreamId) -> int:
-        """Return the size of an open stream's states in bytes."""
-        return self._streams[stream_id].held_bytes
-
-    def close(self) -> None:
-        """Close all streams."""
-        self._streams.close()
-
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
-        """Return the outputs of rows with `waveform`, each the next one of its stream.
-
-        A defect in reading a row closes its stream. The other streams of the batch go on.
-        """
-        if self._graph is None:
-            raise OptionError(
-                "option 'decoder' cannot be transducer for live audio here: the encoder in "
-                f"{self._model} takes whole recordings"
-            )
-        streams: dict[int, EncodedStream] = {}
-        answers: dict[int, Outputs | Exception] = {}
-        for place, row in enumerate(rows):
-            try:
-                streams[place] = self._stream(row)
-            except Exception as error:
-                answers[place] = error
-                if not isinstance(error, TranscriptionError):
-                    self._streams.drop(row.stream_id)
-        encoded = encode_chunks(self._graph, [*streams.values()], len(rows))
-        for (place, stream), frames in zip(streams.items(), encoded, strict=True):
-            stream.states = stream.states.alone()
-            behind = max(0, round(stream.behind_s * SAMPLE_RATE))
-            answers[place] = {
-                "encoder_out": frames,
-                "encoder_out_lens": np.array([len(frames)], np.int32),
-                "behind_samples": np.array([behind], np.int32),
-            }
-        return [answers[place] for place in range(len(rows))]
-
-    def _stream(self, row: Row) -> EncodedStream:
-        """Add a row's samples to its stream."""
-        waveform = row.waveform(MAX_STEP_S)
-        stream = self._streams.take(row.stream_id, starts=row.starts, ends=row.ends)
-        if not np.isfinite(waveform).all():
-            raise AudioError("the chunk holds samples that are not finite numbers")
-        stream.accept(waveform, ends=row.ends)
-        return stream
+        graph = opened_encoder(found, config.threads) if found.encoder.is_live else None
+        super().__init__(graph, FRAMES, "transducer", config.model, config.stream_ttl_s)

@@ -7,7 +7,7 @@ import numpy as np
 from conch.component.arrays import FloatArray
 from conch.component.kaldi_fbank import FRAME_S, KaldiFbank
 from conch.component.waveform import SAMPLE_RATE
-from conch.families.transducer.graphs import EncoderGraph
+from conch.families.search.graphs import EncoderGraph
 
 _TAIL_FRAMES = 66
 """Frames of silence behind the end, in which a streaming model writes its last units: those of
@@ -19,8 +19,8 @@ class EncodedStream:
 
     def __init__(self, graph: EncoderGraph) -> None:
         """Begin a stream."""
-        self._folder = graph.folder
-        self._fbank = KaldiFbank(self._folder.num_mels)
+        self._encoder = graph.encoder
+        self._fbank = KaldiFbank(self._encoder.num_mels)
         self._begun = 0
         """Feature frames before the next chunk."""
         self._samples = 0
@@ -41,19 +41,19 @@ class EncodedStream:
         self._samples += len(waveform)
         self._fbank.accept(waveform)
         if ends:
-            tail = max(_TAIL_FRAMES, self._folder.chunk + 1)
+            tail = max(_TAIL_FRAMES, self._encoder.chunk + 1)
             self._fbank.accept(np.zeros(round(tail * FRAME_S * SAMPLE_RATE), np.float32))
             self._fbank.finish()
 
     @property
     def has_chunk(self) -> bool:
         """Whether the next chunk is complete."""
-        return self._begun + self._folder.chunk < self._fbank.ready
+        return self._begun + self._encoder.chunk < self._fbank.ready
 
     def take_chunk(self) -> FloatArray:
         """Return the features of the next chunk, float32 `[chunk, num_mels]`."""
-        found = self._fbank.frames(self._begun, self._begun + self._folder.chunk)
-        self._begun += self._folder.shift
+        found = self._fbank.frames(self._begun, self._begun + self._encoder.chunk)
+        self._begun += self._encoder.shift
         return found
 
 

@@ -1,0 +1,95 @@
+"""A streaming encoder as a component: live audio to frames, chunk by chunk."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from conch.component import Array, Outputs, Row
+from conch.component.arrays import FloatArray
+from conch.component.streams import StreamId, Streams
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.search.graphs import EncoderGraph
+from conch.families.search.streams import EncodedStream, encode_chunks
+from conch.wire.errors import AudioError, OptionError, TranscriptionError
+from conch.wire.limits import MAX_STEP_S
+
+
+class LiveEncoder:
+    """Turns samples of streams, in pieces of any length, into frames for a search.
+
+    Without a graph, which an encoder of recordings has not, every stream is refused.
+    """
+
+    def __init__(
+        self, graph: EncoderGraph | None, frames: str, decoder: str, model: str, stream_ttl_s: float
+    ) -> None:
+        """Begin without streams.
+
+        Args:
+            graph: A streaming encoder.
+            frames: Name of the tensor with the frames.
+            decoder: The value of the option `decoder` that errors name.
+            model: Where the encoder is, for errors.
+            stream_ttl_s: Seconds without a chunk after which a stream expires.
+        """
+        self._graph, self._frames, self._decoder, self._model = graph, frames, decoder, model
+
+        def new() -> EncodedStream:
+            assert graph is not None
+            return EncodedStream(graph)
+
+        self._streams = Streams(new, stream_ttl_s)
+
+    def __len__(self) -> int:
+        """Return the number of open streams."""
+        return len(self._streams)
+
+    def held_bytes(self, stream_id: StreamId) -> int:
+        """Return the size of an open stream's states in bytes."""
+        return self._streams[stream_id].held_bytes
+
+    def close(self) -> None:
+        """Close all streams."""
+        self._streams.close()
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
+        """Return the outputs of rows with `waveform`, each the next one of its stream.
+
+        A defect in reading a row closes its stream. The other streams of the batch go on.
+        """
+        if self._graph is None:
+            raise OptionError(
+                f"option 'decoder' cannot be {self._decoder} for live audio here: the encoder in "
+                f"{self._model} takes whole recordings"
+            )
+        streams: dict[int, EncodedStream] = {}
+        answers: dict[int, Outputs | Exception] = {}
+        for place, row in enumerate(rows):
+            try:
+                streams[place] = self._stream(row)
+            except Exception as error:
+                answers[place] = error
+                if not isinstance(error, TranscriptionError):
+                    self._streams.drop(row.stream_id)
+        encoded = encode_chunks(self._graph, [*streams.values()], len(rows))
+        for (place, stream), frames in zip(streams.items(), encoded, strict=True):
+            stream.states = stream.states.alone()
+            behind = max(0, round(stream.behind_s * SAMPLE_RATE))
+            answers[place] = {
+                **self.outputs(frames),
+                "behind_samples": np.array([behind], np.int32),
+            }
+        return [answers[place] for place in range(len(rows))]
+
+    def outputs(self, frames: FloatArray) -> dict[str, Array]:
+        """Return frames as tensors."""
+        return {self._frames: frames, f"{self._frames}_lens": np.array([len(frames)], np.int32)}
+
+    def _stream(self, row: Row) -> EncodedStream:
+        """Add a row's samples to its stream."""
+        waveform = row.waveform(MAX_STEP_S)
+        stream = self._streams.take(row.stream_id, starts=row.starts, ends=row.ends)
+        if not np.isfinite(waveform).all():
+            raise AudioError("the chunk holds samples that are not finite numbers")
+        stream.accept(waveform, ends=row.ends)
+        return stream

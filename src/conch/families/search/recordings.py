@@ -1,0 +1,96 @@
+"""An encoder of recordings as a component: segments to frames."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from conch.component import Outputs, Row
+from conch.component.arrays import FloatArray
+from conch.component.batches import buckets
+from conch.component.kaldi_fbank import kaldi_fbank
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.search.graphs import EncoderGraph
+from conch.families.search.streams import EncodedStream, encode_chunks
+from conch.wire.errors import ConfigError
+from conch.wire.limits import MAX_SEGMENT_S
+
+_LEAST = round(0.3 * SAMPLE_RATE)
+"""Samples of the shortest recording: subsampling leaves nothing of less than 90 ms."""
+
+
+class Hears(Protocol):
+    """What hears recordings."""
+
+    takes_any: bool
+    """Whether recordings of any lengths share a batch without padding."""
+
+    def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
+        """Return the frames of waveforms, float32 `[samples]` at 16 kHz, as one batch."""
+        ...
+
+
+class RecordingEncoder:
+    """Turns waveforms into frames for a search; those of similar length share a batch."""
+
+    def __init__(self, hears: Hears, frames: str, max_padding: float, max_batch_s: float) -> None:
+        """Encode by `hears`.
+
+        Args:
+            hears: The encoder.
+            frames: Name of the tensor with the frames.
+            max_padding: Largest share of padding in a row of a batch.
+            max_batch_s: Largest batch in seconds of audio, with padding.
+
+        Raises:
+            ConfigError: a limit of the batches is out of range.
+        """
+        if not 0 <= max_padding < 1 or max_batch_s <= 0:
+            raise ConfigError("max_padding must be in [0, 1) and max_batch_s above 0")
+        self._hears, self._frames = hears, frames
+        self._max_padding, self._max_samples = max_padding, round(max_batch_s * SAMPLE_RATE)
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
+        """Return the outputs of rows with `waveform`."""
+        waveforms = [row.segment(MAX_SEGMENT_S) for row in rows]
+        batches = [[*range(len(rows))]]
+        if not self._hears.takes_any:
+            batches = buckets([*map(len, waveforms)], self._max_padding, self._max_samples)
+        found: dict[int, FloatArray] = {}
+        for batch in batches:
+            encoded = self.encode([waveforms[place] for place in batch])
+            found.update(zip(batch, encoded, strict=True))
+        return [
+            {self._frames: frames, f"{self._frames}_lens": np.array([len(frames)], np.int32)}
+            for frames in (found[place] for place in range(len(rows)))
+        ]
+
+    def encode(self, waveforms: Sequence[FloatArray]) -> list[FloatArray]:
+        """Return the frames of waveforms, float32 `[samples]` at 16 kHz, as one batch."""
+        return self._hears.encode(waveforms)
+
+
+class ExportedEncoder:
+    """Hears recordings by the encoder of an export; one for live audio gets them in chunks."""
+
+    def __init__(self, graph: EncoderGraph, max_chunks: int) -> None:
+        """Take the encoder, and the number of recordings whose chunks it takes in one run.
+
+        Raises:
+            ConfigError: that is not at least 1.
+        """
+        if max_chunks < 1:
+            raise ConfigError(f"max_chunks must be at least 1; is: {max_chunks}")
+        self._graph, self._max_chunks = graph, max_chunks
+        self.takes_any = graph.encoder.is_live
+
+    def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
+        """See `Hears`."""
+        if not self.takes_any:
+            num_mels = self._graph.encoder.num_mels
+            padded = [np.pad(item, (0, max(0, _LEAST - len(item)))) for item in waveforms]
+            return self._graph.encode([kaldi_fbank(item, num_mels) for item in padded])
+        streams = [EncodedStream(self._graph) for _ in waveforms]
+        for stream, waveform in zip(streams, waveforms, strict=True):
+            stream.accept(waveform, ends=True)
+        return encode_chunks(self._graph, streams, self._max_chunks)
