@@ -226,6 +226,7 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
         {"decoder": "wfst"},
         {"decoder": "moonshine"},
         {"decoder": "transducer"},
+        {"decoder": "paraformer", "nbest": 1},
         {"decoder": "ctc", "speakers": "auto"},
         {"decoder": "wfst", "punctuate": True, "itn": True},
     ):

@@ -37,7 +37,7 @@ def parsed(live: bool = False, **sent: object) -> RecognitionOptions:
 def test_it_is_a_value_of_the_option() -> None:
     assert (
         describe(all_options()["decoder"])
-        == "one of moonshine, attention, transducer, ctc, wfst, none, speller, deaf"
+        == "one of moonshine, attention, transducer, paraformer, ctc, wfst, none, speller, deaf"
     )
     with pytest.raises(OptionError, match=r"takes one of .*speller, deaf; sent: 'spell'"):
         parsed(decoder="spell")

@@ -1,8 +1,9 @@
-"""A transducer in a server of its own, of random weights: recordings and live audio."""
+"""A server with a transducer and a Paraformer, of random weights: recordings and live audio."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
+import funasr_toys
 import numpy as np
 import pytest
 import transducer_toys
@@ -11,6 +12,7 @@ from recordings import Recording
 from conch.client import Client
 from conch.component import Row
 from conch.decoding.transducer.decoder import TransducerDecoder, TransducerDecoderConfig
+from conch.families.paraformer.network import Paraformer, ParaformerConfig
 from conch.families.transducer.encoder import TransducerEncoder, TransducerEncoderConfig
 from conch.launcher import ServerConfig, TritonServer
 from conch.wire.errors import OptionError
@@ -24,9 +26,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def client(folder: Path) -> Iterator[Client]:
+def paraformer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return funasr_toys.paraformer(tmp_path_factory.mktemp("paraformer"), seed=3)[0]
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path, paraformer: Path) -> Iterator[Client]:
     config = ServerConfig(
-        weights={"transducer": str(folder)}, on_demand=True, warm_up=True, stop_timeout_s=8
+        weights={"transducer": str(folder)},
+        named={"zh": str(paraformer)},
+        on_demand=True,
+        warm_up=True,
+        stop_timeout_s=8,
     )
     with TritonServer(config) as server, Client(server.http_url) as client:
         assert {"transducer_encoder", "transducer_streaming_decoder"} <= {*server.models()}
@@ -99,6 +110,28 @@ def test_live_audio_is_the_folders_by_default(client: Client, recordings: list[R
     with client.live() as stream:
         last = stream.finish(recordings[0].waveform()[: 5 * 16_000])
     assert "transducer_streaming_encoder" in last.path
+
+
+def test_a_paraformer_writes_recordings_and_passes_over_live_audio(
+    client: Client, paraformer: Path, recordings: list[Recording]
+) -> None:
+    waveform = recordings[0].waveform()[: 10 * 16_000]
+    (alone,) = Paraformer(ParaformerConfig(model=str(paraformer)))([Row({"waveform": waveform})])
+    found = client.transcribe(waveform, model="zh", vad=False, word_timestamps=True)
+    assert found.path == ("paraformer.zh",)
+    assert found.text == alone["hypotheses"][0].decode()
+    assert [word.text for word in found.words] == [item.decode() for item in alone["words"]]
+    with client.live(model="zh", language="zh", adaptive=False) as stream:
+        answers = [
+            stream.send(waveform[start : start + 5_000]) for start in range(0, len(waveform), 5_000)
+        ]
+        last = stream.finish()
+    assert any(answer.text for answer in answers), "before the end"
+    assert last.text and {item for answer in answers for item in answer.path} == {
+        *("vad", "paraformer.zh"),
+    }
+    with pytest.raises(OptionError, match="'beam_size' takes 1 with decoder paraformer"):
+        client.transcribe(waveform, model="zh", beam_size=4)
 
 
 @pytest.mark.parametrize(

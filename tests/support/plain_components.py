@@ -79,8 +79,8 @@ class PlainComponents:
         """See `conch.bls.call.Components.give_up`; no process dies here."""
 
     async def is_loaded(self, model: str) -> bool:
-        # A server has a transducer only where somebody has chosen one.
-        return model not in self.missing and not model.startswith("transducer")
+        # A server has these only where somebody has chosen one.
+        return model not in self.missing and not model.startswith(("transducer", "paraformer"))
 
     def waveforms(self, model: str) -> list[np.ndarray]:
         """Return the waveform of each call of a model."""
@@ -255,6 +255,10 @@ class PlainComponents:
             "word_confidences": np.full(len(words), 0.5, np.float32),
             "stable": bytes_array([" ".join(words[:-1])]),
         }
+
+    def paraformer(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
+        frames = self.ctc_encoder(inputs, parameters)
+        return self.ctc_decoder(frames, parameters)
 
     def transducer_encoder(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
         return self.attention_encoder(inputs, parameters)

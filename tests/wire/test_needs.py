@@ -125,7 +125,7 @@ def test_what_a_component_is_needed_for(model, options):
 
 def test_every_component_that_ships_is_needed_for_something():
     components = model_names(shipped_repositories()[1:])
-    assert len(components) == 26
+    assert len(components) == 27
     assert all(needed_for(model) for model in components)
     assert {model for name in PATHS for model in components_of_path(name)} == {*components} - {
         *("inverse_normalizer", "neural_rescorer", "punctuator", "rescorer"),
@@ -144,6 +144,7 @@ def test_a_server_gets_the_decoder_of_which_it_has_the_weights():
     assert set(components_to_serve({}, chosen=both)) == pairs["moonshine"]
     transducer = set(components_of_path("transducer"))
     assert set(components_to_serve({}, lacking=both)) == transducer
-    assert set(components_to_serve({}, lacking=both | transducer)) == pairs["moonshine"]
+    users = transducer | set(components_of_path("paraformer"))
+    assert set(components_to_serve({}, lacking=both | users)) == pairs["moonshine"]
     live = set(components_to_serve({}, live=True, chosen=pairs["attention"]))
     assert live == pairs["attention"] | set(components_of_path("streaming"))

@@ -337,24 +337,25 @@ def test_what_a_client_leaves_open_has_an_order_in_which_a_server_tries_it():
         found = RecognitionOptions.candidates(sent, live=live)
         return [(options.mode, options.decoder) for options in found]
 
-    three = [("offline", "moonshine"), ("offline", "attention"), ("offline", "transducer")]
-    assert tried(accuracy="best") == three
-    assert tried(prompt="Hester Prynne") == three[1:2]
-    assert tried(decoder="moonshine") == three[:1]
-    assert tried(languages="de,en", language="auto") == three[1:2]
-    assert tried(language="de") == three[1:]
-    passes = [("two_pass", "moonshine"), ("two_pass", "attention")]
+    names = ("moonshine", "attention", "transducer", "paraformer")
+    four = [("offline", name) for name in names]
+    assert tried(accuracy="best") == four
+    assert tried(prompt="Hester Prynne") == four[1:2]
+    assert tried(decoder="moonshine") == four[:1]
+    assert tried(languages="de,en", language="auto") == four[1:2]
+    assert tried(language="de") == four[1:]
+    passes = [("two_pass", name) for name in names]
     heard = [("streaming", "wfst"), ("streaming", "transducer")]
-    assert tried(live=True) == [*passes, heard[1], heard[0]]
-    assert tried(live=True, mode="two_pass") == [*passes, ("two_pass", "transducer")]
-    assert tried(live=True, decoder="attention") == passes[1:]
-    assert tried(live=True, accuracy="best") == passes
+    assert tried(live=True) == [*passes[:2], heard[1], passes[3], heard[0]]
+    assert tried(live=True, mode="two_pass") == passes
+    assert tried(live=True, decoder="attention") == passes[1:2]
+    assert tried(live=True, accuracy="best") == [*passes[:2], passes[3]]
     assert tried(live=True, mode="streaming") == heard
     assert tried(live=True, endpointing=False) == heard
     assert tried(live=True, lm_fusion=True) == [("streaming", "ctc")]
 
 
 def test_presets_follow_the_decoder_that_is_tried():
-    best, other, third = RecognitionOptions.candidates({"accuracy": "balanced"})
+    best, other, third, _ = RecognitionOptions.candidates({"accuracy": "balanced"})
     assert best.ctc_rescore != other.ctc_rescore
     assert (third.beam_size, third.is_rescored) == (4, False)

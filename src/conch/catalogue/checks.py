@@ -84,7 +84,7 @@ def check_folder(folder: Path) -> Found:
         _check_files(folder)
         vocabulary = _vocabulary_size(folder / "model.bin")
         tokens = _special_tokens(folder / "tokenizer.json")
-        _json(folder / "config.json", dict, "JSON object")
+        read_json(folder / "config.json", dict, "JSON object")
         _check_tokenizer(folder, tokens, vocabulary)
         size = size_of(folder)
     except OSError as error:
@@ -180,7 +180,7 @@ def _string(file: BinaryIO) -> str:
 def _special_tokens(path: Path) -> dict[str, int]:
     """Return the ids of a tokenizer's special tokens."""
     try:
-        added = _json(path, dict, "JSON object")["added_tokens"]
+        added = read_json(path, dict, "JSON object")["added_tokens"]
         return {str(item["content"]): int(item["id"]) for item in added}
     except (KeyError, TypeError, ValueError):
         raise UnfitModelError("its tokenizer.json is no tokenizer of Whisper") from None
@@ -208,10 +208,15 @@ def _vocabulary(folder: Path) -> list[str]:
     path = folder / _VOCABULARIES[0]
     if not path.is_file():
         return (folder / _VOCABULARIES[1]).read_text("utf-8", "replace").rstrip("\n").split("\n")
-    return list(map(str, _json(path, list, "list of tokens")))
+    return list(map(str, read_json(path, list, "list of tokens")))
 
 
-def _json(path: Path, kind: type, what: str) -> Any:
+def read_json(path: Path, kind: type, what: str) -> Any:
+    """Return the content of a JSON file, which is of a kind.
+
+    Raises:
+        UnfitModelError: it is not; the message says `what` it should be.
+    """
     try:
         found = json.loads(path.read_text("utf-8"))
     except ValueError as error:

@@ -7,9 +7,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from conch.catalogue.checks import Found, check_files, check_folder
+from conch.catalogue.funasr import check_paraformer
 from conch.catalogue.known import KNOWN, KnownModel
 from conch.catalogue.transducers import check_transducer
 from conch.families.moonshine import declaration as moonshine
+from conch.families.paraformer import declaration as paraformer
 from conch.families.transducer import declaration as transducer
 from conch.families.whisper import declaration as whisper
 
@@ -71,6 +73,14 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 form="a folder of icefall or sherpa-onnx",
                 others="docs/guide/your-model.md says where there are some",
                 check=check_transducer,
+            ),
+            Kind(
+                name=paraformer.NAME,
+                title="Paraformer",
+                components=(paraformer.NAME,),
+                form="a folder of FunASR or sherpa-onnx",
+                others="docs/guide/your-model.md says where there are some",
+                check=check_paraformer,
             ),
         )
     }

@@ -64,6 +64,7 @@ seconds, and stays.
               without options too where moonshine is missing
   ctc, wfst   vad, ctc_encoder, ctc_decoder: recordings with that decoder
   transducer  vad, transducer_encoder, transducer_decoder: recordings with --transducer
+  paraformer  vad, paraformer: recordings with --paraformer
   streaming   vad, ctc_streaming_encoder, ctc_streaming_decoder: live streams
   two_pass    those of moonshine and streaming; with --whisper alone, of attention and streaming
 The options rescore and accuracy=balanced need neural_rescorer or rescorer; accuracy=best, and with

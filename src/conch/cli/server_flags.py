@@ -30,6 +30,7 @@ WEIGHTS = """
                      the files of one (default: base)
 --transducer FOLDER  a transducer of your own, as icefall exports it for sherpa-onnx, in place of
                      Moonshine and Whisper: docs/guide/your-model.md
+--paraformer FOLDER  the same with a Paraformer of FunASR
 """
 NO_WEIGHTS = dict.fromkeys(KINDS, "")
 """The values of these flags where they are not given."""

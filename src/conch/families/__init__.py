@@ -12,6 +12,7 @@ from conch.families.kokoro.declaration import FAMILY as KOKORO
 from conch.families.moonshine.declaration import FAMILY as MOONSHINE
 from conch.families.ngram.declaration import FAMILY as NGRAM
 from conch.families.options import holds
+from conch.families.paraformer.declaration import FAMILY as PARAFORMER
 from conch.families.punctuation.declaration import FAMILY as PUNCTUATION
 from conch.families.silero.declaration import FAMILY as SILERO
 from conch.families.smollm2.declaration import FAMILY as SMOLLM2
@@ -22,7 +23,7 @@ from conch.families.whisper.declaration import FAMILY as WHISPER
 
 FAMILIES: tuple[Family, ...] = (
     *(SILERO, NGRAM, SMOLLM2),
-    *(MOONSHINE, WHISPER, TRANSDUCER, CTC),
+    *(MOONSHINE, WHISPER, TRANSDUCER, PARAFORMER, CTC),
     *(PUNCTUATION, INVERSE_NORMALIZER, SPEAKERS, TURNS),
     *(HIBARI, KOKORO),
 )

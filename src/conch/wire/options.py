@@ -64,11 +64,12 @@ class RecognitionOptions(
     )
     decoder: str = option(
         next(name for name, item in decoders().items() if item.default_when is not None),
-        "what writes the text: Moonshine, Whisper, a transducer of your own, a beam search over "
-        "CTC, CTC in a graph of known words, or none, for who speaks when alone; live text comes "
-        "from wfst, and from ctc with lm_fusion",
+        "what writes the text: Moonshine, Whisper, a transducer or Paraformer of your own, a beam "
+        "search over CTC, CTC in a graph of known words, or none, for who speaks when alone; live "
+        "text comes from wfst, and from ctc with lm_fusion",
         otherwise="attention with another language than en, languages, prompt or task=translate, "
-        "and on a server without Moonshine; transducer on one started with --transducer",
+        "and on a server without Moonshine; transducer or paraformer on one started with "
+        "--transducer or --paraformer",
         choices=lambda: tuple(decoders()),
     )
     model: str = option(

@@ -1,0 +1,14 @@
+from typing import Any
+
+from conch.families.paraformer.network import Paraformer, ParaformerConfig
+from conch.triton import read_parameters, respond, settled
+
+
+class TritonPythonModel:
+    """A segment's waveform to the text of a Paraformer."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        self.component = settled(Paraformer(read_parameters(ParaformerConfig, args)))
+
+    def execute(self, requests: list[Any]) -> list[Any]:
+        return respond(requests, self.component)

@@ -1,0 +1,111 @@
+"""What a folder of FunASR is, and why half of one is refused."""
+
+import json
+import shutil
+from pathlib import Path
+
+import funasr_toys
+import onnx
+import pytest
+from onnx import helper
+
+from conch.catalogue.checks import UnfitModelError
+from conch.catalogue.detection import detect
+from conch.catalogue.funasr import check_paraformer, read_paraformer
+from conch.wire.errors import ConfigError
+
+
+@pytest.fixture(scope="module")
+def toys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return funasr_toys.paraformer(tmp_path_factory.mktemp("toys"))
+
+
+@pytest.fixture
+def original(toys: tuple[Path, Path], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(toys[0], tmp_path / "funasr"))
+
+
+@pytest.fixture
+def converted(toys: tuple[Path, Path], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(toys[1], tmp_path / "sherpa"))
+
+
+def test_what_a_paraformer_is(original, converted):
+    found = read_paraformer(original)
+    same = read_paraformer(converted)
+    assert found.front_end == same.front_end
+    assert found.tokens == same.tokens == tuple(funasr_toys.TOKENS)
+    assert (found.num_ends, same.num_ends) == (1, 0)
+    for folder in (original, converted):
+        kind, where, said = detect(str(folder))
+        assert (kind.name, where) == ("paraformer", folder)
+        assert said.family == "Paraformer with times of words"
+        assert said.features == "80 mel filters of Kaldi, 7 frames every 60 ms"
+        assert (said.units, said.is_live) == (len(funasr_toys.TOKENS), False)
+
+
+def test_which_file_is_taken(original):
+    shutil.copy(original / "model.onnx", original / "model_quant.onnx")
+    assert read_paraformer(original).network.name == "model.onnx"
+    assert read_paraformer(original, "int8").network.name == "model_quant.onnx"
+    (original / "model.onnx").unlink()
+    assert read_paraformer(original).network.name == "model_quant.onnx"
+
+
+@pytest.mark.parametrize(
+    ("lacking", "message"),
+    [
+        ("model.onnx", r"^it lacks model\.onnx; a Paraformer has model\.onnx, am\.mvn, config"),
+        ("am.mvn", r"^it lacks am\.mvn: how features are made is there, or in the metadata of mo"),
+        ("config.yaml", r"^it lacks config\.yaml: how features are made"),
+        ("tokens.json", r"^it lacks tokens\.json, or tokens\.txt"),
+    ],
+)
+def test_half_a_folder(original, lacking, message):
+    (original / lacking).unlink()
+    with pytest.raises(UnfitModelError, match=message):
+        check_paraformer(original)
+    with pytest.raises(ConfigError, match="holds no complete model that Conch serves"):
+        detect(str(original))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("model.onnx", "no model", r"^its model\.onnx is no ONNX model"),
+        ("tokens.json", json.dumps(["<blank>", "a"]), r"has 2 units and its network writes 33"),
+        ("tokens.json", "{}", r"^its tokens\.json is no list of tokens"),
+        ("tokens.txt", "<blank> 0\n", r"has 1 units and its network writes 33"),
+        ("am.mvn", "<AddShift> 2 2\n [ 1 2 ]\n<Rescale> 2 2\n [ 1 2 ]\n", "has 2 means and 2 dev"),
+        ("am.mvn", "<AddShift> [ one ]", r"^its am\.mvn has a mean or a deviation that is none"),
+        ("config.yaml", "model_conf: {}\n", r"^its config\.yaml has no frontend_conf"),
+        ("config.yaml", "frontend_conf: [\n", r"^its config\.yaml is broken"),
+        ("config.yaml", "frontend_conf: {fs: 8000}\n", r"config\.yaml has fs 8000; 16000 is"),
+        ("config.yaml", "frontend_conf: {lfr_m: 0}\n", r"has lfr_m 0, no number from 1 on"),
+        ("config.yaml", "frontend_conf: {lfr_m: 5, lfr_n: 3}\n", "5 frames of 80 filters are 400"),
+        ("decoder.onnx", "", r"^it has decoder\*\.onnx, of a model for live audio"),
+        ("model_eb.onnx", "", r"^it has model_eb\*\.onnx, of a model for hotwords"),
+    ],
+)
+def test_a_file_of_another_model(original, name, content, message):
+    (original / name).write_text(content)
+    with pytest.raises(UnfitModelError, match=message):
+        check_paraformer(original)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ({"model_type": "sense_voice_ctc"}, "is of type 'sense_voice_ctc', takes speech, speech_l"),
+        ({"lfr_window_size": "few"}, "have no number 'lfr_window_size'"),
+        ({"inv_stddev": "1,2"}, r"^the metadata of its model\.onnx has 560 means and 2 deviations"),
+    ],
+)
+def test_metadata_of_another_model(converted, metadata, message):
+    model = onnx.load(converted / "model.onnx")
+    known = {item.key: item.value for item in model.metadata_props} | metadata
+    del model.metadata_props[:]
+    helper.set_model_props(model, known)
+    onnx.save(model, converted / "model.onnx")
+    with pytest.raises(UnfitModelError, match=message):
+        check_paraformer(converted)
