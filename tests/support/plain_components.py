@@ -131,10 +131,13 @@ class PlainComponents:
         return self.attention_decoder(inputs, parameters)
 
     def speaker_segmentation(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
-        """Call who speaks at the first level 1, at the next 2, at the one after that 3."""
-        levels = np.round(np.abs(inputs["waveform"][495:-495:270]), 2).tolist()
-        known = [level for level in dict.fromkeys(levels) if level]
-        classes = [1 + known.index(level) if level else 0 for level in levels]
+        """Call who speaks at a window's first level 1, at the next 2, at the one after that 3."""
+        classes = []
+        for start, end in zip(inputs["starts"], inputs["ends"], strict=True):
+            window = inputs["waveform"][start:end]
+            levels = np.round(np.abs(window[495:-495:270]), 2).tolist()
+            known = [level for level in dict.fromkeys(levels) if level]
+            classes.append([1 + known.index(level) if level else 0 for level in levels])
         return {"log_probs": np.log(np.eye(7, dtype=np.float32)[classes] + 1e-6)}
 
     def speaker_embedding(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:

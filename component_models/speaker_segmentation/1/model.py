@@ -6,7 +6,7 @@ from conch.triton import read_parameters, respond, settled
 
 
 class TritonPythonModel:
-    """Who speaks when, among the speakers of a window?"""
+    """Who speaks when, among the speakers of each window?"""
 
     def initialize(self, args: dict[str, str]) -> None:
         self.component = settled(SegmentationComponent(read_parameters(SpeakersConfig, args)))

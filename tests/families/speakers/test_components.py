@@ -32,19 +32,43 @@ def _tensors(weights):
     return {name: torch.tensor(value) for name, value in weights.items()}
 
 
-def embedded(component, starts, ends, **parameters):
+def ask(component, starts, ends, waveform=WAVEFORM, **parameters):
     places = {"starts": np.array(starts, np.int32), "ends": np.array(ends, np.int32)}
-    return component([Row({"waveform": WAVEFORM, **places}, parameters)])[0]["embeddings"]
+    (found,) = component([Row({"waveform": waveform, **places}, parameters)])
+    return found
 
 
-def test_each_frame_has_a_distribution(config):
+def embedded(component, starts, ends, **parameters):
+    return ask(component, starts, ends, **parameters)["embeddings"]
+
+
+def test_each_frame_of_a_window_has_a_distribution_as_if_the_window_were_alone(config):
     component = SegmentationComponent(config)
-    for length, frames in ((48_000, 175), (100, 1)):
-        (found,) = component([Row({"waveform": WAVEFORM[:length]})])
-        assert found["log_probs"].shape == (frames, 7)
-        np.testing.assert_allclose(np.exp(found["log_probs"]).sum(axis=1), 1, atol=1e-4)
-    with pytest.raises(AudioError, match="at most 10 s"):
-        component([Row({"waveform": np.zeros(160_001, np.float32)})])
+    for length, frames in ((24_000, 86), (100, 1)):
+        starts = np.arange(0, 48_000 - length, 2_000)[:12]
+        found = ask(component, starts, starts + length)["log_probs"]
+        assert found.shape == (len(starts), frames, 7)
+        np.testing.assert_allclose(np.exp(found).sum(axis=-1), 1, atol=1e-4)
+        for start, window in zip(starts, found, strict=True):
+            alone = ask(component, [0], [length], WAVEFORM[start : start + length])["log_probs"]
+            np.testing.assert_allclose(window, alone[0], atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "what"),
+    [
+        ([0, 0], [800, 801], "one length; sent: 800, 801"),
+        ([], [], "sent: no window"),
+        ([0], [], "starts and ends differ: 1 and 0"),
+        ([0], [160_001], "sent: 0 to 160001"),
+    ],
+)
+def test_windows_that_are_no_windows_are_refused(config, starts, ends, what):
+    component = SegmentationComponent(config)
+    with pytest.raises(InvalidRequestError, match=what):
+        ask(component, starts, ends, np.zeros(200_000, np.float32))
+    with pytest.raises(AudioError, match="at most 30 s"):
+        ask(component, starts, ends, np.zeros(480_001, np.float32))
 
 
 def test_pieces_are_embedded_as_if_each_were_alone(config):

@@ -10,6 +10,7 @@ from conch.families.speakers.pieces import (
     WIDE_BAND,
     frame_at,
     is_of_line,
+    needed,
     num_frames,
     pieces,
     spoken,
@@ -34,6 +35,19 @@ def test_short_pauses_are_speech_and_short_speech_is_none():
     yes, no = [0.9], [0.1]
     probs = np.array(yes * 10 + no * 2 + yes * 10 + no * 20 + yes * 4 + no * 9 + yes * 20)
     assert spoken(probs, 75 * 512 - 7, WIDE_BAND) == [(0, 22 * 512), (55 * 512, 75 * 512 - 7)]
+
+
+def test_of_one_voice_a_third_of_the_pieces_is_needed_and_all_where_another_speaks():
+    every = pieces([(0, 30 * S)])
+    frames = num_frames(30 * S)
+    one = np.array([[True, False, False]] * frames)
+    assert needed(every, [(0, one)]) in (every[::3], [*every[::3], every[-1]])
+    two = one.copy()
+    two[frame_at(15 * S) : frame_at(16 * S), 1] = True
+    kept = needed(every, [(0, two)])
+    assert {span for span in every if span[0] < 16 * S and span[1] > 15 * S} <= {*kept}
+    assert len(every) / 3 < len(kept) < len(every) / 2
+    assert needed(pieces([(0, S), (9 * S, 10 * S)]), [(0, one)]) == [(0, S), (9 * S, 10 * S)]
 
 
 @pytest.mark.parametrize("length", [4000, 20_000, 24_000, 24_001, 50_000, 123_456])

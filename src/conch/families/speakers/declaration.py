@@ -26,27 +26,40 @@ PACKAGE = WeightsPackage(
 
 FRAME_SAMPLES, FRAME_FIELD = 270, 991
 """Samples from a frame of `speaker_segmentation` to the next, and samples that it hears."""
+MAX_S = 30.0
+"""Longest segment, in seconds."""
 MAX_WINDOW_S, MAX_PIECE_S = 10.0, 2.0
-"""Longest audio of a call of `speaker_segmentation`, and longest piece of `speaker_embedding`."""
+"""Longest window of `speaker_segmentation`, and longest piece of `speaker_embedding`."""
 SETS = ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (1, 0, 1), (0, 1, 1))
 """Who of the three speakers of a window speaks in each class of `speaker_segmentation`."""
 MOST_SPEAKERS = 64
 MOST_KNOWN_TEXT = 8_000_000
 """Characters of known_speakers: 64 embeddings take 70,000, and what they are made of the others."""
 
+_SEGMENT = Tensor("waveform", "FP32", (-1,), "one segment, at most 30 s")
+
 SEGMENTATION = Component(
     name="speaker_segmentation",
-    role="waveform to who speaks when among at most three",
+    role="windows of a waveform to who speaks when among at most three",
     title="Turns",
     step="label",
-    inputs=(Tensor("waveform", "FP32", (-1,), "a window of at most 10 s, best of 3 s"),),
+    inputs=(
+        _SEGMENT,
+        Tensor("starts", "INT32", (-1,), "first sample of each window"),
+        Tensor(
+            "ends",
+            "INT32",
+            (-1,),
+            "sample behind each window. All are of one length, at most 10 s, best 3 s",
+        ),
+    ),
     outputs=(
         Tensor(
             "log_probs",
             "FP32",
-            (-1, 7),
-            "[frames, sets of speakers]: nobody, 1, 2, 3, 1 and 2, 1 and 3, 2 and 3. Numbers hold "
-            "within the window. A frame hears 991 samples, and the next one begins 270 later",
+            (-1, -1, 7),
+            "[windows, frames, sets of speakers]: nobody, 1, 2, 3, 1 and 2, 1 and 3, 2 and 3. Numbers hold "
+            "within a window. A frame hears 991 samples, and the next one begins 270 later",
         ),
     ),
     is_one_by_one=True,
@@ -59,7 +72,7 @@ EMBEDDING = Component(
     title="Voices",
     step="label",
     inputs=(
-        Tensor("waveform", "FP32", (-1,), "one segment, at most 30 s"),
+        _SEGMENT,
         Tensor("starts", "INT32", (-1,), "first sample of each piece"),
         Tensor("ends", "INT32", (-1,), "sample behind each piece; at least 400, at most 2 s later"),
     ),

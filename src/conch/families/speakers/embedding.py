@@ -8,13 +8,11 @@ import numpy as np
 from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
-from conch.families.speakers.declaration import MAX_PIECE_S
+from conch.families.speakers.declaration import MAX_PIECE_S, MAX_S
 from conch.families.speakers.fbank import FRAME_LENGTH, FRAME_SHIFT, fbank
+from conch.families.speakers.spans import spans_of
 from conch.families.speakers.weights import EMBEDDING, NARROW_BAND, SpeakersConfig, open_graph
-from conch.wire.errors import InvalidRequestError
 
-MAX_S = 30.0
-"""Longest segment, in seconds."""
 BATCH = 8
 """Pieces of one call of the network."""
 
@@ -43,19 +41,11 @@ class EmbeddingComponent:
 
     def _embedded(self, row: Row) -> FloatArray:
         waveform = row.segment(MAX_S)
-        spans = np.stack([row.inputs[name].ravel() for name in ("starts", "ends")], axis=1)
-        lengths = spans[:, 1] - spans[:, 0]
-        is_fitting = (spans[:, 0] >= 0) & (spans[:, 1] <= len(waveform))
-        is_fitting &= (lengths >= FRAME_LENGTH) & (lengths <= MAX_PIECE_S * SAMPLE_RATE)
-        if not is_fitting.all():
-            start, end = spans[~is_fitting][0]
-            raise InvalidRequestError(
-                f"a piece takes {FRAME_LENGTH} samples to {MAX_PIECE_S:g} s within the waveform "
-                f"of {len(waveform)} samples; sent: {start} to {end}"
-            )
+        most = round(MAX_PIECE_S * SAMPLE_RATE)
+        spans = spans_of(row, len(waveform), least=FRAME_LENGTH, most=most)
         features = fbank(waveform)
         firsts = spans[:, 0] // FRAME_SHIFT
-        counts = (lengths - FRAME_LENGTH) // FRAME_SHIFT + 1
+        counts = (spans[:, 1] - spans[:, 0] - FRAME_LENGTH) // FRAME_SHIFT + 1
         session = self._opened(NARROW_BAND if row.parameters.get("narrow_band") else EMBEDDING)
         found = np.zeros((len(spans), self._size), np.float32)
         for count in np.unique(counts):

@@ -6,15 +6,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from conch.bls.calls import Calls, together
-from conch.component import Array, FloatArray
+from conch.bls.calls import Calls
+from conch.component import FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.assignment import HeardSegment, VoiceTurn, is_alone, turns_of
 from conch.families.speakers.clustering import sure_voices
 from conch.families.speakers.declaration import FRAME_SAMPLES, SpeakerOptions
 from conch.families.speakers.known import KNOWN, LINE_KNOWN, Labels
 from conch.families.speakers.networks import active_in, embedded
-from conch.families.speakers.pieces import LINE, WIDE_BAND, is_of_line, pieces, spoken, windows
+from conch.families.speakers.pieces import (
+    LINE,
+    WIDE_BAND,
+    is_of_line,
+    needed,
+    pieces,
+    spoken,
+    windows,
+)
 from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech
 from conch.recognition.speech import SpeechSegment
 from conch.wire.known_speakers import embedding_text, known_speakers_of
@@ -37,16 +45,13 @@ async def hear(
     band = LINE if is_line else WIDE_BAND
     stretches = spoken(speech.speech_probs, len(waveform), band)
     spans = pieces(stretches)
-
-    async def window(start: int, end: int) -> tuple[int, Array]:
-        return start // FRAME_SAMPLES, await active_in(calls, waveform[start:end])
-
     if not spans:
         return None
-    heard, sounds = await asyncio.gather(
-        together(window(*span) for span in windows(len(waveform))),
-        embedded(calls, waveform, spans, is_line=is_line),
-    )
+    every = windows(len(waveform))
+    firsts = [start // FRAME_SAMPLES for start, _ in every]
+    heard = [*zip(firsts, await active_in(calls, waveform, every), strict=True)]
+    spans = needed(spans, heard)
+    sounds = await embedded(calls, waveform, spans, is_line=is_line)
     return HeardSegment(speech.start, len(waveform), is_line, heard, stretches, spans, sounds)
 
 

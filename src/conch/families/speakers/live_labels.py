@@ -187,7 +187,8 @@ class LiveLabels:
         waveform = waveform[first * FRAME_SAMPLES - begins : until - begins]
         if len(waveform) < FRAME_FIELD:
             return
-        active = await active_in(self._calls, waveform) & speech[:, None]
+        (active,) = await active_in(self._calls, waveform, [(0, len(waveform))])
+        active &= speech[:, None]
         is_line = is_of_line(waveform)
         self._windows += 1
         self._line_windows += is_line

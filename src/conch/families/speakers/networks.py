@@ -11,9 +11,12 @@ from conch.families.speakers.declaration import EMBEDDING, SEGMENTATION, SETS
 from conch.families.speakers.pieces import Span
 
 
-async def active_in(calls: Calls, waveform: FloatArray) -> Array:
-    """Return which of its own speakers speak in a window, bool `[frames, 3]`."""
-    found = await calls(SEGMENTATION.name, {"waveform": waveform}, ("log_probs",))
+async def active_in(calls: Calls, waveform: FloatArray, windows: Sequence[Span]) -> Array:
+    """Return which of its own speakers speak in each window, bool `[windows, frames, 3]`.
+
+    The windows are of one length.
+    """
+    found = await calls(SEGMENTATION.name, _inputs(waveform, windows), ("log_probs",))
     active: Array = np.array(SETS, bool)[found["log_probs"].numpy().argmax(axis=-1)]
     return active
 
@@ -22,8 +25,11 @@ async def embedded(
     calls: Calls, waveform: FloatArray, spans: Sequence[Span], *, is_line: bool
 ) -> FloatArray:
     """Return how pieces of a waveform sound, of unit length, float32 `[pieces, size]`."""
-    starts, ends = np.array(spans, np.int32).T
-    inputs = {"waveform": waveform, "starts": starts, "ends": ends}
     parameters = {"narrow_band": is_line}
-    found = await calls(EMBEDDING.name, inputs, ("embeddings",), parameters)
+    found = await calls(EMBEDDING.name, _inputs(waveform, spans), ("embeddings",), parameters)
     return unit(found["embeddings"].numpy())
+
+
+def _inputs(waveform: FloatArray, spans: Sequence[Span]) -> dict[str, Array]:
+    starts, ends = np.array(spans, np.int32).T
+    return {"waveform": waveform, "starts": starts, "ends": ends}

@@ -3,6 +3,7 @@
 Speech probabilities are FP32 [frames] of 32 ms; places are samples from the segment's start.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,9 @@ LEAST_S = 0.25
 """Shorter stretches of speech are none."""
 PIECE_S, STEP_S = 1.5, 0.75
 """Length of the pieces that are embedded, and from one to the next."""
+MOST_SKIPPED = 2
+"""Pieces between two that are embedded, while one voice goes on: of an hour by one reader, a third
+is enough."""
 WINDOW_S, WINDOW_STEP_S = 3.0, 1.0
 """Length of a window, and from one to the next of a recording. In longer ones, segmentation more
 often takes two speakers for one."""
@@ -72,6 +76,38 @@ def pieces(spans: list[Span]) -> list[Span]:
         # The last one ends with the speech.
         found.append((max(first, behind - size), behind))
     return found
+
+
+def needed(spans: Sequence[Span], heard: Sequence[tuple[int, Array]]) -> list[Span]:
+    """Return the pieces that are embedded: some are left out where one voice goes on.
+
+    Args:
+        spans: All pieces, in order of time.
+        heard: First frame of each window, and which of its own speakers speak, bool `[frames, 3]`.
+    """
+    found: list[Span] = []
+    place = 0
+    while place < len(spans):
+        start = spans[place][0]
+        found.append(spans[place])
+        most = start + round((MOST_SKIPPED + 1) * STEP_S * SAMPLE_RATE)
+        ahead = range(place + 2, min(place + 2 + MOST_SKIPPED, len(spans)))
+        fitting = [
+            far
+            for far in ahead
+            if spans[far][0] <= most and _is_one_voice(heard, start, spans[far][1])
+        ]
+        place = max(fitting, default=place + 1)
+    return found
+
+
+def _is_one_voice(heard: Sequence[tuple[int, Array]], start: int, end: int) -> bool:
+    """Return whether no window has two speakers in this span."""
+    first, behind = max(0, frame_at(start)), frame_at(end)
+    return all(
+        active[max(0, first - begun) : max(0, behind - begun)].any(axis=0).sum() <= 1
+        for begun, active in heard
+    )
 
 
 def windows(length: int) -> list[Span]:

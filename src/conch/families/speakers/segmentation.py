@@ -5,8 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from conch.component import Outputs, Row
-from conch.families.speakers.declaration import FRAME_FIELD, MAX_WINDOW_S
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.speakers.declaration import FRAME_FIELD, MAX_S, MAX_WINDOW_S
+from conch.families.speakers.spans import spans_of
 from conch.families.speakers.weights import SEGMENTATION, SpeakersConfig, open_graph
+from conch.wire.errors import InvalidRequestError
+
+BATCH = 8
+"""Windows of one call of the network."""
 
 
 class SegmentationComponent:
@@ -21,15 +27,27 @@ class SegmentationComponent:
         self._session = open_graph(config, SEGMENTATION)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return the outputs of rows with `waveform`.
+        """Return the outputs of rows with `waveform`, `starts` and `ends`.
 
         Raises:
             AudioError: a waveform is empty or too long.
+            InvalidRequestError: a window is not in it or is too long, or they differ in length.
         """
         return [self._answer(row) for row in rows]
 
     def _answer(self, row: Row) -> Outputs:
-        waveform = row.segment(MAX_WINDOW_S)
-        missing = max(0, FRAME_FIELD - len(waveform))
-        padded = np.pad(waveform, (0, missing))[None]
-        return {"log_probs": self._session.run(["log_probs"], {"waveform": padded})[0][0]}
+        waveform = row.segment(MAX_S)
+        most = round(MAX_WINDOW_S * SAMPLE_RATE)
+        windows = spans_of(row, len(waveform), least=1, most=most)
+        lengths = np.unique(windows[:, 1] - windows[:, 0])
+        if len(lengths) != 1:
+            raise InvalidRequestError(
+                f"windows take one length; sent: {', '.join(map(str, lengths)) or 'no window'}"
+            )
+        missing = max(0, FRAME_FIELD - lengths[0])
+        rows = np.stack([np.pad(waveform[start:end], (0, missing)) for start, end in windows])
+        found = [
+            self._session.run(["log_probs"], {"waveform": rows[first : first + BATCH]})[0]
+            for first in range(0, len(rows), BATCH)
+        ]
+        return {"log_probs": np.concatenate(found)}
