@@ -58,8 +58,9 @@ SEGMENTATION = Component(
             "log_probs",
             "FP32",
             (-1, -1, 7),
-            "[windows, frames, sets of speakers]: nobody, 1, 2, 3, 1 and 2, 1 and 3, 2 and 3. Numbers hold "
-            "within a window. A frame hears 991 samples, and the next one begins 270 later",
+            "[windows, frames, sets of speakers]: nobody, 1, 2, 3, 1 and 2, 1 and 3, 2 and 3. "
+            "Numbers hold within a window. A frame hears 991 samples, and the next one begins "
+            "270 later",
         ),
     ),
     is_one_by_one=True,
