@@ -11,7 +11,7 @@ from conch.bench.load import closed_loop
 from conch.bench.progress import progress
 from conch.bench.records import Flat
 from conch.bench.report import origin
-from conch.bench.servers import NO_HEADERS, NO_WEIGHTS, server_of, triton_version
+from conch.bench.servers import server_of, triton_version
 from conch.bench.turns import NO_ERRORS, SpeakerErrors, errors, read_rttm
 from conch.client import AsyncClient
 from conch.scoring.tables import number, percent, table
@@ -29,8 +29,8 @@ class SpeakersBenchmark:
     collar_s: float = 0.0
     is_number_given: bool = False
     url: str | None = None
-    weights: Mapping[str, str] = NO_WEIGHTS
-    headers: Mapping[str, str] = NO_HEADERS
+    weights: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
