@@ -4,6 +4,7 @@ import asyncio
 from typing import Any, cast
 
 import numpy as np
+import pytest
 
 from conch.bench.header import header
 from conch.bench.speed import latency_ms
@@ -13,9 +14,11 @@ from conch.bench.synthesis import (
     heard,
     joined_to,
     markdown,
+    start_differences,
 )
 from conch.client import AsyncClient, Speech
-from conch.wire.synthesis import Spoken
+from conch.wire.result import Word
+from conch.wire.synthesis import Spoken, SpokenWord
 
 
 class Client:
@@ -45,6 +48,13 @@ def test_texts_are_joined_to_a_length() -> None:
     assert joined_to(["one", "two"], 0) == ["one", "two"]
 
 
+def test_starts_of_words_that_both_have_are_compared() -> None:
+    spoken = [SpokenWord(text, start, start + 0.1) for text, start in (("One", 0.0), ("2", 1.0))]
+    spoken.append(SpokenWord("three.", 2.0, 2.5))
+    heard = [Word("one,", 0.1, 0.2, 1.0), Word("two", 1.1, 1.2, 1.0), Word("three", 2.3, 2.5, 1.0)]
+    assert start_differences(spoken, heard) == pytest.approx([0.1, 0.3])
+
+
 def test_the_table_has_a_row_for_each_run() -> None:
     run = SynthesisRun(
         load="closed loop, 8",
@@ -56,7 +66,8 @@ def test_the_table_has_a_row_for_each_run() -> None:
         rtfx=45.2,
         cpu_share=0.018,
         wer=0.02,
+        word_times_ms=12.34,
     )
     report = SynthesisReport(header=header("synthesis", run).with_triton("2.51.0"), runs=[run])
     row = markdown(report).splitlines()[2]
-    assert row == "| closed loop, 8 | 150.0 | 199.0 | 3 of 20 | 45.2 | 0.0180 | 2.00 | 1 |"
+    assert row == "| closed loop, 8 | 150.0 | 199.0 | 3 of 20 | 45.2 | 0.0180 | 2.00 | 12.3 | 1 |"

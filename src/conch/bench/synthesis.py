@@ -1,10 +1,12 @@
 """Measure speech out: time to the first audio, whether it keeps up with playing, CPU and errors."""
 
 import asyncio
+import string
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +22,8 @@ from conch.bench.speed import Latency, latency_ms, rtfx
 from conch.client import AsyncClient, Speech
 from conch.scoring.error_rates import accuracy, word_errors
 from conch.scoring.tables import number, percent, table
+from conch.wire.result import Transcript, Word
+from conch.wire.synthesis import SpokenWord
 
 if TYPE_CHECKING:
     from conch.bench.memory import MemorySampler
@@ -61,6 +65,8 @@ class Heard:
     late_s: float
     """Longest silence of a player that begins with the first audio."""
     speech: Speech
+    words: Sequence[SpokenWord]
+    """With the option `timestamps`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +87,8 @@ class SynthesisRun:
     cpu_by_process_s: Mapping[str, float] = field(default_factory=dict)
     wer: float | None = None
     """Word errors of the recognised audio; None if it was not recognised."""
+    word_times_ms: float | None = None
+    """Median difference between the starts of words as they are told and as they are recognised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,15 +114,17 @@ async def heard(client: AsyncClient, text: str, options: dict[str, Any]) -> Hear
     """Speak a text, and return its audio with its times."""
     began = time.perf_counter()
     first_s, late_s, audio_s, pieces = 0.0, 0.0, 0.0, list[Any]()
+    words: list[SpokenWord] = []
     async with aclosing(client.synthesize_stream(text, **options)) as parts:
         async for part in parts:
+            words += (word for sentence in part.spoken.sentences for word in sentence.words)
             if part.has_sound:
                 now = time.perf_counter() - began
                 first_s = first_s or now
                 late_s = max(late_s, now - first_s - audio_s)
                 audio_s = part.spoken.duration
                 pieces.append(part.waveform)
-    return Heard(first_s, late_s, Speech(np.concatenate(pieces), b"", part.spoken))
+    return Heard(first_s, late_s, Speech(np.concatenate(pieces), b"", part.spoken), words)
 
 
 def run(benchmark: SynthesisBenchmark) -> SynthesisReport:
@@ -144,19 +154,23 @@ async def _measured(
     memory: "MemorySampler | None",
 ) -> SynthesisRun:
     """Speak every text once; more for more clients, or for the length of a paced load."""
+    options = {**benchmark.options, "timestamps": benchmark.recognise}
     count = max(len(texts), offered.concurrency or round(PACED_S * (offered.rate or 0)))
     async with AsyncClient(
         url, connections=offered.connections, headers=benchmark.headers
     ) as client:
 
         async def send(index: int) -> Heard:
-            return await heard(client, texts[index % len(texts)], dict(benchmark.options))
+            return await heard(client, texts[index % len(texts)], options)
 
         await closed_loop(send, WARMUP, HEARD)
         before = memory.cpu_s() if memory else {}
         with progress(offered.title, count) as bar:
             load = await offer(send, count, offered, lambda outcome: bar.update())
         cpu = memory.cpu_since(before) if memory else {}
+        wer, word_times_ms = (
+            await _recognised(client, texts, load) if benchmark.recognise else (None, None)
+        )
         answers = [item.answer for item in load.outcomes if item.answer is not None]
         audio_s = sum(item.speech.spoken.duration for item in answers)
         return SynthesisRun(
@@ -169,24 +183,52 @@ async def _measured(
             rtfx=rtfx(audio_s, load.wall_s),
             cpu_share=round(sum(cpu.values()) / audio_s, 5) if cpu and audio_s else None,
             cpu_by_process_s=cpu,
-            wer=await _wer(client, texts, load) if benchmark.recognise else None,
+            wer=wer,
+            word_times_ms=word_times_ms,
         )
 
 
-async def _wer(client: AsyncClient, texts: Sequence[str], load: Load[Heard]) -> float | None:
-    """Return the word error rate of the audio, as the server's best path hears it."""
+async def _recognised(
+    client: AsyncClient, texts: Sequence[str], load: Load[Heard]
+) -> tuple[float | None, float | None]:
+    """Return word error rate and word time difference of the audio, by the server's best path."""
 
-    async def recognised(index: int) -> str:
+    async def recognised(index: int) -> Transcript | None:
         found = load.outcomes[index].answer
         if found is None:
-            return ""
+            return None
         speech = found.speech
         rate = speech.spoken.sample_rate
-        return (await client.transcribe(speech.waveform, sample_rate=rate, accuracy="best")).text
+        return await client.transcribe(
+            speech.waveform, sample_rate=rate, accuracy="best", word_timestamps=True
+        )
 
     answers = await closed_loop(recognised, min(len(texts), len(load.outcomes)), HEARD)
-    pairs = zip(texts, answers.outcomes, strict=False)
-    return accuracy([("", word_errors(text, item.answer or "")) for text, item in pairs]).wer
+    pairs = [*zip(texts, (item.answer for item in answers.outcomes), strict=False)]
+    errors = [("", word_errors(text, found.text if found else "")) for text, found in pairs]
+    times = [
+        difference
+        for outcome, (_, found) in zip(load.outcomes, pairs, strict=False)
+        if outcome.answer and found
+        for difference in start_differences(
+            outcome.answer.words, [word for part in found.segments for word in part.words]
+        )
+    ]
+    return accuracy(errors).wer, round(1000 * float(np.median(times)), 1) if times else None
+
+
+def start_differences(spoken: Sequence[SpokenWord], recognised: Sequence[Word]) -> list[float]:
+    """Return how far the starts of the words that both have are apart, in seconds."""
+    here, there = (
+        [word.text.casefold().strip(string.punctuation) for word in words]
+        for words in (spoken, recognised)
+    )
+    same = SequenceMatcher(None, here, there, autojunk=False).get_matching_blocks()
+    return [
+        abs(spoken[first + place].start - recognised[second + place].start)
+        for first, second, size in same
+        for place in range(size)
+    ]
 
 
 def markdown(report: SynthesisReport) -> str:
@@ -201,10 +243,11 @@ def markdown(report: SynthesisReport) -> str:
             number(item.rtfx),
             number(item.cpu_share, 4),
             percent(item.wer),
+            number(item.word_times_ms),
             str(item.errors),
         ]
         for item in report.runs
     ]
-    shown = table([*titles, "CPU s per audio s", "WER %", "errors"], rows)
+    shown = table([*titles, "CPU s per audio s", "WER %", "word times ms", "errors"], rows)
     audio_s = sum(item.audio_s for item in report.runs)
     return f"{shown}\n\n{origin(report.header, 'Texts as speech', audio_s)}\n"
