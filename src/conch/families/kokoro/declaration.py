@@ -98,7 +98,7 @@ FAMILY = Family(
             frames_after=CONTEXT,
             phrases=(60, 240),
             # A chunk takes about as long to make as the one before to play, on one core.
-            first_frames=14,
+            first_frames=20,
             growth=1.25,
             most_frames=80,
             voices=tuple(map(_voice, NAMES)),
