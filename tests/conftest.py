@@ -20,6 +20,7 @@ OWN_SERVERS = (
     "tests/integration/test_on_demand.py",
     "tests/integration/test_own_server.py",
     "tests/integration/test_speakers.py",
+    "tests/integration/test_kaldi.py",
     "tests/integration/test_transducer.py",
     "tests/integration/test_stop.py",
     "tests/integration/test_moonshine_tiny.py",

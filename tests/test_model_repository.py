@@ -227,6 +227,7 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
         {"decoder": "moonshine"},
         {"decoder": "transducer"},
         {"decoder": "paraformer", "nbest": 1},
+        {"decoder": "kaldi"},
         {"decoder": "ctc", "speakers": "auto"},
         {"decoder": "wfst", "punctuate": True, "itn": True},
     ):
@@ -244,8 +245,8 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
     # Waits for the answers that a pause asks for.
     asked = {"semantic_endpointing": True, "adaptive": False}
     paused = replace(chunk, wav=np.pad(tone[:, :20_480], ((0, 0), (0, 20_480))), parameters=asked)
-    imported = replace(chunk, parameters={"decoder": "transducer"})
-    for request in (chunk, without_vad, paused, imported):
+    imported = [replace(chunk, parameters={"decoder": name}) for name in ("transducer", "kaldi")]
+    for request in (chunk, without_vad, paused, *imported):
         asyncio.run(recognizer_on(Watched()).recognize(request, Watched()))
     speaking = {name for item in voices().values() for name in item.components} | {"voice_style"}
     assert seen == set(configs) - speaking

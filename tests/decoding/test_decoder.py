@@ -12,8 +12,11 @@ from kaldi_lattice import best_path, read
 from without_torch import run
 
 from conch.component import Row, bytes_array
+from conch.decoding.ctc_streaming_decoder import (
+    CtcStreamingDecoder,
+    CtcStreamingDecoderConfig,
+)
 from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
-from conch.decoding.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
 from conch.families.ctc.units import units_from_dict
 from conch.families.ctc.vocabulary import read_vocabulary
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError, SessionError

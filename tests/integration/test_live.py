@@ -17,7 +17,10 @@ from conch.catalogue.known import END_OF_TURN
 from conch.catalogue.places import state_of
 from conch.client import AsyncClient, Client
 from conch.component import Row
-from conch.decoding.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
+from conch.decoding.ctc_streaming_decoder import (
+    CtcStreamingDecoder,
+    CtcStreamingDecoderConfig,
+)
 from conch.families.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 from conch.wire.errors import AudioError, SessionError
 

@@ -115,7 +115,7 @@ def test_weights_of_ones_own_need_no_package(
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    message = "weights takes the keys whisper, moonshine, transducer, paraformer; sent: 'ctc'"
+    message = "weights takes the keys whisper, moonshine, transducer, paraformer, kaldi; sent"
     with pytest.raises(ServerError, match=message):
         with_weights_found(ServerConfig(SHIPPED, weights={"ctc": "mine"}))
 

@@ -9,7 +9,10 @@ from plain_components import HostTensor
 from recordings import Recording, recordings_of
 
 from conch.component import Row
-from conch.decoding.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
+from conch.decoding.ctc_streaming_decoder import (
+    CtcStreamingDecoder,
+    CtcStreamingDecoderConfig,
+)
 from conch.families.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 from conch.families.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
 from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig

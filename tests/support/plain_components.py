@@ -80,7 +80,8 @@ class PlainComponents:
 
     async def is_loaded(self, model: str) -> bool:
         # A server has these only where somebody has chosen one.
-        return model not in self.missing and not model.startswith(("transducer", "paraformer"))
+        chosen = ("transducer", "paraformer", "kaldi")
+        return model not in self.missing and not model.startswith(chosen)
 
     def waveforms(self, model: str) -> list[np.ndarray]:
         """Return the waveform of each call of a model."""
@@ -262,6 +263,13 @@ class PlainComponents:
     def paraformer(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
         frames = self.ctc_encoder(inputs, parameters)
         return self.ctc_decoder(frames, parameters)
+
+    def kaldi_decoder(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
+        return self.paraformer(inputs, parameters)
+
+    def kaldi_streaming_decoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:
+        heard = self.ctc_streaming_encoder(inputs, parameters, kept)
+        return self.ctc_streaming_decoder(heard, parameters, kept)
 
     def transducer_encoder(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
         return self.attention_encoder(inputs, parameters)

@@ -125,13 +125,14 @@ def test_what_a_component_is_needed_for(model, options):
 
 def test_every_component_that_ships_is_needed_for_something():
     components = model_names(shipped_repositories()[1:])
-    assert len(components) == 27
+    assert len(components) == 29
     assert all(needed_for(model) for model in components)
     assert {model for name in PATHS for model in components_of_path(name)} == {*components} - {
         *("inverse_normalizer", "neural_rescorer", "punctuator", "rescorer"),
         *("speaker_embedding", "speaker_segmentation", "end_of_turn", "voice_style"),
         *(name for item in voices().values() for name in item.components),
         *decoders()["transducer"].live,
+        *decoders()["kaldi"].live,
     }
 
 
@@ -144,7 +145,7 @@ def test_a_server_gets_the_decoder_of_which_it_has_the_weights():
     assert set(components_to_serve({}, chosen=both)) == pairs["moonshine"]
     transducer = set(components_of_path("transducer"))
     assert set(components_to_serve({}, lacking=both)) == transducer
-    users = transducer | set(components_of_path("paraformer"))
+    users = transducer.union(*map(components_of_path, ("paraformer", "kaldi")))
     assert set(components_to_serve({}, lacking=both | users)) == pairs["moonshine"]
     live = set(components_to_serve({}, live=True, chosen=pairs["attention"]))
     assert live == pairs["attention"] | set(components_of_path("streaming"))

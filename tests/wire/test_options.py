@@ -252,7 +252,7 @@ def test_a_stream_has_two_passes_unless_an_option_would_get_lost(sent, mode):
         ({"mode": "offline"}, "option 'mode' of a stream's chunks cannot be offline"),
         (
             {"mode": "streaming", "decoder": "attention"},
-            "option 'decoder' takes ctc, wfst or transducer with mode streaming; sent: attention",
+            "option 'decoder' takes ctc, wfst, transducer or kaldi with mode streaming; sent: att",
         ),
         ({"lattice": True}, "option 'lattice' goes with decoder wfst; decoder is moonshine"),
         (
@@ -337,16 +337,16 @@ def test_what_a_client_leaves_open_has_an_order_in_which_a_server_tries_it():
         found = RecognitionOptions.candidates(sent, live=live)
         return [(options.mode, options.decoder) for options in found]
 
-    names = ("moonshine", "attention", "transducer", "paraformer")
-    four = [("offline", name) for name in names]
-    assert tried(accuracy="best") == four
-    assert tried(prompt="Hester Prynne") == four[1:2]
-    assert tried(decoder="moonshine") == four[:1]
-    assert tried(languages="de,en", language="auto") == four[1:2]
-    assert tried(language="de") == four[1:]
+    names = ("moonshine", "attention", "transducer", "paraformer", "kaldi")
+    five = [("offline", name) for name in names]
+    assert tried(accuracy="best") == five
+    assert tried(prompt="Hester Prynne") == five[1:2]
+    assert tried(decoder="moonshine") == five[:1]
+    assert tried(languages="de,en", language="auto") == five[1:2]
+    assert tried(language="de") == five[1:]
     passes = [("two_pass", name) for name in names]
-    heard = [("streaming", "wfst"), ("streaming", "transducer")]
-    assert tried(live=True) == [*passes[:2], heard[1], passes[3], heard[0]]
+    heard = [("streaming", name) for name in ("wfst", "transducer", "kaldi")]
+    assert tried(live=True) == [*passes[:2], heard[1], passes[3], heard[2], heard[0]]
     assert tried(live=True, mode="two_pass") == passes
     assert tried(live=True, decoder="attention") == passes[1:2]
     assert tried(live=True, accuracy="best") == [*passes[:2], passes[3]]
@@ -356,6 +356,6 @@ def test_what_a_client_leaves_open_has_an_order_in_which_a_server_tries_it():
 
 
 def test_presets_follow_the_decoder_that_is_tried():
-    best, other, third, _ = RecognitionOptions.candidates({"accuracy": "balanced"})
+    best, other, third, *_ = RecognitionOptions.candidates({"accuracy": "balanced"})
     assert best.ctc_rescore != other.ctc_rescore
     assert (third.beam_size, third.is_rescored) == (4, False)

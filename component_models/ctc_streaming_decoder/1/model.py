@@ -1,7 +1,10 @@
 import gc
 from typing import Any
 
-from conch.decoding.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
+from conch.decoding.ctc_streaming_decoder import (
+    CtcStreamingDecoder,
+    CtcStreamingDecoderConfig,
+)
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 

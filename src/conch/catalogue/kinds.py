@@ -8,8 +8,10 @@ from types import MappingProxyType
 
 from conch.catalogue.checks import Found, check_files, check_folder
 from conch.catalogue.funasr import check_paraformer
+from conch.catalogue.kaldi import check_kaldi
 from conch.catalogue.known import KNOWN, KnownModel
 from conch.catalogue.transducers import check_transducer
+from conch.families.kaldi import declaration as kaldi
 from conch.families.moonshine import declaration as moonshine
 from conch.families.paraformer import declaration as paraformer
 from conch.families.transducer import declaration as transducer
@@ -81,6 +83,14 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 form="a folder of FunASR or sherpa-onnx",
                 others="docs/guide/your-model.md says where there are some",
                 check=check_paraformer,
+            ),
+            Kind(
+                name="kaldi",
+                title="Kaldi",
+                components=(kaldi.DECODER, kaldi.STREAMING_DECODER),
+                form="a folder of Kaldi or Vosk with am, conf and graph",
+                others="docs/guide/your-model.md says where there are some",
+                check=check_kaldi,
             ),
         )
     }

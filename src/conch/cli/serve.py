@@ -65,6 +65,7 @@ seconds, and stays.
   ctc, wfst   vad, ctc_encoder, ctc_decoder: recordings with that decoder
   transducer  vad, transducer_encoder, transducer_decoder: recordings with --transducer
   paraformer  vad, paraformer: recordings with --paraformer
+  kaldi       vad, kaldi_decoder: recordings with --kaldi
   streaming   vad, ctc_streaming_encoder, ctc_streaming_decoder: live streams
   two_pass    those of moonshine and streaming; with --whisper alone, of attention and streaming
 The options rescore and accuracy=balanced need neural_rescorer or rescorer; accuracy=best, and with

@@ -31,6 +31,7 @@ WEIGHTS = """
 --transducer FOLDER  a transducer of your own, as icefall exports it for sherpa-onnx, in place of
                      Moonshine and Whisper: docs/guide/your-model.md
 --paraformer FOLDER  the same with a Paraformer of FunASR
+--kaldi FOLDER       the same with a nnet3 model of Kaldi, in Vosk's folders
 """
 NO_WEIGHTS = dict.fromkeys(KINDS, "")
 """The values of these flags where they are not given."""

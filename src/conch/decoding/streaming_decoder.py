@@ -1,4 +1,4 @@
-"""Searches over streams, chunk by chunk: the `ctc_streaming_decoder` component, and others."""
+"""Searches over streams, chunk by chunk, of whatever searches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from conch.component import Outputs, Row, bytes_array
 from conch.component.arrays import FloatArray
 from conch.component.streams import Streams
-from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
 from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.search_parameters import nbest_count
 from conch.wire.errors import TranscriptionError
@@ -124,23 +123,3 @@ class StreamingDecoder(Generic[OneSearch]):
         stable = found[0].text if is_over else job.search.stable_text()
         job.stream.search = None if is_over else job.search
         return {**self._searcher.outputs(found), "stable": bytes_array([stable])}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CtcStreamingDecoderConfig(CtcDecoderConfig):
-    """Parameters of the `ctc_streaming_decoder` component."""
-
-    stream_ttl_s: float = 90.0
-    """Seconds without a chunk after which a stream expires."""
-
-
-class CtcStreamingDecoder(StreamingDecoder[Any]):
-    """Decoder of log probabilities."""
-
-    def __init__(self, config: CtcStreamingDecoderConfig) -> None:
-        """Load the units and the language model.
-
-        Raises:
-            ConfigError: one of them is missing or broken.
-        """
-        super().__init__(CtcDecoder(config), config.stream_ttl_s)

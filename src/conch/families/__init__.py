@@ -8,6 +8,7 @@ from conch.families.ctc.declaration import FAMILY as CTC
 from conch.families.family import Component, Decoder, Family, Synthesizer
 from conch.families.hibari.declaration import FAMILY as HIBARI
 from conch.families.inverse_normalizer.declaration import FAMILY as INVERSE_NORMALIZER
+from conch.families.kaldi.declaration import FAMILY as KALDI
 from conch.families.kokoro.declaration import FAMILY as KOKORO
 from conch.families.moonshine.declaration import FAMILY as MOONSHINE
 from conch.families.ngram.declaration import FAMILY as NGRAM
@@ -23,7 +24,7 @@ from conch.families.whisper.declaration import FAMILY as WHISPER
 
 FAMILIES: tuple[Family, ...] = (
     *(SILERO, NGRAM, SMOLLM2),
-    *(MOONSHINE, WHISPER, TRANSDUCER, PARAFORMER, CTC),
+    *(MOONSHINE, WHISPER, TRANSDUCER, PARAFORMER, KALDI, CTC),
     *(PUNCTUATION, INVERSE_NORMALIZER, SPEAKERS, TURNS),
     *(HIBARI, KOKORO),
 )

@@ -59,17 +59,17 @@ class RecognitionOptions(
     mode: Literal["auto", "offline", "streaming", "two_pass"] = option(
         "auto",
         "the path; auto is offline for a recording and two_pass for live audio; live audio is "
-        "streaming with decoder ctc, wfst or transducer, lm_fusion, without endpointing, and on a "
-        "server without Moonshine and Whisper",
+        "streaming with decoder ctc, wfst, transducer or kaldi, lm_fusion, without endpointing, "
+        "and on a server without Moonshine and Whisper",
     )
     decoder: str = option(
         next(name for name, item in decoders().items() if item.default_when is not None),
-        "what writes the text: Moonshine, Whisper, a transducer or Paraformer of your own, a beam "
-        "search over CTC, CTC in a graph of known words, or none, for who speaks when alone; live "
-        "text comes from wfst, and from ctc with lm_fusion",
+        "what writes the text: Moonshine, Whisper, a transducer, Paraformer or Kaldi model of your "
+        "own, a beam search over CTC, CTC in a graph of known words, or none, for who speaks when "
+        "alone; live text comes from wfst, and from ctc with lm_fusion",
         otherwise="attention with another language than en, languages, prompt or task=translate, "
-        "and on a server without Moonshine; transducer or paraformer on one started with "
-        "--transducer or --paraformer",
+        "and on a server without Moonshine; transducer, paraformer or kaldi on one started "
+        "with --transducer, --paraformer or --kaldi",
         choices=lambda: tuple(decoders()),
     )
     model: str = option(
@@ -411,7 +411,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         {"hears_live": False, "mode": "streaming"},
-        "option 'decoder' takes ctc, wfst or transducer with mode streaming; sent: {decoder}",
+        "option 'decoder' takes ctc, wfst, transducer or kaldi with mode streaming; "
+        "sent: {decoder}",
     ),
     Rule(
         {"endpointing": False, "mode": "two_pass"},

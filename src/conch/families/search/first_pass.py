@@ -74,7 +74,10 @@ class _KeptFrames:
 
 
 class SearchFirstPass(FirstPass):
-    """Encoder and search of one live stream; a family says which."""
+    """Encoder and search of one live stream; a family says which.
+
+    They are the same if one component does both.
+    """
 
     encoder: str
     decoder: str
@@ -268,6 +271,8 @@ class SearchFirstPass(FirstPass):
         """Return what the encoder makes of a step, FP32 [samples]; if it is asked for, with its
         speech probabilities.
         """
+        if self.encoder == self.decoder:
+            return _Heard(EncodedFrames.of_samples(waveform), None, 0.0)
         speech = ("speech_probs", "frame_samples") if finds_speech else ()
         behind = ("behind_samples",) if self.is_behind else ()
         wanted = (self.frames, f"{self.frames}_lens", *speech, *behind)
@@ -281,16 +286,17 @@ class SearchFirstPass(FirstPass):
 
     async def _end(self, place: StreamPlace) -> None:
         """Free the components' state of a stream that ends without its last samples."""
-        no_frames = {
-            self.frames: NO_SAMPLES[:, None],
-            f"{self.frames}_lens": np.zeros(1, np.int32),
-        }
-        calls, lens = self._detached, (f"{self.frames}_lens",)
-        found = await asyncio.gather(
-            calls(self.encoder, {"waveform": NO_SAMPLES}, lens, place=place),
-            calls(self.decoder, no_frames, ("scores",), place=place),
-            return_exceptions=True,
-        )
+        calls, lens = self._detached, f"{self.frames}_lens"
+        no_samples: dict[str, Array] = {"waveform": NO_SAMPLES}
+        if self.encoder == self.decoder:
+            ends = [calls(self.decoder, no_samples, ("scores",), place=place)]
+        else:
+            no_frames = {self.frames: NO_SAMPLES[:, None], lens: np.zeros(1, np.int32)}
+            ends = [
+                calls(self.encoder, no_samples, (lens,), place=place),
+                calls(self.decoder, no_frames, ("scores",), place=place),
+            ]
+        found = await asyncio.gather(*ends, return_exceptions=True)
         for error in found:
             # A component that is away, or was, has nothing left to free.
             if isinstance(error, BaseException) and not isinstance(error, ComponentAwayError):

@@ -37,7 +37,8 @@ class EncodedFrames:
     name: str
     """Of the tensor with the frames; that of their number ends with `_lens`."""
     frames: Array | Tensor
-    lens: Array | Tensor
+    lens: Array | Tensor | None
+    """None of a waveform, for a decoder that hears it itself."""
     seconds: float
     """Length of the audio."""
 
@@ -46,9 +47,16 @@ class EncodedFrames:
         """Return what an encoder has made of FP32 [samples]."""
         return cls(name, outputs[name], outputs[f"{name}_lens"], len(waveform) / SAMPLE_RATE)
 
+    @classmethod
+    def of_samples(cls, waveform: Array) -> "EncodedFrames":
+        """Return FP32 [samples] as they are."""
+        return cls("waveform", waveform, None, len(waveform) / SAMPLE_RATE)
+
     @property
     def inputs(self) -> dict[str, Array | Tensor]:
         """Inputs of the decoder."""
+        if self.lens is None:
+            return {self.name: self.frames}
         return {self.name: self.frames, f"{self.name}_lens": self.lens}
 
     def numpy(self) -> Array:
@@ -59,7 +67,7 @@ class EncodedFrames:
         frames = self.numpy()
         # A copy: a view would keep the frames of the whole.
         frames = frames[round(start * len(frames)) : round(end * len(frames))].copy()
-        lens = np.array([len(frames)], np.int32)
+        lens = None if self.lens is None else np.array([len(frames)], np.int32)
         return EncodedFrames(self.name, frames, lens, (end - start) * self.seconds)
 
 
@@ -67,10 +75,15 @@ class SearchRecogniser(Recogniser[EncodedFrames]):
     """Recognises by two components; a family says which."""
 
     def __init__(self, encoder: str, decoder: str, frames: str) -> None:
-        """Recognise by these components; `frames` is the tensor that goes from one to the other."""
+        """Recognise by these components; `frames` is the tensor that goes from one to the other.
+
+        They are the same if one does both.
+        """
         self.encoder, self.decoder, self._frames = encoder, decoder, frames
 
     async def encode(self, calls: Calls, waveform: Array) -> EncodedFrames:
+        if self.encoder == self.decoder:
+            return EncodedFrames.of_samples(waveform)
         wanted = (self._frames, f"{self._frames}_lens")
         outputs = await calls(self.encoder, {"waveform": waveform}, wanted)
         return EncodedFrames.of(self._frames, outputs, waveform)

@@ -1,0 +1,1 @@
+"""Kaldi's nnet3 models in Vosk's folders, by the package vosk."""

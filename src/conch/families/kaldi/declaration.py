@@ -1,0 +1,88 @@
+"""What Kaldi's models declare: one component for segments and one for live audio."""
+
+from conch.families.family import Component, Decoder, Family, FamilyHooks, WeightsPackage
+from conch.families.options import GIVEN, Above, Rule
+from conch.families.search.contract import (
+    LIVE_PARAMETERS,
+    PARAMETERS,
+    PIECE,
+    SEGMENT,
+    hypotheses,
+    live_hypotheses,
+)
+
+DECODER, STREAMING_DECODER = "kaldi_decoder", "kaldi_streaming_decoder"
+PACKAGE = WeightsPackage("Kaldi model", "", "", "conch serve --kaldi FOLDER")
+
+_HYPOTHESES = hypotheses(
+    scores="with nbest=1 the sum of the logarithms of word_confidences, otherwise what Vosk calls "
+    "the confidence of an alternative: nats of the lattice, of acoustic and language model",
+    am_scores="as scores",
+    lm_scores="0",
+    word_confidences="of the lattice with nbest=1, otherwise the share of the alternatives that "
+    "have the word",
+)
+
+FAMILY = Family(
+    name="kaldi",
+    title="Kaldi",
+    components=(
+        Component(
+            name=DECODER,
+            role="waveform to text",
+            title="Kaldi",
+            step="decode",
+            inputs=(SEGMENT,),
+            outputs=_HYPOTHESES,
+            parameters=PARAMETERS,
+            package=PACKAGE,
+        ),
+        Component(
+            name=STREAMING_DECODER,
+            role="live audio to the text so far",
+            title="Kaldi, live",
+            step="decode",
+            inputs=(PIECE,),
+            outputs=live_hypotheses(DECODER, _HYPOTHESES),
+            parameters=LIVE_PARAMETERS,
+            is_stream=True,
+            package=PACKAGE,
+        ),
+    ),
+    decoders=(
+        Decoder(
+            name="kaldi",
+            components=(DECODER,),
+            live=(STREAMING_DECODER,),
+            live_when={"decoder": "kaldi"},
+            default_when={"task": "transcribe", "languages": "", "prompt": ""},
+            detects_language=True,
+        ),
+    ),
+    rules=(
+        Rule(
+            {"beam_size": Above("nbest"), "decoder": "kaldi"},
+            "option 'beam_size' does not go with decoder kaldi, whose beam is in the folder's "
+            "conf/model.conf; sent: {beam_size}",
+        ),
+        Rule(
+            {"hotwords": GIVEN, "decoder": "kaldi"},
+            "option 'hotwords' does not go with decoder kaldi, whose words are those of its graph",
+        ),
+        Rule(
+            {"rescore": True, "decoder": "kaldi"},
+            "option 'rescore' does not go with decoder kaldi, whose scores hold those of its own "
+            "language model",
+        ),
+        Rule(
+            {"vad": False, "decoder": "kaldi", "mode": ("streaming", "two_pass")},
+            "option 'vad' takes true for live audio with decoder kaldi, which does not say where "
+            "speech is",
+        ),
+    ),
+    warm_ups=({"decoder": "kaldi"}, {"decoder": "kaldi", "mode": "streaming"}),
+    hooks=FamilyHooks(
+        recognisers={"kaldi": "conch.families.kaldi.recogniser:KALDI"},
+        first_passes={"kaldi": "conch.families.kaldi.recogniser:KaldiFirstPass"},
+    ),
+)
