@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,16 @@ def test_what_fails_half_way_leaves_nothing(cache):
     with pytest.raises(ConfigError, match="broken source"):
         cached("name", "it", fail)
     assert kept(cache) == []
+
+
+def test_what_a_killed_process_left_is_removed_after_a_day(cache):
+    cached("first", "it", write_file)
+    for name, age_s in (("old", 90_000), ("new", 3600)):
+        left = cache / f".making-{name}"
+        write_folder(left)
+        os.utime(left, (time.time() - age_s,) * 2)
+    cached("second", "it", write_file)
+    assert sorted(kept(cache)) == [".making-new", "first", "second"]
 
 
 @pytest.mark.parametrize("make", [write_file, write_folder])

@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,9 @@ Arrays = Mapping[str, NDArray[Any]]
 
 _SIZES = "sizes.json"
 _SUMS = "sums.json"
+_MAKING = ".making-"
+_LEFT_S = 86_400.0
+"""Seconds after which nobody makes what was begun any more."""
 _BROKEN = (AttributeError, EOFError, OSError, TypeError, ValueError)
 """What numpy and json raise for files that are cut short, missing or something else."""
 
@@ -198,8 +202,11 @@ def _check_private(folder: Path) -> None:
 
 
 def _make(path: Path, make: Callable[[Path], None]) -> None:
-    # In a folder of its own first: this process may be killed.
-    staging = Path(tempfile.mkdtemp(dir=path.parent, prefix=".making-"))
+    # In a folder of its own first: this process may be killed, and the next one clears up.
+    for left in path.parent.glob(f"{_MAKING}*"):
+        if time.time() - left.stat().st_mtime > _LEFT_S:
+            shutil.rmtree(left, ignore_errors=True)
+    staging = Path(tempfile.mkdtemp(dir=path.parent, prefix=_MAKING))
     try:
         make(staging / path.name)
         _sync(staging)

@@ -22,11 +22,12 @@ class BlsConfig:
     """Longest wait of a recording without a deadline, in seconds, or eight times its own work if
     that is longer. A recording that would wait longer is refused at once."""
     max_encoder_calls: int = 4
-    """Calls of recordings in flight at once to vad, and as many to attention_encoder; others wait.
-    One recording has at most half. Use twice the instances; on a GPU, times the batch."""
+    """Calls of recordings in flight at once to each component that answers them one by one, such as
+    vad and the encoders; others wait. One recording has at most half. Use twice the instances; on a
+    GPU, times the batch."""
     max_decoder_calls: int = 16
-    """The same for each other component: two full batches of attention_decoder. One recording has
-    at most a quarter."""
+    """The same for each component that answers calls together, such as a decoder: two full batches.
+    One recording has at most a quarter."""
     max_calls_in_flight: int = 60
     """Component calls in flight at once, over all requests; others wait for a thread. A quarter is
     for live chunks, up to another quarter for passes over live utterances, an eighth for models of

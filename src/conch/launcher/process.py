@@ -148,8 +148,8 @@ class ServerProcess:
             self.popen.wait(guard.KILL_TIMEOUT_S)
         self.log.join(OUTPUT_TIMEOUT_S)
         self._release_guard()
-        if not gone:
-            left = guard.group_members(self.popen.pid)
+        # The last ones may have gone since.
+        if not gone and (left := guard.group_members(self.popen.pid)):
             raise ServerError(f"processes of tritonserver cannot be killed: {left}")
 
     def _release_guard(self) -> None:
