@@ -21,6 +21,7 @@ OWN_SERVERS = (
     "tests/integration/test_own_server.py",
     "tests/integration/test_speakers.py",
     "tests/integration/test_kaldi.py",
+    "tests/integration/test_ctc_folder.py",
     "tests/integration/test_transducer.py",
     "tests/integration/test_stop.py",
     "tests/integration/test_moonshine_tiny.py",

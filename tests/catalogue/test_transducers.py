@@ -34,16 +34,16 @@ def test_what_a_streaming_folder_is(tmp_path):
     axes = [item.axis for item in found.encoder.states]
     assert axes == [1, 1, 1, 1, 0, 0, 0, 0]
     assert found.encoder.states[1].shape == (1, 1, 16, 24)
-    assert not any(item.is_counter for item in found.encoder.states)
+    assert not any(item.counts for item in found.encoder.states)
     assert found.tokens[:4] == ("<blk>", "<sos/eos>", "<unk>", "▁ba")
 
 
 def test_what_a_conformer_does_not_count_itself(tmp_path):
     found = read_transducer(transducer_toys.conformer(tmp_path / "toy"))
-    assert [(item.axis, item.is_counter) for item in found.encoder.states] == [
-        (2, False),
-        (2, False),
-        (0, True),
+    assert [(item.axis, item.counts) for item in found.encoder.states] == [
+        (2, 0),
+        (2, 0),
+        (0, 32),
     ]
 
 

@@ -74,11 +74,11 @@ def test_a_dictionary_is_in_whatever_the_limits(tmp_path, table):
 
 
 def test_words_that_cannot_be_written_are_left_out():
-    assert own_spellings(("<s>", "a", "a.", "b-b", "ball", "é"), VOCAB) == (
+    assert own_spellings(("<s>", "a", "a.", "b-b", "ball", "é"), LETTERS) == (
         ("a", "a"),
         ("ball", "ball"),
     )
-    assert len(own_spellings(WORDS, VOCAB)) == len(WORDS)
+    assert len(own_spellings(WORDS, LETTERS)) == len(WORDS)
 
 
 def test_words_are_written_with_units():

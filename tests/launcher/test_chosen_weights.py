@@ -4,18 +4,25 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ctc_toys import icefall
 from transducer_toys import zipformer2
 from whisper_toys import whisper_toy
 
 from conch.families import decoders
+from conch.families.ctc import declaration as ctc
 from conch.families.moonshine import declaration as moonshine
 from conch.families.transducer import declaration as transducer
 from conch.families.whisper.declaration import COMPONENTS
 from conch.launcher import ServerConfig, TritonServer, shipped_repositories, weights
-from conch.launcher.chosen_weights import with_chosen_weights, with_weights_found
+from conch.launcher.chosen_weights import (
+    components_with_weights,
+    with_chosen_weights,
+    with_weights_found,
+)
 from conch.launcher.repositories import model_names, parsed_config
 from conch.launcher.weights import with_weights
 from conch.wire.errors import ConfigError, ServerError
+from conch.wire.needs import components_to_serve, decoder_of_chosen
 
 SHIPPED = shipped_repositories()
 
@@ -115,9 +122,21 @@ def test_weights_of_ones_own_need_no_package(
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    message = "weights takes the keys whisper, moonshine, transducer, paraformer, kaldi; sent"
+    message = "whisper, moonshine, transducer, paraformer, kaldi, ctc; sent: 'vosk'"
     with pytest.raises(ServerError, match=message):
-        with_weights_found(ServerConfig(SHIPPED, weights={"ctc": "mine"}))
+        with_weights_found(ServerConfig(SHIPPED, weights={"vosk": "mine"}))
+
+
+def test_where_a_folder_of_ctc_is_chosen_it_writes_all(tmp_path: Path) -> None:
+    folder = str(icefall(tmp_path / "toy"))
+    config = with_weights(with_weights_found(ServerConfig(SHIPPED, weights={"ctc": folder})))
+    assert {*ctc.OFFLINE, *ctc.LIVE} <= {*config.models}
+    assert {*COMPONENTS, *moonshine.COMPONENTS}.isdisjoint(config.models)
+    chosen = components_with_weights(config).keys()
+    assert decoder_of_chosen(chosen) == "ctc"
+    assert decoder_of_chosen({*chosen, *COMPONENTS}) == ""
+    assert {*components_to_serve({}, chosen=chosen)} >= {*ctc.OFFLINE}
+    assert {*components_to_serve({}, live=True, chosen=chosen)} >= {*ctc.LIVE}
 
 
 def test_where_a_transducer_is_chosen_it_hears_live_audio_too(tmp_path: Path) -> None:

@@ -56,6 +56,10 @@ class ToyUnits:
         self.vocab = tuple(vocab)
         self.closes_words = vocab[1:2] == (" ",)
 
+    def cased(self, text: str) -> str:
+        """Return a text as it is."""
+        return text
+
     def encode(self, text: str) -> list[int]:
         """Return the units of a text."""
         rest = text if self.closes_words or not text else f" {text}"

@@ -238,6 +238,7 @@ class PlainComponents:
             "log_probs_lens": np.array([len(frames)], np.int32),
             "speech_probs": np.array([float(level > 0) for (level,) in frames], np.float32),
             "frame_samples": np.array([len(inputs["waveform"])], np.int32),
+            "behind_samples": np.zeros(1, np.int32),
         }
 
     def ctc_streaming_decoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:

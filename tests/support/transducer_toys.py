@@ -55,6 +55,17 @@ class Toy:
         joined = graph.op("Reshape", scaled, graph.ints(0, -1, 4 * MELS))
         return graph.op("Tanh", self.projected(joined, SIZE, 4 * MELS, scale=2.0))
 
+    def spelled(self, said: str, blank: int = 0, *, is_normalised: bool = True) -> str:
+        """Return log probabilities `[N, T, UNITS]`."""
+        bias = np.zeros(UNITS, np.float32)
+        bias[blank] = 3.0
+        # Those behind it are no text, which sherpa-onnx would write.
+        bias[[(blank + 1) % UNITS, (blank + 2) % UNITS]] = -100.0
+        logits = self.graph.op(
+            "Add", self.projected(said, UNITS, scale=6.0), self.graph.array(bias)
+        )
+        return self.graph.op("LogSoftmax", logits, axis=-1) if is_normalised else logits
+
     def said(self, heard: str, *memories: str) -> str:
         """Return the frames with what is remembered, `[N, SIZE]` each."""
         graph = self.graph
@@ -71,8 +82,11 @@ def scalar(graph: Graph, value: float) -> str:
     return graph.array(np.array(value, np.float32))
 
 
-def zipformer2(folder: Path, seed: int = 0) -> Path:
-    """Write a streaming folder with the tensors of zipformer2, and return it."""
+def zipformer2(folder: Path, seed: int = 0, name: str = "") -> Path:
+    """Write a streaming folder with the tensors of zipformer2, and return it.
+
+    With the name of a file it is of CTC.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     toy = Toy(seed)
     graph = toy.graph
@@ -95,7 +109,10 @@ def zipformer2(folder: Path, seed: int = 0) -> Path:
         graph.op("Sin", toy.projected(time, dim, 1, scale=0.1)),
     ]
     said = toy.said(heard, *memories)
-    graph.gives(said, "encoder_out", "N", _FRAMES, dim)
+    if name:
+        graph.gives(toy.spelled(said), "log_probs", "N", _FRAMES, UNITS)
+    else:
+        graph.gives(said, "encoder_out", "N", _FRAMES, dim)
     first = graph.op("Transpose", said, perm=[1, 0, 2])
     graph.gives(
         toy.shifted(key, toy.projected(first, query * heads), 0),
@@ -118,7 +135,7 @@ def zipformer2(folder: Path, seed: int = 0) -> Path:
     counted = graph.op("Add", lens, graph.ints(SHIFT // 2))
     graph.gives(counted, "new_processed_lens", "N", kind=TensorProto.INT64)
     toy.save(
-        folder / "encoder-epoch-1-avg-1.onnx",
+        folder / (name or "encoder-epoch-1-avg-1.onnx"),
         model_type="zipformer2",
         T=CHUNK,
         decode_chunk_len=SHIFT,
@@ -130,7 +147,10 @@ def zipformer2(folder: Path, seed: int = 0) -> Path:
         cnn_module_kernels=kernel,
         left_context_len=LEFT,
     )
-    return _with_the_rest(folder, seed)
+    if not name:
+        return _with_the_rest(folder, seed)
+    write_tokens(folder)
+    return folder
 
 
 def lstm(folder: Path, seed: int = 0) -> Path:
@@ -247,9 +267,14 @@ def _with_the_rest(folder: Path, seed: int) -> Path:
     graph.gives(logits, "logit", "N", UNITS)
     toy.save(folder / "joiner.onnx", joiner_dim=SIZE)
 
+    write_tokens(folder)
+    return folder
+
+
+def write_tokens(folder: Path) -> None:
+    """Write the symbols of pieces."""
     beginnings = [f"▁{text}" for text in _SYLLABLES]
     others = [chr(97 + n) for n in range(UNITS - 3 - 2 * len(_SYLLABLES))]
     symbols = ["<blk>", "<sos/eos>", "<unk>", *beginnings, *_SYLLABLES, *others, "#0", "#1"]
     lines = [f"{text} {number}\n" for number, text in enumerate(symbols)]
     (folder / "tokens.txt").write_text("".join(lines), "utf-8")
-    return folder

@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.families.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
+from conch.families.ctc.streaming_encoder import CtcStreamingEncoderConfig, streaming_encoder
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 
@@ -10,7 +10,7 @@ class TritonPythonModel:
 
     def initialize(self, args: dict[str, str]) -> None:
         self.component = settled(
-            CtcStreamingEncoder(read_parameters(CtcStreamingEncoderConfig, args))
+            streaming_encoder(read_parameters(CtcStreamingEncoderConfig, args))
         )
         self.publisher = publish_streams(args, self.component)
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from conch.component.kaldi_fbank import kaldi_fbank
+from conch.component.kaldi_fbank import KaldiFbank
 from conch.scoring.manifest import Utterance
 from lab.training.ctc.data import collated, utterances_of
 from lab.training.ctc.imported import load_exported
@@ -73,7 +73,7 @@ def encoded(
     model: Transducer, tokenizer: str, utterances: Sequence[Utterance], batch_s: float = 60.0
 ) -> list[tuple[torch.Tensor, list[int], str]]:
     """Return float16 `[T, D]`, units and text of each utterance of at most 20 s."""
-    fbanks = [kaldi_fbank(with_tail(waveform_of(item.path)), NUM_BINS) for item in utterances]
+    fbanks = [KaldiFbank(NUM_BINS).whole(with_tail(waveform_of(item.path))) for item in utterances]
     order = sorted(range(len(fbanks)), key=lambda index: len(fbanks[index]))
     order = [index for index in order if len(fbanks[index]) <= 100 * _MAX_S]
     found = []

@@ -8,7 +8,7 @@ from torch import nn
 
 from conch.component.arrays import FloatArray
 from conch.component.features import FRAME_SHIFT
-from conch.component.kaldi_fbank import kaldi_fbank
+from conch.component.kaldi_fbank import KaldiFbank
 from conch.component.waveform import SAMPLE_RATE
 from lab.training.ctc.data import features_of
 
@@ -41,7 +41,7 @@ def fitted_front(waveforms: Iterable[FloatArray]) -> nn.Linear:
     squares, products = np.zeros((161, 161)), np.zeros((161, NUM_BINS))
     for waveform in waveforms:
         padded = with_tail(waveform)
-        fbank = kaldi_fbank(padded, NUM_BINS)
+        fbank = KaldiFbank(NUM_BINS).whole(padded)
         target = features_of(padded, NUM_BINS)[: len(fbank)]
         rows = np.concatenate([fbank[np.maximum(np.arange(len(fbank)) - 1, 0)], fbank], 1)
         rows = np.pad(rows, ((0, 0), (0, 1)), constant_values=1.0).astype(np.float64)

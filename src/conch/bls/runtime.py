@@ -27,6 +27,7 @@ class Runtime:
         served: Iterable[str] = (),
         metrics: Metrics | None = None,
         on_demand: OnDemand | None = None,
+        decoder: str = "",
     ) -> None:
         """Start without requests.
 
@@ -37,6 +38,8 @@ class Runtime:
             served: The components that the server is known to have.
             metrics: Where the work is counted; None for new ones.
             on_demand: Loads the components that are loaded on demand; None if none is.
+            decoder: What writes the text where a request leaves that open; empty for what the
+                families say.
         """
         self.detached = detached
         self.metrics = metrics or Metrics()
@@ -44,7 +47,7 @@ class Runtime:
         self.limits = ConcurrencyLimits(config, own, self.metrics)
         served = [*served]
         self.failover = Failover(detached, self.metrics, served, on_demand)
-        self.named = named_models(served)
+        self.named, self.decoder = named_models(served), decoder
         self._without_waiting = WithoutWaiting(self.limits)
 
     @property

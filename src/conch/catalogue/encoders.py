@@ -1,11 +1,16 @@
 """The encoder of an export: what it takes, and what it keeps from chunk to chunk."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from conch.catalogue.checks import UnfitModelError
 from conch.catalogue.exports import whole_number
 from conch.catalogue.onnx_header import Header, Value
+
+Features = Literal["kaldi", "kaldi of 16 bits", "nemo", "waveform"]
+"""What an encoder takes: log-mel features of Kaldi from samples in [-1, 1], as icefall, or in
+[-32768, 32767], as WeNet; those of NeMo; or the samples themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +25,12 @@ class State:
     """For one stream."""
     axis: int
     """The axis of the streams."""
-    is_counter: bool
-    """Whether the caller counts it: the feature frames before the chunk."""
+    counts: int = 0
+    """What the caller adds to it after each chunk; 0 if the encoder gives the next one."""
+    start: int = 0
+    """Its value before the first chunk."""
+    is_bare: bool = False
+    """Whether the encoder, which hears one stream alone, takes it without its first axis."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,14 +39,21 @@ class Encoder:
 
     path: Path
     header: Header
-    num_mels: int
-    states: tuple[State, ...]
-    """Empty for an encoder of whole recordings."""
+    features: Features = "kaldi"
+    num_mels: int = 80
+    is_normalised: bool = False
+    """Whether each feature is, over the whole recording."""
     takes_batches: bool
-    chunk: int
-    """Feature frames that one run of a streaming encoder reads; 0 for one of recordings."""
-    shift: int
+    states: tuple[State, ...] = ()
+    """Empty for an encoder of whole recordings."""
+    chunk: int = 0
+    """Feature frames that one run of a streaming encoder reads."""
+    shift: int = 0
     """Feature frames from one run to the next."""
+    left: int = 0
+    """Frames of output before a chunk that its attention sees, if the caller masks them."""
+    subsampling: int = 4
+    """Feature frames, or samples, of a frame of output."""
 
     @property
     def is_live(self) -> bool:
@@ -61,18 +77,19 @@ def read_encoder(path: Path, header: Header) -> Encoder:
             f"its {path.name} takes {x.name}{list(x.dims)}, not [N, frames, mels]"
         )
     is_live = len(others) > 1
+    shift = whole_number(header, path, "decode_chunk_len") if is_live else 0
     return Encoder(
         path=path,
         header=header,
         num_mels=x.dims[2] if isinstance(x.dims[2], int) else 80,
-        states=_states(header, path.name) if is_live else (),
+        states=_states(header, path.name, shift) if is_live else (),
         takes_batches=isinstance(x.dims[0], str),
         chunk=whole_number(header, path, "T") if is_live else 0,
-        shift=whole_number(header, path, "decode_chunk_len") if is_live else 0,
+        shift=shift,
     )
 
 
-def _states(encoder: Header, file: str) -> tuple[State, ...]:
+def _states(encoder: Header, file: str, shift: int) -> tuple[State, ...]:
     """Return the states of a streaming encoder: its inputs but the first, by the same outputs."""
     x, *inputs = encoder.inputs
     num_counters = len(inputs) - (len(encoder.outputs) - 1)
@@ -81,10 +98,13 @@ def _states(encoder: Header, file: str) -> tuple[State, ...]:
         raise UnfitModelError(
             f"its {file} takes {len(inputs)} states and gives {len(encoder.outputs) - 1}"
         )
-    return tuple(_state(item, x.dims[0], item.name in counters, file) for item in inputs)
+    return tuple(
+        replace(state, counts=shift) if state.name in counters else state
+        for state in (_state(item, x.dims[0], file) for item in inputs)
+    )
 
 
-def _state(item: Value, batch: int | str, is_counter: bool, file: str) -> State:
+def _state(item: Value, batch: int | str, file: str) -> State:
     axes = [place for place, size in enumerate(item.dims) if size == batch]
     shape = tuple(1 if size == batch else size for size in item.dims)
     sizes = [size for size in shape if isinstance(size, int)]
@@ -93,4 +113,4 @@ def _state(item: Value, batch: int | str, is_counter: bool, file: str) -> State:
             f"its {file} takes {item.name}{list(item.dims)}, whose sizes are not known but for "
             f"the number of streams, {batch}"
         )
-    return State(item.name, item.kind, tuple(sizes), axes[0], is_counter)
+    return State(item.name, item.kind, tuple(sizes), axes[0])

@@ -1,6 +1,7 @@
 """Files of exported models, of whatever family: which one is taken, its header, its tokens."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from conch.catalogue.checks import UnfitModelError
@@ -9,7 +10,7 @@ from conch.catalogue.onnx_header import FLOAT16, Header, read_header
 PRECISIONS = ("float32", "int8")
 BLANKS = ("<blk>", "<blank>", "<eps>")
 TOKENS = "tokens.txt"
-_INT8, _HALF = re.compile(r"[._-](int8|quant)\b"), re.compile(r"[._-]fp16\b")
+_INT8, _HALF = re.compile(r"[._-](int8|quant|quantized)\b"), re.compile(r"[._-]fp16\b")
 
 
 def files_in(folder: Path, pattern: str) -> list[Path]:
@@ -28,7 +29,11 @@ def chosen_file(folder: Path, part: str, precision: str) -> Path | None:
     Raises:
         UnfitModelError: there are two alike.
     """
-    files = files_in(folder, f"*{part}*.onnx")
+    return of_precision(files_in(folder, f"*{part}*.onnx"), part, precision)
+
+
+def of_precision(files: Sequence[Path], part: str, precision: str) -> Path | None:
+    """Return the one of files for the same `part` that has a precision; see `chosen_file`."""
     int8 = [path for path in files if _INT8.search(path.name)]
     half = [path for path in files if _HALF.search(path.name)]
     plain = [path for path in files if path not in (*int8, *half)]
@@ -73,13 +78,29 @@ def whole_number(header: Header, path: Path, key: str) -> int:
 
 
 def read_tokens(path: Path, size: int, part: str = "joiner") -> tuple[str, ...]:
+    """Return the symbols of a model whose first one is the blank; see `read_symbols`.
+
+    Raises:
+        OSError: the file cannot be read.
+        UnfitModelError: it has other numbers, or its first symbol is not the blank.
+    """
+    symbols = read_symbols(path, size, part)
+    for unit, text in enumerate(symbols):
+        if unit and text in BLANKS:
+            raise UnfitModelError(
+                f"the blank of its {TOKENS} is unit {unit}; the first one is served"
+            )
+    return symbols
+
+
+def read_symbols(path: Path, size: int, part: str) -> tuple[str, ...]:
     """Return the symbols of a model whose `part` writes `size` units, by their numbers.
 
     Symbols behind them that begin with # are of a lexicon, and are left out.
 
     Raises:
         OSError: the file cannot be read.
-        UnfitModelError: it has other numbers, or its first symbol is not the blank.
+        UnfitModelError: it has other numbers.
     """
     symbols: dict[int, str] = {}
     for number, line in enumerate(path.read_text("utf-8", "replace").split("\n"), 1):
@@ -96,9 +117,4 @@ def read_tokens(path: Path, size: int, part: str = "joiner") -> tuple[str, ...]:
             f"its {TOKENS} has {num_units + len(more)} units and its {part} writes {size}: they "
             "are of different models"
         )
-    for unit, text in symbols.items():
-        if unit and text in BLANKS:
-            raise UnfitModelError(
-                f"the blank of its {TOKENS} is unit {unit}; the first one is served"
-            )
     return tuple(symbols[unit] for unit in range(size))

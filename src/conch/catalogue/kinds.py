@@ -7,10 +7,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from conch.catalogue.checks import Found, check_files, check_folder
+from conch.catalogue.ctc import check_ctc
 from conch.catalogue.funasr import check_paraformer
 from conch.catalogue.kaldi import check_kaldi
 from conch.catalogue.known import KNOWN, KnownModel
 from conch.catalogue.transducers import check_transducer
+from conch.families.ctc import declaration as ctc
 from conch.families.kaldi import declaration as kaldi
 from conch.families.moonshine import declaration as moonshine
 from conch.families.paraformer import declaration as paraformer
@@ -91,6 +93,14 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 form="a folder of Kaldi or Vosk with am, conf and graph",
                 others="docs/guide/your-model.md says where there are some",
                 check=check_kaldi,
+            ),
+            Kind(
+                name="ctc",
+                title="CTC",
+                components=(*ctc.OFFLINE, *ctc.LIVE),
+                form="a folder of icefall, sherpa-onnx, WeNet, NeMo or wav2vec2",
+                others="docs/guide/your-model.md says where there are some",
+                check=check_ctc,
             ),
         )
     }

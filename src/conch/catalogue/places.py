@@ -62,7 +62,8 @@ def find(kind: Kind, asked: str) -> Path:
         close = difflib.get_close_matches(asked, names(kind), n=1)
         hint = f"did you mean {close[0]}?" if close else kind.others
         raise ConfigError(
-            f"{flag} takes {', '.join(names(kind))}, or {kind.form}; sent: {asked!r:.200}; {hint}"
+            f"{flag} takes {', or '.join(filter(None, (', '.join(names(kind)), kind.form)))}; "
+            f"sent: {asked!r:.200}; {hint}"
         ) from None
     except OSError as error:
         raise ConfigError(f"{flag} {asked:.200}: {error.strerror}") from None

@@ -42,7 +42,8 @@ exit codes: 0 written, 1 not written, 2 wrong usage
 
 FLAGS = """
 --out FILE!        the graph
---model FILE       the .onnx file whose units the graph reads (default: the model in Conch)
+--model FILE       the .onnx file, or the folder, whose units the graph reads (default: the model
+                   in Conch)
 --arpa FILE        n-grams: ARPA, gzipped or not (default: the en-us trigram)
 --lexicon FILE     spellings (default: the language model's words as they are written)
 --more-words FILE  spellings of words that you expect, also of words that the language model does
@@ -103,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     dictionary = read_lexicon(args.dictionary, units.vocab) if args.dictionary else ()
     if args.shipped_words:
         _, (_, shipped) = open_fst(unpacked_graph()).symbols
-        dictionary += own_spellings(shipped, units.vocab)
+        dictionary += own_spellings(shipped, units)
     model = model_path(args.arpa)
     progress(f"reading {model.name}")
     table = read_ngrams(model, progress)

@@ -39,6 +39,7 @@ examples:
   conch serve --moonshine tiny
       the small Moonshine, at half the CPU
   conch serve --transducer sherpa-onnx-streaming-zipformer-en-2023-06-26
+  conch serve --ctc sherpa-onnx-zipformer-ctc-en-2023-10-02
       a model of your own, for recordings and live audio: docs/guide/your-model.md
   conch serve --model fast=moonshine-tiny --model calls=my_folder
       two more models, for requests with model=fast and model=calls
@@ -62,7 +63,7 @@ seconds, and stays.
   moonshine   vad, moonshine_encoder, moonshine_decoder: recordings without options
   attention   vad, attention_encoder, attention_decoder: recordings with Whisper, which writes all
               without options too where moonshine is missing
-  ctc, wfst   vad, ctc_encoder, ctc_decoder: recordings with that decoder
+  ctc, wfst   vad, ctc_encoder, ctc_decoder: recordings with that decoder, or with --ctc
   transducer  vad, transducer_encoder, transducer_decoder: recordings with --transducer
   paraformer  vad, paraformer: recordings with --paraformer
   kaldi       vad, kaldi_decoder: recordings with --kaldi

@@ -32,6 +32,7 @@ WEIGHTS = """
                      Moonshine and Whisper: docs/guide/your-model.md
 --paraformer FOLDER  the same with a Paraformer of FunASR
 --kaldi FOLDER       the same with a nnet3 model of Kaldi, in Vosk's folders
+--ctc FOLDER         the same for a CTC model of icefall, sherpa-onnx, WeNet, NeMo or wav2vec2
 """
 NO_WEIGHTS = dict.fromkeys(KINDS, "")
 """The values of these flags where they are not given."""

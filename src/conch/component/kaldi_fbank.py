@@ -28,10 +28,16 @@ def icefall_options(num_mels: int) -> Any:
 class KaldiFbank:
     """The frames of one stream. They do not depend on the pieces in which it arrives."""
 
-    def __init__(self, num_mels: int, options: Any = None) -> None:
-        """Begin a stream of samples in [-1, 1] at 16 kHz; without options, those of icefall."""
+    def __init__(self, num_mels: int, options: Any = None, scale: float = 1.0) -> None:
+        """Begin a stream of samples in [-1, 1] at 16 kHz.
+
+        Args:
+            num_mels: Number of filters.
+            options: Those of kaldi-native-fbank; None for those of icefall.
+            scale: Factor of the samples.
+        """
         self._online = knf.OnlineFbank(options or icefall_options(num_mels))
-        self._num_mels = num_mels
+        self._num_mels, self._scale = num_mels, np.float32(scale)
         self._first = 0
 
     @property
@@ -41,7 +47,7 @@ class KaldiFbank:
 
     def accept(self, waveform: FloatArray) -> None:
         """Take the next samples, float32 `[samples]`."""
-        self._online.accept_waveform(SAMPLE_RATE, waveform.tolist())
+        self._online.accept_waveform(SAMPLE_RATE, (waveform * self._scale).tolist())
 
     def finish(self) -> None:
         """Take the end of the stream: the last frames become ready."""
@@ -59,8 +65,3 @@ class KaldiFbank:
         self.accept(waveform)
         self.finish()
         return self.frames(0, self.ready)
-
-
-def kaldi_fbank(waveform: FloatArray, num_mels: int) -> FloatArray:
-    """Return the frames of a whole waveform, float32 `[frames, num_mels]`; see `KaldiFbank`."""
-    return KaldiFbank(num_mels).whole(waveform)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 
 from conch.decoding.hypothesis import AlignedWord
+from conch.wire.joining import joined_text
 
 
 class LocalAgreement:
@@ -23,7 +24,7 @@ class LocalAgreement:
     @property
     def text(self) -> str:
         """The stable words as a text."""
-        return " ".join(word.text for word in self.kept)
+        return joined_text(word.text for word in self.kept)
 
     @property
     def end_frame(self) -> int:

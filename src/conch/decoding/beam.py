@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from conch.component.arrays import DoubleArray
 from conch.decoding.fusion import CtcLanguageModel, Fusion, Words
-from conch.decoding.hypothesis import CtcHypothesis, Piece, spelled_words
+from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.vocab import CtcVocab
 from conch.families.ctc import BLANK
 from conch.families.ngram.model import Context
@@ -353,13 +353,9 @@ class BeamSearch:
         words, emissions = prefix.words, _emissions(prefix)
         if is_final and self._fusion is not None and words is not None:
             words = self._fusion.finished(words)
-        pieces = [
-            Piece(self._vocab.texts[item.unit], item.frame, item.frame + 1, item.log_prob)
-            for item in emissions
-        ]
         return BeamHypothesis(
             text=text,
-            words=spelled_words(pieces),
+            words=self._vocab.words((item.unit, item.frame, item.log_prob) for item in emissions),
             score=score,
             am_score=am_score,
             lm_score=words.lm_score if words else 0.0,
@@ -375,11 +371,7 @@ class BeamSearch:
         spellings = [[item.unit for item in _emissions(prefix)] for prefix in self._beam]
         same = (len(set(units)) == 1 for units in zip(*spellings, strict=False))
         common = spellings[0][: sum(takewhile(bool, same))]
-        opens = [
-            place for place, unit in enumerate(common) if self._vocab.texts[unit].startswith(" ")
-        ]
-        # What follows the last space may still grow.
-        return self._vocab.text_of(common[: opens[-1]]) if opens else ""
+        return self._vocab.complete(common)
 
 
 def _emissions(prefix: _Prefix) -> list[Emission]:

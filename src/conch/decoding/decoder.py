@@ -16,7 +16,7 @@ from conch.decoding.forward import text_scores
 from conch.decoding.fusion import load_ctc_language_model
 from conch.decoding.graph.search import DecodingGraph, WfstConfig
 from conch.decoding.graph.shipped import unpacked_graph
-from conch.decoding.greedy import best_path
+from conch.decoding.greedy import GreedySearch
 from conch.decoding.hotwords.placing import HotwordFinder
 from conch.decoding.hotwords.trie import HotwordTrie, hotword_trie
 from conch.decoding.hypothesis import CtcHypothesis
@@ -30,12 +30,12 @@ from conch.decoding.search_parameters import (
 )
 from conch.decoding.tensors import checked_frames, outputs_of
 from conch.decoding.utterance_search import BeamUtterance, GraphUtterance, UtteranceSearch
-from conch.decoding.vocab import CtcVocab
+from conch.decoding.vocab import vocab_of
 from conch.families.ctc.units import units_from_dict
 from conch.families.ctc.vocabulary import read_vocabulary
 from conch.families.ngram.model import LanguageModelConfig
 from conch.wire.errors import InvalidRequestError, OptionError
-from conch.wire.hotwords import Hotword
+from conch.wire.hotwords import Hotword, as_ctc_writes
 
 _HOTWORD_LISTS = 32
 """Whose tries are kept for the next stream with the same; the longest has 0.5 MB."""
@@ -46,13 +46,16 @@ class CtcDecoderConfig:
     """Parameters of the `ctc_decoder` component."""
 
     model: str = ""
-    """The .onnx file whose units it decodes; empty is the one in Conch."""
-    language: str = "en"
-    """Language of the model; a request with another one is an error."""
+    """The .onnx file or the folder whose units it decodes; empty is the one in Conch."""
+    language: str = ""
+    """Language of the model; a request with another one is an error.
+
+    Empty is English for a graph of Conch's recipe, and any language for a folder.
+    """
     language_model: str = ""
     """N-grams for lm_fusion: an ARPA file.
 
-    Empty is the en-us trigram that ships with Conch; "none" loads none.
+    Empty is the en-us trigram that ships with Conch, and none for a folder; "none" loads none.
     """
     oov_log_prob: float = -30.0
     """Natural log probability of a word that the language model does not know.
@@ -60,7 +63,10 @@ class CtcDecoderConfig:
     It is far below the rescorer's: otherwise a beam of letters would invent words.
     """
     graph: str = ""
-    """Graph for decoder wfst: file of `conch graph`; empty is the one in Conch, "none" is none."""
+    """Graph for decoder wfst: file of `conch graph`.
+
+    Empty is the one in Conch, and none for a folder; "none" is none.
+    """
     graph_acoustic_scale: float = WfstConfig().acoustic_scale
     """Weight of the model's log probabilities in the graph; that of the n-grams is 1."""
     graph_blank_penalty: float = WfstConfig().blank_penalty
@@ -84,16 +90,17 @@ class CtcDecoder:
             ConfigError: one of them is missing or broken.
         """
         vocabulary = read_vocabulary(config.model)
-        self._vocab = CtcVocab(vocabulary.texts)
+        self._vocab = vocab_of(vocabulary)
         self._units = units_from_dict(json.loads(vocabulary.units))
         self._language_model = None
-        if config.language_model != "none":
+        nothing = {"none", ""} if vocabulary.symbols else {"none"}
+        if config.language_model not in nothing:
             language_model = LanguageModelConfig(
                 model=config.language_model, oov_log_prob=config.oov_log_prob
             )
             self._language_model = load_ctc_language_model(language_model, self._vocab)
         self._graph = None
-        if config.graph != "none":
+        if config.graph not in nothing:
             path = Path(config.graph) if config.graph else unpacked_graph()
             self._graph = DecodingGraph(path, self._vocab.texts)
         self._graph_config = WfstConfig(
@@ -104,7 +111,8 @@ class CtcDecoder:
         )
         self.tries = functools.lru_cache(_HOTWORD_LISTS)(self._new_trie)
         self._frame_s = vocabulary.frame_s
-        self._language = config.language
+        self._language = config.language or ("" if vocabulary.symbols else "en")
+        self._write = self._units.cased if vocabulary.symbols else as_ctc_writes
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
         """Answer rows with `log_probs` and `log_probs_lens`; one with `texts` is scored."""
@@ -123,8 +131,6 @@ class CtcDecoder:
             scores = text_scores(log_probs, row.texts("texts"), self._units)
             return {"text_scores": scores.astype(np.float32)}
         search = self.new_search(row.parameters)
-        if is_greedy(row.parameters):
-            return self.outputs([best_path(log_probs, self._vocab)])
         search.advance(log_probs)
         found = self.outputs(search.nbest(nbest_count(row.parameters), is_final=True))
         if isinstance(search, GraphUtterance) and search.has_lattice:
@@ -140,17 +146,25 @@ class CtcDecoder:
         nbest_count(parameters)
         self._check_language(parameters)
         asks_lattice = has_lattice(parameters)
+        options = search_options(parameters)
+        if is_greedy(parameters):
+            return GreedySearch(self._vocab)
         finder = self._new_finder(parameters)
-        if decoder_of(parameters) == "ctc":
-            beam = BeamSearch(self._vocab, search_options(parameters), self._language_model)
+        # The first of two passes takes what there is.
+        is_free = self._graph is None and parameters.get("skip_foreign") is True
+        if is_free or decoder_of(parameters) == "ctc":
+            beam = BeamSearch(self._vocab, options, self._language_model)
             return BeamUtterance(beam, finder)
         if self._graph is None:
-            raise OptionError("option 'decoder' cannot be wfst here: no graph is loaded")
+            raise OptionError(
+                "option 'decoder' cannot be wfst here: no graph is loaded; conch graph makes one "
+                "for your model, and the parameter 'graph' names it"
+            )
         return GraphUtterance(self._graph, self._graph_config, finder, has_lattice=asks_lattice)
 
     def _new_finder(self, parameters: Mapping[str, Any]) -> HotwordFinder | None:
         """Return what finds a call's hotwords, None if there are none."""
-        words = hotwords(parameters)
+        words = hotwords(parameters, self._write)
         if not words:
             return None
         trie = self.tries(words, parameters.get("skip_foreign") is True)
@@ -162,7 +176,7 @@ class CtcDecoder:
 
     def _check_language(self, parameters: Mapping[str, Any]) -> None:
         language = parameters.get("language", "auto")
-        if language not in ("auto", self._language):
+        if self._language and language not in ("auto", self._language):
             raise OptionError(
                 f"option 'language' takes auto or {self._language} with this CTC model, which "
                 f"decoder ctc and wfst, ctc_rescore and accuracy=best need; sent: {language!r:.40}"

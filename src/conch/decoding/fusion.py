@@ -18,6 +18,7 @@ from conch.families.ngram.model import (
     load_language_model,
 )
 from conch.families.ngram.table import SENTENCE_END
+from conch.wire.errors import ConfigError
 
 _TYPICAL_WORD = 6
 """Letters; longer beginnings of no known word cost more."""
@@ -45,9 +46,20 @@ class CtcLanguageModel:
     """An n-gram and the words of it that a vocabulary can spell; immutable."""
 
     def __init__(self, ngrams: NgramModel, vocab: CtcVocab) -> None:
-        """Sort the words."""
+        """Sort the words.
+
+        Raises:
+            ConfigError: the units write none of them.
+        """
         letters = {*"".join(vocab.texts)}
-        self._words = sorted(word for word in ngrams.words if letters.issuperset(word))
+        # Without a space, all would be one word.
+        known = ngrams.words if " " in letters else ()
+        self._words = sorted(word for word in known if letters.issuperset(word))
+        if not self._words:
+            raise ConfigError(
+                "language_model has no word that the units of the model write: they need its "
+                "letters in the same case, and spaces between words"
+            )
         self.oov_log_prob = ngrams.oov_log_prob
         self.start = ngrams.start
         self.is_beginning = functools.lru_cache(_CACHED)(self._is_beginning)

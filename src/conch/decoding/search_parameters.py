@@ -1,6 +1,6 @@
 """Read the parameters of a call into the options of its CTC search."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from conch.decoding.beam import CtcSearchOptions
@@ -28,14 +28,16 @@ def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:
     )
 
 
-def hotwords(parameters: Mapping[str, Any]) -> tuple[Hotword, ...]:
-    """Return the hotwords of a call.
+def hotwords(
+    parameters: Mapping[str, Any], write: Callable[[str], str] = as_ctc_writes
+) -> tuple[Hotword, ...]:
+    """Return the hotwords of a call, in the letters that `write` makes of them.
 
     Raises:
         OptionError: see `hotwords_of`.
     """
     weight = _number(parameters, "hotword_weight", DEFAULT_HOTWORD_WEIGHT)
-    return hotwords_of(as_ctc_writes(str(parameters.get("hotwords", ""))), weight)
+    return hotwords_of(write(str(parameters.get("hotwords", ""))), weight)
 
 
 def decoder_of(parameters: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from conch.decoding.beam import BeamHypothesis, BeamSearch
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstHypothesis, WfstStream
 from conch.decoding.hotwords.placing import HotwordFinder, Reading, beam_reading
 from conch.decoding.hypothesis import CtcHypothesis
+from conch.wire.joining import joined_text
 
 
 class UtteranceSearch(Protocol):
@@ -139,7 +140,7 @@ def _placed(item: CtcHypothesis, hotwords: HotwordFinder, reading: Reading) -> C
     """Return a hypothesis with the hotwords that beat its words."""
     placed = hotwords.placed(reading)
     return CtcHypothesis(
-        " ".join(word.text for word in placed.words),
+        joined_text(word.text for word in placed.words),
         placed.words,
         item.score + placed.score,
         item.am_score + placed.am_score,
@@ -161,6 +162,6 @@ def _agreed(
         words = (
             agreement.update(item.words, most_frame) if is_update else agreement.spliced(item.words)
         )
-        text = " ".join(word.text for word in words)
+        text = joined_text(word.text for word in words)
         texts.setdefault(text, replace(item, text=text, words=words))
     return list(texts.values())

@@ -129,7 +129,7 @@ def build_graph(
     """
     config = config or GraphConfig()
     letters_of(units.vocab)
-    lexicon = own_spellings(table.words, units.vocab) if lexicon is None else lexicon
+    lexicon = own_spellings(table.words, units) if lexicon is None else lexicon
     lexicon = tuple(dict.fromkeys((*lexicon, *more_words, *dictionary)))
     words, own, listed = (
         {word for word, _ in spellings} for spellings in (lexicon, more_words, dictionary)

@@ -10,13 +10,14 @@ Lexicon = tuple[tuple[str, str], ...]
 """Words, each with its letters; a word may have several spellings."""
 
 
-def own_spellings(words: Iterable[str], vocab: Sequence[str]) -> Lexicon:
-    """Return the words that a vocabulary can write, each spelled as it is written.
+def own_spellings(words: Iterable[str], units: Units) -> Lexicon:
+    """Return the words that units can write, each spelled as it is written, in the units' case.
 
     Other words are left out, also `<s>`, `</s>` and `<unk>`.
     """
-    letters = letters_of(vocab)
-    return tuple((word, word) for word in words if word and letters.issuperset(word))
+    letters = letters_of(units.vocab)
+    spelled = ((word, units.cased(word)) for word in words if word and word[0] != "<")
+    return tuple(item for item in spelled if letters.issuperset(item[1]))
 
 
 def read_lexicon(path: Path, vocab: Sequence[str]) -> Lexicon:

@@ -10,6 +10,7 @@ from conch.families import decoders
 from conch.launcher.config import ServerConfig
 from conch.launcher.repositories import link_model, parsed_config, served_config
 from conch.wire.errors import ServerError
+from conch.wire.needs import decoder_of_chosen
 
 PARAMETER = "model"
 """Key of the folder in a component's config.pbtxt."""
@@ -97,7 +98,7 @@ def overruled(config: ServerConfig) -> set[str]:
             others = {*decoders().values()} - {decoder} if decoder.live else ()
             return before.union(*(item.live for item in others))
         before |= {*decoder.components}
-    return set()
+    return before if decoder_of_chosen(chosen) else set()
 
 
 def _link(repository: Path, made: Path, config: ServerConfig, folders: Mapping[str, str]) -> None:

@@ -26,7 +26,8 @@ from conch.launcher.repositories import (
     models_with_config,
 )
 from conch.launcher.weights import with_weights
-from conch.wire.entry_points import SERVED_VARIABLE
+from conch.wire.entry_points import DECODER_VARIABLE, SERVED_VARIABLE
+from conch.wire.needs import decoder_of_chosen
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ def prepare(config: ServerConfig, component_key: str) -> Preparation:
         if config.on_demand and (later := on_demand(served, chosen.keys())):
             config = replace(config, models=sorted(served.difference(later)))
         environment[SERVED_VARIABLE] = ",".join(sorted(served.difference(later)))
+        environment[DECODER_VARIABLE] = decoder_of_chosen(chosen.keys())
     config = replace(config, on_demand=bool(later))
     if warning := shared_memory_shortage():
         LOGGER.warning("%s", warning)

@@ -96,8 +96,10 @@ def with_only_language(
     """Return a segment with the one language that its recogniser knows, if it detects none."""
     if decoder_of(options).detects_language or segment.language or not segment.text:
         return segment
-    is_auto = options.language == "auto"
-    return replace(segment, language=config.first_pass_language if is_auto else options.language)
+    if options.language != "auto":
+        return replace(segment, language=options.language)
+    # Of a named model nobody knows it.
+    return replace(segment, language="" if options.model else config.first_pass_language)
 
 
 def may_be_in(language: str, options: RecognitionOptions) -> bool:

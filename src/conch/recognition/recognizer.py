@@ -24,7 +24,7 @@ from conch.recognition.offline.whole_recording import WholeRecording
 from conch.recognition.request import SpeechRequest, naming_row
 from conch.recognition.text.steps import check_text_models
 from conch.wire.errors import InvalidRequestError, OptionError
-from conch.wire.named_models import NamedModels, with_its_decoder
+from conch.wire.named_models import with_its_decoder
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import speech_warnings, spoken, transcript_of, with_turns
@@ -52,6 +52,12 @@ class Recognizer:
             cores: Cores of the components; None for those of this process.
             clock: Returns seconds; for live streams.
         """
+        if (
+            runtime.decoder
+            and config.first_pass_language == RecognitionConfig().first_pass_language
+        ):
+            # Of weights that somebody chose nobody knows it.
+            config = replace(config, first_pass_language="")
         self._config, self.runtime = config, runtime
         self._cores = cores or share_of_cores(1)
         load_hooks()
@@ -111,7 +117,7 @@ class Recognizer:
         """Check a request, open its audio, and wait for room for its rows."""
         runtime, admission = self.runtime, self.runtime.admission
         with runtime.metrics.answering(REQUESTS, OFFLINE), admission.arrived(request.num_bytes):
-            options, *others = _candidates(request, runtime.named)
+            options, *others = _candidates(request, runtime)
             deadline = Deadline(options.deadline_ms, started=request.arrived)
             turns = [RecordingTurns(runtime.limits) for _ in range(request.num_rows)]
             calls = [
@@ -233,7 +239,7 @@ class _Row:
         )
 
 
-def _candidates(request: SpeechRequest, named: NamedModels) -> list[RecognitionOptions]:
+def _candidates(request: SpeechRequest, runtime: Runtime) -> list[RecognitionOptions]:
     if request.stream_id or request.starts or request.ends:
         raise InvalidRequestError(
             "a chunk of a stream goes to the model speech, with a sequence id that is not 0; "
@@ -242,7 +248,9 @@ def _candidates(request: SpeechRequest, named: NamedModels) -> list[RecognitionO
     request.check()
     options, *others = (
         replace(choice, word_timestamps=True) if needs_words(choice) else choice
-        for choice in RecognitionOptions.candidates(with_its_decoder(request.parameters, named))
+        for choice in RecognitionOptions.candidates(
+            with_its_decoder(request.parameters, runtime.named, runtime.decoder)
+        )
     )
     if options.vad_state and request.num_rows > 1:
         raise OptionError(

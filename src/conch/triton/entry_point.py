@@ -25,7 +25,7 @@ from conch.triton.messages import Requests
 from conch.triton.metrics import MetricsPublisher
 from conch.triton.server_arguments import missing_arguments, parents_command
 from conch.triton.tracing import tracer_of_environment
-from conch.wire.entry_points import SERVED_VARIABLE
+from conch.wire.entry_points import DECODER_VARIABLE, SERVED_VARIABLE
 from conch.wire.on_demand import OnDemandSettings
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,8 @@ class EntryPoint:
         detached = TritonComponents(None, None, self._hangs, lanes.passes, lanes.ends, lanes.post)
         asked = OnDemandSettings.of(os.environ)
         on_demand = OnDemand(asked.models, detached.is_loaded, partial(load, asked))
-        runtime = Runtime(config, own, detached, served, metrics, on_demand)
+        decoder = os.environ.get(DECODER_VARIABLE, "")
+        runtime = Runtime(config, own, detached, served, metrics, on_demand, decoder)
         made = service(config, runtime)
         self._tracer = tracer_of_environment()
         self._publisher = MetricsPublisher(args["model_name"], metrics, made.gauges)

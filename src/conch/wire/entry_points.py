@@ -8,3 +8,6 @@ SYNTHESIS = ("synthesis", "synthesis_stream")
 SERVED_VARIABLE = "CONCH_SERVED_MODELS"
 """Environment variable of `tritonserver`: the names of the models that it loads, with commas. So an
 entry point that is loaded again knows which components come back too."""
+DECODER_VARIABLE = "CONCH_DECODER"
+"""Another: the decoder that writes the text where a request leaves that open; empty for those that
+are declared."""

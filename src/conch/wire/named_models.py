@@ -47,16 +47,18 @@ def decoders_of(components: Iterable[str]) -> tuple[Decoder, ...]:
 
 
 def with_its_decoder(
-    parameters: Mapping[str, Any], named: NamedModels, *, live: bool = False
+    parameters: Mapping[str, Any], named: NamedModels, default: str = "", *, live: bool = False
 ) -> Mapping[str, Any]:
     """Return request parameters with the decoder of the named model that they choose.
+
+    Where they choose neither, it is the `default` of the server; empty for those of the families.
 
     Raises:
         OptionError: there is no such model, or it does not do what the request asks.
     """
     name = parameters.get("model", "")
     if not name or not isinstance(name, str):
-        return parameters
+        return {"decoder": default, **parameters} if default else parameters
     if name not in named:
         there = (
             f"takes {', '.join(sorted(named))} on this server"

@@ -8,6 +8,7 @@ from conch.families import all_families, decoders, likening, rescorers, traits, 
 from conch.families.family import TO_SPEECH, TO_TEXT, Need
 from conch.families.options import holds
 from conch.wire.errors import MissingModelError
+from conch.wire.named_models import decoders_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.text_steps import post_models
 from conch.wire.voices import synthesizer_of
@@ -60,7 +61,8 @@ def options_to_serve(
     """Return what requests with these parameters mean for a server that is started for them.
 
     A decoder that they leave open is the first one of which no component is in `lacking`, and each
-    in `chosen` if that is not empty. Without such a one it is the default.
+    in `chosen` if that is not empty. Without such a one it is that of `decoder_of_chosen`, or else
+    the default.
     """
     candidates = [*RecognitionOptions.candidates(parameters, live=live)]
 
@@ -68,7 +70,21 @@ def options_to_serve(
         pair = set(decoders()[options.decoder].components)
         return pair.isdisjoint(lacking) and (not chosen or pair.issubset(chosen))
 
-    return next(filter(fits, candidates), candidates[0])
+    if (found := next(filter(fits, candidates), None)) is not None:
+        return found
+    decoder = decoder_of_chosen(chosen)
+    if decoder and "decoder" not in parameters:
+        return RecognitionOptions.parse({**parameters, "decoder": decoder}, live=live)
+    return candidates[0]
+
+
+def decoder_of_chosen(chosen: Collection[str]) -> str:
+    """Return the decoder of components of which somebody chose the weights, if it is no default.
+
+    It writes the text on their server where a request leaves that open; empty for the defaults.
+    """
+    found = decoders_of(chosen)
+    return found[0].name if found and all(item.default_when is None for item in found) else ""
 
 
 def text_components_of(options: RecognitionOptions) -> Mapping[str, str]:

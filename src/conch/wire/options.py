@@ -68,8 +68,8 @@ class RecognitionOptions(
         "own, a beam search over CTC, CTC in a graph of known words, or none, for who speaks when "
         "alone; live text comes from wfst, and from ctc with lm_fusion",
         otherwise="attention with another language than en, languages, prompt or task=translate, "
-        "and on a server without Moonshine; transducer, paraformer or kaldi on one started "
-        "with --transducer, --paraformer or --kaldi",
+        "and on a server without Moonshine; transducer, paraformer, kaldi or ctc on one started "
+        "with --transducer, --paraformer, --kaldi or --ctc",
         choices=lambda: tuple(decoders()),
     )
     model: str = option(

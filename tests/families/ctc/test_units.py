@@ -1,6 +1,6 @@
 import pytest
 
-from conch.families.ctc.units import Characters, units_from_dict
+from conch.families.ctc.units import Characters, Symbols, units_from_dict
 from lab.training.ctc.units import learned_subwords
 
 TEXTS = ["the cat sat on the mat", "the hat that the cat had", "don't"]
@@ -19,3 +19,35 @@ def test_units_survive_a_checkpoint(units):
     assert again.vocab == units.vocab
     assert again.stack == units.stack
     assert again.encode(TEXTS[0]) == units.encode(TEXTS[0])
+
+
+def symbols_of(units, stack: int = 2) -> Symbols:
+    """Return the same units as an export has them."""
+    pieces = [text.replace(" ", "▁") for text in units.vocab[1:]]
+    return Symbols(["<blk>", *pieces], stack)
+
+
+@pytest.mark.parametrize("size", [16, 24, 60])
+def test_symbols_are_cut_as_by_the_method_that_learned_them(size):
+    units = learned_subwords(TEXTS, size)
+    found = symbols_of(units)
+    assert found.vocab == units.vocab
+    for text in (*TEXTS, "that tot hen", "", "x7 the"):
+        assert found.encode(text) == units.encode(text)
+    again = units_from_dict(found.to_dict())
+    assert (again.vocab, again.stack) == (found.vocab, 2)
+    assert again.encode(TEXTS[0]) == units.encode(TEXTS[0])
+
+
+@pytest.mark.parametrize(
+    ("symbols", "text", "written"),
+    [
+        (["<pad>", "<s>", " ", "A", "B", "'"], "ab b'a", ["A", "B", " ", "B", "'", "A"]),
+        (["<blk>", "<unk>", "▁THE", "▁", "T", "H", "E"], "the t", [" THE", " ", "T"]),
+        (["<blk>", "<unk>", "你", "好"], "你好 x", ["你", "好"]),
+        (["<blk>", "▁Be", "r", "▁b", "e"], "Ber be", [" Be", "r", " b", "e"]),
+    ],
+)
+def test_symbols_write_letters_in_their_case(symbols, text, written):
+    units = Symbols(symbols, 1)
+    assert [units.vocab[unit] for unit in units.encode(text)] == written

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from conch.component import Row
-from conch.component.kaldi_fbank import KaldiFbank, kaldi_fbank
+from conch.component.kaldi_fbank import KaldiFbank
 from conch.families.transducer.encoder import TransducerEncoder, TransducerEncoderConfig
 from conch.families.transducer.streaming_encoder import (
     TransducerStreamingEncoder,
@@ -52,7 +52,7 @@ def test_features_of_pieces_are_those_of_the_whole(noise):
     stream.finish()
     done = sum(map(len, found))
     found.append(stream.frames(done, stream.ready))
-    np.testing.assert_array_equal(np.concatenate(found), kaldi_fbank(waveform, 80))
+    np.testing.assert_array_equal(np.concatenate(found), KaldiFbank(80).whole(waveform))
 
 
 @pytest.mark.parametrize("kind", [*LIVE, "offline"])

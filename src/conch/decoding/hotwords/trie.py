@@ -7,11 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.component.arrays import DoubleArray, IntArray
-from conch.families.ctc.units import opens_words
+from conch.families.ctc.units import SPECIAL, opens_words
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import Hotword
 
 ROOT = 0
+_SHOWN = 100
+"""Characters of a model that an error names at most."""
 
 
 class HotwordTrie(NamedTuple):
@@ -59,7 +61,7 @@ def hotword_trie(
     Raises:
         OptionError: a phrase has a character that the vocabulary has not.
     """
-    letters = {*"".join(vocab), " "}
+    letters = {*"".join(text for text in vocab if not SPECIAL.fullmatch(text)), " "}
     weights: dict[str, float] = {}
     for hotword in hotwords:
         phrase = " ".join(hotword.phrase.split())
@@ -68,7 +70,7 @@ def hotword_trie(
                 continue
             raise OptionError(
                 f"option 'hotwords' takes phrases in the model's characters, "
-                f"{''.join(sorted(letters)).strip()!r} and the space; sent: "
+                f"{''.join(sorted(letters)).strip()[:_SHOWN]!r} and the space; sent: "
                 f"{hotword.phrase!r:.80}, which has {foreign[0]!r}"
             )
         weights[phrase] = max(hotword.weight, weights.get(phrase, 0.0))
@@ -98,6 +100,6 @@ def hotword_trie(
         parents=np.array(parents),
         repeats=all_units == all_units[parents],
         ends=np.array(ends, np.int64),
-        space=None if opens_words(vocab) else vocab.index(" "),
+        space=None if opens_words(vocab) or " " not in vocab else vocab.index(" "),
         vocab=tuple(vocab),
     )

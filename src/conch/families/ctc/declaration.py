@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from conch.families.family import Component, Decoder, Family, FamilyHooks, Need, ScorerHook, Tensor
 from conch.families.options import Rule, option
 from conch.families.search.contract import (
+    BEHIND,
     LIVE_PARAMETERS,
     PARAMETERS,
     PIECE,
@@ -51,6 +52,7 @@ STREAMING_ENCODER = Component(
             "probability of anything but blank and space in each frame",
         ),
         Tensor("frame_samples", "INT32", (1,), "samples of a frame"),
+        BEHIND,
     ),
     is_stream=True,
 )

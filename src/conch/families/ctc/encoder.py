@@ -1,24 +1,14 @@
-"""The `ctc_encoder` component: the CTC model in full context."""
+"""The `ctc_encoder` component: recordings to log probabilities."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
-from conch.component.batches import buckets
-from conch.component.features import HISTORY, streaming_log_mel
-from conch.component.parameters import DeviceConfig
-from conch.component.waveform import SAMPLE_RATE
+from conch.families.ctc.exported import CtcConfig, CtcExport, opened_folder
 from conch.families.ctc.onnx_model import CtcGraph
-from conch.families.ctc.vocabulary import ENCODER_FRAME_SAMPLES
-from conch.wire.errors import ConfigError
-from conch.wire.limits import MAX_SEGMENT_S
+from conch.families.search.recordings import RecordingEncoder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CtcEncoderConfig(DeviceConfig):
+class CtcEncoderConfig(CtcConfig):
     """Parameters of the `ctc_encoder` component."""
 
     max_padding: float = 0.2
@@ -28,7 +18,7 @@ class CtcEncoderConfig(DeviceConfig):
     nothing from more, a GPU needs hundreds."""
 
 
-class CtcEncoder:
+class CtcEncoder(RecordingEncoder):
     """Turns waveforms into log probabilities of units."""
 
     def __init__(self, config: CtcEncoderConfig) -> None:
@@ -37,37 +27,7 @@ class CtcEncoder:
         Raises:
             ConfigError: the model cannot be loaded, or a limit of the batches is out of range.
         """
-        if not 0 <= config.max_padding < 1 or config.max_batch_s <= 0:
-            raise ConfigError("max_padding must be in [0, 1) and max_batch_s above 0")
-        self._config = config
-        self._graph = CtcGraph(config)
-        self.vocabulary = self._graph.vocabulary
-
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return the outputs of rows with `waveform`; rows of similar length share a batch."""
-        waveforms = [row.segment(MAX_SEGMENT_S) for row in rows]
-        found: dict[int, FloatArray] = {}
-        max_samples = round(self._config.max_batch_s * SAMPLE_RATE)
-        for batch in buckets([*map(len, waveforms)], self._config.max_padding, max_samples):
-            encoded = self.encode([waveforms[index] for index in batch])
-            found.update(zip(batch, encoded, strict=True))
-        log_probs = (found[index] for index in range(len(rows)))
-        return [
-            {"log_probs": item, "log_probs_lens": np.array([len(item)], np.int32)}
-            for item in log_probs
-        ]
-
-    def encode(self, waveforms: Sequence[FloatArray]) -> list[FloatArray]:
-        """Return the log probabilities of waveforms, float32 `[samples]` at 16 kHz, as one batch.
-
-        Each has the shape `[ceil(samples / 320 / stack), vocab]`, float32.
-        """
-        stack = self._graph.vocabulary.stack
-        frame = ENCODER_FRAME_SAMPLES * stack
-        lens = [-(-len(item) // frame) for item in waveforms]  # in output frames
-        features = np.zeros((len(waveforms), max(lens) * 2 * stack, self._graph.n_mels), np.float32)
-        for row, (waveform, length) in enumerate(zip(waveforms, lens, strict=True)):
-            padded = np.pad(waveform, (HISTORY, length * frame - len(waveform)))
-            features[row, : length * 2 * stack] = streaming_log_mel(padded, self._graph.n_mels)
-        log_probs = self._graph.log_probs(features, np.array(lens, np.int64) * 2 * stack)
-        return [log_probs[row, :length] for row, length in enumerate(lens)]
+        found = opened_folder(config)
+        hears = CtcExport(found, config.threads) if found else CtcGraph(config)
+        self.vocabulary = hears.vocabulary
+        super().__init__(hears, "log_probs", config.max_padding, config.max_batch_s)

@@ -9,9 +9,10 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from conch.component.arrays import FloatArray
+from conch.component.features import HISTORY, streaming_log_mel
 from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig, existing
-from conch.families.ctc.vocabulary import model_file, vocabulary_of
+from conch.families.ctc.vocabulary import ENCODER_FRAME_SAMPLES, model_file, vocabulary_of
 from conch.wire.errors import ConfigError
 
 _WHAT = "the CTC model"
@@ -103,6 +104,23 @@ class CtcGraph:
         feed = {"features": features, "lens": lens, **caches._asdict()}
         log_probs, *rest = self._session.run(None, feed)
         return log_probs, Caches(*rest)
+
+    takes_any = False
+
+    def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
+        """Return the log probabilities of waveforms, float32 `[samples]` at 16 kHz, as one batch.
+
+        Each has the shape `[ceil(samples / 320 / stack), vocab]`, float32.
+        """
+        stack = self.vocabulary.stack
+        frame = ENCODER_FRAME_SAMPLES * stack
+        lens = [-(-len(item) // frame) for item in waveforms]  # in output frames
+        features = np.zeros((len(waveforms), max(lens) * 2 * stack, self.n_mels), np.float32)
+        for row, (waveform, length) in enumerate(zip(waveforms, lens, strict=True)):
+            padded = np.pad(waveform, (HISTORY, length * frame - len(waveform)))
+            features[row, : length * 2 * stack] = streaming_log_mel(padded, self.n_mels)
+        log_probs = self.log_probs(features, np.array(lens, np.int64) * 2 * stack)
+        return [log_probs[row, :length] for row, length in enumerate(lens)]
 
     def log_probs(self, features: FloatArray, lens: NDArray[np.int64]) -> FloatArray:
         """Return the log probabilities of whole utterances in full context; see `step`."""

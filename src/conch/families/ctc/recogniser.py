@@ -23,6 +23,7 @@ class CtcFirstPass(SearchFirstPass):
     encoder, decoder = LIVE
     frames = "log_probs"
     keeps_for = CTC.encoder
+    is_behind = True
 
 
 async def scores(

@@ -8,9 +8,9 @@ import numpy as np
 from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.component.features import HISTORY, streaming_log_mel
-from conch.component.parameters import DeviceConfig
 from conch.component.streams import StreamId, Streams
 from conch.component.waveform import SAMPLE_RATE
+from conch.families.ctc.exported import CtcConfig, CtcExportLive, opened_folder
 from conch.families.ctc.onnx_model import Caches, CtcGraph
 from conch.families.ctc.vocabulary import ENCODER_FRAME_SAMPLES
 from conch.wire.errors import AudioError, ConfigError, TranscriptionError
@@ -21,7 +21,7 @@ _WARM_BATCH, _WARM_STEPS = 2, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CtcStreamingEncoderConfig(DeviceConfig):
+class CtcStreamingEncoderConfig(CtcConfig):
     """Parameters of the `ctc_streaming_encoder` component."""
 
     chunk_ms: int = 640
@@ -46,6 +46,19 @@ class _Job:
     stream: _Stream
     ends: bool
     log_probs: list[FloatArray]
+
+
+def streaming_encoder(
+    config: CtcStreamingEncoderConfig,
+) -> "CtcStreamingEncoder | CtcExportLive":
+    """Return the encoder of Conch's recipe, or that of a folder.
+
+    Raises:
+        ConfigError: the model cannot be loaded, or a length is out of range.
+    """
+    if found := opened_folder(config):
+        return CtcExportLive(found, config.threads, config.stream_ttl_s)
+    return CtcStreamingEncoder(config)
 
 
 class CtcStreamingEncoder:
@@ -115,6 +128,7 @@ class CtcStreamingEncoder:
                 "log_probs_lens": np.array([len(log_probs)], np.int32),
                 "speech_probs": 1 - np.exp(log_probs[:, self._silent]).sum(axis=1),
                 "frame_samples": np.array([self._frame], np.int32),
+                "behind_samples": np.array([len(job.stream.waveform) - HISTORY], np.int32),
             }
         return [answers[index] for index in range(len(rows))]
 

@@ -1,10 +1,18 @@
 """Output units of CTC models, and the conversion of texts to units."""
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import tokenizers
 
+from conch.wire.joining import is_unspaced
+
+SPECIAL = re.compile(r"<(?!0x[0-9A-F]{2}>)[^<>]+>")
+"""A symbol that is no text, such as `<unk>`; `<0xE4>` is a byte of one."""
+_FREQUENT = 7.0
+"""Nats of the most frequent piece, about the logarithm of the sum of 1 / n of some hundred."""
 _CHARACTERS = " 'abcdefghijklmnopqrstuvwxyz"
 
 
@@ -19,6 +27,10 @@ class Units(Protocol):
     def encode(self, text: str) -> list[int]:
         """Return the units of a text, without characters that have no unit."""
         ...
+
+    def cased(self, text: str) -> str:
+        """Return a text in the case in which the units write."""
+        return text
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dict from which `units_from_dict` makes the same units."""
@@ -63,6 +75,61 @@ class Subwords(Units):
         return {"kind": "subwords", "tokenizer": self._json}
 
 
+class Symbols(Units):
+    """Units of an export: pieces of words, letters, or bytes of these.
+
+    A text is cut as by sentencepiece: by byte-pair encoding, of all pieces that two neighbours make
+    the one with the least number is made first. Where no two pieces make one of them, the method
+    was another, and the most probable pieces count, if words are as frequent as Zipf's law says.
+    """
+
+    def __init__(self, symbols: Sequence[str], stack: int) -> None:
+        """Take the symbols by their numbers; the first is the blank."""
+        self.stack, self._symbols = stack, symbols
+        texts = [f" {text[1:]}" if text.startswith("▁") else text for text in symbols[1:]]
+        self.vocab = ("", *texts)
+        letters = {
+            letter for text in texts if not SPECIAL.fullmatch(text) for letter in text.strip()
+        }
+        is_upper, is_lower = any(map(str.isupper, letters)), any(map(str.islower, letters))
+        self._case = {(True, False): str.upper, (False, True): str.lower}.get((is_upper, is_lower))
+        self._opens = opens_words([text for text in texts if text.startswith(" ")])
+        numbers = {text: unit for unit, text in reversed([*enumerate(self.vocab)]) if text}
+        self._tokenizer = tokenizers.Tokenizer(_method_of(numbers))
+
+    def cased(self, text: str) -> str:
+        return self._case(text) if self._case else text
+
+    def encode(self, text: str) -> list[int]:
+        words = self.cased(text).split()
+        if self._opens:
+            words = [word if is_unspaced(word) else f" {word}" for word in words]
+        found = self._tokenizer.encode(("" if self._opens else " ").join(words)).ids
+        return [unit for unit in found if unit]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "symbols", "symbols": [*self._symbols], "stack": self.stack}
+
+
+def _method_of(numbers: Mapping[str, int]) -> Any:
+    """Return what cuts a text into pieces with these numbers."""
+    pairs = [
+        (text[:place], text[place:])
+        for text in numbers
+        for place in range(1, len(text))
+        if text[:place] in numbers and text[place:] in numbers
+    ]
+    made = {"".join(pair) for pair in pairs}
+    if all(text in made for text in numbers if len(text) > 1 and not SPECIAL.fullmatch(text)):
+        merges = sorted(pairs, key=lambda pair: numbers["".join(pair)])
+        return tokenizers.models.BPE(dict(numbers), merges)
+    ranked = sorted(numbers, key=numbers.__getitem__)
+    scores = [(text, -math.log(numbers[text]) - _FREQUENT) for text in ranked]
+    return tokenizers.models.Unigram([("", -math.inf), *scores], unk_id=0)
+
+
 def units_from_dict(values: dict[str, Any]) -> Units:
     """Return the units that `to_dict` described."""
+    if values["kind"] == "symbols":
+        return Symbols(values["symbols"], values["stack"])
     return Characters() if values["kind"] == "characters" else Subwords(values["tokenizer"])

@@ -4,14 +4,18 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from conch.catalogue.checks import UnfitModelError
+from conch.catalogue.ctc import CtcFolder, read_ctc
 from conch.catalogue.onnx_header import read_metadata
 from conch.component.parameters import existing
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.ctc import WEIGHTS
+from conch.families.ctc.units import Symbols
 from conch.wire.errors import ConfigError
 
 ENCODER_FRAME_SAMPLES = 320
 """Samples of one encoder frame: 20 ms."""
+ENCODER_FRAME_MS = 1000 * ENCODER_FRAME_SAMPLES // SAMPLE_RATE
 SHIPPED = WEIGHTS / "ctc-en.onnx"
 
 
@@ -25,6 +29,8 @@ class Vocabulary:
     """Number of encoder frames per output frame."""
     units: str
     """The units as JSON, for `conch.families.ctc.units.units_from_dict`."""
+    symbols: tuple[str, ...] = ()
+    """Those of an export's units, in the order of `texts`; empty for a graph of Conch's recipe."""
 
     @property
     def frame_s(self) -> float:
@@ -38,17 +44,44 @@ def model_file(model: str) -> Path:
 
 
 def read_vocabulary(model: str) -> Vocabulary:
-    """Return the output units of a graph.
+    """Return the output units of a graph, or of a folder that somebody exported.
 
     Raises:
-        ConfigError: the file is missing or is not a CTC graph.
+        ConfigError: the file is missing or is not a CTC graph, or the folder is not complete.
     """
+    if is_folder(model):
+        return vocabulary_of_folder(read_folder(model))
     path = existing(model_file(model), "the CTC model")
     try:
         described = read_metadata(path)
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot load the CTC model {path}: {error}") from error
     return vocabulary_of(described, path)
+
+
+def is_folder(model: str) -> bool:
+    """Return whether a model is a folder, not a graph of Conch's recipe."""
+    return Path(model).is_dir() if model else False
+
+
+def read_folder(model: str, precision: str = "float32") -> CtcFolder:
+    """Return a folder that somebody exported, without its weights.
+
+    Raises:
+        ConfigError: it is not complete.
+    """
+    try:
+        return read_ctc(Path(model), precision)
+    except UnfitModelError as error:
+        raise ConfigError(f"{model} is no CTC model: {error}") from None
+
+
+def vocabulary_of_folder(found: CtcFolder) -> Vocabulary:
+    """Return the output units of a folder, the blank first."""
+    tokens, blank = found.tokens, found.blank
+    symbols = (tokens[blank], *tokens[:blank], *tokens[blank + 1 :])
+    units = Symbols(symbols, found.frame_ms // ENCODER_FRAME_MS)
+    return Vocabulary(units.vocab, units.stack, json.dumps(units.to_dict()), symbols)
 
 
 def vocabulary_of(described: dict[str, str], path: Path) -> Vocabulary:

@@ -71,6 +71,7 @@ def frames(name: str, *, is_live: bool = False) -> tuple[Tensor, ...]:
 
 
 SEGMENT = Tensor("waveform", "FP32", (-1,), "one segment, at most 40 s")
+BEHIND = Tensor("behind_samples", "INT32", (1,), "samples whose frames come with a later chunk")
 PIECE = Tensor(
     "waveform",
     "FP32",

@@ -1,6 +1,6 @@
 """The encoder of an export on ONNX Runtime: whole recordings, or chunks with states."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from conch.catalogue.encoders import Encoder
 from conch.catalogue.onnx_header import INT32, INT64
 from conch.component.arrays import Array, FloatArray
 from conch.component.onnx import open_network, session_options
+from conch.families.search.features import extractor_of
 
 PADDING = float(np.log(np.float32(1e-10)))
 """A feature behind the end of a recording, as sherpa-onnx pads a batch."""
@@ -54,12 +55,17 @@ class EncoderGraph:
         Raises:
             ConfigError: it cannot be loaded.
         """
-        self.encoder = encoder
+        self.encoder, self.extractor = encoder, extractor_of(encoder)
         options = session_options(threads, keeps_memory=False)
         self._session = open_network(what, encoder.path, options)
-        header = encoder.header
+        header, states = encoder.header, encoder.states
         self._inputs = [item.name for item in header.inputs]
-        self._lens_kind = _TYPES.get(header.inputs[1].kind, np.int64)
+        self._lens_kinds = [_TYPES.get(item.kind, np.int64) for item in header.inputs[1:]]
+        self._others = set(self._inputs[1:]) - {item.name for item in states}
+        # In front of the states some give the number of frames.
+        given = sum(not item.counts for item in states)
+        names = [item.name for item in header.outputs]
+        self._outputs = [names[0], *names[len(names) - given :]]
         # A product of int8 depends on all rows of a batch, and equal requests must get equal
         # answers.
         self.is_one_by_one = header.is_int8 or not encoder.takes_batches
@@ -70,7 +76,9 @@ class EncoderGraph:
     def new_states(self) -> States:
         """Return the states of a new stream."""
         states = self.encoder.states
-        arrays = (np.zeros(item.shape, _TYPES.get(item.kind, np.float32)) for item in states)
+        arrays = (
+            np.full(item.shape, item.start, _TYPES.get(item.kind, np.float32)) for item in states
+        )
         return States(tuple(arrays), tuple(item.axis for item in states), 0)
 
     def step(
@@ -89,13 +97,20 @@ class EncoderGraph:
             pairs = zip(chunks, states, strict=True)
             single = [self.step([chunk], [state]) for chunk, state in pairs]
             return [out for (out,), _ in single], [state for _, (state,) in single]
-        before = joined(states)
-        feed = dict(zip(self._inputs, (np.stack(chunks), *before), strict=True))
-        out, *new = self._session.run(None, feed)
+        before, known = joined(states), self.encoder.states
+        feed = {
+            item.name: array[0] if item.is_bare else array
+            for item, array in zip(known, before, strict=True)
+        }
+        feed |= {
+            self._inputs[0]: self._arranged(np.stack(chunks)),
+            **self._further(len(chunks), feed),
+        }
+        out, *new = self._session.run(self._outputs, feed)
         kept = iter(new)
         after = tuple(
-            array + self.encoder.shift if state.is_counter else next(kept)
-            for state, array in zip(self.encoder.states, before, strict=True)
+            array + item.counts if item.counts else next(kept)[None] if item.is_bare else next(kept)
+            for item, array in zip(known, before, strict=True)
         )
         return [*out], [States(after, states[0].axes, row) for row in range(len(states))]
 
@@ -106,7 +121,7 @@ class EncoderGraph:
             features: Of each recording, float32 `[frames, num_mels]`.
 
         Returns:
-            For each float32 `[frames / 4, size]`, about.
+            For each float32 `[frames / subsampling, size]`, about.
         """
         if self.is_one_by_one and len(features) > 1:
             return [out for item in features for out in self.encode([item])]
@@ -114,6 +129,31 @@ class EncoderGraph:
         x = np.full((len(features), max(lens), self.encoder.num_mels), PADDING, np.float32)
         for row, item in enumerate(features):
             x[row, : len(item)] = item
-        feed = dict(zip(self._inputs, (x, np.array(lens, self._lens_kind)), strict=True))
-        out, out_lens, *_ = self._session.run(None, feed, self._once)
+        feed = {self._inputs[0]: self._arranged(x)}
+        feed |= {
+            name: np.array(lens, kind)
+            for name, kind in zip(self._inputs[1:], self._lens_kinds, strict=True)
+        }
+        out, *more = self._session.run(None, feed, self._once)
+        out_lens = more[0] if more else [length // self.encoder.subsampling for length in lens]
         return [row[:length] for row, length in zip(out, out_lens, strict=True)]
+
+    def _arranged(self, x: FloatArray) -> FloatArray:
+        """Return features, float32 `[N, frames, size]`, as the encoder takes them."""
+        if self.encoder.features == "waveform":
+            return x[:, :, 0]
+        return x.transpose(0, 2, 1) if self.encoder.features == "nemo" else x
+
+    def _further(self, num_rows: int, states: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the inputs of a chunk that are neither features nor states."""
+        found: dict[str, Array] = {}
+        left, chunk = self.encoder.left, self.encoder.shift // self.encoder.subsampling
+        if "length" in self._others:
+            found["length"] = np.full(num_rows, self.encoder.chunk)
+        if "required_cache_size" in self._others:
+            found["required_cache_size"] = np.array([left])
+        if "attn_mask" in self._others:
+            # `offset` begins with the frames that are not there.
+            is_heard = np.arange(left + chunk) >= 2 * left - states["offset"].item()
+            found["attn_mask"] = is_heard[None, None]
+        return found

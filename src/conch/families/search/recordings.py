@@ -8,7 +8,6 @@ import numpy as np
 from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.component.batches import buckets
-from conch.component.kaldi_fbank import kaldi_fbank
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.search.graphs import EncoderGraph
 from conch.families.search.streams import EncodedStream, encode_chunks
@@ -87,9 +86,8 @@ class ExportedEncoder:
     def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
         """See `Hears`."""
         if not self.takes_any:
-            num_mels = self._graph.encoder.num_mels
             padded = [np.pad(item, (0, max(0, _LEAST - len(item)))) for item in waveforms]
-            return self._graph.encode([kaldi_fbank(item, num_mels) for item in padded])
+            return self._graph.encode([*map(self._graph.extractor.whole, padded)])
         streams = [EncodedStream(self._graph) for _ in waveforms]
         for stream, waveform in zip(streams, waveforms, strict=True):
             stream.accept(waveform, ends=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from conch.component.arrays import FloatArray
-from conch.component.kaldi_fbank import FRAME_S, KaldiFbank
+from conch.component.kaldi_fbank import FRAME_S
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.search.graphs import EncoderGraph
 
@@ -20,7 +20,7 @@ class EncodedStream:
     def __init__(self, graph: EncoderGraph) -> None:
         """Begin a stream."""
         self._encoder = graph.encoder
-        self._fbank = KaldiFbank(self._encoder.num_mels)
+        self._fbank = graph.extractor.stream()
         self._begun = 0
         """Feature frames before the next chunk."""
         self._samples = 0

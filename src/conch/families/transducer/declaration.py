@@ -3,6 +3,7 @@
 from conch.families.family import Component, Decoder, Family, FamilyHooks, Tensor, WeightsPackage
 from conch.families.options import Above, Rule
 from conch.families.search.contract import (
+    BEHIND,
     LIVE_PARAMETERS,
     PARAMETERS,
     PIECE,
@@ -68,9 +69,7 @@ FAMILY = Family(
                     "remaining ones",
                 ),
                 Tensor(f"{FRAMES}_lens", "INT32", (1,), "number of frames; 0 without a chunk"),
-                Tensor(
-                    "behind_samples", "INT32", (1,), "samples whose frames come with a later chunk"
-                ),
+                BEHIND,
             ),
             is_stream=True,
             package=PACKAGE,

@@ -252,7 +252,8 @@ class OpenStreams:
         return steps, seconds
 
     def _started(self, name: StreamName, request: SpeechRequest, parameters: Options) -> _Open:
-        chosen = with_its_decoder(parameters, self._runtime.named, live=True)
+        runtime = self._runtime
+        chosen = with_its_decoder(parameters, runtime.named, runtime.decoder, live=True)
         options, *others = RecognitionOptions.candidates(chosen, live=True)
         before = self._open.get(name)
         if before is None and len(self._open) >= self._config.max_streams:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from conch.component.kaldi_fbank import kaldi_fbank
+from conch.component.kaldi_fbank import KaldiFbank
 from lab.training.ctc.model import CtcModelConfig
 from lab.training.transducer.model import Transducer, TransducerConfig, greedy_units
 from lab.training.transducer.units import learned_units, text_of
@@ -116,7 +116,7 @@ def test_sherpa_hears_what_the_model_hears(model, folder, waveform):
     from lab.training.transducer.evaluate import recognizer_of, texts_of, with_silence
 
     shift = 2 * model.config.chunk_frames
-    fbank = torch.from_numpy(kaldi_fbank(with_silence(waveform), 80))
+    fbank = torch.from_numpy(KaldiFbank(80).whole(with_silence(waveform)))
     heard = (len(fbank) - 1) // shift * shift  # sherpa-onnx waits for one frame more
     output = whole(model, fbank[None, :heard])
     units = greedy_units(model, output, torch.tensor([heard // 4]))[0]

@@ -1,0 +1,263 @@
+"""Folders of CTC models as others export them, checked without loading them."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from conch.catalogue.checks import Found, UnfitModelError, read_json, size_of
+from conch.catalogue.encoders import Encoder, State, read_encoder
+from conch.catalogue.exports import (
+    BLANKS,
+    TOKENS,
+    files_in,
+    header_of,
+    of_precision,
+    read_symbols,
+    whole_number,
+)
+from conch.catalogue.onnx_header import Header
+
+ICEFALL = ("zipformer2_ctc", "zipformer2")
+NEMO = ("EncDecCTCModelBPE", "EncDecCTCModel", "EncDecHybridRNNTCTCBPEModel")
+WENET = "wenet_ctc"
+NEMO_STATES = ("cache_last_channel", "cache_last_time", "cache_last_channel_len")
+VOCABULARY = "vocab.json"
+_PREPROCESSOR = "preprocessor_config.json"
+_PADDING = "<pad>"
+"""The blank of wav2vec2."""
+_OTHERS = ("fp16", "q4", "bnb4", "uint8")
+"""In the names of files with weights of other kinds, which are left out."""
+_WAVEFORM_FRAME = 320
+"""Samples of a frame of wav2vec2 and its like."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CtcFolder:
+    """A complete folder."""
+
+    folder: Path
+    kind: str
+    """As the metadata call it, or what it takes."""
+    recordings: Encoder
+    live: Encoder | None
+    """None where no encoder hears live audio."""
+    tokens: tuple[str, ...]
+    """Symbol of each unit, by the model's numbers."""
+    blank: int
+
+    @property
+    def frame_ms(self) -> int:
+        """Milliseconds of a frame."""
+        is_waveform = self.recordings.features == "waveform"
+        return (
+            self.recordings.subsampling // 16 if is_waveform else self.recordings.subsampling * 10
+        )
+
+
+def check_ctc(folder: Path) -> Found:
+    """Check a folder, and return what it is; the errors are those of `read_ctc`."""
+    found = read_ctc(folder)
+    encoder = found.recordings
+    features = {
+        "kaldi": f"{encoder.num_mels} mel filters of Kaldi, every 10 ms",
+        "kaldi of 16 bits": f"{encoder.num_mels} mel filters of Kaldi, every 10 ms",
+        "nemo": f"{encoder.num_mels} mel filters of NeMo, every 10 ms",
+        "waveform": "the waveform",
+    }
+    return Found(
+        None,
+        size_of(folder),
+        family=f"CTC ({found.kind})" if found.kind else "CTC",
+        features=features[encoder.features],
+        units=len(found.tokens),
+        is_live=found.live is not None,
+    )
+
+
+def read_ctc(folder: Path, precision: str = "float32") -> CtcFolder:
+    """Return what a folder holds, without its weights.
+
+    Args:
+        folder: Has one `.onnx` file for recordings, for live audio, or one for each, and
+            `tokens.txt` or wav2vec2's `vocab.json`.
+        precision: Which files are taken where there are several: those in float32, or in int8.
+
+    Raises:
+        UnfitModelError: a file is missing or broken, or is of another kind of model.
+    """
+    try:
+        files = files_in(folder, "*.onnx")
+        tokens = [*files_in(folder, TOKENS), *files_in(folder, VOCABULARY)]
+        if not files or not tokens:
+            lacking = ["*.onnx"] * (not files) + [f"{TOKENS} or {VOCABULARY}"] * (not tokens)
+            raise UnfitModelError(
+                f"it lacks {' and '.join(lacking)}; a CTC model has one .onnx file for recordings, "
+                "for live audio or for each, and its units"
+            )
+        parts = [path.name for path in files if {"decoder", "joiner"} & {*path.stem.split("-")}]
+        if parts:
+            raise UnfitModelError(f"it has {parts[0]}, and a CTC model is one network")
+        full = [path for path in files if not any(name in path.name for name in _OTHERS)] or files
+        headers = {path: header_of(path) for path in full}
+        live = [path for path, header in headers.items() if len(header.outputs) > 2]
+        whole = [path for path in full if path not in live]
+        chosen = [
+            of_precision(whole, "model of recordings", precision),
+            of_precision(live, "model of live audio", precision),
+        ]
+        return _folder(folder, [path for path in chosen if path], headers, tokens[0])
+    except OSError as error:
+        raise UnfitModelError(f"it cannot be read: {error}") from None
+
+
+def _folder(
+    folder: Path, paths: list[Path], headers: dict[Path, Header], tokens: Path
+) -> CtcFolder:
+    encoders = [_encoder(path, headers[path]) for path in paths]
+    first = encoders[0]
+    width = first.header.outputs[0].dims[-1:]
+    for other in encoders[1:]:
+        if other.header.outputs[0].dims[-1:] != width:
+            raise UnfitModelError(
+                f"its {first.path.name} and its {other.path.name} write other units: they are of "
+                "different models"
+            )
+    kind = first.header.metadata.get("model_type", "")
+    is_nemo = kind in NEMO
+    if width and isinstance(width[0], int):
+        size = width[0]
+    elif kind == WENET or is_nemo:
+        size = whole_number(first.header, first.path, "vocab_size") + is_nemo
+    else:
+        raise UnfitModelError(f"its {first.path.name} does not say how many units it writes")
+    symbols = _symbols(tokens, size, first.path.name)
+    blanks = [unit for unit, text in enumerate(symbols) if text in (*BLANKS, _PADDING)]
+    if not blanks and first.features != "waveform":
+        raise UnfitModelError(f"its {tokens.name} has no blank, {', '.join(BLANKS)}")
+    return CtcFolder(
+        folder=folder,
+        kind=kind or ("waveform" if first.features == "waveform" else ""),
+        recordings=first,
+        live=encoders[-1] if encoders[-1].is_live else None,
+        tokens=symbols,
+        blank=blanks[0] if blanks else 0,
+    )
+
+
+def _symbols(path: Path, size: int, part: str) -> tuple[str, ...]:
+    if path.name == TOKENS:
+        return read_symbols(path, size, part)
+    found = read_json(path, dict, "list of symbols with numbers")
+    numbers = {unit: str(text) for text, unit in found.items()}
+    if sorted(numbers) != [*range(size)]:
+        raise UnfitModelError(
+            f"its {path.name} has {len(numbers)} units and its {part} writes {size}: they are of "
+            "different models"
+        )
+    # wav2vec2's space.
+    return tuple(" " if numbers[unit] == "|" else numbers[unit] for unit in range(size))
+
+
+def _encoder(path: Path, header: Header) -> Encoder:
+    kind, x = header.metadata.get("model_type", ""), header.inputs[0]
+    if len(x.dims) == 2 and len(header.inputs) == 1:
+        return Encoder(
+            path=path,
+            header=header,
+            features="waveform",
+            num_mels=1,
+            is_normalised=_normalises(path.parent),
+            takes_batches=False,
+            subsampling=_WAVEFORM_FRAME,
+        )
+    if kind in ICEFALL:
+        return read_encoder(path, header)
+    if kind == WENET:
+        return _wenet(path, header)
+    if kind in NEMO:
+        return _nemo(path, header)
+    known = ", ".join(filter(None, (*ICEFALL, WENET, *NEMO)))
+    raise UnfitModelError(f"its {path.name} has model_type {kind!r:.60}; those served are {known}")
+
+
+def _normalises(folder: Path) -> bool:
+    """Return whether a waveform is normalised: not where its `preprocessor_config.json` says so."""
+    found = files_in(folder, _PREPROCESSOR) or files_in(folder.parent, _PREPROCESSOR)
+    return not (found and read_json(found[0], dict, "JSON object").get("do_normalize") is False)
+
+
+def _wenet(path: Path, header: Header) -> Encoder:
+    subsampling = whole_number(header, path, "subsampling_factor")
+    found = Encoder(
+        path=path,
+        header=header,
+        features="kaldi of 16 bits",
+        takes_batches=False,
+        subsampling=subsampling,
+    )
+    if len(header.outputs) < 3:
+        return found
+
+    def number(key: str) -> int:
+        return whole_number(header, path, key)
+
+    size, left = number("output_size"), number("chunk_size") * number("left_chunks")
+    layers, heads = number("num_blocks"), number("head")
+    kernel = number("cnn_module_kernel") - 1
+    kinds = {item.name: item.kind for item in header.inputs}
+    lacking = {"offset", "attn_cache", "conv_cache"} - kinds.keys()
+    if lacking:
+        raise UnfitModelError(f"its {path.name} takes no {' and no '.join(sorted(lacking))}")
+    attention = (1, layers, heads, left, 2 * (size // heads))
+    return replace(
+        found,
+        states=(
+            State("attn_cache", kinds["attn_cache"], attention, 0, is_bare=True),
+            State("conv_cache", kinds["conv_cache"], (layers, 1, size, kernel), 1),
+            State("offset", kinds["offset"], (1,), 0, counts=number("chunk_size"), start=left),
+        ),
+        chunk=(number("chunk_size") - 1) * subsampling + number("right_context") + 1,
+        shift=number("chunk_size") * subsampling,
+        left=left,
+    )
+
+
+def _nemo(path: Path, header: Header) -> Encoder:
+    x = header.inputs[0]
+    normalises = header.metadata.get("normalize_type", "")
+    if header.metadata.get("is_giga_am", "0") != "0" or normalises not in ("", "NA", "per_feature"):
+        raise UnfitModelError(
+            f"its {path.name} takes features of another kind than NeMo's with normalize_type "
+            "per_feature or without any"
+        )
+    found = Encoder(
+        path=path,
+        header=header,
+        features="nemo",
+        num_mels=x.dims[1] if isinstance(x.dims[1], int) else 80,
+        is_normalised=normalises == "per_feature",
+        takes_batches=isinstance(x.dims[0], str),
+        subsampling=whole_number(header, path, "subsampling_factor"),
+    )
+    if len(header.outputs) < 3:
+        return found
+    lacking = {"length", *NEMO_STATES} - {item.name for item in header.inputs}
+    if lacking or found.is_normalised:
+        raise UnfitModelError(
+            f"its {path.name} takes no {', '.join(sorted(lacking))}"
+            if lacking
+            else f"its {path.name} takes normalised features, which live audio has not"
+        )
+    sizes = {
+        name: [whole_number(header, path, f"{name}_dim{place}") for place in (1, 2, 3)]
+        for name in NEMO_STATES[:2]
+    }
+    return replace(
+        found,
+        states=tuple(
+            State(item.name, item.kind, (1, *sizes.get(item.name, ())), 0)
+            for item in header.inputs
+            if item.name in NEMO_STATES
+        ),
+        chunk=whole_number(header, path, "window_size"),
+        shift=whole_number(header, path, "chunk_shift"),
+    )

@@ -1,0 +1,108 @@
+"""CTC models as others export them: encoders for recordings and for live audio."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from conch.catalogue.ctc import CtcFolder
+from conch.catalogue.encoders import Encoder
+from conch.catalogue.exports import PRECISIONS
+from conch.component import Array
+from conch.component.arrays import FloatArray
+from conch.component.parameters import DeviceConfig
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.ctc.vocabulary import is_folder, read_folder, vocabulary_of_folder
+from conch.families.search.graphs import EncoderGraph
+from conch.families.search.live import LiveEncoder
+from conch.families.search.recordings import ExportedEncoder
+from conch.wire.errors import ConfigError
+
+_MAX_CHUNKS = 4
+"""Recordings whose chunks an encoder of live audio takes in one run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CtcConfig(DeviceConfig):
+    """Parameters of every encoder of CTC."""
+
+    precision: str = "float32"
+    """Of a folder with several files, which are taken: float32 or int8."""
+
+
+def opened_folder(config: CtcConfig) -> CtcFolder | None:
+    """Return the folder that the parameter `model` names; None for a graph of Conch's recipe.
+
+    Raises:
+        ConfigError: it is not complete, or a parameter does not go with it.
+    """
+    if not is_folder(config.model):
+        return None
+    if config.device != "cpu":
+        raise ConfigError(f"{config.model} is a folder of CTC, which runs on a CPU alone")
+    if config.precision not in PRECISIONS:
+        raise ConfigError(
+            f"parameter 'precision' takes {' or '.join(PRECISIONS)}; is: {config.precision!r:.40}"
+        )
+    return read_folder(config.model, config.precision)
+
+
+class CtcExport(ExportedEncoder):
+    """Hears recordings by the encoder of a folder."""
+
+    def __init__(self, found: CtcFolder, threads: int) -> None:
+        """Load the encoder.
+
+        Raises:
+            ConfigError: it cannot be loaded.
+        """
+        self.vocabulary, self._blank = vocabulary_of_folder(found), found.blank
+        super().__init__(_graph(found.recordings, threads), _MAX_CHUNKS)
+
+    def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
+        """See `Hears`: log probabilities, those of the blank first."""
+        size = len(self.vocabulary.texts)
+        return [_blank_first(item, self._blank, size) for item in super().encode(waveforms)]
+
+
+class CtcExportLive(LiveEncoder):
+    """Hears live audio by the encoder of a folder."""
+
+    def __init__(self, found: CtcFolder, threads: int, stream_ttl_s: float) -> None:
+        """Load the encoder; see `LiveEncoder`.
+
+        Raises:
+            ConfigError: it cannot be loaded.
+        """
+        vocabulary, self._blank = vocabulary_of_folder(found), found.blank
+        # The blank and the space are not speech.
+        self._silent = [unit for unit, text in enumerate(vocabulary.texts) if not text.strip()]
+        self._size, self._frame = len(vocabulary.texts), found.frame_ms * SAMPLE_RATE // 1000
+        graph = _graph(found.live, threads) if found.live else None
+        super().__init__(graph, "log_probs", "ctc", str(found.folder), stream_ttl_s)
+
+    def outputs(self, frames: FloatArray) -> dict[str, Array]:
+        """See `LiveEncoder`."""
+        log_probs = _blank_first(frames, self._blank, self._size)
+        return {
+            **super().outputs(log_probs),
+            "speech_probs": 1 - np.exp(log_probs[:, self._silent]).sum(axis=1),
+            "frame_samples": np.array([self._frame], np.int32),
+        }
+
+
+def _graph(encoder: Encoder, threads: int) -> EncoderGraph:
+    return EncoderGraph(encoder, "the CTC model", threads)
+
+
+def _blank_first(written: FloatArray, blank: int, size: int) -> FloatArray:
+    """Return log probabilities `[frames, units]` of what a network writes, the blank first."""
+    if not len(written):
+        return np.zeros((0, size), np.float32)
+    # Of log probabilities the logarithm of the sum is 0.
+    most = written.max(axis=1, keepdims=True)
+    total = most + np.log(np.exp(written - most).sum(axis=1, keepdims=True))
+    log_probs: FloatArray = written - total
+    if not blank:
+        return log_probs
+    return np.concatenate([log_probs[:, blank, None], np.delete(log_probs, blank, 1)], axis=1)

@@ -1,0 +1,76 @@
+"""What the encoders of exports take, from whole waveforms and from live audio."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from conch.catalogue.encoders import Encoder
+from conch.component.arrays import FloatArray
+from conch.component.kaldi_fbank import KaldiFbank
+from conch.component.nemo_mel import NemoMel
+
+_LEAST_VARIANCE = 1e-5
+
+
+class Extractor(Protocol):
+    """Makes features of audio in [-1, 1] at 16 kHz."""
+
+    def whole(self, waveform: FloatArray, /) -> FloatArray:
+        """Return the frames of a waveform, float32 `[samples]`: `[frames, size]`."""
+        ...
+
+    def stream(self) -> KaldiFbank:
+        """Return the frames of a new live stream."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Kaldi:
+    """Log-mel features of Kaldi."""
+
+    num_mels: int
+    scale: float
+    """Factor of the samples."""
+
+    def stream(self) -> KaldiFbank:
+        """See `Extractor`."""
+        return KaldiFbank(self.num_mels, scale=self.scale)
+
+    def whole(self, waveform: FloatArray, /) -> FloatArray:
+        """See `Extractor`."""
+        return self.stream().whole(waveform)
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """The waveform itself, as wav2vec2 takes it."""
+
+    is_normalised: bool
+    """Whether its mean is made 0 and its variance 1."""
+
+    def whole(self, waveform: FloatArray, /) -> FloatArray:
+        """Return `[samples, 1]`."""
+        if not self.is_normalised:
+            return waveform[:, None]
+        centred = waveform - waveform.mean()
+        scaled = centred / np.sqrt(centred.var() + _LEAST_VARIANCE)
+        found: FloatArray = scaled.astype(np.float32, copy=False)[:, None]
+        return found
+
+    def stream(self) -> KaldiFbank:
+        """Never called: no such encoder hears live audio."""
+        raise NotImplementedError
+
+
+def extractor_of(encoder: Encoder) -> Extractor:
+    """Return what makes the features of an encoder."""
+    match encoder.features:
+        case "kaldi":
+            return Kaldi(encoder.num_mels, 1.0)
+        case "kaldi of 16 bits":
+            return Kaldi(encoder.num_mels, 32_768.0)
+        case "nemo":
+            return NemoMel(num_mels=encoder.num_mels, is_normalised=encoder.is_normalised)
+        case "waveform":
+            return Samples(encoder.is_normalised)
