@@ -227,6 +227,8 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
         {"decoder": "moonshine"},
         {"decoder": "transducer"},
         {"decoder": "paraformer", "nbest": 1},
+        {"decoder": "paraformer_online", "nbest": 1},
+        {"decoder": "sensevoice", "itn": True},
         {"decoder": "kaldi"},
         {"decoder": "ctc", "speakers": "auto"},
         {"decoder": "wfst", "punctuate": True, "itn": True},
@@ -245,7 +247,8 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
     # Waits for the answers that a pause asks for.
     asked = {"semantic_endpointing": True, "adaptive": False}
     paused = replace(chunk, wav=np.pad(tone[:, :20_480], ((0, 0), (0, 20_480))), parameters=asked)
-    imported = [replace(chunk, parameters={"decoder": name}) for name in ("transducer", "kaldi")]
+    own = ("transducer", "paraformer_online", "kaldi")
+    imported = [replace(chunk, parameters={"decoder": name}) for name in own]
     for request in (chunk, without_vad, paused, *imported):
         asyncio.run(recognizer_on(Watched()).recognize(request, Watched()))
     speaking = {name for item in voices().values() for name in item.components} | {"voice_style"}

@@ -11,7 +11,12 @@ from onnx import helper
 
 from conch.catalogue.checks import UnfitModelError
 from conch.catalogue.detection import detect
-from conch.catalogue.funasr import check_paraformer, read_paraformer
+from conch.catalogue.funasr import (
+    check_paraformer,
+    read_online_paraformer,
+    read_paraformer,
+    read_sense_voice,
+)
 from conch.wire.errors import ConfigError
 
 
@@ -31,8 +36,8 @@ def converted(toys: tuple[Path, Path], tmp_path: Path) -> Path:
 
 
 def test_what_a_paraformer_is(original, converted):
-    found = read_paraformer(original)
-    same = read_paraformer(converted)
+    found = read_paraformer(original, "float32")
+    same = read_paraformer(converted, "float32")
     assert found.front_end == same.front_end
     assert found.tokens == same.tokens == tuple(funasr_toys.TOKENS)
     assert (found.num_ends, same.num_ends) == (1, 0)
@@ -46,10 +51,10 @@ def test_what_a_paraformer_is(original, converted):
 
 def test_which_file_is_taken(original):
     shutil.copy(original / "model.onnx", original / "model_quant.onnx")
-    assert read_paraformer(original).network.name == "model.onnx"
+    assert read_paraformer(original, "float32").network.name == "model.onnx"
     assert read_paraformer(original, "int8").network.name == "model_quant.onnx"
     (original / "model.onnx").unlink()
-    assert read_paraformer(original).network.name == "model_quant.onnx"
+    assert read_paraformer(original, "float32").network.name == "model_quant.onnx"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +63,7 @@ def test_which_file_is_taken(original):
         ("model.onnx", r"^it lacks model\.onnx; a Paraformer has model\.onnx, am\.mvn, config"),
         ("am.mvn", r"^it lacks am\.mvn: how features are made is there, or in the metadata of mo"),
         ("config.yaml", r"^it lacks config\.yaml: how features are made"),
-        ("tokens.json", r"^it lacks tokens\.json, or tokens\.txt"),
+        ("tokens.json", r"^it lacks tokens\.json, tokens\.txt or \*\.bpe\.model"),
     ],
 )
 def test_half_a_folder(original, lacking, message):
@@ -109,3 +114,39 @@ def test_metadata_of_another_model(converted, metadata, message):
     onnx.save(model, converted / "model.onnx")
     with pytest.raises(UnfitModelError, match=message):
         check_paraformer(converted)
+
+
+def test_what_a_sense_voice_is(tmp_path):
+    original, converted = funasr_toys.sense_voice(tmp_path)
+    for folder in (original, converted):
+        kind, _, said = detect(str(folder))
+        assert (kind.name, said.family, said.languages) == ("sensevoice", "SenseVoice", 5)
+        found = read_sense_voice(folder, "float32")
+        assert found.tokens == tuple(funasr_toys.VOICE_TOKENS)
+        assert (found.languages["yue"], found.text_forms) == (7, (15, 14))
+    (original / "tokens.json").unlink()
+    with pytest.raises(UnfitModelError, match=r"^it lacks tokens\.json, tokens\.txt or \*\.bpe"):
+        read_sense_voice(original, "float32")
+    pieces = original / "chn_jpn_yue_eng_ko_spectok.bpe.model"
+    pieces.write_bytes(funasr_toys.pieces_of(funasr_toys.VOICE_TOKENS))
+    assert read_sense_voice(original, "float32").tokens == found.tokens
+    pieces.write_bytes(b"no pieces")
+    with pytest.raises(UnfitModelError, match=r"bpe\.model is no sentencepiece model"):
+        read_sense_voice(original, "float32")
+
+
+def test_what_an_online_paraformer_is(tmp_path):
+    original, converted = funasr_toys.online_paraformer(tmp_path)
+    for folder, encoder in ((original, "model.onnx"), (converted, "encoder.onnx")):
+        kind, _, said = detect(str(folder))
+        assert (kind.name, kind.flag) == ("paraformer_online", "--paraformer-online")
+        assert (said.family, said.is_live) == ("online Paraformer", True)
+        found = read_online_paraformer(folder, "float32")
+        assert (found.network.name, found.decoder.name) == (encoder, "decoder.onnx")
+        assert (found.size, found.caches) == (32, ((1, 32, 5), (1, 32, 5)))
+    shutil.copy(original / "model.onnx", original / "decoder.onnx")
+    with pytest.raises(UnfitModelError, match="have 2 and 2 inputs, and 3 and 3 outputs, which an"):
+        read_online_paraformer(original, "float32")
+    (converted / "decoder.onnx").unlink()
+    with pytest.raises(UnfitModelError, match=r"^it lacks decoder\.onnx, and encoder\.onnx or"):
+        read_online_paraformer(converted, "float32")

@@ -1,4 +1,4 @@
-"""A server with a transducer and a Paraformer, of random weights: recordings and live audio."""
+"""A transducer and FunASR's models on one server, of random weights: recordings and live audio."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from recordings import Recording
 from conch.client import Client
 from conch.component import Row
 from conch.decoding.transducer.decoder import TransducerDecoder, TransducerDecoderConfig
-from conch.families.paraformer.network import Paraformer, ParaformerConfig
+from conch.families.funasr.paraformer import Paraformer, ParaformerConfig
 from conch.families.transducer.encoder import TransducerEncoder, TransducerEncoderConfig
 from conch.launcher import ServerConfig, TritonServer
 from conch.wire.errors import OptionError
@@ -31,10 +31,15 @@ def paraformer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def client(folder: Path, paraformer: Path) -> Iterator[Client]:
+def client(
+    folder: Path, paraformer: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Client]:
+    toys = tmp_path_factory.mktemp("funasr")
+    online, _ = funasr_toys.online_paraformer(toys / "online", seed=3)
+    voice, _ = funasr_toys.sense_voice(toys / "voice", seed=2)
     config = ServerConfig(
         weights={"transducer": str(folder)},
-        named={"zh": str(paraformer)},
+        named={"zh": str(paraformer), "online": str(online), "voice": str(voice)},
         on_demand=True,
         warm_up=True,
         stop_timeout_s=8,
@@ -132,6 +137,41 @@ def test_a_paraformer_writes_recordings_and_passes_over_live_audio(
     }
     with pytest.raises(OptionError, match="'beam_size' takes 1 with decoder paraformer"):
         client.transcribe(waveform, model="zh", beam_size=4)
+
+
+def test_an_online_paraformer_hears_live_audio(client: Client, recordings: list[Recording]) -> None:
+    waveform = recordings[0].waveform()[: 8 * 16_000]
+    whole = client.transcribe(waveform, model="online")
+    assert whole.path == ("vad", "paraformer_online.online")
+    for mode in ("streaming", "two_pass"):
+        with client.live(
+            model="online", decoder="paraformer_online", mode=mode, word_timestamps=True
+        ) as stream:
+            answers = [
+                stream.send(waveform[start : start + 5_000])
+                for start in range(0, len(waveform), 5_000)
+            ]
+            last = stream.finish()
+        path = {item for answer in (*answers, last) for item in answer.path}
+        assert "paraformer_online_decoder.online" in path
+        assert any(answer.text for answer in answers), "before the end"
+        times = [time for word in last.words for time in (word.start, word.end)]
+        assert times and times == sorted(times) and times[-1] <= len(waveform) / 16_000
+
+
+def test_a_sense_voice_tells_what_it_hears(client: Client, recordings: list[Recording]) -> None:
+    waveform = recordings[0].waveform()[: 8 * 16_000]
+    found = client.transcribe(waveform, model="voice", vad=False, itn=True, word_timestamps=True)
+    assert found.path == ("sensevoice.voice",)
+    (segment,) = found.segments
+    assert segment.language in ("zh", "en", "yue", "ja", "ko")
+    assert segment.emotion in ("", "happy", "sad", "neutral")
+    assert segment.event and "<|" not in found.text
+    assert [word.text for word in found.words]
+    other = client.transcribe(waveform, model="voice", vad=False, language="yue")
+    assert other.segments[0].language_probability is None
+    with pytest.raises(OptionError, match="'language' takes auto, zh, en, yue, ja, ko with dec"):
+        client.transcribe(waveform, model="voice", language="de")
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,8 @@ def test_weights_of_ones_own_need_no_package(
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    message = "whisper, moonshine, transducer, paraformer, kaldi, ctc; sent: 'vosk'"
+    kinds = "transducer, paraformer, paraformer_online, sensevoice, kaldi, ctc"
+    message = f"takes the keys whisper, moonshine, {kinds}; sent: 'vosk'"
     with pytest.raises(ServerError, match=message):
         with_weights_found(ServerConfig(SHIPPED, weights={"vosk": "mine"}))
 

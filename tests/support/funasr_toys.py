@@ -18,7 +18,7 @@ _SPECIAL = [0, 1, 2, len(TOKENS) - 1]
 
 
 def _folder(
-    path: Path, graph: Graph, random: np.random.Generator, tokens: list[str], **more: int
+    path: Path, graph: Graph, random: np.random.Generator, tokens: list[str], **more: object
 ) -> tuple[Path, Path]:
     """Write a folder of FunASR and one of sherpa-onnx, and return them."""
     means = random.normal(-12, 1, WIDTH), random.uniform(0.2, 0.3, WIDTH)
@@ -101,3 +101,124 @@ def paraformer(path: Path, seed: int = 0, *, says_times: bool = True) -> tuple[P
         graph.gives(graph.op("Unsqueeze", alphas, graph.ints(0)), "us_alphas", "N", "A")
         graph.gives(graph.op("Unsqueeze", peaks, graph.ints(0)), "us_cif_peak", "N", "P")
     return _folder(path, graph, random, TOKENS)
+
+
+_TAGS = (
+    ["<|zh|>", "<|en|>", "<|yue|>", "<|ja|>", "<|ko|>", "<|nospeech|>"],
+    ["<|HAPPY|>", "<|SAD|>", "<|NEUTRAL|>", "<|EMO_UNKNOWN|>"],
+    ["<|Speech|>", "<|BGM|>", "<|Laughter|>"],
+    ["<|withitn|>", "<|woitn|>"],
+)
+_PIECES = ["<unk>", "<s>", "</s>", "▁", *(f"▁{word}" for word in ("so", "it", "good", "he"))]
+_PIECES += ["llo", "ing", "ness", ",", ".", *_LETTERS]
+VOICE_TOKENS = [*_PIECES, *(tag for tags in _TAGS for tag in tags)]
+
+
+def sense_voice(path: Path, seed: int = 0) -> tuple[Path, Path]:
+    """Write a SenseVoice for FunASR and for sherpa-onnx, and return both folders.
+
+    Its text depends on all of its inputs, and each of its first four frames is a tag of its kind.
+    """
+    random, graph = np.random.default_rng(seed), Graph()
+
+    def weight(rows: int, columns: int, scale: float) -> str:
+        values = random.normal(0, scale / np.sqrt(rows), (rows, columns))
+        return graph.array(values.astype(np.float32))
+
+    speech = graph.takes("speech", "N", "T", WIDTH)
+    lens = graph.takes("speech_lengths", "N", kind=TensorProto.INT32)
+    language = graph.takes("language", "N", kind=TensorProto.INT32)
+    form = graph.takes("textnorm", "N", kind=TensorProto.INT32)
+    numbers = np.arange(16)[:, None] * 0.7 + np.arange(SIZE)
+    known = graph.array(np.sin(numbers * numbers).astype(np.float32))
+    asked = [
+        graph.op("Unsqueeze", graph.op("Gather", known, item, axis=0), graph.ints(1))
+        for item in (language, form)
+    ]
+    heard = graph.op("MatMul", speech, weight(WIDTH, SIZE, 2.0))
+    hidden = graph.op("Tanh", graph.op("Add", graph.op("Add", heard, asked[0]), asked[1]))
+    mean = graph.op("ReduceMean", hidden, graph.ints(1), keepdims=1)
+    size = len(VOICE_TOKENS)
+    rows, first = [], len(_PIECES)
+    for tags in _TAGS:
+        bias = np.full(size, -50, np.float32)
+        bias[first : first + len(tags)] = 0
+        first += len(tags)
+        tag = graph.op("MatMul", mean, weight(SIZE, size, 9.0))
+        rows.append(graph.op("Add", tag, graph.array(bias)))
+    bias = np.zeros(size, np.float32)
+    bias[0], bias[1:3], bias[len(_PIECES) :] = 2.0, -50, -50
+    text = graph.op("Add", graph.op("MatMul", hidden, weight(SIZE, size, 4.0)), graph.array(bias))
+    graph.gives(graph.op("Concat", *rows, text, axis=1), "ctc_logits", "N", "L", size)
+    four = graph.array(np.array([4], np.int32))
+    graph.gives(graph.op("Add", lens, four), "encoder_out_lens", "N", kind=TensorProto.INT32)
+    ids = {"auto": 0, "zh": 3, "en": 4, "yue": 7, "ja": 11, "ko": 12}
+    more = {f"lang_{key}": number for key, number in ids.items()}
+    more |= {"with_itn": 14, "without_itn": 15, "normalize_samples": 0}
+    return _folder(path, graph, random, VOICE_TOKENS, model_type="sense_voice_ctc", **more)
+
+
+def pieces_of(tokens: list[str]) -> bytes:
+    """Return a sentencepiece model with these pieces, and without anything else."""
+    found = b""
+    for text in (token.encode() for token in tokens):
+        piece = b"\x0a" + bytes([len(text)]) + text + b"\x15\x00\x00\x80\xbf"
+        found += b"\x0a" + bytes([len(piece)]) + piece
+    return found
+
+
+def online_paraformer(path: Path, seed: int = 0) -> tuple[Path, Path]:
+    """Write an online Paraformer for FunASR and for sherpa-onnx, and return both folders.
+
+    A unit depends on its frame, on the others of the chunk and on those before it.
+    """
+    random, graph = np.random.default_rng(seed), Graph()
+
+    def weight(graph: Graph, rows: int, columns: int, scale: float) -> str:
+        values = random.normal(0, scale / np.sqrt(rows), (rows, columns))
+        return graph.array(values.astype(np.float32))
+
+    def scalar(graph: Graph, value: float) -> str:
+        return graph.array(np.array(value, np.float32))
+
+    speech = graph.takes("speech", "N", "T", WIDTH)
+    lens = graph.takes("speech_lengths", "N", kind=TensorProto.INT32)
+    heard = graph.op("MatMul", speech, weight(graph, WIDTH, SIZE, 0.4))
+    hidden = graph.op("Tanh", heard)
+    alphas = graph.op("Sigmoid", graph.op("MatMul", hidden, weight(graph, SIZE, 1, 4.0)))
+    alphas = graph.op("Mul", graph.op("Squeeze", alphas, graph.ints(2)), scalar(graph, 0.6))
+    graph.gives(hidden, "enc", "N", "T", SIZE)
+    graph.gives(lens, "enc_len", "N", kind=TensorProto.INT32)
+    graph.gives(alphas, "alphas", "N", "T")
+    decoder, kernel = Graph(), 5
+    enc = decoder.takes("enc", "N", "T", SIZE)
+    decoder.takes("enc_len", "N", kind=TensorProto.INT32)
+    found = decoder.takes("acoustic_embeds", "N", "L", SIZE)
+    decoder.takes("acoustic_embeds_len", "N", kind=TensorProto.INT32)
+    caches = [decoder.takes(f"in_cache_{n}", "N", SIZE, kernel) for n in range(2)]
+    context = decoder.op("ReduceMean", enc, decoder.ints(1), keepdims=1)
+    last, shifted = decoder.op("Transpose", found, perm=[0, 2, 1]), []
+    for cache in caches:
+        memory = decoder.op("ReduceMean", cache, decoder.ints(2), keepdims=0)
+        memory = decoder.op("MatMul", memory, weight(decoder, SIZE, SIZE, 1.0))
+        context = decoder.op("Add", context, decoder.op("Unsqueeze", memory, decoder.ints(1)))
+        both = decoder.op("Concat", cache, last, axis=2)
+        shifted.append(
+            decoder.op("Slice", both, decoder.ints(-kernel), decoder.ints(2**31), decoder.ints(2))
+        )
+    mixed = decoder.op("Tanh", decoder.op("Add", found, context))
+    silent = np.zeros(len(TOKENS), np.float32)
+    silent[_SPECIAL] = -100
+    logits = decoder.op("MatMul", mixed, weight(decoder, SIZE, len(TOKENS), 8.0))
+    logits = decoder.op("Add", logits, decoder.array(silent))
+    decoder.gives(logits, "logits", "N", "L", len(TOKENS))
+    best = decoder.op("ArgMax", logits, axis=2, keepdims=0)
+    decoder.gives(best, "sample_ids", "N", "L", kind=TensorProto.INT64)
+    for n, value in enumerate(shifted):
+        decoder.gives(value, f"out_cache_{n}", "N", SIZE, kernel)
+    more = {"encoder_output_size": SIZE, "decoder_num_blocks": 2, "decoder_kernel_size": kernel + 1}
+    original, converted = _folder(path, graph, random, TOKENS, **more)
+    for folder in (original, converted):
+        onnx.save(decoder.model("toy"), folder / "decoder.onnx")
+    (converted / "model.onnx").rename(converted / "encoder.onnx")
+    return original, converted

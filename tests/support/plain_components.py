@@ -80,7 +80,7 @@ class PlainComponents:
 
     async def is_loaded(self, model: str) -> bool:
         # A server has these only where somebody has chosen one.
-        chosen = ("transducer", "paraformer", "kaldi")
+        chosen = ("transducer", "paraformer", "sensevoice", "kaldi")
         return model not in self.missing and not model.startswith(chosen)
 
     def waveforms(self, model: str) -> list[np.ndarray]:
@@ -264,6 +264,19 @@ class PlainComponents:
     def paraformer(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
         frames = self.ctc_encoder(inputs, parameters)
         return self.ctc_decoder(frames, parameters)
+
+    paraformer_online = paraformer
+
+    def sensevoice(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
+        tags = {name: bytes_array([name]) for name in ("emotion", "event")}
+        return {**self.paraformer(inputs, parameters), **self.language(parameters), **tags}
+
+    def paraformer_online_encoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:
+        found = self.transducer_streaming_encoder(inputs, parameters, kept)
+        return {name.replace("encoder_out", "units"): value for name, value in found.items()}
+
+    def paraformer_online_decoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:
+        return self.ctc_streaming_decoder({"log_probs": inputs["units"]}, parameters, kept)
 
     def kaldi_decoder(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
         return self.paraformer(inputs, parameters)

@@ -252,7 +252,8 @@ def test_a_stream_has_two_passes_unless_an_option_would_get_lost(sent, mode):
         ({"mode": "offline"}, "option 'mode' of a stream's chunks cannot be offline"),
         (
             {"mode": "streaming", "decoder": "attention"},
-            "option 'decoder' takes ctc, wfst, transducer or kaldi with mode streaming; sent: att",
+            "option 'decoder' takes ctc, wfst, transducer, paraformer_online or kaldi with mode "
+            "streaming; sent: attention",
         ),
         ({"lattice": True}, "option 'lattice' goes with decoder wfst; decoder is moonshine"),
         (
@@ -337,19 +338,22 @@ def test_what_a_client_leaves_open_has_an_order_in_which_a_server_tries_it():
         found = RecognitionOptions.candidates(sent, live=live)
         return [(options.mode, options.decoder) for options in found]
 
-    names = ("moonshine", "attention", "transducer", "paraformer", "kaldi")
-    five = [("offline", name) for name in names]
-    assert tried(accuracy="best") == five
-    assert tried(prompt="Hester Prynne") == five[1:2]
-    assert tried(decoder="moonshine") == five[:1]
-    assert tried(languages="de,en", language="auto") == five[1:2]
-    assert tried(language="de") == five[1:]
-    passes = [("two_pass", name) for name in names]
-    heard = [("streaming", name) for name in ("wfst", "transducer", "kaldi")]
-    assert tried(live=True) == [*passes[:2], heard[1], passes[3], heard[2], heard[0]]
+    names = ("moonshine", "attention", "transducer", "paraformer", "paraformer_online", "kaldi")
+    six = [("offline", name) for name in names]
+    voice = ("offline", "sensevoice")
+    assert tried(accuracy="best") == [*six[:5], voice, six[5]]
+    assert tried(prompt="Hester Prynne") == six[1:2]
+    assert tried(decoder="moonshine") == six[:1]
+    assert tried(languages="de,en", language="auto") == six[1:2]
+    assert tried(language="de") == six[1:]
+    passes = [("two_pass", name) for name in (*names[:5], "sensevoice", "kaldi")]
+    live = ("wfst", "transducer", "paraformer_online", "kaldi")
+    heard = [("streaming", name) for name in live]
+    in_order = [*passes[:2], heard[1], passes[3], heard[2], passes[5], heard[3]]
+    assert tried(live=True) == [*in_order, heard[0]]
     assert tried(live=True, mode="two_pass") == passes
     assert tried(live=True, decoder="attention") == passes[1:2]
-    assert tried(live=True, accuracy="best") == [*passes[:2], passes[3]]
+    assert tried(live=True, accuracy="best") == [*passes[:2], passes[3], passes[5]]
     assert tried(live=True, mode="streaming") == heard
     assert tried(live=True, endpointing=False) == heard
     assert tried(live=True, lm_fusion=True) == [("streaming", "ctc")]

@@ -9,6 +9,7 @@ import pytest
 from conch.wire.formats import to_json
 from conch.wire.result import (
     RARE,
+    RARE_OF_SEGMENT,
     Channel,
     Hypothesis,
     OpenUtterance,
@@ -47,7 +48,7 @@ def plainly(item: Any) -> Any:
     found = {
         field.name: plainly(getattr(item, field.name))
         for field in fields(item)
-        if field.name not in (*RARE, "speaker") or getattr(item, field.name)
+        if field.name not in (*RARE, *RARE_OF_SEGMENT) or getattr(item, field.name)
     }
     return {"text": item.text, **found} if "nbest" in found else found
 

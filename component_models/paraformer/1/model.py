@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.families.paraformer.network import Paraformer, ParaformerConfig
+from conch.families.funasr.paraformer import Paraformer, ParaformerConfig
 from conch.triton import read_parameters, respond, settled
 
 

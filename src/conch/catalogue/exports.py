@@ -67,10 +67,10 @@ def header_of(path: Path) -> Header:
     return header
 
 
-def whole_number(header: Header, path: Path, key: str) -> int:
-    """Return a number of the metadata that is above 0."""
+def whole_number(header: Header, path: Path, key: str, least: int = 1) -> int:
+    """Return a number of the metadata that is `least` or more."""
     value = header.metadata.get(key, "")
-    if not value.isdecimal() or not int(value):
+    if not value.isdecimal() or int(value) < least:
         raise UnfitModelError(
             f"the metadata of its {path.name} have no number {key!r}, as icefall writes it"
         )

@@ -1,9 +1,10 @@
 """Folders of FunASR's models, as FunASR exports them or sherpa-onnx converts them, not loaded."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from conch.catalogue.checks import Found, UnfitModelError, read_json, size_of
 from conch.catalogue.exports import (
@@ -14,9 +15,11 @@ from conch.catalogue.exports import (
     read_tokens,
     whole_number,
 )
-from conch.catalogue.onnx_header import Header
+from conch.catalogue.onnx_header import Header, read_pieces
 
-MVN, CONFIG, TOKEN_LIST = "am.mvn", "config.yaml", "tokens.json"
+MVN, CONFIG, TOKEN_LIST, PIECES = "am.mvn", "config.yaml", "tokens.json", "*.bpe.model"
+LANGUAGES = {"auto": 0, "zh": 3, "en": 4, "yue": 7, "ja": 11, "ko": 12}
+"""Numbers of SenseVoice's languages."""
 _FRONT_END = {"fs": 16_000, "window": "hamming", "frame_length": 25, "frame_shift": 10}
 """Settings of the features that are always the same."""
 
@@ -33,14 +36,21 @@ class FrontEnd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paraformer:
-    """A complete folder."""
+class FunasrFolder:
+    """What every folder has."""
 
     network: Path
+    """That which takes the features."""
     header: Header
     front_end: FrontEnd
     tokens: tuple[str, ...]
     """Symbol of each unit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paraformer(FunasrFolder):
+    """A Paraformer."""
+
     num_ends: int
     """Units behind the text that the model was taught to find."""
 
@@ -50,67 +60,201 @@ class Paraformer:
         return len(self.header.outputs) > 3
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SenseVoice(FunasrFolder):
+    """A SenseVoice."""
+
+    languages: Mapping[str, int]
+    """Numbers of the languages, and of auto."""
+    text_forms: tuple[int, int]
+    """Numbers of the text without punctuation, and with it and digits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlineParaformer(FunasrFolder):
+    """An online Paraformer, whose encoder takes the features."""
+
+    decoder: Path
+    size: int
+    """Of what the encoder hears in a frame."""
+    caches: tuple[tuple[int, ...], ...]
+    """Shapes of what the decoder keeps of a stream."""
+
+
+Folder = TypeVar("Folder", bound=FunasrFolder)
+Reader = Callable[[Path, str], Folder]
+"""Returns what a folder holds, without its weights: that in float32 where there are two files, or
+that in int8.
+
+Raises:
+    UnfitModelError: a file is missing or broken, or is of another kind of model.
+"""
+
+
 def check_paraformer(folder: Path) -> Found:
-    """Check a folder, and return what it is; the errors are those of `read_paraformer`."""
-    found = read_paraformer(folder)
+    """Check a folder, and return what it is; the errors are those of a `Reader`."""
+    found = read_paraformer(folder, "float32")
+    name = "Paraformer with times of words" if found.says_times else "Paraformer"
+    return _found(folder, found, name)
+
+
+def check_sense_voice(folder: Path) -> Found:
+    """Check a folder, and return what it is; the errors are those of a `Reader`."""
+    found = read_sense_voice(folder, "float32")
+    return replace(_found(folder, found, "SenseVoice"), languages=len(found.languages) - 1)
+
+
+def check_online_paraformer(folder: Path) -> Found:
+    """Check a folder, and return what it is; the errors are those of a `Reader`."""
+    found = read_online_paraformer(folder, "float32")
+    return replace(_found(folder, found, "online Paraformer"), is_live=True)
+
+
+def _found(folder: Path, found: FunasrFolder, family: str) -> Found:
     front = found.front_end
     return Found(
         None,
         size_of(folder),
-        family="Paraformer with times of words" if found.says_times else "Paraformer",
+        family=family,
         features=f"{front.num_mels} mel filters of Kaldi, {front.window} frames every "
         f"{front.shift}0 ms",
         units=len(found.tokens),
     )
 
 
-def read_paraformer(folder: Path, precision: str = "float32") -> Paraformer:
-    """Return what a folder holds, without its weights.
+def _reader(read: Reader[Folder]) -> Reader[Folder]:
+    """Return a reader for which what cannot be read is unfit."""
+
+    def checked(folder: Path, precision: str) -> Folder:
+        try:
+            return read(folder, precision)
+        except OSError as error:
+            raise UnfitModelError(f"it cannot be read: {error}") from None
+
+    return checked
+
+
+@_reader
+def read_paraformer(folder: Path, precision: str) -> Paraformer:
+    """See `Reader`.
 
     Args:
         folder: Has `model.onnx`, and either `am.mvn`, `config.yaml` and `tokens.json`, or
             `tokens.txt` and the rest in the metadata of `model.onnx`.
-        precision: Which file is taken where there are two: that in float32, or in int8.
-
-    Raises:
-        UnfitModelError: a file is missing or broken, or is of another kind of model.
+        precision: float32 or int8.
     """
-    try:
-        return _paraformer(folder, precision)
-    except OSError as error:
-        raise UnfitModelError(f"it cannot be read: {error}") from None
-
-
-def _paraformer(folder: Path, precision: str) -> Paraformer:
     for name, what in (("model_eb", "hotwords by a network"), ("decoder", "live audio")):
         if files_in(folder, f"{name}*.onnx"):
             raise UnfitModelError(f"it has {name}*.onnx, of a model for {what}, which is refused")
-    network = chosen_file(folder, "model", precision)
-    if network is None:
-        raise UnfitModelError(
-            f"it lacks model.onnx; a Paraformer has model.onnx, {MVN}, {CONFIG} and {TOKEN_LIST}, "
-            f"as FunASR exports it, or model.onnx and {TOKENS}, as sherpa-onnx converts it"
-        )
-    header = header_of(network)
-    kind = header.metadata.get("model_type", "paraformer")
-    names = ", ".join(item.name for item in header.inputs)
-    if kind != "paraformer" or len(header.inputs) != 2 or len(header.outputs) < 2:
-        raise UnfitModelError(
-            f"its {network.name} is of type {kind!r:.40}, takes {names:.200} and gives "
-            f"{len(header.outputs)} outputs; a Paraformer takes speech and speech_lengths, and "
-            "gives logits and token_num"
-        )
+    network, header = _network(folder, precision, "Paraformer", ("paraformer", 2, 2))
     front_end, conf = _front_end(folder, network, header)
-    width = header.outputs[0].dims[-1:]
-    if not width or not isinstance(width[0], int):
-        width = (whole_number(header, network, "vocab_size"),)
     return Paraformer(
         network=network,
         header=header,
         front_end=front_end,
-        tokens=_tokens(folder, int(width[0])),
+        tokens=_tokens(folder, _width(network, header)),
         num_ends=_number(conf.get("model_conf", {}), "predictor_bias", 0),
     )
+
+
+@_reader
+def read_sense_voice(folder: Path, precision: str) -> SenseVoice:
+    """See `Reader`; the folder is as that of a Paraformer, or has symbols in a `.bpe.model`."""
+    network, header = _network(folder, precision, "SenseVoice", ("sense_voice_ctc", 4, 1))
+    front_end, _ = _front_end(folder, network, header)
+    if header.metadata.get("normalize_samples", "0") != "0":
+        raise UnfitModelError(f"its {network.name} takes samples in [-1, 1], which is not served")
+
+    def number(key: str, default: int) -> int:
+        is_there = key in header.metadata
+        return whole_number(header, network, key, least=0) if is_there else default
+
+    return SenseVoice(
+        network=network,
+        header=header,
+        front_end=front_end,
+        tokens=_tokens(folder, _width(network, header)),
+        languages={key: number(f"lang_{key}", value) for key, value in LANGUAGES.items()},
+        text_forms=(number("without_itn", 15), number("with_itn", 14)),
+    )
+
+
+@_reader
+def read_online_paraformer(folder: Path, precision: str) -> OnlineParaformer:
+    """See `Reader`; the folder is as that of a Paraformer, and has `decoder.onnx` too.
+
+    sherpa-onnx calls the other network `encoder.onnx`.
+    """
+    names = ("encoder", "decoder") if files_in(folder, "*encoder*.onnx") else ("model", "decoder")
+    network, decoder = (chosen_file(folder, name, precision) for name in names)
+    if network is None or decoder is None:
+        raise UnfitModelError(
+            "it lacks decoder.onnx, and encoder.onnx or model.onnx; an online Paraformer has both"
+        )
+    header, decoder_header = header_of(network), header_of(decoder)
+    ends = [(len(item.inputs), len(item.outputs)) for item in (header, decoder_header)]
+    num_caches = ends[1][0] - 4
+    if ends != [(2, 3), (4 + num_caches, 2 + num_caches)] or num_caches < 1:
+        raise UnfitModelError(
+            f"its {network.name} and {decoder.name} have {ends[0][0]} and {ends[1][0]} inputs, and "
+            f"{ends[0][1]} and {ends[1][1]} outputs, which an online Paraformer has not"
+        )
+    front_end, _ = _front_end(folder, network, header)
+    size, *caches = (
+        tuple(dim for dim in item.dims[1:] if isinstance(dim, int))
+        for item in (header.outputs[0], *decoder_header.inputs[4:])
+    )
+    if len(size) != 1 or any(len(shape) != 2 for shape in caches):
+        raise UnfitModelError(
+            f"its {network.name} and {decoder.name} do not say how much they keep of a stream"
+        )
+    return OnlineParaformer(
+        network=network,
+        decoder=decoder,
+        header=header,
+        front_end=front_end,
+        tokens=_tokens(folder, _width(decoder, decoder_header)),
+        size=size[0],
+        caches=tuple((1, *shape) for shape in caches),
+    )
+
+
+def _network(
+    folder: Path, precision: str, name: str, wanted: tuple[str, int, int]
+) -> tuple[Path, Header]:
+    """Return the network of a folder, and its header.
+
+    Args:
+        folder: Of the model.
+        precision: See `read_paraformer`.
+        name: What the model should be, for errors.
+        wanted: Type in the metadata, number of inputs, and least number of outputs.
+    """
+    network = chosen_file(folder, "model", precision)
+    if network is None:
+        raise UnfitModelError(
+            f"it lacks model.onnx; a {name} has model.onnx, {MVN}, {CONFIG} and {TOKEN_LIST}, as "
+            f"FunASR exports it, or model.onnx and {TOKENS}, as sherpa-onnx converts it"
+        )
+    header = header_of(network)
+    kind, num_inputs, num_outputs = wanted
+    found = header.metadata.get("model_type", kind)
+    names = ", ".join(item.name for item in header.inputs)
+    if found != kind or len(header.inputs) != num_inputs or len(header.outputs) < num_outputs:
+        raise UnfitModelError(
+            f"its {network.name} is of type {found!r:.40}, takes {names:.200} and gives "
+            f"{len(header.outputs)} outputs; a {name} is of type {kind}, takes {num_inputs} inputs "
+            f"and gives {num_outputs} or more"
+        )
+    return network, header
+
+
+def _width(network: Path, header: Header) -> int:
+    """Return the number of units that a network writes."""
+    width = header.outputs[0].dims[-1:]
+    if width and isinstance(width[0], int):
+        return width[0]
+    return whole_number(header, network, "vocab_size")
 
 
 def _front_end(folder: Path, network: Path, header: Header) -> tuple[FrontEnd, dict[str, Any]]:
@@ -188,12 +332,19 @@ def _tokens(folder: Path, size: int) -> tuple[str, ...]:
     if files := files_in(folder, TOKENS):
         return read_tokens(files[0], size, "network")
     path = folder / TOKEN_LIST
-    if not path.is_file():
-        raise UnfitModelError(f"it lacks {TOKEN_LIST}, or {TOKENS}")
-    tokens = tuple(map(str, read_json(path, list, "list of tokens")))
+    if path.is_file():
+        tokens = tuple(map(str, read_json(path, list, "list of tokens")))
+    elif files := files_in(folder, PIECES):
+        path = files[0]
+        try:
+            tokens = tuple(read_pieces(path))
+        except ValueError as error:
+            raise UnfitModelError(f"its {path.name} is no sentencepiece model: {error}") from None
+    else:
+        raise UnfitModelError(f"it lacks {TOKEN_LIST}, {TOKENS} or {PIECES}")
     if len(tokens) != size:
         raise UnfitModelError(
-            f"its {TOKEN_LIST} has {len(tokens)} units and its network writes {size}: they are of "
+            f"its {path.name} has {len(tokens)} units and its network writes {size}: they are of "
             "different models"
         )
     return tokens

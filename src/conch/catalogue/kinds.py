@@ -8,14 +8,14 @@ from types import MappingProxyType
 
 from conch.catalogue.checks import Found, check_files, check_folder
 from conch.catalogue.ctc import check_ctc
-from conch.catalogue.funasr import check_paraformer
+from conch.catalogue.funasr import check_online_paraformer, check_paraformer, check_sense_voice
 from conch.catalogue.kaldi import check_kaldi
 from conch.catalogue.known import KNOWN, KnownModel
 from conch.catalogue.transducers import check_transducer
 from conch.families.ctc import declaration as ctc
+from conch.families.funasr import declaration as funasr
 from conch.families.kaldi import declaration as kaldi
 from conch.families.moonshine import declaration as moonshine
-from conch.families.paraformer import declaration as paraformer
 from conch.families.transducer import declaration as transducer
 from conch.families.whisper import declaration as whisper
 
@@ -38,7 +38,7 @@ class Kind:
     @property
     def flag(self) -> str:
         """The flag that chooses a model."""
-        return f"--{self.name}"
+        return f"--{self.name.replace('_', '-')}"
 
     @property
     def known(self) -> Mapping[str, KnownModel]:
@@ -79,12 +79,28 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 check=check_transducer,
             ),
             Kind(
-                name=paraformer.NAME,
+                name=funasr.PARAFORMER,
                 title="Paraformer",
-                components=(paraformer.NAME,),
+                components=(funasr.PARAFORMER,),
                 form="a folder of FunASR or sherpa-onnx",
                 others="docs/guide/your-model.md says where there are some",
                 check=check_paraformer,
+            ),
+            Kind(
+                name=funasr.ONLINE,
+                title="online Paraformer",
+                components=(funasr.ONLINE, *funasr.LIVE),
+                form="a folder of FunASR or sherpa-onnx",
+                others="docs/guide/your-model.md says where there are some",
+                check=check_online_paraformer,
+            ),
+            Kind(
+                name=funasr.SENSE_VOICE,
+                title="SenseVoice",
+                components=(funasr.SENSE_VOICE,),
+                form="a folder of FunASR or sherpa-onnx",
+                others="docs/guide/your-model.md says where there are some",
+                check=check_sense_voice,
             ),
             Kind(
                 name="kaldi",

@@ -14,6 +14,7 @@ _GRAPH, _METADATA = 7, 14
 _NODE, _WEIGHT, _INPUT, _OUTPUT = 1, 5, 11, 12
 _KEY, _VALUE = 1, 2
 _OPERATOR = 4
+_PIECE, _PIECE_TEXT = 1, 1
 _WEIGHT_NAME, _EXTERNAL = 8, 13
 _VALUE_NAME, _TYPE, _TENSOR, _ELEMENT, _SHAPE, _DIM, _SIZE, _SYMBOL = 1, 2, 1, 1, 2, 1, 1, 2
 # Wire types of https://protobuf.dev/programming-guides/encoding/.
@@ -83,6 +84,18 @@ def read_header(path: Path) -> Header:
             frozenset(external),
             bool(operators & _INT8_OPERATORS),
         )
+
+
+def read_pieces(path: Path) -> list[str]:
+    """Return the pieces of a sentencepiece model, which is such a message too.
+
+    The errors are those of `read_metadata`.
+    """
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        pieces = _places(data, range(len(data)), _PIECE)
+        return [
+            _text(data, place) for piece in pieces for place in _places(data, piece, _PIECE_TEXT)
+        ]
 
 
 def _metadata(data: mmap.mmap) -> dict[str, str]:

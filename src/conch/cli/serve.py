@@ -66,6 +66,8 @@ seconds, and stays.
   ctc, wfst   vad, ctc_encoder, ctc_decoder: recordings with that decoder, or with --ctc
   transducer  vad, transducer_encoder, transducer_decoder: recordings with --transducer
   paraformer  vad, paraformer: recordings with --paraformer
+  paraformer_online  vad, paraformer_online: recordings with --paraformer-online
+  sensevoice  vad, sensevoice: recordings with --sensevoice
   kaldi       vad, kaldi_decoder: recordings with --kaldi
   streaming   vad, ctc_streaming_encoder, ctc_streaming_decoder: live streams
   two_pass    those of moonshine and streaming; with --whisper alone, of attention and streaming

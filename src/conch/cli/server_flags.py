@@ -31,6 +31,8 @@ WEIGHTS = """
 --transducer FOLDER  a transducer of your own, as icefall exports it for sherpa-onnx, in place of
                      Moonshine and Whisper: docs/guide/your-model.md
 --paraformer FOLDER  the same with a Paraformer of FunASR
+--paraformer-online FOLDER  the same with an online one, which hears live audio too
+--sensevoice FOLDER  the same with a SenseVoice of FunASR
 --kaldi FOLDER       the same with a nnet3 model of Kaldi, in Vosk's folders
 --ctc FOLDER         the same for a CTC model of icefall, sherpa-onnx, WeNet, NeMo or wav2vec2
 """

@@ -32,7 +32,7 @@ from conch.decoding.tensors import checked_frames, outputs_of
 from conch.decoding.utterance_search import BeamUtterance, GraphUtterance, UtteranceSearch
 from conch.decoding.vocab import vocab_of
 from conch.families.ctc.units import units_from_dict
-from conch.families.ctc.vocabulary import read_vocabulary
+from conch.families.ctc.vocabulary import Vocabulary, read_vocabulary
 from conch.families.ngram.model import LanguageModelConfig
 from conch.wire.errors import InvalidRequestError, OptionError
 from conch.wire.hotwords import Hotword, as_ctc_writes
@@ -83,13 +83,13 @@ class CtcDecoderConfig:
 class CtcDecoder:
     """Decodes segments into n-best texts with words, or scores texts."""
 
-    def __init__(self, config: CtcDecoderConfig) -> None:
-        """Load the units, the language model and the graph.
+    def __init__(self, config: CtcDecoderConfig, vocabulary: Vocabulary | None = None) -> None:
+        """Load the language model and the graph, and without a `vocabulary` the units.
 
         Raises:
             ConfigError: one of them is missing or broken.
         """
-        vocabulary = read_vocabulary(config.model)
+        vocabulary = vocabulary or read_vocabulary(config.model)
         self._vocab = vocab_of(vocabulary)
         self._units = units_from_dict(json.loads(vocabulary.units))
         self._language_model = None

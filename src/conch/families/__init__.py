@@ -6,6 +6,7 @@ from typing import Any
 
 from conch.families.ctc.declaration import FAMILY as CTC
 from conch.families.family import Component, Decoder, Family, Synthesizer
+from conch.families.funasr.declaration import FAMILY as FUNASR
 from conch.families.hibari.declaration import FAMILY as HIBARI
 from conch.families.inverse_normalizer.declaration import FAMILY as INVERSE_NORMALIZER
 from conch.families.kaldi.declaration import FAMILY as KALDI
@@ -13,7 +14,6 @@ from conch.families.kokoro.declaration import FAMILY as KOKORO
 from conch.families.moonshine.declaration import FAMILY as MOONSHINE
 from conch.families.ngram.declaration import FAMILY as NGRAM
 from conch.families.options import holds
-from conch.families.paraformer.declaration import FAMILY as PARAFORMER
 from conch.families.punctuation.declaration import FAMILY as PUNCTUATION
 from conch.families.silero.declaration import FAMILY as SILERO
 from conch.families.smollm2.declaration import FAMILY as SMOLLM2
@@ -24,7 +24,7 @@ from conch.families.whisper.declaration import FAMILY as WHISPER
 
 FAMILIES: tuple[Family, ...] = (
     *(SILERO, NGRAM, SMOLLM2),
-    *(MOONSHINE, WHISPER, TRANSDUCER, PARAFORMER, KALDI, CTC),
+    *(MOONSHINE, WHISPER, TRANSDUCER, FUNASR, KALDI, CTC),
     *(PUNCTUATION, INVERSE_NORMALIZER, SPEAKERS, TURNS),
     *(HIBARI, KOKORO),
 )

@@ -26,6 +26,10 @@ class Decoded:
     """Code of the language of the speech; empty if the decoder does not know it."""
     language_probability: float | None = None
     """Its probability; None if it was not detected."""
+    emotion: str = ""
+    """As in `Segment`; empty if the decoder does not know it."""
+    event: str = ""
+    """As `emotion`."""
     lattice: str = ""
     """With the option of that name."""
 

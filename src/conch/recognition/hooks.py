@@ -324,7 +324,9 @@ def text_rewriters(options: RecognitionOptions, *, is_punctuated: bool) -> Seque
         item
         for family in all_families()
         for item in family.rewriters
-        if options.value(item.option) and not (is_punctuated and item.adds_punctuation)
+        if options.value(item.option)
+        and item.option not in decoder_of(options).rewrites
+        and not (is_punctuated and item.adds_punctuation)
     ]
 
 

@@ -7,6 +7,7 @@ from conch.bls.calls import Calls
 from conch.families import decoders, default_decoders
 from conch.families.family import Decoder
 from conch.recognition.config import RecognitionConfig
+from conch.recognition.decoded import Decoded
 from conch.recognition.hooks import decoder_of
 from conch.wire.languages import codes_of
 from conch.wire.options import RecognitionOptions
@@ -71,22 +72,23 @@ async def of_more_languages(options: RecognitionOptions, calls: Calls) -> Recogn
 
 
 def with_detected_language(
-    segment: Segment, spoken: str, probability: float | None, options: RecognitionOptions
+    segment: Segment, found: Decoded, options: RecognitionOptions
 ) -> Segment:
-    """Return a segment with the language of its text, and with what it was translated from.
+    """Return a segment with what was heard beside its text: the language, and how it is said.
 
     Args:
         segment: The segment.
-        spoken: The language of the speech; empty if it is not known.
-        probability: Its probability; None if it was not detected.
+        found: What was decoded.
         options: Options of the request.
     """
     is_translated = options.task == "translate"
     return replace(
         segment,
-        language=TRANSLATED_INTO if is_translated else spoken,
-        language_probability=probability,
-        translated_from=spoken if is_translated else "",
+        language=TRANSLATED_INTO if is_translated else found.language,
+        language_probability=found.language_probability,
+        translated_from=found.language if is_translated else "",
+        emotion=found.emotion,
+        event=found.event,
     )
 
 

@@ -64,4 +64,4 @@ async def _recognized(heard: Heard, options: RecognitionOptions, calls: Calls) -
     segment = Segment(start, end, tuple(nbest[: options.nbest]), words, lattice=first.lattice)
     if not text:
         return segment
-    return with_detected_language(segment, first.language, first.language_probability, options)
+    return with_detected_language(segment, first, options)

@@ -59,17 +59,17 @@ class RecognitionOptions(
     mode: Literal["auto", "offline", "streaming", "two_pass"] = option(
         "auto",
         "the path; auto is offline for a recording and two_pass for live audio; live audio is "
-        "streaming with decoder ctc, wfst, transducer or kaldi, lm_fusion, without endpointing, "
-        "and on a server without Moonshine and Whisper",
+        "streaming with decoder ctc, wfst, transducer, paraformer_online or kaldi, lm_fusion, "
+        "without endpointing, and on a server without Moonshine and Whisper",
     )
     decoder: str = option(
         next(name for name, item in decoders().items() if item.default_when is not None),
-        "what writes the text: Moonshine, Whisper, a transducer, Paraformer or Kaldi model of your "
-        "own, a beam search over CTC, CTC in a graph of known words, or none, for who speaks when "
-        "alone; live text comes from wfst, and from ctc with lm_fusion",
+        "what writes the text: Moonshine, Whisper, a transducer, Paraformer, SenseVoice or Kaldi "
+        "model of your own, a beam search over CTC, CTC in a graph of known words, or none, for "
+        "who speaks when alone; live text comes from wfst, and from ctc with lm_fusion",
         otherwise="attention with another language than en, languages, prompt or task=translate, "
-        "and on a server without Moonshine; transducer, paraformer, kaldi or ctc on one started "
-        "with --transducer, --paraformer, --kaldi or --ctc",
+        "and on a server without Moonshine; on one that --transducer, --paraformer, "
+        "--paraformer-online, --sensevoice, --kaldi or --ctc starts, that decoder",
         choices=lambda: tuple(decoders()),
     )
     model: str = option(
@@ -326,7 +326,13 @@ class RecognitionOptions(
     @property
     def writes_punctuation(self) -> bool:
         """Whether the decoder's text has punctuation and case."""
-        return decoders()[self.decoder].writes_punctuation
+        decoder = decoders()[self.decoder]
+        return decoder.writes_punctuation or any(map(self.value, decoder.rewrites))
+
+    @property
+    def rewrites_itn(self) -> bool:
+        """Whether the decoder itself follows the option `itn`."""
+        return "itn" in decoders()[self.decoder].rewrites
 
     @property
     def is_rescored_by_neural(self) -> bool:
@@ -411,7 +417,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         {"hears_live": False, "mode": "streaming"},
-        "option 'decoder' takes ctc, wfst, transducer or kaldi with mode streaming; "
+        "option 'decoder' takes ctc, wfst, transducer, paraformer_online or kaldi with mode "
+        "streaming; "
         "sent: {decoder}",
     ),
     Rule(

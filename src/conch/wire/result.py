@@ -14,6 +14,8 @@ from conch.wire.joining import joined_text
 MAX_FP32 = 3.4028234663852886e38
 RARE = ("extra", "revised", "speakers", "turns", "overlaps", "relabelled")
 """Fields of `Transcript` that its JSON has only if they hold something."""
+RARE_OF_SEGMENT = ("speaker", "emotion", "event")
+"""The same of `Segment`."""
 SCORES = ("score", "am_score", "lm_score", "attention_score", "ctc_score")
 """Fields of `Hypothesis` that are log probabilities, or None."""
 _WRITABLE = {"NaN": None, "Infinity": MAX_FP32, "-Infinity": -MAX_FP32}
@@ -110,6 +112,11 @@ class Segment:
     speaker: str = ""
     """Who says it, with `speakers`; else it is not in the JSON. The segment is then a turn: it has
     one speaker. Live: who says most of it; its words may have others."""
+    emotion: str = ""
+    """How it is said (happy, sad, angry, neutral, …), if the decoder tells it; else it is not in
+    the JSON, as the next one."""
+    event: str = ""
+    """What is heard (speech, bgm, laughter, applause, …), if the decoder tells it."""
 
     @property
     def text(self) -> str:
@@ -368,8 +375,9 @@ def strict_json(data: Any, **settings: Any) -> str:
 def _fields(item: "Segment | Transcript") -> dict[str, Any]:
     """Return the fields of a segment or a transcript, and its text first."""
     fields = {name: getattr(item, name) for name in item.__dataclass_fields__}
-    if not fields.get("speaker", True):
-        del fields["speaker"]
+    for name in RARE_OF_SEGMENT:
+        if not fields.get(name, True):
+            del fields[name]
     return {"text": item.text, **fields, "nbest": [_finite(best) for best in item.nbest]}
 
 

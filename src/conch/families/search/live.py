@@ -1,6 +1,7 @@
 """A streaming encoder as a component: live audio to frames, chunk by chunk."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -14,31 +15,44 @@ from conch.wire.errors import AudioError, OptionError, TranscriptionError
 from conch.wire.limits import MAX_STEP_S
 
 
-class LiveEncoder:
-    """Turns samples of streams, in pieces of any length, into frames for a search.
+class HeardStream(Protocol):
+    """One live stream, and what its encoder keeps of it."""
 
-    Without a graph, which an encoder of recordings has not, every stream is refused.
-    """
+    @property
+    def behind_s(self) -> float:
+        """Seconds of audio whose frames come later."""
+        ...
 
-    def __init__(
-        self, graph: EncoderGraph | None, frames: str, decoder: str, model: str, stream_ttl_s: float
-    ) -> None:
+    @property
+    def held_bytes(self) -> int:
+        """Size of the states in bytes."""
+        ...
+
+    def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
+        """Take the next samples, float32 `[samples]`."""
+        ...
+
+
+OneStream = TypeVar("OneStream", bound=HeardStream)
+
+
+class StreamEncoder(Generic[OneStream]):
+    """Turns samples of streams, in pieces of any length, into frames for a search."""
+
+    def __init__(self, new: Callable[[], OneStream], frames: str, stream_ttl_s: float) -> None:
         """Begin without streams.
 
         Args:
-            graph: A streaming encoder.
+            new: Begins a stream.
             frames: Name of the tensor with the frames.
-            decoder: The value of the option `decoder` that errors name.
-            model: Where the encoder is, for errors.
             stream_ttl_s: Seconds without a chunk after which a stream expires.
         """
-        self._graph, self._frames, self._decoder, self._model = graph, frames, decoder, model
-
-        def new() -> EncodedStream:
-            assert graph is not None
-            return EncodedStream(graph)
-
+        self._frames = frames
         self._streams = Streams(new, stream_ttl_s)
+
+    def encode(self, streams: Sequence[OneStream], /) -> list[FloatArray]:
+        """Return the frames of each stream that its audio completes, float32 `[frames, size]`."""
+        raise NotImplementedError
 
     def __len__(self) -> int:
         """Return the number of open streams."""
@@ -57,12 +71,7 @@ class LiveEncoder:
 
         A defect in reading a row closes its stream. The other streams of the batch go on.
         """
-        if self._graph is None:
-            raise OptionError(
-                f"option 'decoder' cannot be {self._decoder} for live audio here: the encoder in "
-                f"{self._model} takes whole recordings"
-            )
-        streams: dict[int, EncodedStream] = {}
+        streams: dict[int, OneStream] = {}
         answers: dict[int, Outputs | Exception] = {}
         for place, row in enumerate(rows):
             try:
@@ -71,9 +80,8 @@ class LiveEncoder:
                 answers[place] = error
                 if not isinstance(error, TranscriptionError):
                     self._streams.drop(row.stream_id)
-        encoded = encode_chunks(self._graph, [*streams.values()], len(rows))
+        encoded = self.encode([*streams.values()])
         for (place, stream), frames in zip(streams.items(), encoded, strict=True):
-            stream.states = stream.states.alone()
             behind = max(0, round(stream.behind_s * SAMPLE_RATE))
             answers[place] = {
                 **self.outputs(frames),
@@ -85,7 +93,7 @@ class LiveEncoder:
         """Return frames as tensors."""
         return {self._frames: frames, f"{self._frames}_lens": np.array([len(frames)], np.int32)}
 
-    def _stream(self, row: Row) -> EncodedStream:
+    def _stream(self, row: Row) -> OneStream:
         """Add a row's samples to its stream."""
         waveform = row.waveform(MAX_STEP_S)
         stream = self._streams.take(row.stream_id, starts=row.starts, ends=row.ends)
@@ -93,3 +101,44 @@ class LiveEncoder:
             raise AudioError("the chunk holds samples that are not finite numbers")
         stream.accept(waveform, ends=row.ends)
         return stream
+
+
+class LiveEncoder(StreamEncoder[EncodedStream]):
+    """The streams of an export. One without a graph, as that of recordings, refuses all."""
+
+    def __init__(
+        self, graph: EncoderGraph | None, frames: str, decoder: str, model: str, stream_ttl_s: float
+    ) -> None:
+        """Begin without streams.
+
+        Args:
+            graph: A streaming encoder.
+            frames: Name of the tensor with the frames.
+            decoder: The value of the option `decoder` that errors name.
+            model: Where the encoder is, for errors.
+            stream_ttl_s: Seconds without a chunk after which a stream expires.
+        """
+        self._graph, self._decoder, self._model = graph, decoder, model
+
+        def new() -> EncodedStream:
+            assert graph is not None
+            return EncodedStream(graph)
+
+        super().__init__(new, frames, stream_ttl_s)
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
+        """See `StreamEncoder`."""
+        if self._graph is None:
+            raise OptionError(
+                f"option 'decoder' cannot be {self._decoder} for live audio here: the encoder in "
+                f"{self._model} takes whole recordings"
+            )
+        return super().__call__(rows)
+
+    def encode(self, streams: Sequence[EncodedStream], /) -> list[FloatArray]:
+        """See `StreamEncoder`."""
+        assert self._graph is not None
+        found = encode_chunks(self._graph, streams, len(streams))
+        for stream in streams:
+            stream.states = stream.states.alone()
+        return found

@@ -14,6 +14,8 @@ const MODELS = {
   "conch-attention": ["Whisper", "attention decoder, with case and punctuation"],
   "conch-transducer": ["Transducer", "a model of your own"],
   "conch-paraformer": ["Paraformer", "a model of your own"],
+  "conch-paraformer_online": ["Paraformer, online", "a model of your own"],
+  "conch-sensevoice": ["SenseVoice", "a model of your own"],
   "conch-kaldi": ["Kaldi", "a model of your own"],
   "conch-ctc": ["CTC", "beam search; takes a language model"],
   "conch-wfst": ["CTC in a graph", "known words and hotwords; the fastest"],

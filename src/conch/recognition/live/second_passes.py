@@ -190,6 +190,8 @@ class SecondPasses:
             language=again.language,
             language_probability=again.language_probability,
             translated_from=again.translated_from,
+            emotion=again.emotion,
+            event=again.event,
         )
 
     def _is_shorter(self, again: Segment, segment: Segment) -> bool:

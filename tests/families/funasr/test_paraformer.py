@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from conch.component import Row
-from conch.families.paraformer.network import Paraformer, ParaformerConfig, times_of
+from conch.families.funasr.paraformer import Paraformer, ParaformerConfig, times_of
 from conch.wire.errors import AudioError, ConfigError, OptionError
 
 
@@ -14,7 +14,7 @@ from conch.wire.errors import AudioError, ConfigError, OptionError
     [
         ({}, "parameter 'model' is empty: conch serve --paraformer FOLDER sets it"),
         ({"model": ".", "precision": "int4"}, "'precision' takes float32 or int8; is: 'int4'"),
-        ({"model": "."}, r"^\. is no Paraformer: it lacks model\.onnx"),
+        ({"model": "."}, r"^\. holds no paraformer: it lacks model\.onnx"),
     ],
 )
 def test_a_config_that_is_wrong(settings, message, tmp_path, monkeypatch):

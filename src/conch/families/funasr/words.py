@@ -19,6 +19,11 @@ class Unit:
     log_prob: float
 
 
+def has_spaces(tokens: Iterable[str]) -> bool:
+    """Return whether the symbols of a model say where words begin."""
+    return any(token.startswith(_SPACE) for token in tokens)
+
+
 def words_of_units(units: Sequence[Unit], *, has_spaces: bool) -> list[Word]:
     """Return the words of a text.
 

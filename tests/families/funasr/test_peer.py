@@ -9,7 +9,7 @@ import sherpa_onnx
 from recordings import recordings_of
 
 from conch.component import Row
-from conch.families.paraformer.network import Paraformer, ParaformerConfig
+from conch.families.funasr.paraformer import Paraformer, ParaformerConfig
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,23 @@
+from typing import Any
+
+from conch.families.funasr.online import (
+    OnlineEncoder,
+    OnlineEncoderConfig,
+)
+from conch.triton import read_parameters, respond, settled
+from conch.triton.metrics import publish_streams
+
+
+class TritonPythonModel:
+    """A stream's samples, piece by piece, to the units of an online Paraformer."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        self.component = settled(OnlineEncoder(read_parameters(OnlineEncoderConfig, args)))
+        self.publisher = publish_streams(args, self.component)
+
+    def execute(self, requests: list[Any]) -> list[Any]:
+        return respond(requests, self.component)
+
+    def finalize(self) -> None:
+        self.publisher.close()
+        self.component.close()

@@ -1,0 +1,14 @@
+from typing import Any
+
+from conch.decoding.sense_voice import SenseVoice, SenseVoiceConfig
+from conch.triton import read_parameters, respond, settled
+
+
+class TritonPythonModel:
+    """A segment's waveform to the text of a SenseVoice."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        self.component = settled(SenseVoice(read_parameters(SenseVoiceConfig, args)))
+
+    def execute(self, requests: list[Any]) -> list[Any]:
+        return respond(requests, self.component)

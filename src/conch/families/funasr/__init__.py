@@ -1,0 +1,1 @@
+"""FunASR's models: one network each, that takes features at a low frame rate."""

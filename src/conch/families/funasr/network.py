@@ -1,0 +1,105 @@
+"""A network that takes features at a low frame rate."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import onnxruntime
+
+from conch.catalogue.checks import UnfitModelError
+from conch.catalogue.exports import PRECISIONS
+from conch.catalogue.funasr import Folder, FunasrFolder, Reader
+from conch.catalogue.onnx_header import INT64
+from conch.component.arrays import Array, FloatArray
+from conch.component.lfr import LowFrameRate
+from conch.component.onnx import open_network, session_options
+from conch.component.parameters import DeviceConfig
+from conch.wire.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunasrConfig(DeviceConfig):
+    """Parameters of every component of FunASR's models."""
+
+    precision: str = "float32"
+    """File that is taken where there are two: float32 or int8."""
+
+
+class FolderConfig(Protocol):
+    """Parameters that name a folder."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def precision(self) -> str: ...
+
+
+def opened_folder(config: FolderConfig, kind: str, read: Reader[Folder]) -> Folder:
+    """Return the folder that the parameter `model` names.
+
+    Raises:
+        ConfigError: there is none, or it is no complete model of its kind.
+    """
+    if not config.model:
+        raise ConfigError(f"parameter 'model' is empty: conch serve --{kind} FOLDER sets it")
+    if config.precision not in PRECISIONS:
+        raise ConfigError(
+            f"parameter 'precision' takes {' or '.join(PRECISIONS)}; is: {config.precision!r:.40}"
+        )
+    try:
+        return read(Path(config.model), config.precision)
+    except UnfitModelError as error:
+        raise ConfigError(f"{config.model} holds no {kind}: {error}") from None
+
+
+class LowRateNetwork:
+    """Runs one segment at a time: a padded row would be another text where two units are close."""
+
+    def __init__(self, found: FunasrFolder, threads: int) -> None:
+        """Load the network.
+
+        Raises:
+            ConfigError: it cannot be loaded.
+        """
+        self._front_end = LowFrameRate(**asdict(found.front_end))
+        self._inputs = found.header.inputs
+        options = session_options(threads, keeps_memory=False)
+        self._session = open_network("a network of FunASR", found.network, options)
+        # The activations of a long segment would be kept for the next one.
+        self._once = onnxruntime.RunOptions()
+        self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+
+    def run(self, waveform: FloatArray, *more: int) -> Sequence[Array]:
+        """Return the outputs for a waveform, float32 `[samples]`; empty where it finds nothing.
+
+        Args:
+            waveform: At 16 kHz, in [-1, 1].
+            more: Values of the inputs behind the number of frames.
+        """
+        features = self._front_end.features(waveform)
+        if not len(features):
+            return ()
+        x, *others = self._inputs
+        feed: dict[str, Array] = {x.name: features[None]}
+        for item, value in zip(others, (len(features), *more), strict=True):
+            feed[item.name] = np.array([value], np.int64 if item.kind == INT64 else np.int32)
+        try:
+            found: Sequence[Array] = self._session.run(None, feed, self._once)
+        except Exception as error:
+            # Exported networks fail where they find no unit, in silence or noise.
+            logger.warning("%d frames give no text: %s", len(features), error)
+            return ()
+        return found
+
+
+def log_softmax(logits: FloatArray) -> FloatArray:
+    """Return log probabilities `[N, units]` of what a network writes, which may be some."""
+    shifted: FloatArray = logits - logits.max(axis=1, keepdims=True)
+    shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return shifted

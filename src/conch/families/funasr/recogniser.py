@@ -1,0 +1,78 @@
+"""FunASR's models as recognisers: one call writes a segment, so what is encoded is the waveform."""
+
+import math
+from dataclasses import replace
+
+from conch.bls.calls import Calls
+from conch.component import Array
+from conch.component.waveform import SAMPLE_RATE
+from conch.families.funasr.declaration import LIVE, ONLINE, PARAFORMER, SENSE_VOICE, UNITS
+from conch.families.search.first_pass import SearchFirstPass
+from conch.families.search.recogniser import COLUMNS, Seconds, decoded, search_parameters
+from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
+from conch.recognition.hooks import Recogniser
+from conch.wire.options import RecognitionOptions
+
+
+class _OneCall(Recogniser[Array]):
+    async def encode(self, calls: Calls, waveform: Array) -> Array:
+        return waveform
+
+
+class Paraformer(_OneCall):
+    """The words are known in any case."""
+
+    def __init__(self, component: str) -> None:
+        """Recognise by this component."""
+        self.encoder = component
+
+    async def decode(
+        self, calls: Calls, encoded: Array, options: RecognitionOptions, start: float | None
+    ) -> Decoded:
+        outputs = await calls(
+            self.encoder,
+            {"waveform": encoded},
+            ("hypotheses", "scores", *WORD_COLUMNS),
+            {"language": options.language},
+        )
+        nbest = hypotheses_of(outputs)
+        return Decoded(nbest, {nbest[0].text: words_of(outputs, start or 0.0)})
+
+
+class SenseVoice(_OneCall):
+    """The words of all hypotheses are known in any case."""
+
+    encoder = SENSE_VOICE
+
+    async def decode(
+        self, calls: Calls, encoded: Array, options: RecognitionOptions, start: float | None
+    ) -> Decoded:
+        tags = ("language", "emotion", "event")
+        outputs = await calls(
+            SENSE_VOICE,
+            {"waveform": encoded},
+            (*COLUMNS, *tags, "language_probability"),
+            {**search_parameters(options), "itn": options.itn},
+            work=options.beam_size,
+        )
+        begin = start or 0.0
+        audio = Seconds(begin, begin + len(encoded) / SAMPLE_RATE)
+        probability = float(outputs["language_probability"].numpy()[0])
+        return replace(
+            decoded(outputs, options, begin, audio),
+            **{tag: outputs[tag].numpy()[0].decode() for tag in tags},
+            language_probability=None if math.isnan(probability) else round(probability, 4),
+        )
+
+
+class OnlineFirstPass(SearchFirstPass):
+    """Units and words of one live stream by an online Paraformer."""
+
+    encoder, decoder = LIVE
+    frames = UNITS
+    is_behind = True
+
+
+PARAFORMER_RECOGNISER = Paraformer(PARAFORMER)
+ONLINE_RECOGNISER = Paraformer(ONLINE)
+SENSE_VOICE_RECOGNISER = SenseVoice()
