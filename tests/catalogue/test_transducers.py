@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import nemo_toys
 import numpy as np
 import onnx
 import pytest
@@ -11,6 +12,8 @@ from onnx import TensorProto, helper
 
 from conch.catalogue.checks import Found, UnfitModelError
 from conch.catalogue.transducers import check_transducer, read_transducer
+
+NEMO = ("rnnt", "tdt", "streaming")
 
 
 @pytest.fixture
@@ -51,6 +54,64 @@ def test_a_folder_for_recordings_has_no_states(tmp_path):
     found = read_transducer(transducer_toys.offline(tmp_path / "toy"))
     assert not found.encoder.is_live
     assert found.encoder.states == ()
+
+
+def test_what_folders_of_nemo_are(tmp_path):
+    folders = {kind: getattr(nemo_toys, kind)(tmp_path / kind) for kind in NEMO}
+    found = {kind: check_transducer(folder) for kind, folder in folders.items()}
+    assert [item.family for item in found.values()] == [
+        "transducer (NeMo RNN-T)",
+        "transducer (NeMo TDT)",
+        "transducer (NeMo RNN-T)",
+    ]
+    assert {item.features for item in found.values()} == {"80 mel filters of NeMo, every 10 ms"}
+    assert [item.is_live for item in found.values()] == [False, False, True]
+    live = read_transducer(folders["streaming"])
+    assert (live.encoder.chunk, live.encoder.shift) == (25, 16)
+    assert (live.blank, live.frame_s) == (39, 0.08)
+    assert [item.shape for item in live.encoder.states] == [(1, 2, 6, 32), (1, 2, 32, 4), (1,)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "metadata", "message"),
+    [
+        ("rnnt", {"normalize_type": "all_features"}, "takes features of another kind than NeMo's"),
+        ("rnnt", {"is_giga_am": "1"}, "takes features of another kind than NeMo's"),
+        ("rnnt", {"vocab_size": "30"}, r"joiner\.onnx writes 40 units, and its encoder\.onnx sa"),
+        ("tdt", {"vocab_size": "44"}, r"joiner\.onnx writes 45 units and durations, and its enc"),
+        ("rnnt", {"pred_rnn_layers": ""}, "have no number 'pred_rnn_layers'"),
+        (
+            "streaming",
+            {"normalize_type": "per_feature"},
+            "takes normalised features, which live audio has not",
+        ),
+        ("streaming", {"cache_last_time_dim2": ""}, "have no number 'cache_last_time_dim2'"),
+    ],
+)
+def test_metadata_of_another_nemo(tmp_path, kind, metadata, message):
+    folder = getattr(nemo_toys, kind)(tmp_path)
+    onnx.save(changed(folder / "encoder.onnx", **metadata), folder / "encoder.onnx")
+    with pytest.raises(UnfitModelError, match=message):
+        check_transducer(folder)
+
+
+def test_a_decoder_and_tokens_that_are_not_nemos(tmp_path, folder):
+    nemo = nemo_toys.rnnt(tmp_path / "nemo")
+    lines = [f"t{n} {n}\n" for n in range(1, 40)]
+    (nemo / "tokens.txt").write_text("".join(["<blk> 0\n", *lines]))
+    with pytest.raises(UnfitModelError, match="is unit 0; that of such a model is unit 39"):
+        check_transducer(nemo)
+    asked = nemo_toys.streaming(tmp_path / "asked") / "encoder.onnx"
+    model = onnx.load(asked)
+    model.graph.input.append(helper.make_tensor_value_info("prompt_index", TensorProto.INT64, [1]))
+    onnx.save(model, asked)
+    with pytest.raises(UnfitModelError, match="takes prompt_index too, which is not known"):
+        check_transducer(asked.parent)
+    shutil.copy(folder / "decoder.onnx", nemo / "decoder.onnx")
+    with pytest.raises(
+        UnfitModelError, match="takes y; that of NeMo takes a unit, a length and two"
+    ):
+        check_transducer(nemo)
 
 
 def test_which_file_is_taken(folder):
@@ -160,7 +221,7 @@ def test_a_state_of_unknown_size(folder):
         ("".join(f"t{n} {n}\n" for n in range(41)), "has 41 units and its joiner writes 40"),
         ("".join(f"t{n} {n + 1}\n" for n in range(40)), "has 40 units and its joiner writes 40"),
         ("a b c\n", "line 1 of its tokens.txt is no symbol and number"),
-        ("".join(f"t{n} {n}\n" for n in range(39)) + "<blk> 39\n", "is unit 39; the first one"),
+        ("".join(f"t{n} {n}\n" for n in range(39)) + "<blk> 39\n", "is unit 39; that of such a"),
     ],
 )
 def test_tokens_of_another_model(folder, text, message):

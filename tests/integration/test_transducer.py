@@ -1,9 +1,10 @@
-"""A transducer and FunASR's models on one server, of random weights: recordings and live audio."""
+"""Transducers and FunASR's models on one server, of random weights: recordings and live audio."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import funasr_toys
+import nemo_toys
 import numpy as np
 import pytest
 import transducer_toys
@@ -31,15 +32,21 @@ def paraformer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def nemo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return nemo_toys.streaming(tmp_path_factory.mktemp("nemo") / "toy", seed=5)
+
+
+@pytest.fixture(scope="module")
 def client(
-    folder: Path, paraformer: Path, tmp_path_factory: pytest.TempPathFactory
+    folder: Path, paraformer: Path, nemo: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Client]:
     toys = tmp_path_factory.mktemp("funasr")
     online, _ = funasr_toys.online_paraformer(toys / "online", seed=3)
     voice, _ = funasr_toys.sense_voice(toys / "voice", seed=2)
+    named = {"zh": paraformer, "online": online, "voice": voice, "nemo": nemo}
     config = ServerConfig(
         weights={"transducer": str(folder)},
-        named={"zh": str(paraformer), "online": str(online), "voice": str(voice)},
+        named={name: str(path) for name, path in named.items()},
         on_demand=True,
         warm_up=True,
         stop_timeout_s=8,
@@ -115,6 +122,18 @@ def test_live_audio_is_the_folders_by_default(client: Client, recordings: list[R
     with client.live() as stream:
         last = stream.finish(recordings[0].waveform()[: 5 * 16_000])
     assert "transducer_streaming_encoder" in last.path
+
+
+def test_a_transducer_of_nemo_writes_recordings_and_live_audio(
+    client: Client, nemo: Path, recordings: list[Recording]
+) -> None:
+    waveform = recordings[0].waveform()[: 10 * 16_000]
+    found = client.transcribe(waveform, model="nemo", vad=False)
+    assert found.path == ("transducer_encoder.nemo", "transducer_decoder.nemo")
+    assert found.text == text_of(nemo, waveform)
+    with client.live(model="nemo", mode="streaming", max_utterance_s=28.0) as stream:
+        last = stream.finish(waveform)
+    assert "transducer_streaming_encoder.nemo" in last.path and last.text
 
 
 def test_a_paraformer_writes_recordings_and_passes_over_live_audio(

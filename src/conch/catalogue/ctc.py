@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conch.catalogue.checks import Found, UnfitModelError, read_json, size_of
-from conch.catalogue.encoders import Encoder, State, read_encoder
+from conch.catalogue.encoders import Encoder, State, read_encoder, read_nemo_encoder
 from conch.catalogue.exports import (
     BLANKS,
     TOKENS,
@@ -19,7 +19,6 @@ from conch.catalogue.onnx_header import Header
 ICEFALL = ("zipformer2_ctc", "zipformer2")
 NEMO = ("EncDecCTCModelBPE", "EncDecCTCModel", "EncDecHybridRNNTCTCBPEModel")
 WENET = "wenet_ctc"
-NEMO_STATES = ("cache_last_channel", "cache_last_time", "cache_last_channel_len")
 VOCABULARY = "vocab.json"
 _PREPROCESSOR = "preprocessor_config.json"
 _PADDING = "<pad>"
@@ -174,7 +173,7 @@ def _encoder(path: Path, header: Header) -> Encoder:
     if kind == WENET:
         return _wenet(path, header)
     if kind in NEMO:
-        return _nemo(path, header)
+        return read_nemo_encoder(path, header)
     known = ", ".join(filter(None, (*ICEFALL, WENET, *NEMO)))
     raise UnfitModelError(f"its {path.name} has model_type {kind!r:.60}; those served are {known}")
 
@@ -218,46 +217,4 @@ def _wenet(path: Path, header: Header) -> Encoder:
         chunk=(number("chunk_size") - 1) * subsampling + number("right_context") + 1,
         shift=number("chunk_size") * subsampling,
         left=left,
-    )
-
-
-def _nemo(path: Path, header: Header) -> Encoder:
-    x = header.inputs[0]
-    normalises = header.metadata.get("normalize_type", "")
-    if header.metadata.get("is_giga_am", "0") != "0" or normalises not in ("", "NA", "per_feature"):
-        raise UnfitModelError(
-            f"its {path.name} takes features of another kind than NeMo's with normalize_type "
-            "per_feature or without any"
-        )
-    found = Encoder(
-        path=path,
-        header=header,
-        features="nemo",
-        num_mels=x.dims[1] if isinstance(x.dims[1], int) else 80,
-        is_normalised=normalises == "per_feature",
-        takes_batches=isinstance(x.dims[0], str),
-        subsampling=whole_number(header, path, "subsampling_factor"),
-    )
-    if len(header.outputs) < 3:
-        return found
-    lacking = {"length", *NEMO_STATES} - {item.name for item in header.inputs}
-    if lacking or found.is_normalised:
-        raise UnfitModelError(
-            f"its {path.name} takes no {', '.join(sorted(lacking))}"
-            if lacking
-            else f"its {path.name} takes normalised features, which live audio has not"
-        )
-    sizes = {
-        name: [whole_number(header, path, f"{name}_dim{place}") for place in (1, 2, 3)]
-        for name in NEMO_STATES[:2]
-    }
-    return replace(
-        found,
-        states=tuple(
-            State(item.name, item.kind, (1, *sizes.get(item.name, ())), 0)
-            for item in header.inputs
-            if item.name in NEMO_STATES
-        ),
-        chunk=whole_number(header, path, "window_size"),
-        shift=whole_number(header, path, "chunk_shift"),
     )

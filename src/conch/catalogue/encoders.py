@@ -13,6 +13,9 @@ Features = Literal["kaldi", "kaldi of 16 bits", "nemo", "waveform"]
 [-32768, 32767], as WeNet; those of NeMo; or the samples themselves."""
 
 
+NEMO_STATES = ("cache_last_channel", "cache_last_time", "cache_last_channel_len")
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """What a streaming encoder keeps of a stream from chunk to chunk."""
@@ -54,6 +57,8 @@ class Encoder:
     """Frames of output before a chunk that its attention sees, if the caller masks them."""
     subsampling: int = 4
     """Feature frames, or samples, of a frame of output."""
+    frames_last: bool = False
+    """Whether its output is `[N, size, frames]`: that for a joiner of NeMo."""
 
     @property
     def is_live(self) -> bool:
@@ -86,6 +91,57 @@ def read_encoder(path: Path, header: Header) -> Encoder:
         takes_batches=isinstance(x.dims[0], str),
         chunk=whole_number(header, path, "T") if is_live else 0,
         shift=shift,
+    )
+
+
+def read_nemo_encoder(path: Path, header: Header) -> Encoder:
+    """Return the encoder of a file as sherpa-onnx exports those of NeMo.
+
+    Raises:
+        UnfitModelError: it takes other features, or other inputs.
+    """
+    x = header.inputs[0]
+    normalises = header.metadata.get("normalize_type", "")
+    if header.metadata.get("is_giga_am", "0") != "0" or normalises not in ("", "NA", "per_feature"):
+        raise UnfitModelError(
+            f"its {path.name} takes features of another kind than NeMo's with normalize_type "
+            "per_feature or without any"
+        )
+    found = Encoder(
+        path=path,
+        header=header,
+        features="nemo",
+        num_mels=x.dims[1] if isinstance(x.dims[1], int) else 80,
+        is_normalised=normalises == "per_feature",
+        takes_batches=isinstance(x.dims[0], str),
+        subsampling=whole_number(header, path, "subsampling_factor"),
+    )
+    names = [item.name for item in header.inputs[1:]]
+    more = sorted({*names} - {"length", *NEMO_STATES})
+    if len(header.outputs) < 3 and len(names) == 1:
+        return found
+    if more:
+        raise UnfitModelError(f"its {path.name} takes {', '.join(more)} too, which is not known")
+    lacking = {"length", *NEMO_STATES} - {*names}
+    if lacking or found.is_normalised:
+        raise UnfitModelError(
+            f"its {path.name} takes no {', '.join(sorted(lacking))}"
+            if lacking
+            else f"its {path.name} takes normalised features, which live audio has not"
+        )
+    sizes = {
+        name: [whole_number(header, path, f"{name}_dim{place}") for place in (1, 2, 3)]
+        for name in NEMO_STATES[:2]
+    }
+    return replace(
+        found,
+        states=tuple(
+            State(item.name, item.kind, (1, *sizes.get(item.name, ())), 0)
+            for item in header.inputs
+            if item.name in NEMO_STATES
+        ),
+        chunk=whole_number(header, path, "window_size"),
+        shift=whole_number(header, path, "chunk_shift"),
     )
 
 

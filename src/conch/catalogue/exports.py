@@ -72,23 +72,23 @@ def whole_number(header: Header, path: Path, key: str, least: int = 1) -> int:
     value = header.metadata.get(key, "")
     if not value.isdecimal() or int(value) < least:
         raise UnfitModelError(
-            f"the metadata of its {path.name} have no number {key!r}, as icefall writes it"
+            f"the metadata of its {path.name} have no number {key!r}, as an export has it"
         )
     return int(value)
 
 
-def read_tokens(path: Path, size: int, part: str = "joiner") -> tuple[str, ...]:
-    """Return the symbols of a model whose first one is the blank; see `read_symbols`.
+def read_tokens(path: Path, size: int, part: str = "joiner", *, blank: int = 0) -> tuple[str, ...]:
+    """Return the symbols of a model whose unit `blank` is that; see `read_symbols`.
 
     Raises:
         OSError: the file cannot be read.
-        UnfitModelError: it has other numbers, or its first symbol is not the blank.
+        UnfitModelError: it has other numbers, or another unit is the blank.
     """
     symbols = read_symbols(path, size, part)
     for unit, text in enumerate(symbols):
-        if unit and text in BLANKS:
+        if unit != blank and text in BLANKS:
             raise UnfitModelError(
-                f"the blank of its {TOKENS} is unit {unit}; the first one is served"
+                f"the blank of its {TOKENS} is unit {unit}; that of such a model is unit {blank}"
             )
     return symbols
 

@@ -74,7 +74,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 name="transducer",
                 title="Transducer",
                 components=(*transducer.OFFLINE, *transducer.LIVE),
-                form="a folder of icefall or sherpa-onnx",
+                form="a folder of icefall, NeMo or sherpa-onnx",
                 others="docs/guide/your-model.md says where there are some",
                 check=check_transducer,
             ),

@@ -1,11 +1,11 @@
-"""Folders of transducers as icefall exports them for sherpa-onnx, checked without loading them."""
+"""Folders of transducers of icefall and NeMo, exported for sherpa-onnx, checked without loading."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conch.catalogue.checks import Found, UnfitModelError, size_of
-from conch.catalogue.encoders import Encoder, read_encoder
+from conch.catalogue.encoders import Encoder, read_encoder, read_nemo_encoder
 from conch.catalogue.exports import (
     TOKENS,
     chosen_file,
@@ -19,7 +19,16 @@ from conch.catalogue.onnx_header import Header
 TYPES = ("zipformer2", "zipformer", "conformer", "lstm", "ebranchformer")
 """Values of `model_type` in an encoder's metadata. Only their names are known here: what an encoder
 keeps from chunk to chunk is read from its inputs."""
+NEMO_TYPES = ("EncDecRNNTBPEModel", "EncDecRNNTModel", "EncDecHybridRNNTCTCBPEModel")
 PARTS = ("encoder", "decoder", "joiner")
+
+
+@dataclass(frozen=True, slots=True)
+class Lstm:
+    """Sizes of a decoder that keeps states, as NeMo's do."""
+
+    layers: int
+    hidden: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,21 +40,34 @@ class Transducer:
     """The files, by the names in `PARTS`."""
     headers: Mapping[str, Header]
     tokens: tuple[str, ...]
-    """Symbol of each unit. The first is the blank."""
-    context_size: int
-    """Units before the next one that the decoder reads."""
+    """Symbol of each unit."""
     encoder: Encoder
+    context_size: int = 0
+    """Units before the next one that the decoder reads; 0 if it reads all."""
+    blank: int = 0
+    """The unit that is no text."""
+    lstm: Lstm | None = None
+    """The decoder of a model of NeMo; None for one of icefall."""
+    is_tdt: bool = False
+    """Whether the joiner says after how many frames the next unit comes."""
+
+    @property
+    def frame_s(self) -> float:
+        """Seconds of a frame of the encoder."""
+        return self.encoder.subsampling / 100
 
 
 def check_transducer(folder: Path) -> Found:
     """Check a folder, and return what it is; the errors are those of `read_transducer`."""
     found = read_transducer(folder)
     kind = found.headers["encoder"].metadata.get("model_type", "")
+    kind = f"NeMo {'TDT' if found.is_tdt else 'RNN-T'}" if found.lstm else kind
+    maker = "NeMo" if found.lstm else "Kaldi"
     return Found(
         None,
         size_of(folder),
         family=f"transducer ({kind})" if kind else "transducer",
-        features=f"{found.encoder.num_mels} mel filters of Kaldi, every 10 ms",
+        features=f"{found.encoder.num_mels} mel filters of {maker}, every 10 ms",
         units=len(found.tokens),
         is_live=found.encoder.is_live,
     )
@@ -70,11 +92,12 @@ def read_transducer(folder: Path, precision: str = "float32") -> Transducer:
         if lacking or not tokens:
             raise UnfitModelError(
                 f"it lacks {', '.join([*lacking, *([] if tokens else [TOKENS])])}; a transducer "
-                f"has encoder*.onnx, decoder*.onnx, joiner*.onnx and {TOKENS}, as icefall exports "
-                "them for sherpa-onnx"
+                f"has encoder*.onnx, decoder*.onnx, joiner*.onnx and {TOKENS}, as icefall and "
+                "NeMo are exported for sherpa-onnx"
             )
         headers = {part: header_of(path) for part, path in parts.items()}
-        return _transducer(folder, parts, headers, tokens[0])
+        is_nemo = "pred_hidden" in headers["encoder"].metadata
+        return (_nemo if is_nemo else _transducer)(folder, parts, headers, tokens[0])
     except OSError as error:
         raise UnfitModelError(f"it cannot be read: {error}") from None
 
@@ -87,7 +110,8 @@ def _transducer(
     kind = encoder.metadata.get("model_type", "")
     if kind and kind not in TYPES:
         raise UnfitModelError(
-            f"its {name} has model_type {kind!r:.60}; those served are {', '.join(TYPES)}"
+            f"its {name} has model_type {kind!r:.60}; those served are "
+            f"{', '.join((*TYPES, *NEMO_TYPES))}"
         )
     size = whole_number(decoder, parts["decoder"], "vocab_size")
     width = headers["joiner"].outputs[0].dims[-1:]
@@ -103,4 +127,36 @@ def _transducer(
         tokens=read_tokens(tokens, size),
         context_size=whole_number(decoder, parts["decoder"], "context_size"),
         encoder=read_encoder(parts["encoder"], encoder),
+    )
+
+
+def _nemo(
+    folder: Path, parts: Mapping[str, Path], headers: Mapping[str, Header], tokens: Path
+) -> Transducer:
+    encoder, path = headers["encoder"], parts["encoder"]
+    found = read_nemo_encoder(path, encoder)
+    inputs = [item.name for item in headers["decoder"].inputs]
+    if len(inputs) != 4:
+        raise UnfitModelError(
+            f"its {parts['decoder'].name} takes {', '.join(inputs)}; that of NeMo takes a unit, "
+            "a length and two states"
+        )
+    size = whole_number(encoder, path, "vocab_size") + 1
+    is_tdt = "tdt" in encoder.metadata.get("url", "")
+    width = headers["joiner"].outputs[0].dims[-1:]
+    if width and isinstance(width[0], int) and (width[0] <= size if is_tdt else width[0] != size):
+        raise UnfitModelError(
+            f"its {parts['joiner'].name} writes {width[0]} units{' and durations' * is_tdt}, and "
+            f"its {path.name} says {size}: they are of different models"
+        )
+    sizes = (whole_number(encoder, path, key) for key in ("pred_rnn_layers", "pred_hidden"))
+    return Transducer(
+        folder=folder,
+        parts=parts,
+        headers=headers,
+        tokens=read_tokens(tokens, size, blank=size - 1),
+        encoder=replace(found, frames_last=True),
+        blank=size - 1,
+        lstm=Lstm(*sizes),
+        is_tdt=is_tdt,
     )

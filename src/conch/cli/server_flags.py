@@ -28,8 +28,8 @@ WEIGHTS = """
                      such as base, or a folder in CTranslate2's format (default: tiny.en, English)
 --moonshine MODEL    its Moonshine: a name that conch models lists, such as tiny, or a folder with
                      the files of one (default: base)
---transducer FOLDER  a transducer of your own, as icefall exports it for sherpa-onnx, in place of
-                     Moonshine and Whisper: docs/guide/your-model.md
+--transducer FOLDER  a transducer of your own, of icefall or NeMo as exported for sherpa-onnx, in
+                     place of Moonshine and Whisper: docs/guide/your-model.md
 --paraformer FOLDER  the same with a Paraformer of FunASR
 --paraformer-online FOLDER  the same with an online one, which hears live audio too
 --sensevoice FOLDER  the same with a SenseVoice of FunASR

@@ -7,8 +7,6 @@ import numpy as np
 from conch.component.arrays import FloatArray
 from conch.component.kaldi_fbank import KaldiFbank, icefall_options
 
-PER_FEATURE = "per_feature"
-"""NeMo's name of a normalisation by the mean and the deviation of each filter."""
 _GUARD = 2.0**-24
 _LEAST_DEVIATION = 1e-5
 
@@ -23,7 +21,7 @@ class NemoMel:
     highest_hz: float = 8000.0
     """End of the last filter."""
     is_normalised: bool = False
-    """Whether it is trained with `PER_FEATURE`, which needs the whole recording."""
+    """Whether each filter has mean 0 and deviation 1 in a whole recording: NeMo's `per_feature`."""
 
     def stream(self) -> KaldiFbank:
         """Return the frames of a live stream, which are not normalised."""

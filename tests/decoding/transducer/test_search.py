@@ -1,8 +1,11 @@
 """The batched search against a plain one, hypothesis by hypothesis."""
 
+import nemo_toys
 import numpy as np
+import onnx
 import pytest
 
+from conch.catalogue.transducers import read_transducer
 from conch.decoding.transducer.joint import Joint
 from conch.decoding.transducer.search import TransducerSearch
 from conch.decoding.transducer.units import TransducerUnits
@@ -26,8 +29,8 @@ def plain_search(joint, frames, beam_size):
     for frame in frames:
         grown = []
         for units, score in beam.items():
-            context = (*joint.start, *units)[-2:]
-            (log_probs,) = joint.log_probs(frame[None], joint.predicted([context]))
+            context = (*joint.predictor.start, *units)[-2:]
+            (log_probs,) = joint.expected(frame[None], joint.predicted([context])).log_probs
             for unit, log_prob in enumerate(log_probs.tolist()):
                 after = units if unit in (0, 2) else (*units, unit)
                 grown.append((score + log_prob, after))
@@ -69,6 +72,41 @@ def test_pieces_and_company_change_nothing(search, frames, beam_size):
         one, other = (item.nbest(1, is_final=True)[0] for item in (alone, utterance))
         assert (one.text, one.words) == (other.text, other.words)
         assert one.score == pytest.approx(other.score, abs=1e-3)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("kind", ["rnnt", "tdt"])
+def test_pieces_and_company_change_nothing_of_nemos(tmp_path, frames, kind, beam_size):
+    toy = read_transducer(getattr(nemo_toys, kind)(tmp_path, seed=3))
+    search = TransducerSearch(Joint(toy, 1, 0.0), TransducerUnits(toy.tokens, toy.blank))
+    test_pieces_and_company_change_nothing(search, frames, beam_size)
+    utterance = search.utterance(beam_size)
+    search.advance([utterance], [frames[3]])
+    spoken = [*utterance.beam[0].last]
+    numbers = [frame for _, frame, _ in spoken]
+    assert numbers == sorted(numbers)
+    # Several at a frame.
+    assert len(set(numbers)) < len(numbers)
+
+
+def test_networks_that_take_one_row(tmp_path, frames):
+    """sherpa-onnx runs them so, and nobody may have tried more."""
+    nbests = []
+    for part in ("", "decoder", "joiner"):
+        folder = nemo_toys.rnnt(tmp_path / f"toy{part}", seed=3)
+        if part:
+            model = onnx.load(folder / f"{part}.onnx")
+            for item in model.graph.input:
+                axis = 1 if item.name in ("states.1", "onnx::Slice_3") else 0
+                item.type.tensor_type.shape.dim[axis].dim_value = 1
+            onnx.save(model, folder / f"{part}.onnx")
+        toy = read_transducer(folder)
+        search = TransducerSearch(Joint(toy, 1, 0.0), TransducerUnits(toy.tokens, toy.blank))
+        utterances = [search.utterance(4) for _ in frames]
+        search.advance(utterances, frames)
+        nbests.append([item.nbest(1, is_final=True)[0].text for item in utterances])
+    assert nbests[0] == nbests[1] == nbests[2]
+    assert len(set(nbests[0])) > 2
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

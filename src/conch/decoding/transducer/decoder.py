@@ -13,7 +13,6 @@ from conch.decoding.tensors import checked_frames, outputs_of
 from conch.decoding.transducer.joint import Joint
 from conch.decoding.transducer.search import TransducerSearch, TransducerUtterance
 from conch.decoding.transducer.units import TransducerUnits
-from conch.families.transducer import FRAME_S
 from conch.families.transducer.declaration import MAX_BEAM
 from conch.families.transducer.graphs import TransducerConfig, opened_folder
 from conch.wire.errors import OptionError
@@ -44,7 +43,8 @@ class TransducerDecoder:
         found = opened_folder(config)
         self._language = config.language
         self._joint = Joint(found, config.threads, config.blank_penalty)
-        units = TransducerUnits(found.tokens)
+        self._frame_s = found.frame_s
+        units = TransducerUnits(found.tokens, found.blank)
         self._search = TransducerSearch(self._joint, units)
         # Bytes write any letter.
         letters = {letter for text in units.texts for letter in text.lower()}
@@ -106,7 +106,7 @@ class TransducerDecoder:
 
     def checked_frames(self, row: Row) -> FloatArray:
         """Return a row's frames, float32 `[T, size]`; see `checked_frames`."""
-        return checked_frames(row, "encoder_out", self._joint.frame_size, FRAME_S)
+        return checked_frames(row, "encoder_out", self._joint.frame_size, self._frame_s)
 
     def advance(
         self, searches: Sequence[TransducerUtterance], frames: Sequence[FloatArray]
@@ -120,7 +120,7 @@ class TransducerDecoder:
 
     def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
         """Return hypotheses as tensors."""
-        return outputs_of(found, FRAME_S)
+        return outputs_of(found, self._frame_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

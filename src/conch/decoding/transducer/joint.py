@@ -1,21 +1,32 @@
-"""The decoder and the joiner of a transducer, which the search asks for each frame."""
+"""The joiner of a transducer, which the search asks for each frame, and its predictor."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from conch.catalogue.onnx_header import INT32
 from conch.catalogue.transducers import Transducer
 from conch.component.arrays import FloatArray
+from conch.decoding.transducer.predictor import Context, predictor_of
 from conch.families.transducer.graphs import opened_part
 from conch.wire.errors import ConfigError
 
-_CONTEXTS = 8192
-"""Contexts whose output is kept: 16 MB for 512 values. Speech has few of the possible pairs."""
 
-Context = tuple[int, ...]
-"""The units before the next one, by number; -1 before the first."""
+class Expected(NamedTuple):
+    """What may be written at a frame, for several frames and contexts."""
+
+    log_probs: FloatArray
+    """Of each unit, float32 `[N, units]`."""
+    steps: NDArray[np.int64]
+    """Frames to go on by after a unit, `[N]`; after a blank it is one at least."""
+    step_log_probs: FloatArray
+    """Log probability of each step, float32 `[N]`."""
+
+    def part(self, start: int, end: int) -> "Expected":
+        """Return some rows of it."""
+        rows = slice(start, end)
+        return Expected(self.log_probs[rows], self.steps[rows], self.step_log_probs[rows])
 
 
 class Joint:
@@ -32,63 +43,84 @@ class Joint:
         Raises:
             ConfigError: one cannot be loaded, or they do not go together.
         """
-        self._decoder = opened_part(found, "decoder", threads)
+        self.predictor = predictor_of(found, threads)
         self._joiner = opened_part(found, "joiner", threads)
-        (self._context,) = (item.name for item in self._decoder.get_inputs())
-        self._kind = np.int32 if found.headers["decoder"].inputs[0].kind == INT32 else np.int64
         self._frame, self._predicted = (item.name for item in self._joiner.get_inputs())
         self.is_one_by_one = found.headers["joiner"].is_int8
         """Whether a row depends on the others of its call."""
-        self._kept: OrderedDict[Context, FloatArray] = OrderedDict()
-        self.start: Context = (*[-1] * (found.context_size - 1), 0)
-        """The context before the first unit."""
-        self._blank_penalty = blank_penalty
+        self.is_nemo = found.lstm is not None
+        """Whether a frame may have several units."""
+        self.most_units = 5 if found.is_tdt else 10
+        """Units at one frame of the greedy search of such a model."""
+        self._blank, self._blank_penalty = found.blank, blank_penalty
+        self._num_units, self._is_tdt = len(found.tokens), found.is_tdt
+        self._takes_batches = True
         self.frame_size = 0
         """Values of a frame."""
         self._check(found)
 
     def _check(self, found: Transducer) -> None:
         try:
-            predicted = self.predicted([self.start])
+            predicted = self.predicted([self.predictor.start])
             # Where the encoder does not say it, both have one size.
-            size = (*found.headers["encoder"].outputs[0].dims, "")[2]
+            size = (*found.headers["encoder"].outputs[0].dims, "", "")[1 if self.is_nemo else 2]
             self.frame_size = size if isinstance(size, int) else predicted.shape[1]
             frame = np.zeros((1, self.frame_size), np.float32)
-            width = self.log_probs(frame, predicted).shape[-1]
+            width = self._logits(frame, predicted).shape[1]
+            self._takes_batches = self._runs(np.repeat(frame, 2, 0), np.repeat(predicted, 2, 0))
         except Exception as error:  # onnxruntime's own exceptions share no public base
             raise ConfigError(
                 f"decoder and joiner in {found.folder} do not go together: {error}"
             ) from error
-        if width != len(found.tokens):
+        if not (width > self._num_units if found.is_tdt else width == self._num_units):
+            more = " and durations" if found.is_tdt else ""
             raise ConfigError(
-                f"the joiner in {found.folder} writes {width} units, and its tokens.txt has "
-                f"{len(found.tokens)}"
+                f"the joiner in {found.folder} writes {width} units{more}, and its tokens.txt has "
+                f"{self._num_units}"
             )
 
     def predicted(self, contexts: Sequence[Context]) -> FloatArray:
-        """Return the decoder's output for contexts, float32 `[N, size]`."""
-        missing = [item for item in dict.fromkeys(contexts) if item not in self._kept]
-        # One by one where it is int8; a matter of microseconds anyway.
-        for context in missing:
-            feed = {self._context: np.array([context], self._kind)}
-            (found,) = self._decoder.run(None, feed)
-            self._kept[context] = found.reshape(-1)
-        rows = np.stack([self._kept[item] for item in contexts])
-        while len(self._kept) > _CONTEXTS:
-            self._kept.popitem(last=False)
-        return rows
+        """Return the predictor's output for contexts, float32 `[N, size]`."""
+        return self.predictor.predicted(contexts)
 
-    def log_probs(self, frames: FloatArray, predicted: FloatArray) -> FloatArray:
-        """Return log probabilities of units, float32 `[N, units]`.
+    def expected(self, frames: FloatArray, predicted: FloatArray) -> Expected:
+        """Return what may follow.
 
         Args:
             frames: Of the encoder, float32 `[N, size]`.
             predicted: Of `predicted`, for each.
         """
-        (logits,) = self._joiner.run(None, {self._frame: frames, self._predicted: predicted})
+        found = self._logits(frames, predicted)
+        logits, durations = found[:, : self._num_units], found[:, self._num_units :]
         if self._blank_penalty:
-            logits[:, 0] -= self._blank_penalty
-        logits -= logits.max(axis=1, keepdims=True)
-        logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        found: FloatArray = logits
-        return found
+            logits[:, self._blank] -= self._blank_penalty
+        log_probs = _log_softmax(logits)
+        if not self._is_tdt:
+            steps = np.full(len(found), 0 if self.is_nemo else 1)
+            return Expected(log_probs, steps, np.zeros(len(found), np.float32))
+        steps = durations.argmax(axis=1)
+        return Expected(log_probs, steps, _log_softmax(durations).max(axis=1))
+
+    def _runs(self, frames: FloatArray, predicted: FloatArray) -> bool:
+        try:
+            self._logits(frames, predicted)
+        except Exception:  # onnxruntime's own exceptions share no public base
+            return False
+        return True
+
+    def _logits(self, frames: FloatArray, predicted: FloatArray) -> FloatArray:
+        """Return what the joiner writes, float32 `[N, units]`, with durations behind the units."""
+        if not self._takes_batches and len(frames) > 1:
+            rows = zip(frames[:, None], predicted[:, None], strict=True)
+            return np.concatenate([self._logits(*row) for row in rows])
+        if self.is_nemo:
+            frames, predicted = frames[:, :, None], predicted[:, :, None]
+        (found,) = self._joiner.run(None, {self._frame: frames, self._predicted: predicted})
+        logits: FloatArray = found.reshape(len(frames), -1)
+        return logits
+
+
+def _log_softmax(logits: FloatArray) -> FloatArray:
+    logits = logits - logits.max(axis=1, keepdims=True)
+    logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    return logits

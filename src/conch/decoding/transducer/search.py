@@ -3,18 +3,24 @@
 In each frame a hypothesis stays, by a blank, or grows by one unit. Hypotheses with the same units
 are one, and their probabilities add up (`modified_beam_search` of icefall and sherpa-onnx). With a
 beam of one that is the greedy search.
+
+A model of NeMo may write several units at a frame, or go on by several frames (token and duration
+transducers: Xu et al., 2023, https://arxiv.org/abs/2304.06795). Of its hypotheses those grow that
+are least far, and none are joined, as in sherpa-onnx.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
 from conch.component.arrays import FloatArray
 from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.transducer.bias import NOTHING_WRITTEN, Bias, BiasState
-from conch.decoding.transducer.joint import Context, Joint
+from conch.decoding.transducer.joint import Expected, Joint
+from conch.decoding.transducer.predictor import Context, Predictor
 from conch.decoding.transducer.units import TransducerUnits
 from conch.wire.hotwords import Hotword
 from conch.wire.joining import joined_text
@@ -25,6 +31,8 @@ _AHEAD = 8
 _LEAST_WITH_HOTWORDS = 4
 """Hypotheses of a search with hotwords: one alone would follow none of them."""
 _MORE = 4
+_MOST_UNITS = 10
+"""Units at one frame of a hypothesis of a beam."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +65,14 @@ class _Hypothesis:
     key: int = 0
     """Hash of the units."""
     bias: BiasState = NOTHING_WRITTEN
+    at: int = 0
+    """The frame that comes next."""
+    num_here: int = 0
+    """Units that were written at this frame."""
 
     @property
     def length(self) -> int:
         return self.last.length if self.last else 0
-
-    @property
-    def average(self) -> float:
-        """The score by which hypotheses are ranked; the context before the first unit counts."""
-        return self.score / (self.length + len(self.context))
-
-    def grown(
-        self, unit: int, frame: int, log_prob: float, score: float, bias: BiasState
-    ) -> "_Hypothesis":
-        last = Spoken(self.last, unit, frame, log_prob, self.length + 1)
-        return _Hypothesis(score, (*self.context[1:], unit), last, hash((self.key, unit)), bias)
 
     def finished(self) -> "_Hypothesis":
         """Return the hypothesis if nothing follows."""
@@ -82,32 +83,35 @@ class TransducerUtterance:
     """The hypotheses of one utterance."""
 
     def __init__(
-        self, units: TransducerUnits, start: Context, beam_size: int, bias: Bias | None
+        self, units: TransducerUnits, predictor: Predictor, beam_size: int, bias: Bias | None
     ) -> None:
         """Begin an utterance."""
         self.beam_size, self.bias = beam_size, bias
-        self.beam = [_Hypothesis(0.0, start)]
+        self.beam = [_Hypothesis(0.0, predictor.start)]
         self.num_frames = 0
-        self._units = units
+        self._units, self._context_size = units, predictor.size
 
     def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
         """Return the best hypotheses, best first, no text twice.
 
         The first has its own score. The others have their average for a unit, times the number of
-        units of the first.
+        units of the first. Those of a model of NeMo are ranked by their scores.
         """
         beam = [item.finished() for item in self.beam] if is_final else self.beam
-        ranked = sorted(beam, key=lambda item: -item.average)
-        length = ranked[0].length + len(ranked[0].context)
+        ranked = sorted(beam, key=lambda item: -item.score / self._length(item))
         found: dict[str, CtcHypothesis] = {}
         for item in ranked:
             words = self._units.words(item.last or ())
             text = joined_text(word.text for word in words)
-            score = item.average * length
+            score = item.score / self._length(item) * self._length(ranked[0])
             added = item.bias.final_gain if is_final else item.bias.gain
             am_score = item.score - added
             found.setdefault(text, CtcHypothesis(text, words, score, am_score, 0.0))
         return [*found.values()][:count]
+
+    def _length(self, item: _Hypothesis) -> int:
+        # The context before the first unit counts.
+        return item.length + self._context_size if self._context_size else 1
 
     def stable_text(self) -> str:
         """Return the words at the beginning of the text that no later frame can change."""
@@ -131,7 +135,7 @@ class TransducerSearch:
         """Return a new utterance. With hotwords its beam is not too small for them."""
         bias = Bias(hotwords, self._texts) if hotwords else None
         beam_size = max(beam_size, _LEAST_WITH_HOTWORDS) if bias else beam_size
-        return TransducerUtterance(self._units, self._joint.start, beam_size, bias)
+        return TransducerUtterance(self._units, self._joint.predictor, beam_size, bias)
 
     def advance(
         self, utterances: Sequence[TransducerUtterance], frames: Sequence[FloatArray]
@@ -150,71 +154,110 @@ class TransducerSearch:
     def _advance_greedily(self, pairs: Sequence[tuple[TransducerUtterance, FloatArray]]) -> None:
         """Look at frames until the next unit, which changes what follows."""
         ahead = 1 if self._joint.is_one_by_one else max(1, _AHEAD // max(1, len(pairs) // 4))
-        places = [0] * len(pairs)
-        while going := [n for n, (_, its) in enumerate(pairs) if places[n] < len(its)]:
-            blocks = [pairs[n][1][places[n] : places[n] + ahead] for n in going]
-            predicted = self._joint.predicted([pairs[n][0].beam[0].context for n in going])
+        while going := [
+            (item, its[item.beam[0].at - item.num_frames :][:ahead])
+            for item, its in pairs
+            if item.beam[0].at < item.num_frames + len(its)
+        ]:
+            blocks = [block for _, block in going]
+            predicted = self._joint.predicted([item.beam[0].context for item, _ in going])
             sizes = [*map(len, blocks)]
-            found = self._joint.log_probs(
+            found = self._joint.expected(
                 np.concatenate(blocks), np.repeat(predicted, sizes, axis=0)
             )
-            best = found.argmax(axis=1)
-            peaks = found[np.arange(len(best)), best].astype(np.float64)
-            emits = ~np.isin(best, self._units.silent)
-            start = 0
-            for n, size in zip(going, sizes, strict=True):
-                utterance = pairs[n][0]
-                (item,) = utterance.beam
-                (units,) = emits[start : start + size].nonzero()
-                used = int(units[0]) + 1 if len(units) else size
-                score = item.score + float(peaks[start : start + used].sum())
-                if len(units):
-                    last = start + used - 1
-                    frame = utterance.num_frames + places[n] + used - 1
-                    unit, log_prob = int(best[last]), float(peaks[last])
-                    grown = item.grown(unit, frame, log_prob, score, item.bias)
-                    utterance.beam = [grown]
-                else:
-                    utterance.beam = [replace(item, score=score)]
-                places[n] += used
-                start += size
+            best = found.log_probs.argmax(axis=1)
+            peaks = found.log_probs[np.arange(len(best)), best]
+            columns = (best, peaks, found.steps, found.step_log_probs)
+            rows = zip(*(column.tolist() for column in columns), strict=True)
+            for (utterance, _), size in zip(going, sizes, strict=True):
+                utterance.beam = [self._walked(utterance.beam[0], [*islice(rows, size)])]
+
+    def _walked(
+        self, item: _Hypothesis, rows: Sequence[tuple[int, float, int, float]]
+    ) -> _Hypothesis:
+        """Return a hypothesis after blanks, and a unit if there is one.
+
+        `rows` are the best unit at each of the next frames, its log probability, the step from
+        there and its log probability.
+        """
+        at, num_here, score = item.at, item.num_here, item.score
+        while at - item.at < len(rows):
+            unit, log_prob, step, step_log_prob = rows[at - item.at]
+            score += log_prob + step_log_prob
+            if unit not in self._units.silent:
+                item = replace(item, at=at, num_here=num_here)
+                return self._grown(item, unit, log_prob, score, step, self._joint.most_units)
+            at, num_here = at + max(1, step), 0
+        return replace(item, score=score, at=at, num_here=0)
+
+    def _grown(
+        self,
+        item: _Hypothesis,
+        unit: int,
+        log_prob: float,
+        score: float,
+        step: int,
+        most: int,
+        bias: BiasState = NOTHING_WRITTEN,
+    ) -> _Hypothesis:
+        """Return a hypothesis with a further unit; after `most` at a frame the next one comes."""
+        num_here = item.num_here + 1
+        step = step or num_here // most
+        return _Hypothesis(
+            score,
+            self._joint.predictor.after(item.context, unit),
+            Spoken(item.last, unit, item.at, log_prob, item.length + 1),
+            hash((item.key, unit)),
+            bias,
+            item.at + step,
+            0 if step else num_here,
+        )
 
     def _advance_beams(self, pairs: Sequence[tuple[TransducerUtterance, FloatArray]]) -> None:
         """Search frame by frame, the hypotheses of all utterances in one call."""
-        for frame in range(max((len(its) for _, its in pairs), default=0)):
-            going = [(item, its[frame]) for item, its in pairs if frame < len(its)]
-            sizes = [len(item.beam) for item, _ in going]
-            contexts = [one.context for item, _ in going for one in item.beam]
-            rows = np.repeat(np.stack([row for _, row in going]), sizes, axis=0)
-            found = self._joint.log_probs(rows, self._joint.predicted(contexts))
+        while True:
+            going = []
+            for utterance, its in pairs:
+                now = min(item.at for item in utterance.beam)
+                if now < utterance.num_frames + len(its):
+                    items = [item for item in utterance.beam if item.at == now]
+                    going.append((utterance, items, its[now - utterance.num_frames]))
+            if not going:
+                return
+            sizes = [len(items) for _, items, _ in going]
+            contexts = [item.context for _, items, _ in going for item in items]
+            rows = np.repeat(np.stack([row for *_, row in going]), sizes, axis=0)
+            found = self._joint.expected(rows, self._joint.predicted(contexts))
             start = 0
-            for (item, _), size in zip(going, sizes, strict=True):
-                item.beam = self._next_beam(
-                    item, found[start : start + size], item.num_frames + frame
-                )
+            for (utterance, items, _), size in zip(going, sizes, strict=True):
+                part = found.part(start, start + size)
+                utterance.beam = self._next_beam(utterance, items, part)
                 start += size
 
     def _next_beam(
-        self, utterance: TransducerUtterance, log_probs: FloatArray, frame: int
+        self, utterance: TransducerUtterance, items: Sequence[_Hypothesis], expected: Expected
     ) -> list[_Hypothesis]:
-        """Return the beam after a frame; `log_probs` are float32 `[hypotheses, units]`."""
-        before = np.array([item.score for item in utterance.beam])
-        totals = (log_probs + before[:, None]).ravel()
+        """Return the beam after `items`, those that are least far, have grown."""
+        before = np.array([item.score for item in items]) + expected.step_log_probs
+        totals = (expected.log_probs + before[:, None]).ravel()
         bias = utterance.bias
         # Some more, among which hotwords choose.
         count = min(utterance.beam_size * (_MORE if bias else 1), len(totals))
         best = np.argpartition(-totals, count - 1)[:count]
-        grown = []
+        grown = [item for item in utterance.beam if item.at > items[0].at]
         for place in best.tolist():
-            row, unit = divmod(place, log_probs.shape[1])
-            item, score = utterance.beam[row], float(totals[place])
+            row, unit = divmod(place, expected.log_probs.shape[1])
+            item, score, step = items[row], float(totals[place]), int(expected.steps[row])
             if unit in self._units.silent:
-                grown.append(replace(item, score=score))
+                grown.append(replace(item, score=score, at=item.at + max(1, step), num_here=0))
                 continue
             state = bias.after(item.bias, unit) if bias else item.bias
             score += state.gain - item.bias.gain if bias else 0.0
-            grown.append(item.grown(unit, frame, float(log_probs[row, unit]), score, state))
+            log_prob = float(expected.log_probs[row, unit])
+            grown.append(self._grown(item, unit, log_prob, score, step, _MOST_UNITS, state))
         grown.sort(key=lambda item: -item.score)
+        if self._joint.is_nemo:
+            return grown[: utterance.beam_size]
         after: dict[int, _Hypothesis] = {}
         for found in grown[: utterance.beam_size]:
             if same := after.get(found.key):

@@ -47,10 +47,12 @@ class _Word:
 class TransducerUnits:
     """The symbols of a model."""
 
-    def __init__(self, tokens: Sequence[str]) -> None:
-        """Take the symbols by their numbers; the first is the blank."""
-        # `<unk>` is no text: the search takes it for a blank, as sherpa-onnx does.
-        self.silent = [0, *(unit for unit, text in enumerate(tokens) if text == UNKNOWN)]
+    def __init__(self, tokens: Sequence[str], blank: int = 0) -> None:
+        """Take the symbols by their numbers, one of which is the blank."""
+        # `<unk>` is no text. The search takes it for a blank, as sherpa-onnx does, but with NeMo's
+        # models, whose blank is the last unit.
+        unknown = [unit for unit, text in enumerate(tokens) if text == UNKNOWN]
+        self.silent = [blank] if blank else [blank, *unknown]
         letters = {letter for text in tokens for letter in text.replace(_SPACE, "")}
         highest = max(map(ord, letters), default=0)
         self._bytes = [self._content(text, is_byte_bpe=highest in _BYTE_BPE) for text in tokens]
@@ -65,6 +67,8 @@ class TransducerUnits:
     @staticmethod
     def _content(text: str, *, is_byte_bpe: bool) -> bytes:
         """Return the UTF-8, or a part of it, that a symbol writes."""
+        if text == UNKNOWN:
+            return b""
         if found := _BYTE.fullmatch(text):
             return bytes.fromhex(found[1])
         if is_byte_bpe:
@@ -82,6 +86,8 @@ class TransducerUnits:
         waiting: list[tuple[int, Piece]] = []
         """Pieces of a letter that is not complete."""
         for place, (unit, frame, log_prob) in enumerate(units):
+            if not self._bytes[unit]:
+                continue
             waiting.append((place, Piece("", frame, frame + 1, log_prob)))
             text = decoder.decode(self._bytes[unit])
             for letter in text:

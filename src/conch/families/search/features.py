@@ -71,6 +71,13 @@ def extractor_of(encoder: Encoder) -> Extractor:
         case "kaldi of 16 bits":
             return Kaldi(encoder.num_mels, 32_768.0)
         case "nemo":
-            return NemoMel(num_mels=encoder.num_mels, is_normalised=encoder.is_normalised)
+            # sherpa-onnx has another window and last filter for recordings of transducers.
+            is_other = encoder.frames_last and not encoder.is_live
+            return NemoMel(
+                num_mels=encoder.num_mels,
+                window="povey" if is_other else "hann",
+                highest_hz=7600.0 if is_other else 8000.0,
+                is_normalised=encoder.is_normalised,
+            )
         case "waveform":
             return Samples(encoder.is_normalised)

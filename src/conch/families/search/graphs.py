@@ -112,7 +112,9 @@ class EncoderGraph:
             array + item.counts if item.counts else next(kept)[None] if item.is_bare else next(kept)
             for item, array in zip(known, before, strict=True)
         )
-        return [*out], [States(after, states[0].axes, row) for row in range(len(states))]
+        return [*self._heard(out)], [
+            States(after, states[0].axes, row) for row in range(len(states))
+        ]
 
     def encode(self, features: Sequence[FloatArray]) -> list[FloatArray]:
         """Return what the encoder of recordings hears, as one batch.
@@ -126,7 +128,8 @@ class EncoderGraph:
         if self.is_one_by_one and len(features) > 1:
             return [out for item in features for out in self.encode([item])]
         lens = [len(item) for item in features]
-        x = np.full((len(features), max(lens), self.encoder.num_mels), PADDING, np.float32)
+        padding = 0.0 if self.encoder.is_normalised else PADDING
+        x = np.full((len(features), max(lens), self.encoder.num_mels), padding, np.float32)
         for row, item in enumerate(features):
             x[row, : len(item)] = item
         feed = {self._inputs[0]: self._arranged(x)}
@@ -136,7 +139,11 @@ class EncoderGraph:
         }
         out, *more = self._session.run(None, feed, self._once)
         out_lens = more[0] if more else [length // self.encoder.subsampling for length in lens]
-        return [row[:length] for row, length in zip(out, out_lens, strict=True)]
+        return [row[:length] for row, length in zip(self._heard(out), out_lens, strict=True)]
+
+    def _heard(self, out: FloatArray) -> FloatArray:
+        """Return frames, float32 `[N, frames, size]`, of what the encoder gives."""
+        return out.transpose(0, 2, 1) if self.encoder.frames_last else out
 
     def _arranged(self, x: FloatArray) -> FloatArray:
         """Return features, float32 `[N, frames, size]`, as the encoder takes them."""

@@ -1,4 +1,1 @@
-"""Transducers as icefall exports them for sherpa-onnx."""
-
-FRAME_S = 0.04
-"""Seconds of a frame of every encoder: it joins four of 10 ms."""
+"""Transducers as icefall and NeMo export them for sherpa-onnx."""

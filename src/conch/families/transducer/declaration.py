@@ -39,7 +39,12 @@ FAMILY = Family(
             step="encode",
             inputs=(SEGMENT,),
             outputs=(
-                Tensor(FRAMES, "FP32", (-1, -1), "[frames, size], one frame per 40 ms"),
+                Tensor(
+                    FRAMES,
+                    "FP32",
+                    (-1, -1),
+                    "[frames, size], one frame per 40 ms, or 80 ms of NeMo's",
+                ),
                 Tensor(f"{FRAMES}_lens", "INT32", (1,), "number of frames"),
             ),
             package=PACKAGE,
