@@ -88,8 +88,8 @@ def test_half_a_folder(original, lacking, message):
         ("config.yaml", "frontend_conf: {fs: 8000}\n", r"config\.yaml has fs 8000; 16000 is"),
         ("config.yaml", "frontend_conf: {lfr_m: 0}\n", r"has lfr_m 0, no number from 1 on"),
         ("config.yaml", "frontend_conf: {lfr_m: 5, lfr_n: 3}\n", "5 frames of 80 filters are 400"),
-        ("decoder.onnx", "", r"^it has decoder\*\.onnx, of a model for live audio"),
-        ("model_eb.onnx", "", r"^it has model_eb\*\.onnx, of a model for hotwords"),
+        ("decoder.onnx", "", r"^it has decoder\*\.onnx: an online Paraformer is of another kind"),
+        ("model_eb.onnx", "", r"takes speech, speech_lengths .* takes 3 inputs and gives 2 or mo"),
     ],
 )
 def test_a_file_of_another_model(original, name, content, message):

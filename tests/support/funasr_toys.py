@@ -56,10 +56,13 @@ def _folder(
     return original, converted
 
 
-def paraformer(path: Path, seed: int = 0, *, says_times: bool = True) -> tuple[Path, Path]:
+def paraformer(
+    path: Path, seed: int = 0, *, says_times: bool = True, takes_hotwords: bool = False
+) -> tuple[Path, Path]:
     """Write a Paraformer for FunASR and for sherpa-onnx, and return both folders.
 
-    It fires where a running sum passes a whole number, and fails where it never does.
+    It fires where a running sum passes a whole number, and fails where it never does. With
+    `takes_hotwords`, what is said depends on all phrases that are known.
     """
     random, graph = np.random.default_rng(seed), Graph()
 
@@ -73,6 +76,7 @@ def paraformer(path: Path, seed: int = 0, *, says_times: bool = True) -> tuple[P
     speech = graph.takes("speech", "N", "T", WIDTH)
     graph.takes("speech_lengths", "N", kind=TensorProto.INT32)
     hidden = graph.op("Tanh", graph.op("MatMul", speech, weight(WIDTH, SIZE, 2.0)))
+    known = graph.takes("bias_embed", "N", "H", SIZE) if takes_hotwords else ""
     alphas = graph.op("Sigmoid", graph.op("MatMul", hidden, weight(SIZE, 3, 4.0)))
     alphas = graph.op("Mul", alphas, scalar(0.14))
     alphas = graph.op("Reshape", alphas, graph.ints(-1))
@@ -84,6 +88,9 @@ def paraformer(path: Path, seed: int = 0, *, says_times: bool = True) -> tuple[P
     # As exported networks do, it fails without any.
     graph_fails = graph.op("Cast", graph.op("Gather", places, graph.ints(0)), to=TensorProto.FLOAT)
     frames = graph.op("Gather", hidden, graph.op("Div", places, graph.ints(3)), axis=1)
+    if known:
+        mean = graph.op("ReduceMean", known, graph.ints(1), keepdims=1)
+        frames = graph.op("Add", frames, mean)
     silent = np.zeros(len(TOKENS), np.float32)
     silent[_SPECIAL] = -100
     logits = graph.op("MatMul", frames, weight(SIZE, len(TOKENS), 6.0))
@@ -100,7 +107,17 @@ def paraformer(path: Path, seed: int = 0, *, says_times: bool = True) -> tuple[P
         peaks = graph.op("Concat", fires, graph.array(np.ones(1, np.float32)), axis=0)
         graph.gives(graph.op("Unsqueeze", alphas, graph.ints(0)), "us_alphas", "N", "A")
         graph.gives(graph.op("Unsqueeze", peaks, graph.ints(0)), "us_cif_peak", "N", "P")
-    return _folder(path, graph, random, TOKENS)
+    original, converted = _folder(path, graph, random, TOKENS)
+    if takes_hotwords:
+        reader = Graph()
+        phrases = reader.takes("hotword", "H", 10, kind=TensorProto.INT32)
+        values = random.normal(0, 1, (len(TOKENS), SIZE)).astype(np.float32)
+        read = reader.op(
+            "CumSum", reader.op("Gather", reader.array(values), phrases), reader.ints(1)
+        )
+        reader.gives(reader.op("Transpose", read, perm=[1, 0, 2]), "hw_embed", 10, "H", SIZE)
+        onnx.save(reader.model("toy"), original / "model_eb.onnx")
+    return original, converted
 
 
 _TAGS = (

@@ -12,12 +12,14 @@ from conch.catalogue.exports import (
     chosen_file,
     files_in,
     header_of,
+    of_precision,
     read_tokens,
     whole_number,
 )
 from conch.catalogue.onnx_header import Header, read_pieces
 
 MVN, CONFIG, TOKEN_LIST, PIECES = "am.mvn", "config.yaml", "tokens.json", "*.bpe.model"
+EMBEDDER = "model_eb"
 LANGUAGES = {"auto": 0, "zh": 3, "en": 4, "yue": 7, "ja": 11, "ko": 12}
 """Numbers of SenseVoice's languages."""
 _FRONT_END = {"fs": 16_000, "window": "hamming", "frame_length": 25, "frame_shift": 10}
@@ -53,6 +55,8 @@ class Paraformer(FunasrFolder):
 
     num_ends: int
     """Units behind the text that the model was taught to find."""
+    embedder: Path | None
+    """The network that reads hotwords; None for a model without them."""
 
     @property
     def says_times(self) -> bool:
@@ -143,16 +147,18 @@ def read_paraformer(folder: Path, precision: str) -> Paraformer:
             `tokens.txt` and the rest in the metadata of `model.onnx`.
         precision: float32 or int8.
     """
-    for name, what in (("model_eb", "hotwords by a network"), ("decoder", "live audio")):
-        if files_in(folder, f"{name}*.onnx"):
-            raise UnfitModelError(f"it has {name}*.onnx, of a model for {what}, which is refused")
-    network, header = _network(folder, precision, "Paraformer", ("paraformer", 2, 2))
+    if files_in(folder, "decoder*.onnx"):
+        raise UnfitModelError("it has decoder*.onnx: an online Paraformer is of another kind")
+    embedder = of_precision(files_in(folder, f"{EMBEDDER}*.onnx"), EMBEDDER, precision)
+    num_inputs = 3 if embedder else 2
+    network, header = _network(folder, precision, "Paraformer", ("paraformer", num_inputs, 2))
     front_end, conf = _front_end(folder, network, header)
     return Paraformer(
         network=network,
         header=header,
         front_end=front_end,
         tokens=_tokens(folder, _width(network, header)),
+        embedder=embedder,
         num_ends=_number(conf.get("model_conf", {}), "predictor_bias", 0),
     )
 
@@ -200,21 +206,19 @@ def read_online_paraformer(folder: Path, precision: str) -> OnlineParaformer:
             f"{ends[0][1]} and {ends[1][1]} outputs, which an online Paraformer has not"
         )
     front_end, _ = _front_end(folder, network, header)
-    size, *caches = (
+    caches = [
         tuple(dim for dim in item.dims[1:] if isinstance(dim, int))
-        for item in (header.outputs[0], *decoder_header.inputs[4:])
-    )
-    if len(size) != 1 or any(len(shape) != 2 for shape in caches):
-        raise UnfitModelError(
-            f"its {network.name} and {decoder.name} do not say how much they keep of a stream"
-        )
+        for item in decoder_header.inputs[4:]
+    ]
+    if any(len(shape) != 2 for shape in caches):
+        raise UnfitModelError(f"its {decoder.name} does not say how much it keeps of a stream")
     return OnlineParaformer(
         network=network,
         decoder=decoder,
         header=header,
         front_end=front_end,
         tokens=_tokens(folder, _width(decoder, decoder_header)),
-        size=size[0],
+        size=caches[0][0],
         caches=tuple((1, *shape) for shape in caches),
     )
 
@@ -230,7 +234,8 @@ def _network(
         name: What the model should be, for errors.
         wanted: Type in the metadata, number of inputs, and least number of outputs.
     """
-    network = chosen_file(folder, "model", precision)
+    files = [path for path in files_in(folder, "*model*.onnx") if EMBEDDER not in path.name]
+    network = of_precision(files, "model", precision)
     if network is None:
         raise UnfitModelError(
             f"it lacks model.onnx; a {name} has model.onnx, {MVN}, {CONFIG} and {TOKEN_LIST}, as "
@@ -249,12 +254,13 @@ def _network(
     return network, header
 
 
-def _width(network: Path, header: Header) -> int:
-    """Return the number of units that a network writes."""
+def _width(network: Path, header: Header) -> int | None:
+    """Return the number of units that a network writes; None if FunASR's does not say it."""
     width = header.outputs[0].dims[-1:]
     if width and isinstance(width[0], int):
         return width[0]
-    return whole_number(header, network, "vocab_size")
+    has_metadata = "neg_mean" in header.metadata
+    return whole_number(header, network, "vocab_size") if has_metadata else None
 
 
 def _front_end(folder: Path, network: Path, header: Header) -> tuple[FrontEnd, dict[str, Any]]:
@@ -328,8 +334,9 @@ def _floats(text: str, where: str) -> tuple[float, ...]:
         raise UnfitModelError(f"{where} has a mean or a deviation that is none: {error}") from None
 
 
-def _tokens(folder: Path, size: int) -> tuple[str, ...]:
-    if files := files_in(folder, TOKENS):
+def _tokens(folder: Path, size: int | None) -> tuple[str, ...]:
+    """Return the symbols of a model with `size` units; None for any number."""
+    if size is not None and (files := files_in(folder, TOKENS)):
         return read_tokens(files[0], size, "network")
     path = folder / TOKEN_LIST
     if path.is_file():
@@ -342,7 +349,7 @@ def _tokens(folder: Path, size: int) -> tuple[str, ...]:
             raise UnfitModelError(f"its {path.name} is no sentencepiece model: {error}") from None
     else:
         raise UnfitModelError(f"it lacks {TOKEN_LIST}, {TOKENS} or {PIECES}")
-    if len(tokens) != size:
+    if size not in (None, len(tokens)):
         raise UnfitModelError(
             f"its {path.name} has {len(tokens)} units and its network writes {size}: they are of "
             "different models"

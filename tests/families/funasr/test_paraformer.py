@@ -1,10 +1,15 @@
 """The component, and what it refuses."""
 
+from dataclasses import asdict
+
 import funasr_toys
 import numpy as np
 import pytest
+from onnxruntime import InferenceSession
 
+from conch.catalogue.funasr import read_paraformer
 from conch.component import Row
+from conch.component.lfr import LowFrameRate
 from conch.families.funasr.paraformer import Paraformer, ParaformerConfig, times_of
 from conch.wire.errors import AudioError, ConfigError, OptionError
 
@@ -33,6 +38,37 @@ def test_a_row_that_is_refused(tmp_path):
         component([Row({"waveform": np.zeros(41 * 16_000, np.float32)})])
     (found,) = component([Row({"waveform": tone}, {"language": "zh"})])
     assert found["words"].size == found["word_starts"].size == found["word_confidences"].size
+
+
+def test_hotwords_are_read_by_their_network(tmp_path):
+    tone = np.sin(np.arange(40_000, dtype=np.float32) ** 1.1)
+    plain, _ = funasr_toys.paraformer(tmp_path / "plain")
+    with pytest.raises(OptionError, match=r"'hotwords' does not go with .* has no model_eb\.onnx"):
+        Paraformer(ParaformerConfig(model=str(plain)))(
+            [Row({"waveform": tone}, {"hotwords": "我"})]
+        )
+    folder, _ = funasr_toys.paraformer(tmp_path / "seaco", takes_hotwords=True)
+    component = Paraformer(ParaformerConfig(model=str(folder)))
+    sent = ("", "公园,good 我们", "hello:9")
+    rows = component([Row({"waveform": tone}, {"hotwords": item}) for item in sent])
+    assert len({row["hypotheses"][0] for row in rows}) > 1
+    network, reader = (InferenceSession(folder / f"{name}.onnx") for name in ("model", "model_eb"))
+    numbers = [
+        [funasr_toys.TOKENS.index(part) for part in item] for item in ("公园", ["good", *"我们"])
+    ]
+    phrases = np.zeros((3, 10), np.int32)
+    for row, item in enumerate([*numbers, [1]]):
+        phrases[row, : len(item)] = item
+    (read,) = reader.run(None, {"hotword": phrases})
+    known = np.stack([read[1, 0], read[2, 1], read[0, 2]])
+    features = LowFrameRate(**asdict(read_paraformer(folder, "float32").front_end)).features(tone)
+    lens = np.array([len(features)], np.int32)
+    feed = {"speech": features[None], "speech_lengths": lens, "bias_embed": known[None]}
+    best = network.run(["logits"], feed)[0][0, :-1].argmax(1)
+    symbols = [unit.symbol for unit in component.units(tone, ["公园", "good 我们"])]
+    assert symbols == [funasr_toys.TOKENS[unit] for unit in best]
+    with pytest.raises(OptionError, match="takes phrases of at most 10 letters with this Para"):
+        component([Row({"waveform": tone}, {"hotwords": "我" * 11})])
 
 
 def test_a_unit_lasts_until_the_next_but_not_through_a_pause():

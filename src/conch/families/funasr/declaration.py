@@ -56,7 +56,7 @@ FAMILY = Family(
             step="decode",
             inputs=(SEGMENT,),
             outputs=_TEXT,
-            parameters={"language": str},
+            parameters={"language": str, "hotwords": str},
             is_one_by_one=True,
             package=WeightsPackage(PARAFORMER, "", "", f"conch serve --{PARAFORMER} FOLDER"),
         ),
@@ -67,7 +67,7 @@ FAMILY = Family(
             step="decode",
             inputs=(SEGMENT,),
             outputs=_TEXT,
-            parameters={"language": str},
+            parameters={"language": str, "hotwords": str},
             is_one_by_one=True,
             package=_ONLINE_PACKAGE,
         ),
@@ -166,8 +166,8 @@ FAMILY = Family(
             "{beam_size}",
         ),
         Rule(
-            {"hotwords": GIVEN, "decoder": (PARAFORMER, ONLINE)},
-            "option 'hotwords' does not go with decoder {decoder}, which has no search",
+            {"hotwords": GIVEN, "decoder": ONLINE},
+            "option 'hotwords' does not go with decoder paraformer_online, which has no search",
         ),
         Rule(
             {"rescore": True, "decoder": (PARAFORMER, ONLINE)},

@@ -1,6 +1,5 @@
 """A network that takes features at a low frame rate."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,14 +11,14 @@ import onnxruntime
 from conch.catalogue.checks import UnfitModelError
 from conch.catalogue.exports import PRECISIONS
 from conch.catalogue.funasr import Folder, FunasrFolder, Reader
-from conch.catalogue.onnx_header import INT64
+from conch.catalogue.onnx_header import FLOAT, INT32, INT64
 from conch.component.arrays import Array, FloatArray
 from conch.component.lfr import LowFrameRate
 from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig
 from conch.wire.errors import ConfigError
 
-logger = logging.getLogger(__name__)
+_TYPES = {INT32: np.int32, INT64: np.int64, FLOAT: np.float32}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +74,8 @@ class LowRateNetwork:
         self._once = onnxruntime.RunOptions()
         self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
 
-    def run(self, waveform: FloatArray, *more: int) -> Sequence[Array]:
-        """Return the outputs for a waveform, float32 `[samples]`; empty where it finds nothing.
+    def run(self, waveform: FloatArray, *more: int | FloatArray) -> Sequence[Array]:
+        """Return the outputs for a waveform, float32 `[samples]`; empty for less than a frame.
 
         Args:
             waveform: At 16 kHz, in [-1, 1].
@@ -88,13 +87,8 @@ class LowRateNetwork:
         x, *others = self._inputs
         feed: dict[str, Array] = {x.name: features[None]}
         for item, value in zip(others, (len(features), *more), strict=True):
-            feed[item.name] = np.array([value], np.int64 if item.kind == INT64 else np.int32)
-        try:
-            found: Sequence[Array] = self._session.run(None, feed, self._once)
-        except Exception as error:
-            # Exported networks fail where they find no unit, in silence or noise.
-            logger.warning("%d frames give no text: %s", len(features), error)
-            return ()
+            feed[item.name] = np.array([value], _TYPES[item.kind])
+        found: Sequence[Array] = self._session.run(None, feed, self._once)
         return found
 
 

@@ -187,7 +187,7 @@ class OnlineParaformer(UnitWriter):
         super().__init__(config.language, found.tokens)
         self._networks = OnlineNetworks(found, config.threads)
 
-    def units(self, waveform: FloatArray) -> list[Unit]:
+    def units(self, waveform: FloatArray, hotwords: Sequence[str] = (), /) -> list[Unit]:
         """See `UnitWriter`."""
         stream = OnlineStream(self._networks)
         stream.accept(waveform, ends=True)

@@ -1,14 +1,17 @@
 """The `paraformer` component: segments to texts."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 
-from conch.catalogue.funasr import read_paraformer
+from conch.catalogue.funasr import EMBEDDER, read_paraformer
 from conch.component import Outputs, Row, bytes_array
 from conch.component.arrays import FloatArray
+from conch.component.onnx import open_network, session_options
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.attention.tensors import words_outputs
 from conch.families.funasr.declaration import PARAFORMER
@@ -20,10 +23,17 @@ from conch.families.funasr.network import (
 )
 from conch.families.funasr.words import Unit, has_spaces, words_of_units
 from conch.wire.errors import OptionError
+from conch.wire.hotwords import DEFAULT_HOTWORD_WEIGHT, hotwords_of
 from conch.wire.joining import joined_text
 from conch.wire.limits import MAX_SEGMENT_S
 
+logger = logging.getLogger(__name__)
+
 END = "</s>"
+_HOTWORD_LISTS = 32
+"""That are kept as the network has read them."""
+_LONGEST_HOTWORD = 10
+"""Units of a phrase, as FunASR pads them."""
 SILENT = {"<blank>", "<blk>", "<s>", END, "<unk>"}
 """Units that write no text."""
 _PEAK = 1 - 1e-4
@@ -61,16 +71,21 @@ class UnitWriter:
                 f"option 'language' takes auto or {self._language} with this Paraformer; "
                 f"sent: {language!r:.40}"
             )
-        units = self.units(row.segment(MAX_SEGMENT_S))
-        words = words_of_units(units, has_spaces=self._has_spaces)
+        phrases = hotwords_of(str(row.parameters.get("hotwords", "")), DEFAULT_HOTWORD_WEIGHT)
+        found = self.units(row.segment(MAX_SEGMENT_S), [item.phrase for item in phrases])
+        words = words_of_units(found, has_spaces=self._has_spaces)
         return {
             "hypotheses": bytes_array([joined_text(word.text for word in words)]),
-            "scores": np.array([sum(unit.log_prob for unit in units)], np.float32),
+            "scores": np.array([sum(unit.log_prob for unit in found)], np.float32),
             **words_outputs(words),
         }
 
-    def units(self, waveform: FloatArray) -> list[Unit]:
-        """Return what is found in a waveform, float32 `[samples]` at 16 kHz."""
+    def units(self, waveform: FloatArray, hotwords: Sequence[str] = (), /) -> list[Unit]:
+        """Return what is found in a waveform, float32 `[samples]` at 16 kHz.
+
+        Raises:
+            OptionError: the model takes no hotwords, or not these.
+        """
         raise NotImplementedError
 
 
@@ -87,10 +102,25 @@ class Paraformer(UnitWriter):
         super().__init__(config.language, found.tokens)
         self._num_ends = found.num_ends
         self._network = LowRateNetwork(found, config.threads)
+        self._embedder = None
+        if found.embedder:
+            options = session_options(config.threads, keeps_memory=False)
+            self._embedder = open_network("the network of hotwords", found.embedder, options)
+        self._embedded = lru_cache(_HOTWORD_LISTS)(self._embed)
 
-    def units(self, waveform: FloatArray) -> list[Unit]:
+    def units(self, waveform: FloatArray, hotwords: Sequence[str] = (), /) -> list[Unit]:
         """See `UnitWriter`."""
-        outputs = self._network.run(waveform)
+        if hotwords and not self._embedder:
+            raise OptionError(
+                f"option 'hotwords' does not go with this Paraformer, which has no {EMBEDDER}.onnx"
+            )
+        known = [self._embedded(tuple(hotwords))] if self._embedder else []
+        try:
+            outputs = self._network.run(waveform, *known)
+        except Exception as error:
+            # Exported networks fail where they find no unit, in silence or noise.
+            logger.warning("%d samples give no text: %s", len(waveform), error)
+            outputs = ()
         if not outputs:
             return []
         logits, count = outputs[0][0], int(outputs[1].ravel()[0])
@@ -105,6 +135,29 @@ class Paraformer(UnitWriter):
             for symbol, (start, end), log_prob in zip(found, times, log_probs, strict=True)
             if symbol not in SILENT
         ]
+
+    def _embed(self, hotwords: tuple[str, ...]) -> FloatArray:
+        """Return what the network reads in phrases and in no phrase, `[phrases + 1, size]`."""
+        assert self._embedder
+        numbers = {token: number for number, token in enumerate(self._tokens)}
+        unknown = len(self._tokens) - 1
+        rows = []
+        for phrase in hotwords:
+            parts = [[word] if word in numbers else [*word] for word in phrase.lower().split()]
+            rows.append([numbers.get(part, unknown) for word in parts for part in word])
+            if len(rows[-1]) > _LONGEST_HOTWORD:
+                raise OptionError(
+                    f"option 'hotwords' takes phrases of at most {_LONGEST_HOTWORD} letters with "
+                    f"this Paraformer; sent: {phrase!r:.80}"
+                )
+        rows.append([numbers.get("<s>", 1)])
+        padded = [row + [0] * (_LONGEST_HOTWORD - len(row)) for row in rows]
+        last = np.array([len(row) - 1 for row in rows], np.int32)
+        names = (item.name for item in self._embedder.get_inputs())
+        feed = dict(zip(names, (np.array(padded, np.int32), last), strict=False))
+        (found,) = self._embedder.run(None, feed)
+        embedded: FloatArray = found[last, np.arange(len(rows))]
+        return embedded
 
 
 def times_of(count: int, peaks: FloatArray, seconds: float) -> list[tuple[float, float]]:

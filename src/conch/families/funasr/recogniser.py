@@ -33,7 +33,7 @@ class Paraformer(_OneCall):
             self.encoder,
             {"waveform": encoded},
             ("hypotheses", "scores", *WORD_COLUMNS),
-            {"language": options.language},
+            {"language": options.language, "hotwords": options.hotwords},
         )
         nbest = hypotheses_of(outputs)
         return Decoded(nbest, {nbest[0].text: words_of(outputs, start or 0.0)})
