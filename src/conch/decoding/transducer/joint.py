@@ -23,11 +23,6 @@ class Expected(NamedTuple):
     step_log_probs: FloatArray
     """Log probability of each step, float32 `[N]`."""
 
-    def part(self, start: int, end: int) -> "Expected":
-        """Return some rows of it."""
-        rows = slice(start, end)
-        return Expected(self.log_probs[rows], self.steps[rows], self.step_log_probs[rows])
-
 
 class Joint:
     """Log probabilities of the next unit, given a frame and the units before."""

@@ -11,15 +11,16 @@ are least far, and none are joined, as in sherpa-onnx.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
 from conch.component.arrays import FloatArray
 from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.transducer.bias import NOTHING_WRITTEN, Bias, BiasState
-from conch.decoding.transducer.joint import Expected, Joint
+from conch.decoding.transducer.joint import Joint
 from conch.decoding.transducer.predictor import Context, Predictor
 from conch.decoding.transducer.units import TransducerUnits
 from conch.wire.hotwords import Hotword
@@ -35,7 +36,7 @@ _MOST_UNITS = 10
 """Units at one frame of a hypothesis of a beam."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, it would take twice as long to make
 class Spoken:
     """A unit of a hypothesis, and all before it."""
 
@@ -56,8 +57,7 @@ class Spoken:
         return ((item.unit, item.frame, item.log_prob) for item in reversed(found))
 
 
-@dataclass(frozen=True, slots=True)
-class _Hypothesis:
+class _Hypothesis(NamedTuple):
     score: float
     """Log probability of the units, plus what hotwords add."""
     context: Context
@@ -76,7 +76,7 @@ class _Hypothesis:
 
     def finished(self) -> "_Hypothesis":
         """Return the hypothesis if nothing follows."""
-        return replace(self, score=self.score - self.bias.gain + self.bias.final_gain)
+        return self._replace(score=self.score - self.bias.gain + self.bias.final_gain)
 
 
 class TransducerUtterance:
@@ -185,10 +185,10 @@ class TransducerSearch:
             unit, log_prob, step, step_log_prob = rows[at - item.at]
             score += log_prob + step_log_prob
             if unit not in self._units.silent:
-                item = replace(item, at=at, num_here=num_here)
+                item = item._replace(at=at, num_here=num_here)
                 return self._grown(item, unit, log_prob, score, step, self._joint.most_units)
             at, num_here = at + max(1, step), 0
-        return replace(item, score=score, at=at, num_here=0)
+        return item._replace(score=score, at=at, num_here=0)
 
     def _grown(
         self,
@@ -218,42 +218,60 @@ class TransducerSearch:
         while True:
             going = []
             for utterance, its in pairs:
-                now = min(item.at for item in utterance.beam)
-                if now < utterance.num_frames + len(its):
-                    items = [item for item in utterance.beam if item.at == now]
-                    going.append((utterance, items, its[now - utterance.num_frames]))
+                items = self._least_far(utterance.beam)
+                place = items[0].at - utterance.num_frames
+                if place < len(its):
+                    going.append((utterance, items, its[place]))
             if not going:
                 return
             sizes = [len(items) for _, items, _ in going]
             contexts = [item.context for _, items, _ in going for item in items]
             rows = np.repeat(np.stack([row for *_, row in going]), sizes, axis=0)
             found = self._joint.expected(rows, self._joint.predicted(contexts))
+            steps, before = found.steps.tolist(), found.step_log_probs.tolist()
             start = 0
             for (utterance, items, _), size in zip(going, sizes, strict=True):
-                part = found.part(start, start + size)
-                utterance.beam = self._next_beam(utterance, items, part)
+                its_rows = slice(start, start + size)
+                utterance.beam = self._next_beam(
+                    utterance, items, found.log_probs[its_rows], steps[its_rows], before[its_rows]
+                )
                 start += size
 
+    def _least_far(self, beam: list[_Hypothesis]) -> list[_Hypothesis]:
+        if not self._joint.is_nemo:
+            return beam
+        now = min(item.at for item in beam)
+        return [item for item in beam if item.at == now]
+
     def _next_beam(
-        self, utterance: TransducerUtterance, items: Sequence[_Hypothesis], expected: Expected
+        self,
+        utterance: TransducerUtterance,
+        items: Sequence[_Hypothesis],
+        log_probs: FloatArray,
+        steps: Sequence[int],
+        step_log_probs: Sequence[float],
     ) -> list[_Hypothesis]:
-        """Return the beam after `items`, those that are least far, have grown."""
-        before = np.array([item.score for item in items]) + expected.step_log_probs
-        totals = (expected.log_probs + before[:, None]).ravel()
+        """Return the beam after `items`, those that are least far, have grown.
+
+        `log_probs` are float32 `[hypotheses, units]`, `steps` those of each with a log probability.
+        """
+        pairs = zip(items, step_log_probs, strict=True)
+        before = np.array([item.score + log_prob for item, log_prob in pairs])
+        totals = (log_probs + before[:, None]).ravel()
         bias = utterance.bias
         # Some more, among which hotwords choose.
         count = min(utterance.beam_size * (_MORE if bias else 1), len(totals))
         best = np.argpartition(-totals, count - 1)[:count]
         grown = [item for item in utterance.beam if item.at > items[0].at]
         for place in best.tolist():
-            row, unit = divmod(place, expected.log_probs.shape[1])
-            item, score, step = items[row], float(totals[place]), int(expected.steps[row])
+            row, unit = divmod(place, log_probs.shape[1])
+            item, score, step = items[row], float(totals[place]), steps[row]
             if unit in self._units.silent:
-                grown.append(replace(item, score=score, at=item.at + max(1, step), num_here=0))
+                grown.append(item._replace(score=score, at=item.at + max(1, step), num_here=0))
                 continue
             state = bias.after(item.bias, unit) if bias else item.bias
             score += state.gain - item.bias.gain if bias else 0.0
-            log_prob = float(expected.log_probs[row, unit])
+            log_prob = float(log_probs[row, unit])
             grown.append(self._grown(item, unit, log_prob, score, step, _MOST_UNITS, state))
         grown.sort(key=lambda item: -item.score)
         if self._joint.is_nemo:
@@ -261,7 +279,7 @@ class TransducerSearch:
         after: dict[int, _Hypothesis] = {}
         for found in grown[: utterance.beam_size]:
             if same := after.get(found.key):
-                found = replace(same, score=_log_sum(same.score, found.score))
+                found = same._replace(score=_log_sum(same.score, found.score))
             after[found.key] = found
         return [*after.values()]
 
