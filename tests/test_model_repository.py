@@ -15,7 +15,7 @@ from plain_recognizer import recognizer_on
 from tritonclient.grpc import model_config_pb2
 
 from conch.component.parameters import read_parameters
-from conch.families import traits, voices
+from conch.families import synthesizers, traits
 from conch.recognition.request import SpeechRequest
 
 ROOT = Path(__file__).parents[1]
@@ -251,7 +251,9 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
     imported = [replace(chunk, parameters={"decoder": name}) for name in own]
     for request in (chunk, without_vad, paused, *imported):
         asyncio.run(recognizer_on(Watched()).recognize(request, Watched()))
-    speaking = {name for item in voices().values() for name in item.components} | {"voice_style"}
+    speaking = {name for item in synthesizers().values() for name in item.components} | {
+        "voice_style"
+    }
     assert seen == set(configs) - speaking
 
 

@@ -147,7 +147,7 @@ def test_a_request_ends_even_if_its_span_cannot(running, monkeypatch):
 
 def test_the_health_of_a_server_needs_no_service(running):
     (text,) = asyncio.run(running.ask(health=True))
-    assert json.loads(text) == {"away": [], "on_demand": [], "models": []}
+    assert json.loads(text) == {"away": [], "on_demand": [], "models": [], "voices": []}
 
 
 def test_what_runs_is_cancelled_at_the_end():

@@ -1,23 +1,40 @@
 """Which server gets the next work, with clients that never reach one."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import asdict
 from typing import ClassVar
 
 import pytest
 
+from conch import families
 from conch.client import AsyncClient
+from conch.families.family import AddedVoice
 from conch.gateway.servers import HEAL_S, Servers
 from conch.wire.errors import (
     AudioError,
     ConchError,
+    OptionError,
     PoisonError,
     ServerError,
     ServerLostError,
     UnreachableError,
 )
 from conch.wire.health import Health
+from conch.wire.synthesis import SynthesisOptions
+from conch.wire.voices import synthesizer_of
 
+JOE = AddedVoice(
+    synthesizer="piper",
+    name="joe",
+    language="en-US",
+    description="a voice",
+    has_speakers=False,
+    sample_rate=16_000,
+    frame_samples=256,
+    context=7,
+)
 URLS = ("grpc://a:1", "grpc://b:1", "grpc://c:1")
 
 
@@ -40,7 +57,8 @@ class PlainClient:
     async def health(self, *, timeout_s: float) -> Health:
         if self.url in self.older:
             raise ServerError("the server does not say which components it has")
-        return Health(self.away.get(self.url, ()), ("rescorer", "punctuator"), ("mine",))
+        voices = (json.dumps([asdict(JOE)]),)
+        return Health(self.away.get(self.url, ()), ("rescorer", "punctuator"), ("mine",), voices)
 
     older: ClassVar[set[str]] = set()
 
@@ -49,7 +67,8 @@ class PlainClient:
 
 
 @pytest.fixture(autouse=True)
-def plain_clients() -> Iterator[None]:
+def plain_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(families, "_ADDED", {})
     yield
     PlainClient.gone.clear()
     PlainClient.asked.clear()
@@ -69,6 +88,17 @@ def run(
             await servers.close()
 
     asyncio.run(main())
+
+
+def test_a_gateway_learns_the_voices_of_its_servers() -> None:
+    async def scenario(servers: Servers) -> None:
+        found = synthesizer_of("joe")
+        assert (found.name, found.sample_rate, found.frames_before) == ("piper", 16_000, 7)
+        assert SynthesisOptions.parse({"voice": "joe"}).voice == "joe"
+
+    with pytest.raises(OptionError, match="sent: 'joe'"):
+        synthesizer_of("joe")
+    run(scenario)
 
 
 async def url_of(client: AsyncClient) -> str:

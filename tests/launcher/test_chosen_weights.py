@@ -1,14 +1,16 @@
 """`--whisper` and `--moonshine`: what they make, and refuse before a server starts."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from ctc_toys import icefall
+from toy_piper import HOP, write_piper
 from transducer_toys import zipformer2
 from whisper_toys import whisper_toy
 
-from conch.families import decoders
+from conch.families import VOICES, decoders
 from conch.families.ctc import declaration as ctc
 from conch.families.moonshine import declaration as moonshine
 from conch.families.transducer import declaration as transducer
@@ -16,6 +18,7 @@ from conch.families.whisper.declaration import COMPONENTS
 from conch.launcher import ServerConfig, TritonServer, shipped_repositories, weights
 from conch.launcher.chosen_weights import (
     components_with_weights,
+    voices_environment,
     with_chosen_weights,
     with_weights_found,
 )
@@ -123,7 +126,7 @@ def test_weights_of_ones_own_need_no_package(
 
 def test_an_unknown_kind_is_refused() -> None:
     kinds = "transducer, paraformer, paraformer_online, sensevoice, kaldi, ctc"
-    message = f"takes the keys whisper, moonshine, {kinds}; sent: 'vosk'"
+    message = f"takes the keys whisper, moonshine, piper, {kinds}; sent: 'vosk'"
     with pytest.raises(ServerError, match=message):
         with_weights_found(ServerConfig(SHIPPED, weights={"vosk": "mine"}))
 
@@ -159,3 +162,11 @@ def test_where_whisper_is_chosen_it_is_the_default(toy: Path) -> None:
     assert {*moonshine.COMPONENTS}.isdisjoint(config.models)
     named = ServerConfig(SHIPPED, weights={"whisper": str(toy)}, models=moonshine.COMPONENTS)
     assert with_weights(with_weights_found(named)).models == moonshine.COMPONENTS
+
+
+def test_a_server_is_told_of_the_voices_that_are_chosen(tmp_path: Path) -> None:
+    write_piper(tmp_path, "joe")
+    config = with_weights_found(ServerConfig(SHIPPED, weights={"piper": str(tmp_path)}))
+    (voice,) = json.loads(voices_environment(config)[VOICES])
+    assert (voice["name"], voice["language"], voice["frame_samples"]) == ("joe", "en-US", HOP)
+    assert voices_environment(ServerConfig(SHIPPED)) == {}

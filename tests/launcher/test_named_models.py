@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from toy_piper import write_piper
 from whisper_toys import whisper_toy
 
 from conch.families.whisper.declaration import COMPONENTS
@@ -55,3 +56,9 @@ def test_without_the_components_it_is_refused(identity_repository: Path) -> None
     config = ServerConfig([identity_repository], named={"mine": "tiny.en"})
     with pytest.raises(ServerError, match=r"^--model mine=tiny.en needs the model attention_enc"):
         with_named_found(config)
+
+
+def test_voices_have_names_of_their_own(tmp_path: Path) -> None:
+    write_piper(tmp_path)
+    with pytest.raises(ServerError, match=f"Piper has names of its own: --piper {tmp_path}"):
+        with_named_found(ServerConfig(SHIPPED, named={"mine": str(tmp_path)}))

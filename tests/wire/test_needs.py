@@ -10,7 +10,7 @@ from plain_recognizer import recognizer_on
 from plain_streams import Client, audio, run
 
 from conch.component import bytes_array
-from conch.families import decoders, voices
+from conch.families import decoders, synthesizers
 from conch.launcher.repositories import model_names, shipped_repositories
 from conch.recognition.request import SpeechRequest
 from conch.wire.errors import OptionError
@@ -125,12 +125,12 @@ def test_what_a_component_is_needed_for(model, options):
 
 def test_every_component_that_ships_is_needed_for_something():
     components = model_names(shipped_repositories()[1:])
-    assert len(components) == 33
+    assert len(components) == 35
     assert all(needed_for(model) for model in components)
     assert {model for name in PATHS for model in components_of_path(name)} == {*components} - {
         *("inverse_normalizer", "neural_rescorer", "punctuator", "rescorer"),
         *("speaker_embedding", "speaker_segmentation", "end_of_turn", "voice_style"),
-        *(name for item in voices().values() for name in item.components),
+        *(name for item in synthesizers().values() for name in item.components),
         *decoders()["transducer"].live,
         *decoders()["kaldi"].live,
         *decoders()["paraformer_online"].live,

@@ -1,7 +1,10 @@
 """Voices and mixes of them."""
 
+from dataclasses import replace
+
 import pytest
 
+from conch import families
 from conch.families import voices, voices_that_stand_for
 from conch.wire.errors import OptionError
 from conch.wire.voices import shares_of, synthesizer_of
@@ -13,6 +16,15 @@ def test_a_mix_has_shares_of_its_voices() -> None:
     assert shares_of("af_sky,af_bella:3") == {"af_sky": 0.25, "af_bella": 0.75}
     assert shares_of("af_sky,af_sky") == {"af_sky": 1.0}
     assert synthesizer_of("af_sky,am_adam") is voices()["af_sky"]
+
+
+def test_a_voice_of_several_has_speakers(monkeypatch: pytest.MonkeyPatch) -> None:
+    several = replace(voices()["hibari"], has_speakers=True)
+    monkeypatch.setattr(families, "_ADDED", {"crowd": several})
+    assert shares_of("crowd#ann") == {"crowd": 1.0}
+    assert synthesizer_of("crowd#ann") is several
+    with pytest.raises(OptionError, match="sent: 'hibari#ann'"):
+        shares_of("hibari#ann")
 
 
 def test_names_that_others_know_are_voices() -> None:

@@ -1,5 +1,6 @@
 """Limits, failover and metrics of a process, shared by all of its requests."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 
 from conch.bls.admission import Admission
@@ -12,6 +13,7 @@ from conch.bls.failover import Failover
 from conch.bls.metrics import AUDIO_IN_FLIGHT, COMPONENTS_AWAY, Metric, Metrics
 from conch.bls.on_demand import OnDemand
 from conch.bls.traits import OwnComponents
+from conch.families import VOICES
 from conch.wire.health import Health
 from conch.wire.named_models import named_models
 
@@ -62,7 +64,8 @@ class Runtime:
     def health(self) -> Health:
         """Return what the server can do now."""
         on_demand = tuple(self.failover.on_demand)
-        return Health(tuple(self.failover.away), on_demand, tuple(sorted(self.named)))
+        voices = (os.environ[VOICES],) if VOICES in os.environ else ()
+        return Health(tuple(self.failover.away), on_demand, tuple(sorted(self.named)), voices)
 
     def calls(
         self,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from conch.catalogue.known import KnownFile
+from conch.families.family import AddedVoice
 from conch.packaged import sha256_of
 from conch.wire.errors import ConfigError
 
@@ -49,6 +50,8 @@ class Found:
     """Number of its output units, where the files say so."""
     is_live: bool = False
     """Whether its encoder hears live audio."""
+    voices: tuple[AddedVoice, ...] = ()
+    """The voices that it speaks with."""
 
 
 def check_known(folder: Path, files: Mapping[str, KnownFile]) -> None:

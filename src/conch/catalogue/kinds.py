@@ -11,11 +11,13 @@ from conch.catalogue.ctc import check_ctc
 from conch.catalogue.funasr import check_online_paraformer, check_paraformer, check_sense_voice
 from conch.catalogue.kaldi import check_kaldi
 from conch.catalogue.known import KNOWN, KnownModel
+from conch.catalogue.piper import check_piper
 from conch.catalogue.transducers import check_transducer
 from conch.families.ctc import declaration as ctc
 from conch.families.funasr import declaration as funasr
 from conch.families.kaldi import declaration as kaldi
 from conch.families.moonshine import declaration as moonshine
+from conch.families.piper import declaration as piper
 from conch.families.transducer import declaration as transducer
 from conch.families.whisper import declaration as whisper
 
@@ -69,6 +71,14 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 form="a folder with the files of one",
                 others="conch models lists them",
                 check=partial(check_files, (moonshine.FILES, moonshine.GRAPH_FILES)),
+            ),
+            Kind(
+                name=piper.NAME,
+                title="Piper",
+                components=(piper.ACOUSTIC.name, piper.VOCODER.name),
+                form="a folder with NAME.onnx and NAME.onnx.json of each voice",
+                others="docs/guide/speech-out.md says where there are some",
+                check=check_piper,
             ),
             Kind(
                 name="transducer",

@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
     # Samples are spoken as the text comes. The size in the header is known at the end.
     options["format"] = "pcm_s16" if is_wav else options["format"]
     try:
-        parsed = SynthesisOptions.parse(options)
+        parsed = SynthesisOptions.parse(options, any_voice=bool(args.url))
         if args.url:
             Address.parse(args.url)
     except (OptionError, ServerError) as error:

@@ -41,6 +41,8 @@ examples:
   conch serve --transducer sherpa-onnx-streaming-zipformer-en-2023-06-26
   conch serve --ctc sherpa-onnx-zipformer-ctc-en-2023-10-02
       a model of your own, for recordings and live audio: docs/guide/your-model.md
+  conch serve --piper my_voices
+      English voices of Piper, by the names of their files: docs/guide/speech-out.md
   conch serve --model fast=moonshine-tiny --model calls=my_folder
       two more models, for requests with model=fast and model=calls
   conch serve --also-as transducer,streaming_wenet,attention_rescoring,infer_pipeline
@@ -97,6 +99,8 @@ FLAGS = """
                                   inspect names, or a name that conch models lists. With NAME,
                                   beside the others: a request chooses it by the option model.
                                   Without, in place of those of its kind
+--piper FOLDER                    speak with the voices of Piper in it too: NAME.onnx and
+                                  NAME.onnx.json of each
 --also-as NAME[,NAME…]            serve speech under these names too, for clients that insist on
                                   them
 --voices-from-recordings          let requests for speech name a recording whose voice they want:
@@ -223,7 +227,8 @@ def models_named(names: str, chosen: Collection[str] = ()) -> tuple[str, ...]:
 
     A path has the decoder whose components are `chosen`, if it has no other.
     """
-    from conch.families import voices
+    from conch.families import traits, voices
+    from conch.families.family import TO_SPEECH
     from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
     from conch.wire.needs import PATHS, components_of_path
     from conch.wire.synthesis import DEFAULT_VOICE
@@ -237,7 +242,8 @@ def models_named(names: str, chosen: Collection[str] = ()) -> tuple[str, ...]:
             raise ServerError(f"--models: no path or model {name!r}; did you mean {close[0]}?")
         models += components_of_path(name, chosen) if name in PATHS else [name]
         if name == SYNTHESIS[0]:
-            models += (SYNTHESIS[1], *voices()[DEFAULT_VOICE].components)
+            speaking = (item for item in chosen if traits()[item].step in TO_SPEECH)
+            models += (SYNTHESIS[1], *voices()[DEFAULT_VOICE].components, *speaking)
     return tuple(models)
 
 

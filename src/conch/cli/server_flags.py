@@ -36,7 +36,7 @@ WEIGHTS = """
 --kaldi FOLDER       the same with a nnet3 model of Kaldi, in Vosk's folders
 --ctc FOLDER         the same for a CTC model of icefall, sherpa-onnx, WeNet, NeMo or wav2vec2
 """
-NO_WEIGHTS = dict.fromkeys(KINDS, "")
+NO_WEIGHTS = {name: "" for name, kind in KINDS.items() if f"\n{kind.flag} " in WEIGHTS}
 """The values of these flags where they are not given."""
 
 
@@ -47,7 +47,7 @@ def add_server_flags(parser: "argparse._ActionsContainer") -> None:
 
 def weights_of(args: argparse.Namespace) -> dict[str, str]:
     """Return the weights that flags choose, by kind."""
-    return {name: getattr(args, name) for name in KINDS if getattr(args, name)}
+    return {name: asked for name in KINDS if (asked := getattr(args, name, ""))}
 
 
 def headers_of(args: argparse.Namespace) -> dict[str, str]:

@@ -137,14 +137,14 @@ def speech_requests(
     *,
     default_timeout_s: float,
 ) -> Callable[[str, Mapping[str, int]], tensors.Request]:
-    """Check options, and return what makes a request of a text and of options of its own.
+    """Check options but the voice, and return what makes a request of a text and of more options.
 
     It raises a TextError for a text that is no Unicode.
 
     Raises:
         OptionError: an option is unknown, mistyped or out of range.
     """
-    parsed = SynthesisOptions.parse(options)
+    parsed = SynthesisOptions.parse(options, any_voice=True)
     parameters = {name: getattr(parsed, name) for name in options}
     limits = tensors.time_limits(timeout_s)
     outputs = ("WAVEFORM" if parsed.format == "pcm_f32" else "AUDIO", "RESULT")

@@ -1,11 +1,13 @@
 """The families of models that Conch serves: a folder each, and one line here."""
 
+import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field
 from typing import Any
 
 from conch.families.ctc.declaration import FAMILY as CTC
-from conch.families.family import Component, Decoder, Family, Synthesizer
+from conch.families.family import AddedVoice, Component, Decoder, Family, Synthesizer
 from conch.families.funasr.declaration import FAMILY as FUNASR
 from conch.families.hibari.declaration import FAMILY as HIBARI
 from conch.families.inverse_normalizer.declaration import FAMILY as INVERSE_NORMALIZER
@@ -14,6 +16,7 @@ from conch.families.kokoro.declaration import FAMILY as KOKORO
 from conch.families.moonshine.declaration import FAMILY as MOONSHINE
 from conch.families.ngram.declaration import FAMILY as NGRAM
 from conch.families.options import holds
+from conch.families.piper.declaration import FAMILY as PIPER
 from conch.families.punctuation.declaration import FAMILY as PUNCTUATION
 from conch.families.silero.declaration import FAMILY as SILERO
 from conch.families.smollm2.declaration import FAMILY as SMOLLM2
@@ -26,10 +29,15 @@ FAMILIES: tuple[Family, ...] = (
     *(SILERO, NGRAM, SMOLLM2),
     *(MOONSHINE, WHISPER, TRANSDUCER, FUNASR, KALDI, CTC),
     *(PUNCTUATION, INVERSE_NORMALIZER, SPEAKERS, TURNS),
-    *(HIBARI, KOKORO),
+    *(HIBARI, KOKORO, PIPER),
 )
 """All families. Text steps work in this order, and so do scorers of texts: language models take the
 longest, so they begin first. The first decoder that fits a request is its default."""
+
+
+VOICES = "CONCH_VOICES"
+"""Environment variable of `tritonserver`: the voices that `add_voices` takes."""
+_ADDED: dict[str, Synthesizer] = {}
 
 
 def all_families() -> tuple[Family, ...]:
@@ -52,14 +60,26 @@ def decoders() -> Mapping[str, Decoder]:
     return {decoder.name: decoder for family in all_families() for decoder in family.decoders}
 
 
+def synthesizers() -> Mapping[str, Synthesizer]:
+    """Return all that speaks, by name."""
+    return {item.name: item for family in all_families() for item in family.synthesizers}
+
+
 def voices() -> Mapping[str, Synthesizer]:
     """Return what speaks each voice, by its name; the first one is the default."""
-    return {
+    declared = {
         voice.name: synthesizer
-        for family in all_families()
-        for synthesizer in family.synthesizers
+        for synthesizer in synthesizers().values()
         for voice in synthesizer.voices
     }
+    return declared | _ADDED
+
+
+def add_voices(text: str) -> None:
+    """Let this process know voices of a server: a JSON list of the fields of `AddedVoice`s."""
+    for fields in json.loads(text):
+        added = AddedVoice(**fields)
+        _ADDED[added.name] = added.spoken_by(synthesizers()[added.synthesizer])
 
 
 def likening() -> Synthesizer:
@@ -102,3 +122,6 @@ def rescorers() -> Mapping[str, str]:
         for family in all_families()
         for value, component in family.rescorers.items()
     }
+
+
+add_voices(os.environ.get(VOICES, "[]"))

@@ -8,7 +8,7 @@ import importlib.util
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -195,6 +195,8 @@ class Synthesizer:
     most_frames: int
     """Frames of the longest chunk, and of a sentence's rest half as many more."""
     voices: tuple[Voice, ...]
+    has_speakers: bool = False
+    """Whether `NAME#SPEAKER` names one of several speakers of a voice."""
     voice_style: str = ""
     """Component that finds its voice for a recording; empty for none."""
     mixes: bool = False
@@ -207,6 +209,33 @@ class Synthesizer:
     def components(self) -> tuple[str, ...]:
         """Its components, in the order of their calls."""
         return self.text_frontend, self.acoustic, self.vocoder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedVoice:
+    """A voice of a server that is in no declaration: one of the user's files."""
+
+    synthesizer: str
+    name: str
+    language: str
+    description: str
+    has_speakers: bool
+    sample_rate: int
+    frame_samples: int
+    context: int
+    """Frames on each side of a stretch on which its sound depends."""
+
+    def spoken_by(self, declared: Synthesizer) -> Synthesizer:
+        """Return what speaks it, of the one that is declared for all such voices."""
+        return replace(
+            declared,
+            voices=(Voice(self.name, self.language, self.description),),
+            has_speakers=self.has_speakers,
+            sample_rate=self.sample_rate,
+            frame_samples=self.frame_samples,
+            frames_before=self.context,
+            frames_after=self.context,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

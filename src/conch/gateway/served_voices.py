@@ -1,6 +1,6 @@
 """The voices of the servers behind a gateway."""
 
-from conch.families import all_families
+from conch.families import voices
 from conch.families.family import Voice
 from conch.gateway.state import Gateway
 from conch.wire.entry_points import SYNTHESIS
@@ -8,7 +8,7 @@ from conch.wire.entry_points import SYNTHESIS
 
 async def served_voices(gateway: Gateway) -> list[Voice]:
     """Return the voices whose components a server has, or loads when it needs them."""
-    speaking = [item for family in all_families() for item in family.synthesizers]
+    speaking = [*dict.fromkeys(voices().values())]
     needed = {SYNTHESIS[1]}.union(*(item.components for item in speaking))
     ready = await gateway.servers.ready_models(sorted(needed))
     if SYNTHESIS[1] not in ready:

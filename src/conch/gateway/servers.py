@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from conch.client import AsyncClient
 from conch.client.poison import Losses
+from conch.families import add_voices
 from conch.wire.entry_points import ENTRY_POINTS
 from conch.wire.errors import ConchError, DeadlineError, ServerError, ServerLostError
 from conch.wire.named_models import component_of
@@ -88,6 +89,8 @@ class Server:
             found = await self.client.health(timeout_s=READY_TIMEOUT_S)
             away = tuple(name for name in found.away if component_of(name) in _OF_PATHS)
             self.models = found.models
+            for voices in found.voices:
+                add_voices(voices)
         except DeadlineError:
             # Triton reports a hung model as ready. A busy one may be late.
             is_late = time.monotonic() - self._heard_at > SILENT_S

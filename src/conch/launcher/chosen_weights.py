@@ -1,12 +1,13 @@
 """Serve other weights than those that the configs of the components name."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from conch.catalogue.kinds import KINDS, Kind
 from conch.catalogue.places import find
-from conch.families import decoders
+from conch.families import VOICES, decoders
 from conch.launcher.config import ServerConfig
 from conch.launcher.repositories import link_model, parsed_config, served_config
 from conch.wire.errors import ServerError
@@ -82,6 +83,14 @@ def components_with_weights(config: ServerConfig) -> dict[str, str]:
         for name, asked in config.weights.items()
         for component in KINDS[name].components
     }
+
+
+def voices_environment(config: ServerConfig) -> dict[str, str]:
+    """Return the environment with the voices that `weights` adds, which `with_weights_found` has
+    found; none without any."""
+    found = (KINDS[name].check(Path(asked)) for name, asked in config.weights.items())
+    voices = [asdict(voice) for item in found for voice in item.voices]
+    return {VOICES: json.dumps(voices)} if voices else {}
 
 
 def overruled(config: ServerConfig) -> set[str]:

@@ -44,8 +44,8 @@ class ServerConfig:
     whatever `models` names; a caller who loads models by `extra_args` names them there too."""
     weights: Mapping[str, str] = field(default_factory=dict)
     """Models in place of those that the configs of the components name, by kind (`whisper`,
-    `moonshine`, `transducer`, `paraformer`, `paraformer_online`, `sensevoice`, `kaldi`, `ctc`):
-    each a name that `conch models` lists, or a folder."""
+    `moonshine`, `piper`, `transducer`, `paraformer`, `paraformer_online`, `sensevoice`, `kaldi`,
+    `ctc`): each a name that `conch models` lists, or a folder."""
     named: Mapping[str, str] = field(default_factory=dict)
     """Further models by the names that the option `model` takes: each a name that `conch models`
     lists, or a folder of any kind. They are loaded at the start, whatever `models` names."""

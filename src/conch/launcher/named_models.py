@@ -9,7 +9,7 @@ from conch.catalogue.kinds import Kind
 from conch.launcher.chosen_weights import folders_of_components, link_with_folder
 from conch.launcher.config import MODEL_NAME, ServerConfig
 from conch.wire.errors import ConfigError, ServerError
-from conch.wire.named_models import served_as
+from conch.wire.named_models import decoders_of, served_as
 
 
 def with_named_found(config: ServerConfig) -> ServerConfig:
@@ -31,6 +31,8 @@ def with_named_found(config: ServerConfig) -> ServerConfig:
             kind, folder, _ = detect(asked)
         except ConfigError as error:
             raise ConfigError(f"{flag}: {error}") from None
+        if not decoders_of(kind.components):
+            raise ServerError(f"{flag}: {kind.title} has names of its own: {kind.flag} {asked}")
         folders_of_components(config, kind, flag)
         found[name] = str(folder)
     return replace(config, named=found)

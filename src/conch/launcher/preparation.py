@@ -6,7 +6,11 @@ from pathlib import Path
 
 from conch.launcher.admin import with_component_key
 from conch.launcher.aliases import check_aliases
-from conch.launcher.chosen_weights import components_with_weights, with_weights_found
+from conch.launcher.chosen_weights import (
+    components_with_weights,
+    voices_environment,
+    with_weights_found,
+)
 from conch.launcher.config import ServerConfig
 from conch.launcher.environment import (
     server_environment,
@@ -72,7 +76,7 @@ def prepare(config: ServerConfig, component_key: str) -> Preparation:
         check_numpy(metadata.version("numpy"))
     environment = server_environment(backend.stub if backend else None)
     environment = with_component_key(environment, component_key)
-    environment = trace_environment(config.extra_args, environment)
+    environment = trace_environment(config.extra_args, environment) | voices_environment(config)
     later: tuple[str, ...] = ()
     if not config.callers_models:
         named = copies(config)

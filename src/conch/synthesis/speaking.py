@@ -134,7 +134,7 @@ class Speaking:
                 self._by.acoustic,
                 {"tokens": tokens, "speed": np.array([self._options.speed], np.float32)},
                 ("latents", "durations"),
-                {"voice": self._options.voice},
+                {"voice": self._options.voice, "seed": self._options.seed},
             )
             latents: FloatArray = voiced["latents"].numpy()
             latents = latents.reshape(-1, latents.shape[-1])

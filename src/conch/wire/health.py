@@ -19,6 +19,8 @@ class Health(NamedTuple):
     """The components that are loaded when a request needs them."""
     models: tuple[str, ...] = ()
     """The values of the option `model`."""
+    voices: tuple[str, ...] = ()
+    """What `conch.families.add_voices` takes."""
 
 
 def to_json(health: Health) -> str:

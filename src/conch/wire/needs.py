@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conch.families import all_families, decoders, likening, rescorers, traits, voices
+from conch.families import all_families, decoders, likening, rescorers, synthesizers, traits
 from conch.families.family import TO_SPEECH, TO_TEXT, Need
 from conch.families.options import holds
 from conch.wire.errors import MissingModelError
@@ -197,7 +197,7 @@ def needed_for(model: str) -> tuple[str, ...]:
     if any(model in decoder.live for decoder in known):
         reasons += [f"mode={mode}" for mode in LIVE_MODES]
     reasons += [need.reason for need in _all_needs() if model in need.components]
-    speaking = dict.fromkeys(item for item in voices().values() if model in item.components)
-    reasons += [f"voice={item.voices[0].name}" for item in speaking]
+    speaking = (item for item in synthesizers().values() if model in item.components)
+    reasons += [f"voice={item.voices[0].name if item.voices else 'NAME'}" for item in speaking]
     reasons += ["reference"] * (model == likening().voice_style)
     return tuple(dict.fromkeys(reasons))

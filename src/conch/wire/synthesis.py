@@ -63,14 +63,19 @@ class SynthesisOptions:
     )
 
     @classmethod
-    def parse(cls, parameters: Mapping[str, Any]) -> "SynthesisOptions":
+    def parse(cls, parameters: Mapping[str, Any], *, any_voice: bool = False) -> "SynthesisOptions":
         """Build options from request parameters.
+
+        Args:
+            parameters: By name.
+            any_voice: Whether the voice may be one that only a server knows.
 
         Raises:
             OptionError: an unknown name, a wrong type, or a value out of range.
         """
         found = cls(**checked({item.name: item for item in fields(cls)}, parameters))
-        synthesizer_of(found.voice)
+        if not any_voice:
+            synthesizer_of(found.voice)
         reference_of(found.reference)
         rate, allowed = found.sample_rate, RATES.get(found.format)
         if rate and (rate < 8000 or (allowed and rate not in allowed)):

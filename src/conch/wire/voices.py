@@ -18,7 +18,8 @@ def shares_of(voice: str) -> Mapping[str, float]:
     """Return the shares of the voices that are mixed, in sum 1; of one voice alone, 1.
 
     Args:
-        voice: A name; or several with commas, each with its share behind a colon, or 1 without.
+        voice: A name, or that of one of its speakers, `NAME#SPEAKER`; or several with commas, each
+            with its share behind a colon, or 1 without.
 
     Raises:
         OptionError: it names another voice, voices of different models, or one that cannot be
@@ -26,8 +27,9 @@ def shares_of(voice: str) -> Mapping[str, float]:
     """
     known = voices()
     voice = voices_that_stand_for().get(voice, voice)
-    if voice in known:
-        return {voice: 1.0}
+    name = voice if voice in known else voice.rpartition("#")[0]
+    if name in known and (name == voice or known[name].has_speakers):
+        return {name: 1.0}
     shares: dict[str, float] = {}
     for part in voice.split(","):
         name, _, share = part.strip().partition(":")
@@ -36,8 +38,8 @@ def shares_of(voice: str) -> Mapping[str, float]:
         except ValueError:
             raise _wrong("takes a number as the share of a voice", voice) from None
     if unknown := [name for name in shares if name not in known]:
-        mixed = next((name for name, item in known.items() if item.mixes), "")
-        hint = f", or a mix such as {mixed}:0.4,{[*known][-1]}:0.6" if mixed else ""
+        mixed = [name for name, item in known.items() if item.mixes]
+        hint = f", or a mix such as {mixed[0]}:0.4,{mixed[-1]}:0.6" if mixed else ""
         raise _wrong(f"takes one of {', '.join(known)}{hint}", unknown[0])
     if len({known[name] for name in shares}) > 1 or not known[next(iter(shares))].mixes:
         raise _wrong("takes a mix of voices of one model that can be mixed", voice)

@@ -23,6 +23,16 @@ PAUSES = frozenset(';:,.!?—…"()“” ')
 """Sounds that are no part of a word."""
 
 
+def symbols() -> dict[int, str]:
+    """Return the sound of each token but PAD.
+
+    Raises:
+        ConfigError: the package is not installed or is another version.
+    """
+    path = packaged(PACKAGE, "assets", SHA256) / VOCABULARY
+    return {token: sound for sound, token in json.loads(path.read_text("utf-8")).items()}
+
+
 @dataclass(frozen=True, slots=True)
 class FrontEndConfig:
     """Parameters of the component."""
@@ -54,8 +64,7 @@ class FrontEnd:
                 range.
         """
         be_nice(config.nice)
-        folder = packaged(PACKAGE, "assets", SHA256)
-        self._tokens: dict[str, int] = json.loads((folder / VOCABULARY).read_text("utf-8"))
+        self._tokens = {sound: token for token, sound in symbols().items()}
         # Where it is needed: the launcher asks for the class alone.
         from hibari.g2p import G2P
         from hibari.g2p.normalize import normalize

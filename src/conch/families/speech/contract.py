@@ -20,7 +20,7 @@ def acoustic(name: str, package: WeightsPackage) -> Component:
             ),
             Tensor("durations", "INT32", (-1,), "frames of each token"),
         ),
-        parameters={"voice": str},
+        parameters={"voice": str, "seed": int},
         is_one_by_one=True,
         package=package,
     )

@@ -48,8 +48,10 @@ class Network:
     """Inputs and outputs of the first graph."""
     vocoder: tuple[Sequence[str], Sequence[str]]
     """The same of the second one."""
+    edit_first: Callable[[Any], None] = unchanged
+    """Changes the first graph."""
     edit: Callable[[Any], None] = unchanged
-    """Changes the second graph."""
+    """Changes the second one."""
     revision: int
     """It is raised with every change of the graphs."""
 
@@ -100,10 +102,11 @@ class Network:
 
         folder.mkdir()
         cut = Extractor(onnx.load(str(source)))
-        onnx.save(cut.extract_model(*map(list, self.acoustic)), str(folder / ACOUSTIC))
-        vocoder = cut.extract_model(*map(list, self.vocoder))
-        self.edit(vocoder.graph)
-        onnx.save(vocoder, str(folder / VOCODER))
+        parts = ((ACOUSTIC, self.acoustic, self.edit_first), (VOCODER, self.vocoder, self.edit))
+        for name, ends, edit in parts:
+            part = cut.extract_model(*map(list, ends))
+            edit(part.graph)
+            onnx.save(part, str(folder / name))
 
 
 def replace_nodes(graph: Any, nodes: Iterable[Any]) -> None:

@@ -1,0 +1,41 @@
+"""The `piper_vocoder` component: any stretch of a sentence, equal to that part of the whole."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from conch.component import Outputs, Row
+from conch.component.arrays import FloatArray
+from conch.families.piper.voices import Voices
+from conch.families.speech.graphs import VOCODER, VoiceConfig
+from conch.families.speech.rows import Stretch
+
+
+class Vocoder:
+    """Makes the waveform of frames."""
+
+    def __init__(self, config: VoiceConfig) -> None:
+        """Load the networks of all voices.
+
+        Raises:
+            ConfigError: they cannot be loaded, or a parameter is out of range.
+        """
+        self._voices = Voices(config, VOCODER)
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
+        """Return the `waveform` of rows with `latents` and `context`; nothing in it is drawn.
+
+        Raises:
+            InvalidRequestError: there are no frames or too many, or none of them is spoken.
+            OptionError: the parameter `voice` names none of its voices.
+        """
+        return [{"waveform": self._sound(row)} for row in rows]
+
+    def _sound(self, row: Row) -> FloatArray:
+        voice, session, speaker = self._voices.of(row)
+        cut = voice.cut
+        part = Stretch.of(row, cut.channels)
+        latents = np.ascontiguousarray(part.latents.T)[np.newaxis]
+        feeds = {cut.latents: latents, **(speaker if cut.others else {})}
+        (samples,) = session.run([cut.audio], feeds)
+        return part.spoken(samples.ravel(), cut.frame_samples)

@@ -1,0 +1,106 @@
+"""The voices of a folder, opened: the network of each, cut in two."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnxruntime import InferenceSession
+
+from conch.catalogue.piper import SPEAKER, PiperVoice, read_voices
+from conch.component import Array, Row
+from conch.component.arrays import FloatArray
+from conch.families.piper.declaration import PACKAGE
+from conch.families.speech.graphs import Network, VoiceConfig, replace_nodes
+from conch.packaged import missing
+from conch.wire.errors import ConfigError, OptionError
+
+NOISE, NOISE_SIZE = "noise", 1 << 19
+"""Input of the first graph; what needs more of it gets it from the begin again."""
+
+
+@lru_cache(8)
+def noise(seed: int) -> FloatArray:
+    """Return what the first graph takes for all that is drawn in it, `[NOISE_SIZE]`."""
+    return np.random.default_rng(seed).standard_normal(NOISE_SIZE, dtype=np.float32)
+
+
+class Voices:
+    """One of the graphs of each voice."""
+
+    def __init__(self, config: VoiceConfig, graph: str) -> None:
+        """Open `graph` of all voices in the folder `config.model`.
+
+        Raises:
+            ConfigError: one cannot be opened or is unfit, or a parameter is out of range.
+        """
+        if not config.model:
+            raise ConfigError(missing(PACKAGE))
+        self._opened = {
+            voice.name: (voice, _network(voice).open(replace(config, model=str(voice.path)), graph))
+            for voice in read_voices(Path(config.model))
+        }
+
+    def of(self, row: Row) -> tuple[PiperVoice, InferenceSession, Mapping[str, Array]]:
+        """Return the voice of a row, its graph, and what says to that who speaks.
+
+        Raises:
+            OptionError: the parameter `voice` names no voice, or none of its speakers.
+        """
+        asked = row.parameters["voice"]
+        name, _, speaker = (asked, "", "") if asked in self._opened else asked.rpartition("#")
+        if name not in self._opened:
+            raise _wrong(", ".join(self._opened), asked)
+        voice, session = self._opened[name]
+        if speaker and speaker not in voice.speakers:
+            names = ", ".join(voice.speakers)
+            raise _wrong(f"{name}#SPEAKER with one of {names:.400}" if names else name, asked)
+        number = np.array([voice.speakers.get(speaker, 0)], np.int64)
+        return voice, session, {SPEAKER: number} if voice.speakers else {}
+
+
+def _wrong(takes: str, sent: str) -> OptionError:
+    return OptionError(f"option 'voice' takes {takes}; sent: {sent!r:.100}")
+
+
+def _network(voice: PiperVoice) -> Network:
+    cut = voice.cut
+    return Network(
+        package=PACKAGE,
+        folder="",
+        file=voice.path.name,
+        sha256="",
+        acoustic=(cut.inputs, (cut.latents, cut.durations)),
+        vocoder=((cut.latents, *cut.others), (cut.audio,)),
+        edit_first=feed_noise,
+        revision=1,
+    )
+
+
+def feed_noise(graph: Any) -> None:
+    """Let all that a graph draws come from its input NOISE, in place: a seed repeats it."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    numbers = {"noise_first": 0, "noise_step": 1, "noise_size": NOISE_SIZE}
+    graph.initializer.extend(
+        numpy_helper.from_array(np.array(value), name) for name, value in numbers.items()
+    )
+    graph.input.append(helper.make_tensor_value_info(NOISE, TensorProto.FLOAT, [NOISE_SIZE]))
+    nodes = []
+    for node in graph.node:
+        if node.op_type != "RandomNormalLike":
+            nodes.append(node)
+            continue
+        (like,), (drawn,) = node.input, node.output
+        steps = (
+            ("Shape", [like], "shape"),
+            ("Size", [like], "count"),
+            ("Range", ["noise_first", f"{drawn}_count", "noise_step"], "places"),
+            ("Mod", [f"{drawn}_places", "noise_size"], "kept"),
+            ("Gather", [NOISE, f"{drawn}_kept"], "flat"),
+        )
+        nodes += (helper.make_node(kind, names, [f"{drawn}_{to}"]) for kind, names, to in steps)
+        nodes.append(helper.make_node("Reshape", [f"{drawn}_flat", f"{drawn}_shape"], [drawn]))
+    replace_nodes(graph, nodes)
