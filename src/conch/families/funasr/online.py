@@ -8,12 +8,13 @@ sum passes 1 has found a unit, which the decoder names.
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from conch.catalogue import funasr
 from conch.catalogue.funasr import read_online_paraformer
-from conch.component.arrays import Array, FloatArray, IntArray
+from conch.component.arrays import FloatArray, IntArray
 from conch.component.kaldi_fbank import FRAME_S
 from conch.component.lfr import LowFrameRate
 from conch.component.onnx import open_network, session_options
@@ -51,29 +52,47 @@ class OnlineNetworks:
         networks = self._encoder, self._decoder
         self._inputs = [[item.name for item in network.get_inputs()] for network in networks]
 
-    def encode(self, features: FloatArray) -> tuple[Array, Array, FloatArray]:
-        """Return what is heard in frames `[frames, features]`: states, their number, weights."""
-        lens = np.array([len(features)], np.int32)
-        feed = dict(zip(self._inputs[0], (features[None], lens), strict=True))
-        states, num, weights, *_ = self._encoder.run(None, feed)
-        return states, num, weights[0]
+        # A product of int8 depends on all rows of a batch.
+        rows = found.header.inputs[0].dims[0]
+        self.is_one_by_one = found.header.is_int8 or isinstance(rows, int)
 
-    def decode(
-        self, heard: tuple[Array, Array], found: FloatArray, caches: Sequence[Array]
-    ) -> tuple[IntArray, FloatArray, list[Array]]:
-        """Return units `[N]` that were found, their log probabilities, and the next caches.
+    def encode(self, features: Sequence[FloatArray]) -> list[tuple[FloatArray, FloatArray]]:
+        """Return what is heard in frames `[frames, features]`: states and weights of each row."""
+        lens = np.full(len(features), len(features[0]), np.int32)
+        feed = dict(zip(self._inputs[0], (np.stack(features), lens), strict=True))
+        states, _, weights, *_ = self._encoder.run(None, feed)
+        return [*zip(states, weights, strict=True)]
 
-        Args:
-            heard: The states of a chunk, and their number.
-            found: float32 `[N, size]`.
-            caches: Of the chunk before.
-        """
-        lens = np.array([len(found)], np.int32)
-        feed = dict(zip(self._inputs[1], (*heard, found[None], lens, *caches), strict=True))
+    def decode(self, jobs: Sequence[tuple["OnlineStream", "Chunk"]]) -> None:
+        """Name the units of chunks with the same number of them, and keep the next caches."""
+        streams, chunks = zip(*jobs, strict=True)
+        states = np.stack([chunk.states for chunk in chunks])
+        found = np.stack([chunk.found for chunk in chunks])
+        caches = map(np.concatenate, zip(*(item.caches for item in streams), strict=True))
+        num, count = (np.full(len(jobs), item.shape[1], np.int32) for item in (states, found))
+        feed = dict(zip(self._inputs[1], (states, num, found, count, *caches), strict=True))
         logits, units, *after = self._decoder.run(None, feed)
-        log_probs = log_softmax(logits[0])[np.arange(len(found)), units[0]]
-        sizes = zip(after, caches, strict=True)
-        return units[0], log_probs, [item[..., -before.shape[-1] :] for item, before in sizes]
+        for row, (stream, chunk) in enumerate(jobs):
+            log_probs = log_softmax(logits[row])[np.arange(len(chunk.places)), units[row]]
+            chunk.rows[chunk.places] = np.stack([units[row], log_probs], axis=1)
+            # A copy: a view would keep the caches of the whole batch.
+            stream.caches = [
+                item[row : row + 1, :, -before.shape[-1] :].copy()
+                for item, before in zip(after, stream.caches, strict=True)
+            ]
+
+
+class Chunk(NamedTuple):
+    """A chunk of a stream whose units have no names yet."""
+
+    rows: FloatArray
+    """See `heard_units`; all 0."""
+    places: IntArray
+    """Rows with a unit, `[N]`."""
+    found: FloatArray
+    """What was heard of each unit, float32 `[N, size]`."""
+    states: FloatArray
+    """Of all frames, float32 `[frames, size]`."""
 
 
 class OnlineStream:
@@ -87,7 +106,7 @@ class OnlineStream:
         self._samples = self._chunks = 0
         self._before = np.zeros((LEFT + RIGHT, front.window * front.num_mels), np.float32)
         """Features before the next chunk."""
-        self._caches = [np.zeros(shape, np.float32) for shape in networks.caches]
+        self.caches = [np.zeros(shape, np.float32) for shape in networks.caches]
         self._sum = np.float32(0)
         """Of the weights since the last unit."""
         self._found = np.zeros(networks.size, np.float32)
@@ -102,7 +121,7 @@ class OnlineStream:
     @property
     def held_bytes(self) -> int:
         """Size of the states in bytes."""
-        return sum(item.nbytes for item in (*self._caches, self._before, self._found))
+        return sum(item.nbytes for item in (*self.caches, self._before, self._found))
 
     def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
         """Take the next samples, float32 `[samples]`; with `ends` those of silence behind them."""
@@ -110,44 +129,31 @@ class OnlineStream:
         tail = np.zeros(round(_TAIL_S * SAMPLE_RATE) if ends else 0, np.float32)
         self._fbank.accept(self._networks.front_end.scaled(np.concatenate([waveform, tail])))
 
-    def units(self) -> FloatArray:
-        """Return the units in all complete chunks.
+    @property
+    def has_chunk(self) -> bool:
+        """Whether the next chunk is complete."""
+        return self._begin + self._span < self._fbank.ready
 
-        Returns:
-            float32 `[frames, 2]`, one frame for each that was joined: the number of the unit that
-            is found in it, or 0, and its log probability.
-        """
-        rows = [np.zeros((0, 2), np.float32)]
-        step = CHUNK * self._networks.front_end.shift
-        while (begin := step * self._chunks) + self._span < self._fbank.ready:
-            frames = self._fbank.frames(begin, begin + self._span)
-            rows.append(self._chunk(frames))
-            self._chunks += 1
-        return np.concatenate(rows)
+    @property
+    def _begin(self) -> int:
+        return CHUNK * self._networks.front_end.shift * self._chunks
 
-    def _chunk(self, frames: FloatArray) -> FloatArray:
-        networks, front = self._networks, self._networks.front_end
+    def take_chunk(self) -> FloatArray:
+        """Return the features of the next chunk and those around it, `[frames, features]`."""
+        front = self._networks.front_end
+        frames = self._fbank.frames(self._begin, self._begin + self._span)
         # Those of a chunk have all of their neighbours.
         windows = np.lib.stride_tricks.sliding_window_view(frames, front.window, axis=0)
         windows = windows[:: front.shift].swapaxes(1, 2).reshape(CHUNK, -1)
-        joined = front.normalised(windows) * networks.scale
+        joined = front.normalised(windows) * self._networks.scale
         joined += positions(CHUNK * self._chunks + 1, *joined.shape)
-        heard = np.concatenate([self._before, joined])
+        heard: FloatArray = np.concatenate([self._before, joined])
         self._before = heard[-(LEFT + RIGHT) :]
-        states, num, weights = networks.encode(heard)
-        places, found = self._fired(states[0], weights)
-        rows = np.zeros((CHUNK, 2), np.float32)
-        if not self._chunks:
-            # The frames in front are before the audio.
-            rows = rows[RIGHT:]
-            places = np.maximum(places - RIGHT - np.arange(len(places)), 0) + np.arange(len(places))
-        if len(places):
-            units, log_probs, self._caches = networks.decode((states, num), found, self._caches)
-            rows[places, 0], rows[places, 1] = units, log_probs
-        return rows
+        self._chunks += 1
+        return heard
 
-    def _fired(self, states: FloatArray, weights: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return the frames of a chunk with a unit, `[N]`, and what was heard of each unit."""
+    def fire(self, states: FloatArray, weights: FloatArray) -> Chunk:
+        """Return the chunk that was taken, with its units; arguments are those of its frames."""
         places, found = [], []
         for place in range(CHUNK):
             weight, state = weights[LEFT + place], states[LEFT + place]
@@ -159,7 +165,38 @@ class OnlineStream:
             self._sum += weight - np.float32(1)
             self._found = state * self._sum
             places.append(place)
-        return np.array(places, np.int64), np.array(found, np.float32)
+        rows, at = np.zeros((CHUNK, 2), np.float32), np.array(places, np.int64)
+        if self._chunks == 1:
+            # The frames in front are before the audio.
+            rows, order = rows[RIGHT:], np.arange(len(at))
+            at = np.maximum(at - RIGHT - order, 0) + order
+        return Chunk(rows, at, np.array(found, np.float32), states)
+
+
+def heard_units(networks: OnlineNetworks, streams: Sequence[OnlineStream]) -> list[FloatArray]:
+    """Return the units in all complete chunks of each stream.
+
+    Args:
+        networks: Of all streams.
+        streams: Each once.
+
+    Returns:
+        For each float32 `[frames, 2]`, one frame for each that was joined: the number of the unit
+        that is found in it, or 0, and its log probability.
+    """
+    if networks.is_one_by_one and len(streams) > 1:
+        return [heard_units(networks, [stream])[0] for stream in streams]
+    rows = [[np.zeros((0, 2), np.float32)] for _ in streams]
+    while ready := [place for place, stream in enumerate(streams) if stream.has_chunk]:
+        heard = networks.encode([streams[place].take_chunk() for place in ready])
+        chunks = [streams[place].fire(*item) for place, item in zip(ready, heard, strict=True)]
+        jobs = [(streams[place], chunk) for place, chunk in zip(ready, chunks, strict=True)]
+        # Padding would get into the caches.
+        for count in {len(chunk.places) for chunk in chunks} - {0}:
+            networks.decode([job for job in jobs if len(job[1].places) == count])
+        for place, chunk in zip(ready, chunks, strict=True):
+            rows[place].append(chunk.rows)
+    return [np.concatenate(items) for items in rows]
 
 
 def positions(first: int, count: int, size: int) -> FloatArray:
@@ -191,13 +228,14 @@ class OnlineParaformer(UnitWriter):
         """See `UnitWriter`."""
         stream = OnlineStream(self._networks)
         stream.accept(waveform, ends=True)
-        return units_of(stream.units(), self._tokens, self._networks.frame_s)
+        (frames,) = heard_units(self._networks, [stream])
+        return units_of(frames, self._tokens, self._networks.frame_s)
 
 
 def units_of(
     frames: FloatArray, tokens: Sequence[str], frame_s: float, first: int = 0
 ) -> list[Unit]:
-    """Return the units in frames `[frames, 2]` of `OnlineStream.units` that write text.
+    """Return the units in frames `[frames, 2]` of `heard_units` that write text.
 
     Args:
         frames: Of a stream.
@@ -230,11 +268,10 @@ class OnlineEncoder(StreamEncoder[OnlineStream]):
         Raises:
             ConfigError: the folder is none, or a network cannot be loaded.
         """
-        networks = OnlineNetworks(
-            opened_folder(config, ONLINE, read_online_paraformer), config.threads
-        )
+        found = opened_folder(config, ONLINE, read_online_paraformer)
+        self._networks = networks = OnlineNetworks(found, config.threads)
         super().__init__(lambda: OnlineStream(networks), UNITS, config.stream_ttl_s)
 
     def encode(self, streams: Sequence[OnlineStream], /) -> list[FloatArray]:
         """See `StreamEncoder`."""
-        return [stream.units() for stream in streams]
+        return heard_units(self._networks, streams)
