@@ -11,11 +11,13 @@ from tiny_arpa import TINY
 from conch.component import Row
 from conch.decoding.ctc_streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
 from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
+from conch.decoding.vocab import vocab_of
 from conch.families.ctc.units import units_from_dict
 from conch.families.ctc.vocabulary import read_vocabulary
 from conch.families.ngram.arpa import read_ngrams
 from conch.graphs.build import build_graph
 from conch.wire.errors import ConfigError, OptionError
+from conch.wire.joining import joined_text
 
 PIECES = [
     "<unk>",
@@ -102,6 +104,26 @@ def test_letters_of_a_script_without_spaces_are_words(hanzi, beam_size):
     assert found["stable"][0].decode() == "你好 ab"
 
 
+@pytest.mark.parametrize("beam_size", [1, 8])
+def test_bytes_are_letters_once_they_are_complete(tmp_path, beam_size):
+    folder = saved(tmp_path / "toy", ["<unk>", "▁a", "<0xE4>", "<0xBD>", "<0xA0>"])
+    decoder = CtcDecoder(CtcDecoderConfig(model=str(folder)))
+    spoken = path_of(folder, "▁a", "<0xE4>", "<0xBD>", "<0xA0>", "<blk>")
+    found = answer(decoder, spoken, beam_size=beam_size)
+    assert found["words"][:2].tolist() == [b"a", "你".encode()]
+    np.testing.assert_allclose(found["word_ends"][:2], [0.04, 0.16])
+
+
+def test_a_text_is_that_of_its_words(folder, hanzi):
+    random = np.random.default_rng(0)
+    for model in (folder, hanzi):
+        vocab = vocab_of(read_vocabulary(str(model)))
+        for _ in range(30):
+            units = random.integers(1, 40, 30).tolist()
+            words = vocab.words((unit, 0, 0.0) for unit in units)
+            assert vocab.text_of(units) == joined_text(word.text for word in words)
+
+
 def test_hotwords_in_any_case(folder, hanzi):
     decoder = CtcDecoder(CtcDecoderConfig(model=str(folder)))
     log_probs = path_of(folder, "▁A", "<blk>", "▁C", "A", "P|T", "<blk>", "▁B", "<blk>")
@@ -129,6 +151,9 @@ def test_texts_have_scores(folder):
     assert not isinstance(found, Exception)
     right, wrong = found["text_scores"].tolist()
     assert right > np.log(0.5) and wrong < right - 2
+    (refused,) = decoder([Row(inputs | {"texts": np.array(["你好".encode()], dtype=np.object_)})])
+    assert isinstance(refused, OptionError)
+    assert "'ctc_rescore' takes texts in letters of the CTC model" in str(refused)
 
 
 def test_a_graph_of_its_units_writes_as_the_language_model(folder, tmp_path):

@@ -41,6 +41,12 @@ def test_without_a_name_nothing_changes(sent: dict[str, object]) -> None:
     assert with_its_decoder(sent, NAMED) is sent
 
 
+def test_a_server_has_a_decoder_for_what_requests_leave_open() -> None:
+    assert with_its_decoder({"nbest": 2}, NAMED, "ctc") == {"nbest": 2, "decoder": "ctc"}
+    assert with_its_decoder({"decoder": "wfst"}, NAMED, "ctc") == {"decoder": "wfst"}
+    assert with_its_decoder({"model": "zh"}, NAMED, "ctc")["decoder"] == "attention"
+
+
 @pytest.mark.parametrize(
     ("sent", "live", "error"),
     [

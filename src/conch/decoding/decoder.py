@@ -34,6 +34,7 @@ from conch.decoding.vocab import vocab_of
 from conch.families.ctc.units import units_from_dict
 from conch.families.ctc.vocabulary import Vocabulary, read_vocabulary
 from conch.families.ngram.model import LanguageModelConfig
+from conch.language.normalize import language_model_words
 from conch.wire.errors import InvalidRequestError, OptionError
 from conch.wire.hotwords import Hotword, as_ctc_writes
 
@@ -111,8 +112,9 @@ class CtcDecoder:
         )
         self.tries = functools.lru_cache(_HOTWORD_LISTS)(self._new_trie)
         self._frame_s = vocabulary.frame_s
-        self._language = config.language or ("" if vocabulary.symbols else "en")
-        self._write = self._units.cased if vocabulary.symbols else as_ctc_writes
+        self._is_exported = bool(vocabulary.symbols)
+        self._language = config.language or ("" if self._is_exported else "en")
+        self._write = self._units.cased if self._is_exported else as_ctc_writes
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
         """Answer rows with `log_probs` and `log_probs_lens`; one with `texts` is scored."""
@@ -128,7 +130,13 @@ class CtcDecoder:
         log_probs = self.checked_frames(row)
         if "texts" in row.inputs:
             self._check_language(row.parameters)
-            scores = text_scores(log_probs, row.texts("texts"), self._units)
+            texts = row.texts("texts")
+            if self._writes_none(texts):
+                raise OptionError(
+                    "option 'ctc_rescore' takes texts in letters of the CTC model, whose units "
+                    f"write nothing of {max(texts, key=len)!r:.80}"
+                )
+            scores = text_scores(log_probs, texts, self._units)
             return {"text_scores": scores.astype(np.float32)}
         search = self.new_search(row.parameters)
         search.advance(log_probs)
@@ -136,6 +144,11 @@ class CtcDecoder:
         if isinstance(search, GraphUtterance) and search.has_lattice:
             return {**found, "lattice": bytes_array([search.lattice_text()])}
         return found
+
+    def _writes_none(self, texts: Sequence[str]) -> bool:
+        """Return whether an export has units for none of the words, but for bytes of them."""
+        words = [word for text in texts for word in language_model_words(text)]
+        return self._is_exported and bool(words) and not any(map(self._units.encode, words))
 
     def new_search(self, parameters: Mapping[str, Any]) -> UtteranceSearch:
         """Return a new search for an utterance.

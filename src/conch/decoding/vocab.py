@@ -8,7 +8,7 @@ from conch.families.ctc import BLANK
 from conch.families.ctc.units import SPECIAL
 from conch.families.ctc.vocabulary import Vocabulary
 from conch.wire.errors import ConfigError
-from conch.wire.joining import joined_text
+from conch.wire.joining import has_unspaced, joined_text
 
 Spelled = tuple[int, int, float]
 """A unit, its frame, and its log probability there."""
@@ -71,6 +71,9 @@ class ExportedVocab(CtcVocab):
 
     def text_of(self, units: Sequence[int]) -> str:
         """See `CtcVocab`; words of scripts without spaces have none between them."""
+        letters = self._units.letters(units)
+        if not has_unspaced(letters):  # in a twentieth of the time
+            return " ".join(letters.split())
         return joined_text(word.text for word in self.words((unit, 0, 0.0) for unit in units))
 
     def words(self, spelled: Iterable[Spelled]) -> tuple[AlignedWord, ...]:

@@ -99,6 +99,11 @@ def separators(text: str, words: Sequence[str]) -> list[str]:
     return found
 
 
+def has_unspaced(text: str) -> bool:
+    """Return whether a text has letters of scripts without spaces."""
+    return _UNSPACED.search(text) is not None
+
+
 def is_unspaced(chars: Iterable[str]) -> bool:
     """Return whether the first character that is no punctuation is of a script without spaces."""
     for char in chars:

@@ -100,6 +100,10 @@ class TransducerUnits:
                 waiting.clear()
         return tuple(word.aligned() for word in words if word.text)
 
+    def letters(self, units: Iterable[int]) -> str:
+        """Return the letters that units write, a space where one begins a word."""
+        return b"".join([self._bytes[unit] for unit in units]).decode("utf-8", "replace")
+
 
 def _begins_word(before: str, letter: str) -> bool:
     return not is_within_word(before, letter)
