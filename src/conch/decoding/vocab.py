@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from conch.decoding.hypothesis import AlignedWord, Piece, spelled_words
-from conch.decoding.transducer.units import TransducerUnits
+from conch.decoding.written import WrittenUnits
 from conch.families.ctc import BLANK
 from conch.families.ctc.units import SPECIAL
 from conch.families.ctc.vocabulary import Vocabulary
@@ -67,7 +67,7 @@ class ExportedVocab(CtcVocab):
         super().__init__(vocabulary.texts)
         symbols = vocabulary.symbols
         units = ["" if SPECIAL.fullmatch(text) else text for text in symbols]
-        self._units = TransducerUnits(units)
+        self._units = WrittenUnits(units)
 
     def text_of(self, units: Sequence[int]) -> str:
         """See `CtcVocab`; words of scripts without spaces have none between them."""

@@ -8,7 +8,7 @@ import pytest
 from conch.catalogue.transducers import read_transducer
 from conch.decoding.transducer.joint import Joint
 from conch.decoding.transducer.search import TransducerSearch
-from conch.decoding.transducer.units import TransducerUnits
+from conch.decoding.written import WrittenUnits
 from conch.wire.hotwords import Hotword
 from conch.wire.joining import joined_text
 
@@ -20,7 +20,7 @@ def joint(toy):
 
 @pytest.fixture(scope="module")
 def search(joint, toy):
-    return TransducerSearch(joint, TransducerUnits(toy.tokens))
+    return TransducerSearch(joint, WrittenUnits(toy.tokens))
 
 
 def plain_search(joint, frames, beam_size):
@@ -41,7 +41,7 @@ def plain_search(joint, frames, beam_size):
 
 
 def texts(search, toy, beam):
-    units = TransducerUnits(toy.tokens)
+    units = WrittenUnits(toy.tokens)
     return [
         joined_text(word.text for word in units.words((unit, 0, 0.0) for unit in item))
         for item, _ in beam
@@ -78,7 +78,7 @@ def test_pieces_and_company_change_nothing(search, frames, beam_size):
 @pytest.mark.parametrize("kind", ["rnnt", "tdt"])
 def test_pieces_and_company_change_nothing_of_nemos(tmp_path, frames, kind, beam_size):
     toy = read_transducer(getattr(nemo_toys, kind)(tmp_path, seed=3))
-    search = TransducerSearch(Joint(toy, 1, 0.0), TransducerUnits(toy.tokens, toy.blank))
+    search = TransducerSearch(Joint(toy, 1, 0.0), WrittenUnits(toy.tokens, toy.blank))
     test_pieces_and_company_change_nothing(search, frames, beam_size)
     utterance = search.utterance(beam_size)
     search.advance([utterance], [frames[3]])
@@ -101,7 +101,7 @@ def test_networks_that_take_one_row(tmp_path, frames):
                 item.type.tensor_type.shape.dim[axis].dim_value = 1
             onnx.save(model, folder / f"{part}.onnx")
         toy = read_transducer(folder)
-        search = TransducerSearch(Joint(toy, 1, 0.0), TransducerUnits(toy.tokens, toy.blank))
+        search = TransducerSearch(Joint(toy, 1, 0.0), WrittenUnits(toy.tokens, toy.blank))
         utterances = [search.utterance(4) for _ in frames]
         search.advance(utterances, frames)
         nbests.append([item.nbest(1, is_final=True)[0].text for item in utterances])
@@ -135,7 +135,7 @@ def test_words_are_where_their_units_are(search, frames):
 def test_a_penalty_for_blanks_finds_more(toy, frames):
     lengths = []
     for penalty in (0.0, 3.0):
-        search = TransducerSearch(Joint(toy, 1, penalty), TransducerUnits(toy.tokens))
+        search = TransducerSearch(Joint(toy, 1, penalty), WrittenUnits(toy.tokens))
         utterance = search.utterance(1)
         search.advance([utterance], [frames[3]])
         lengths.append(utterance.beam[0].length)

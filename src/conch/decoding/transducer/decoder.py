@@ -12,7 +12,7 @@ from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.decoding.tensors import checked_frames, outputs_of
 from conch.decoding.transducer.joint import Joint
 from conch.decoding.transducer.search import TransducerSearch, TransducerUtterance
-from conch.decoding.transducer.units import TransducerUnits
+from conch.decoding.written import WrittenUnits
 from conch.families.transducer.declaration import MAX_BEAM
 from conch.families.transducer.graphs import TransducerConfig, opened_folder
 from conch.wire.errors import OptionError
@@ -44,7 +44,7 @@ class TransducerDecoder:
         self._language = config.language
         self._joint = Joint(found, config.threads, config.blank_penalty)
         self._frame_s = found.frame_s
-        units = TransducerUnits(found.tokens, found.blank)
+        units = WrittenUnits(found.tokens, found.blank)
         self._search = TransducerSearch(self._joint, units)
         # Bytes write any letter.
         letters = {letter for text in units.texts for letter in text.lower()}

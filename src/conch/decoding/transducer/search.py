@@ -22,7 +22,7 @@ from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.transducer.bias import NOTHING_WRITTEN, Bias, BiasState
 from conch.decoding.transducer.joint import Joint
 from conch.decoding.transducer.predictor import Context, Predictor
-from conch.decoding.transducer.units import TransducerUnits
+from conch.decoding.written import WrittenUnits
 from conch.wire.hotwords import Hotword
 from conch.wire.joining import joined_text
 
@@ -83,7 +83,7 @@ class TransducerUtterance:
     """The hypotheses of one utterance."""
 
     def __init__(
-        self, units: TransducerUnits, predictor: Predictor, beam_size: int, bias: Bias | None
+        self, units: WrittenUnits, predictor: Predictor, beam_size: int, bias: Bias | None
     ) -> None:
         """Begin an utterance."""
         self.beam_size, self.bias = beam_size, bias
@@ -127,7 +127,7 @@ class TransducerUtterance:
 class TransducerSearch:
     """Searches frames with a model."""
 
-    def __init__(self, joint: Joint, units: TransducerUnits) -> None:
+    def __init__(self, joint: Joint, units: WrittenUnits) -> None:
         """Search by decoder and joiner."""
         self._joint, self._units, self._texts = joint, units, units.texts
 

@@ -2,16 +2,16 @@
 
 import pytest
 
-from conch.decoding.transducer.units import TransducerUnits
+from conch.decoding.written import WrittenUnits
 
 
 def texts(tokens: list[str], units: list[int]) -> list[str]:
-    words = TransducerUnits(tokens).words((unit, place, -0.5) for place, unit in enumerate(units))
+    words = WrittenUnits(tokens).words((unit, place, -0.5) for place, unit in enumerate(units))
     return [word.text for word in words]
 
 
 def test_words_have_the_frames_and_probabilities_of_their_units():
-    units = TransducerUnits(["<blk>", "▁THE", "▁CA", "T", "<unk>"])
+    units = WrittenUnits(["<blk>", "▁THE", "▁CA", "T", "<unk>"])
     one, two = units.words([(1, 3, -0.1), (2, 7, -0.2), (3, 9, -0.4)])
     assert (one.text, one.start_frame, one.end_frame) == ("THE", 3, 4)
     assert (two.text, two.start_frame, two.end_frame) == ("CAT", 7, 10)

@@ -1,4 +1,4 @@
-"""What the units of a transducer write: text, and its words."""
+"""What the units of an export write: text, and its words."""
 
 import codecs
 import itertools
@@ -44,7 +44,7 @@ class _Word:
         return AlignedWord(self.text, pieces[0].start, pieces[-1].end, min(1.0, confidence))
 
 
-class TransducerUnits:
+class WrittenUnits:
     """The symbols of a model."""
 
     def __init__(self, tokens: Sequence[str], blank: int = 0) -> None:
