@@ -33,8 +33,6 @@ _REVISION = 3
 class SpeakersConfig(DeviceConfig):
     """Parameters of both components."""
 
-    intra_threads: int = 1
-    """CPU threads of one call; several pieces and windows are under way at once."""
     nice: int = 10
     """Least niceness of the process, 0 to 19: with more than 0, live streams go first."""
 
