@@ -45,6 +45,8 @@ class Joint:
         """Whether a row depends on the others of its call."""
         self.is_nemo = found.lstm is not None
         """Whether a frame may have several units."""
+        self.ahead = 1 if found.is_tdt or self.is_one_by_one else 2 if self.is_nemo else 8
+        """Frames that a greedy search looks at in one call: more than from one unit to the next."""
         self.most_units = 5 if found.is_tdt else 10
         """Units at one frame of the greedy search of such a model."""
         self._blank, self._blank_penalty = found.blank, blank_penalty

@@ -26,9 +26,6 @@ from conch.decoding.written import WrittenUnits
 from conch.wire.hotwords import Hotword
 from conch.wire.joining import joined_text
 
-_AHEAD = 8
-"""Frames that a greedy search looks at in one call: some more than from one unit to the next."""
-
 _LEAST_WITH_HOTWORDS = 4
 """Hypotheses of a search with hotwords: one alone would follow none of them."""
 _MORE = 4
@@ -153,7 +150,7 @@ class TransducerSearch:
 
     def _advance_greedily(self, pairs: Sequence[tuple[TransducerUtterance, FloatArray]]) -> None:
         """Look at frames until the next unit, which changes what follows."""
-        ahead = 1 if self._joint.is_one_by_one else max(1, _AHEAD // max(1, len(pairs) // 4))
+        ahead = max(1, self._joint.ahead // max(1, len(pairs) // 4))
         while going := [
             (item, its[item.beam[0].at - item.num_frames :][:ahead])
             for item, its in pairs
