@@ -21,7 +21,9 @@ def segment(seconds: float, active, pieces, who, spoken=None) -> HeardSegment:
     spans = [(round(start * S), round(end * S)) for start, end in pieces]
     sounds = np.eye(3, dtype=np.float32)[list(who)].reshape(len(who), 3)
     speech = [(0, length)] if spoken is None else spoken
-    return HeardSegment(100.0, length, False, [(0, frames)], speech, spans, sounds)
+    return HeardSegment(
+        100.0, length, False, [(0, frames)], speech, spans, [1] * len(spans), sounds
+    )
 
 
 def rounded(turns: list[VoiceTurn]) -> list[tuple[int, float, float]]:

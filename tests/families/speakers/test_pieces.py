@@ -10,10 +10,10 @@ from conch.families.speakers.pieces import (
     WIDE_BAND,
     frame_at,
     is_of_line,
-    needed,
     num_frames,
     pieces,
     spoken,
+    thinned,
     windows,
 )
 
@@ -41,13 +41,17 @@ def test_of_one_voice_a_third_of_the_pieces_is_needed_and_all_where_another_spea
     every = pieces([(0, 30 * S)])
     frames = num_frames(30 * S)
     one = np.array([[True, False, False]] * frames)
-    assert needed(every, [(0, one)]) in (every[::3], [*every[::3], every[-1]])
+    kept, stands_for = thinned(every, [(0, one)])
+    assert kept in (every[::3], [*every[::3], every[-1]])
+    assert sum(stands_for) == len(every)
     two = one.copy()
     two[frame_at(15 * S) : frame_at(16 * S), 1] = True
-    kept = needed(every, [(0, two)])
+    kept, stands_for = thinned(every, [(0, two)])
     assert {span for span in every if span[0] < 16 * S and span[1] > 15 * S} <= {*kept}
     assert len(every) / 3 < len(kept) < len(every) / 2
-    assert needed(pieces([(0, S), (9 * S, 10 * S)]), [(0, one)]) == [(0, S), (9 * S, 10 * S)]
+    assert sum(stands_for) == len(every)
+    apart = [(0, S), (9 * S, 10 * S)]
+    assert thinned(pieces(apart), [(0, one)]) == (apart, [1, 1])
 
 
 @pytest.mark.parametrize("length", [4000, 20_000, 24_000, 24_001, 50_000, 123_456])

@@ -45,6 +45,8 @@ class HeardSegment:
     """First sample of each stretch of speech, and the one behind it."""
     pieces: Sequence[Span]
     """First sample of each piece, and the one behind it."""
+    stands_for: Sequence[int]
+    """Pieces for which each one stands, itself among them."""
     embeddings: FloatArray
     """Of the pieces, of unit length, float32 `[pieces, size]`."""
 

@@ -18,9 +18,9 @@ from conch.families.speakers.pieces import (
     LINE,
     WIDE_BAND,
     is_of_line,
-    needed,
     pieces,
     spoken,
+    thinned,
     windows,
 )
 from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech
@@ -50,9 +50,11 @@ async def hear(
     every = windows(len(waveform))
     firsts = [start // FRAME_SAMPLES for start, _ in every]
     heard = [*zip(firsts, await active_in(calls, waveform, every), strict=True)]
-    spans = needed(spans, heard)
+    spans, stands_for = thinned(spans, heard)
     sounds = await embedded(calls, waveform, spans, is_line=is_line)
-    return HeardSegment(speech.start, len(waveform), is_line, heard, stretches, spans, sounds)
+    return HeardSegment(
+        speech.start, len(waveform), is_line, heard, stretches, spans, stands_for, sounds
+    )
 
 
 async def label(
@@ -125,10 +127,11 @@ def voices_of(heard: Sequence[HeardSegment | None], fewest: int, most: int) -> F
         return np.zeros((0, 0), np.float32)
     sounds = np.concatenate([item.embeddings for item in items])
     lengths = np.concatenate([np.diff(np.array(item.pieces), axis=1)[:, 0] for item in items])
+    stands_for = np.concatenate([item.stands_for for item in items])
     is_sure = np.concatenate([is_alone(item) for item in items]) & (lengths >= LEAST_PIECE)
     return sure_voices(
         sounds,
-        lengths,
+        lengths * stands_for,
         is_sure,
         is_line=_is_over_line(items),
         weight_of_second=SAMPLE_RATE,

@@ -78,14 +78,19 @@ def pieces(spans: list[Span]) -> list[Span]:
     return found
 
 
-def needed(spans: Sequence[Span], heard: Sequence[tuple[int, Array]]) -> list[Span]:
-    """Return the pieces that are embedded: some are left out where one voice goes on.
+def thinned(
+    spans: Sequence[Span], heard: Sequence[tuple[int, Array]]
+) -> tuple[list[Span], list[int]]:
+    """Return the pieces that are embedded, and for how many each stands.
+
+    Some are left out where one voice goes on.
 
     Args:
         spans: All pieces, in order of time.
         heard: First frame of each window, and which of its own speakers speak, bool `[frames, 3]`.
     """
     found: list[Span] = []
+    stands_for: list[int] = []
     place = 0
     while place < len(spans):
         start = spans[place][0]
@@ -97,8 +102,10 @@ def needed(spans: Sequence[Span], heard: Sequence[tuple[int, Array]]) -> list[Sp
             for far in ahead
             if spans[far][0] <= most and _is_one_voice(heard, start, spans[far][1])
         ]
-        place = max(fitting, default=place + 1)
-    return found
+        behind = max(fitting, default=place + 1)
+        stands_for.append(behind - place)
+        place = behind
+    return found, stands_for
 
 
 def _is_one_voice(heard: Sequence[tuple[int, Array]], start: int, end: int) -> bool:

@@ -45,9 +45,9 @@ class SegmentationComponent:
                 f"windows take one length; sent: {', '.join(map(str, lengths)) or 'no window'}"
             )
         missing = max(0, FRAME_FIELD - lengths[0])
-        rows = np.stack([np.pad(waveform[start:end], (0, missing)) for start, end in windows])
-        found = [
-            self._session.run(["log_probs"], {"waveform": rows[first : first + BATCH]})[0]
-            for first in range(0, len(rows), BATCH)
-        ]
+        found = []
+        for first in range(0, len(windows), BATCH):
+            spans = windows[first : first + BATCH]
+            rows = np.stack([np.pad(waveform[start:end], (0, missing)) for start, end in spans])
+            found.append(self._session.run(["log_probs"], {"waveform": rows})[0])
         return {"log_probs": np.concatenate(found)}
