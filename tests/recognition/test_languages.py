@@ -91,7 +91,10 @@ def test_what_is_asked_for_reaches_the_decoder_and_nothing_else_is_sent():
 
 
 def test_few_hotwords_are_names_for_a_decoder_that_reads_a_prompt():
-    few, many = "Conch:9, Triton  server", ",".join(f"name {number}" for number in range(41))
+    few, many = (
+        "Conch:9, Triton  server, Prynne:0",
+        ",".join(f"name {number}" for number in range(41)),
+    )
     for asked, names in (
         ({"hotwords": few}, "Conch, Triton server."),
         ({"hotwords": few, "prompt": "A talk."}, None),

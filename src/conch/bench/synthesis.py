@@ -1,7 +1,6 @@
 """Measure speech out: time to the first audio, whether it keeps up with playing, CPU and errors."""
 
 import asyncio
-import string
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -154,7 +153,7 @@ async def _measured(
     memory: "MemorySampler | None",
 ) -> SynthesisRun:
     """Speak every text once; more for more clients, or for the length of a paced load."""
-    options = {**benchmark.options, "timestamps": benchmark.recognise}
+    options = {**benchmark.options, **({"timestamps": True} if benchmark.recognise else {})}
     count = max(len(texts), offered.concurrency or round(PACED_S * (offered.rate or 0)))
     async with AsyncClient(
         url, connections=offered.connections, headers=benchmark.headers
@@ -220,7 +219,7 @@ async def _recognised(
 def start_differences(spoken: Sequence[SpokenWord], recognised: Sequence[Word]) -> list[float]:
     """Return how far the starts of the words that both have are apart, in seconds."""
     here, there = (
-        [word.text.casefold().strip(string.punctuation) for word in words]
+        ["".join(filter(str.isalnum, word.text.casefold())) for word in words]
         for words in (spoken, recognised)
     )
     same = SequenceMatcher(None, here, there, autojunk=False).get_matching_blocks()

@@ -7,8 +7,10 @@ import pytest
 from plain_labels import MODELS, SPOKEN, answer, file_of
 from plain_streams import audio
 
+from conch.families.speakers.assignment import HeardSegment
 from conch.families.speakers.known import name_of
-from conch.families.speakers.labels import labelled
+from conch.families.speakers.labels import labelled, voices_of
+from conch.families.speakers.pieces import num_frames
 from conch.wire.errors import OptionError
 from conch.wire.known_speakers import option_of
 from conch.wire.parts import joined_parts, with_turns
@@ -161,3 +163,18 @@ def test_silence_and_little_speech_are_answered(text):
 def test_a_wrong_option_is_named(options, message):
     with pytest.raises(OptionError, match="speakers.*" + message):
         answer(SPOKEN, **options)
+
+
+def test_who_speaks_for_some_seconds_is_a_voice_though_pieces_are_left_out():
+    def heard(voice: int, stands_for: list[int]) -> HeardSegment:
+        spans = [(36_000 * place, 36_000 * place + 24_000) for place in range(len(stands_for))]
+        length = 36_000 * len(spans)
+        alone = np.array([[True, False, False]] * num_frames(length))
+        sounds = np.eye(2, dtype=np.float32)[[voice] * len(spans)]
+        return HeardSegment(
+            0.0, length, False, [(0, alone)], [(0, length)], spans, stands_for, sounds
+        )
+
+    both = [heard(0, [3] * 250), heard(1, [3, 2])]
+    assert len(voices_of(both, 1, 64)) == 2
+    assert len(voices_of([both[0], heard(1, [1, 1])], 1, 64)) == 1

@@ -148,7 +148,8 @@ def _before(options: RecognitionOptions) -> dict[str, Parameter]:
         return {}
     if options.prompt:
         return {"prompt": options.prompt}
-    names = [item.phrase for item in hotwords_of(options.hotwords, options.hotword_weight)]
+    hotwords = hotwords_of(options.hotwords, options.hotword_weight)
+    names = [item.phrase for item in hotwords if item.weight > 0]
     return {"names": f"{', '.join(names)}."} if 0 < len(names) <= MAX_NAMES else {}
 
 
