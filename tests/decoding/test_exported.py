@@ -140,6 +140,18 @@ def test_hotwords_in_any_case(folder, hanzi):
     assert answer(decoder, log_probs, hotwords="世界:20")["hypotheses"][0].decode() == "你好世界"
 
 
+def test_live_letters_are_stable_with_hotwords_too(hanzi):
+    decoder = CtcDecoder(CtcDecoderConfig(model=str(hanzi)))
+    live = decoder.new_search({"beam_size": 8, "hotwords": "世界:20"})
+    stable = []
+    for row in path_of(hanzi, "你", "好", "中", "国", "世", "<blk>", "见|界", "<blk>"):
+        live.advance(row[None])
+        live.nbest(1, is_final=False)
+        stable.append(live.stable_text())
+    # The beam's last letter may change, and two texts agree on those before it.
+    assert stable[-1].startswith("你好中国")
+
+
 def test_texts_have_scores(folder):
     decoder = CtcDecoder(CtcDecoderConfig(model=str(folder)))
     inputs = {

@@ -368,10 +368,17 @@ class BeamSearch:
 
         The beam only ever grows, so that no later frame can change them.
         """
+        return self._vocab.complete(self._common())
+
+    def num_stable_words(self) -> int:
+        """Return the number of words of `stable_text`."""
+        return self._vocab.num_complete(self._common())
+
+    def _common(self) -> list[int]:
+        """Return the units with which every text of the beam begins."""
         spellings = [[item.unit for item in _emissions(prefix)] for prefix in self._beam]
         same = (len(set(units)) == 1 for units in zip(*spellings, strict=False))
-        common = spellings[0][: sum(takewhile(bool, same))]
-        return self._vocab.complete(common)
+        return spellings[0][: sum(takewhile(bool, same))]
 
 
 def _emissions(prefix: _Prefix) -> list[Emission]:

@@ -55,7 +55,7 @@ class BeamUtterance:
             return [*items]
         found = [_placed(item, self._hotwords, self._reading(item)) for item in items]
         # Words after these may change in the beam itself.
-        certain = items[0].words[: len(self._search.stable_text().split())]
+        certain = items[0].words[: self._search.num_stable_words()]
         most = math.inf if is_final else certain[-1].end_frame if certain else 0
         agreed = _agreed(found, self._agreement, is_final=is_final, most_frame=most)
         self._hotwords.kept_frames = self._agreement.end_frame

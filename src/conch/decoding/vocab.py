@@ -54,6 +54,10 @@ class CtcVocab:
         # What follows the last space may still grow.
         return self.text_of(units[: opens[-1]]) if opens else ""
 
+    def num_complete(self, units: Sequence[int]) -> int:
+        """Return the number of words of `complete`."""
+        return len(self.complete(units).split())
+
 
 class ExportedVocab(CtcVocab):
     """The units of an export, which may be letters of scripts without spaces, or bytes."""
@@ -84,6 +88,10 @@ class ExportedVocab(CtcVocab):
         """See `CtcVocab`."""
         words = self.words((unit, 0, 0.0) for unit in units)
         return joined_text(word.text for word in words[:-1])
+
+    def num_complete(self, units: Sequence[int]) -> int:
+        """See `CtcVocab`."""
+        return max(0, len(self.words((unit, 0, 0.0) for unit in units)) - 1)
 
 
 def vocab_of(vocabulary: Vocabulary) -> CtcVocab:
