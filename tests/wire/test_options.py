@@ -268,6 +268,14 @@ def test_a_stream_has_two_passes_unless_an_option_would_get_lost(sent, mode):
             {"mode": "two_pass", "decoder": "wfst", "lm_fusion": True},
             "option 'lm_fusion' goes with decoder ctc; decoder is wfst",
         ),
+        (
+            {"decoder": "sensevoice", "ctc_rescore": True},
+            "option 'ctc_rescore' goes with decoder attention or moonshine; decoder is sensevoice",
+        ),
+        (
+            {"decoder": "paraformer", "languages": "zh,en"},
+            "option 'languages' goes with decoder attention; decoder is paraformer",
+        ),
         ({"mode": "two_pass", "endpointing": False}, "option 'endpointing' cannot be false"),
         (
             {"mode": "streaming", "rescore": True},

@@ -314,8 +314,7 @@ class RecognitionOptions(
         """Return whether one of the passes has a decoder that takes an option."""
         if self.takes(item.name):
             return True
-        # The first pass has a decoder that hears live audio.
-        is_first = self.mode == "two_pass" and not self.hears_live
+        is_first = self.of_first_pass().decoder in takers(item)
         return is_first and not item.metadata["is_of_final_text"]
 
     @property
