@@ -4,7 +4,7 @@ import pytest
 
 from conch.families import decoders
 from conch.wire.errors import OptionError
-from conch.wire.options import RecognitionOptions
+from conch.wire.options import RecognitionOptions, all_options, is_of_first_pass
 from conch.wire.weights import FUSION_WEIGHTS
 
 
@@ -293,6 +293,11 @@ def test_what_a_stream_cannot_do(parameters, message):
     with pytest.raises(OptionError) as error:
         RecognitionOptions.parse(parameters, live=True)
     assert str(error.value).startswith(message)
+
+
+def test_a_first_pass_has_options_of_decoders_that_hear_live_audio():
+    found = [name for name, item in all_options().items() if is_of_first_pass(item)]
+    assert found == ["lm_fusion"]
 
 
 def test_the_options_of_rolling_passes():

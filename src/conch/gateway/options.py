@@ -14,7 +14,13 @@ from conch.gateway.listen_query import query_of
 from conch.gateway.option_fields import taken_options
 from conch.gateway.state import GATEWAY
 from conch.wire.needs import components_for, components_that_speak
-from conch.wire.options import RecognitionOptions, default_of, kind_of, words_of
+from conch.wire.options import (
+    RecognitionOptions,
+    default_of,
+    is_of_first_pass,
+    kind_of,
+    words_of,
+)
 from conch.wire.synthesis import SynthesisOptions
 
 _RECORDINGS_ONLY = ("channels", "coverage", "speaker_embeddings")
@@ -89,10 +95,8 @@ def described(item: "Field[Any]") -> Option:
     """Return the description of an option."""
     kind, data = kind_of(item), item.metadata
     default: Any = item.default
-    two_pass = RecognitionOptions.parse({"mode": "two_pass"}, live=True)
     taken_by = takers(item)
     # A decoder that hears no live audio has the second pass, and another one the first.
-    is_of_first = bool(taken_by) and two_pass.is_followed(item)
     of_second = [decoder.name for decoder in decoders().values() if not decoder.live]
     return Option(
         name=item.name,
@@ -104,7 +108,9 @@ def described(item: "Field[Any]") -> Option:
         choices=words_of(item) or None,
         help=data["help"],
         decoders=taken_by,
-        live_decoders=tuple(dict.fromkeys((*taken_by, *of_second))) if is_of_first else taken_by,
+        live_decoders=(
+            tuple(dict.fromkeys((*taken_by, *of_second))) if is_of_first_pass(item) else taken_by
+        ),
         by_accuracy=any(
             item.name in preset
             for decoder in decoders().values()

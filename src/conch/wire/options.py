@@ -312,10 +312,8 @@ class RecognitionOptions(
 
     def is_followed(self, item: "Field[Any]") -> bool:
         """Return whether one of the passes has a decoder that takes an option."""
-        if self.takes(item.name):
-            return True
-        is_first = self.of_first_pass().decoder in takers(item)
-        return is_first and not item.metadata["is_of_final_text"]
+        is_first = self.mode == "two_pass" and not self.hears_live
+        return self.takes(item.name) or (is_first and is_of_first_pass(item))
 
     @property
     def hears_live(self) -> bool:
@@ -436,6 +434,12 @@ RULES: tuple[Rule, ...] = (
 def all_options() -> Mapping[str, "Field[Any]"]:
     """Return the fields of all options by name: first those of every path, then by family."""
     return _all_options(all_families())
+
+
+def is_of_first_pass(item: "Field[Any]") -> bool:
+    """Return whether a decoder that hears live audio takes an option, of text that is not final."""
+    hears = any(decoders()[name].live for name in takers(item))
+    return hears and not item.metadata["is_of_final_text"]
 
 
 def all_rules() -> tuple[Rule, ...]:
