@@ -10,9 +10,15 @@ import pytest
 import sherpa_onnx
 from recordings import recordings_of
 
+from conch.catalogue.funasr import read_online_paraformer
 from conch.component import Row
 from conch.decoding.unit_stream import OnlineDecoder, OnlineDecoderConfig
-from conch.families.funasr.online import OnlineEncoder, OnlineEncoderConfig, OnlineParaformer
+from conch.families.funasr.online import (
+    OnlineEncoder,
+    OnlineEncoderConfig,
+    OnlineNetworks,
+    OnlineParaformer,
+)
 from conch.families.funasr.paraformer import ParaformerConfig
 from conch.wire.errors import InvalidRequestError, OptionError
 
@@ -91,6 +97,14 @@ def test_both_write_the_same(folders, waveforms):
             assert (np.diff(one["word_starts"]) > 0).all()
             assert one["word_starts"][0] >= 0 and one["word_ends"][-1] < len(item) / 16_000 + 0.5
             assert other["behind_samples"][0] == 0
+
+
+def test_streams_are_heard_one_by_one_where_a_network_is_int8(folders):
+    found = read_online_paraformer(folders[1], "float32")
+    plain, int8 = found.header, replace(found.header, is_int8=True)
+    for headers in ((plain, plain), (int8, plain), (plain, int8)):
+        sent = replace(found, header=headers[0], decoder_header=headers[1])
+        assert OnlineNetworks(sent, threads=1).is_one_by_one == (int8 in headers)
 
 
 def test_what_is_refused(folders):

@@ -79,6 +79,7 @@ class OnlineParaformer(FunasrFolder):
     """An online Paraformer, whose encoder takes the features."""
 
     decoder: Path
+    decoder_header: Header
     size: int
     """Of what the encoder hears in a frame."""
     caches: tuple[tuple[int, ...], ...]
@@ -216,6 +217,7 @@ def read_online_paraformer(folder: Path, precision: str) -> OnlineParaformer:
         network=network,
         decoder=decoder,
         header=header,
+        decoder_header=decoder_header,
         front_end=front_end,
         tokens=_tokens(folder, _width(decoder, decoder_header)),
         size=caches[0][0],

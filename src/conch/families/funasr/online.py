@@ -53,8 +53,10 @@ class OnlineNetworks:
         self._inputs = [[item.name for item in network.get_inputs()] for network in networks]
 
         # A product of int8 depends on all rows of a batch.
-        rows = found.header.inputs[0].dims[0]
-        self.is_one_by_one = found.header.is_int8 or isinstance(rows, int)
+        self.is_one_by_one = any(
+            header.is_int8 or isinstance(header.inputs[0].dims[0], int)
+            for header in (found.header, found.decoder_header)
+        )
 
     def encode(self, features: Sequence[FloatArray]) -> list[tuple[FloatArray, FloatArray]]:
         """Return what is heard in frames `[frames, features]`: states and weights of each row."""
