@@ -4,11 +4,14 @@ from dataclasses import asdict
 
 import funasr_toys
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto
 from onnxruntime import InferenceSession
 
 from conch.catalogue.funasr import read_paraformer
 from conch.component import Row
+from conch.component.graph import Graph
 from conch.component.lfr import LowFrameRate
 from conch.families.funasr.paraformer import Paraformer, ParaformerConfig, times_of
 from conch.wire.errors import AudioError, ConfigError, OptionError
@@ -38,6 +41,24 @@ def test_a_row_that_is_refused(tmp_path):
         component([Row({"waveform": np.zeros(41 * 16_000, np.float32)})])
     (found,) = component([Row({"waveform": tone}, {"language": "zh"})])
     assert found["words"].size == found["word_starts"].size == found["word_confidences"].size
+
+
+def test_a_failure_is_no_text_where_nothing_is_found_alone(tmp_path):
+    folder, _ = funasr_toys.paraformer(tmp_path)
+    silent = Row({"waveform": np.zeros(1000, np.float32)})
+    (found,) = Paraformer(ParaformerConfig(model=str(folder)))([silent])
+    assert found["hypotheses"].tolist() == [b""]
+    graph, size = Graph(), len(funasr_toys.TOKENS)
+    speech = graph.takes("speech", "N", "T", funasr_toys.WIDTH)
+    lens = graph.takes("speech_lengths", "N", kind=TensorProto.INT32)
+    mean = graph.op("ReduceMean", speech, graph.ints(1, 2), keepdims=1)
+    # More than an address space.
+    logits = graph.op("Expand", mean, graph.ints(1, 2**46, size))
+    graph.gives(logits, "logits", "N", "L", size)
+    graph.gives(lens, "token_num", "N", kind=TensorProto.INT32)
+    onnx.save(graph.model("toy"), folder / "model.onnx")
+    with pytest.raises(Exception, match="allocate memory"):
+        Paraformer(ParaformerConfig(model=str(folder)))([silent])
 
 
 def test_hotwords_are_read_by_their_network(tmp_path):

@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
 from conch.catalogue.funasr import EMBEDDER, read_paraformer
 from conch.component import Outputs, Row, bytes_array
@@ -117,8 +118,11 @@ class Paraformer(UnitWriter):
         known = [self._embedded(tuple(hotwords))] if self._embedder else []
         try:
             outputs = self._network.run(waveform, *known)
-        except Exception as error:
-            # Exported networks fail where they find no unit, in silence or noise.
+        except (Fail, InvalidArgument, RuntimeException) as error:
+            # Exported networks fail where they find no unit, in silence or noise. A lack of memory
+            # is of the same classes.
+            if "alloc" in str(error):
+                raise
             logger.warning("%d samples give no text: %s", len(waveform), error)
             outputs = ()
         if not outputs:
