@@ -51,6 +51,13 @@ def test_a_folder_with_an_encoder_for_each(tmp_path):
     assert found.recordings.path.name == "model.onnx"
     assert found.live is not None and found.live.path.name == "model-streaming.onnx"
     assert (found.live.chunk, found.live.shift, found.live.left) == (67, 64, 64)
+    path = tmp_path / "toy" / "model.onnx"
+    model = onnx.load(path)
+    known = {item.key: item.value for item in model.metadata_props} | {"subsampling_factor": "8"}
+    onnx.helper.set_model_props(model, known)
+    onnx.save(model, path)
+    with pytest.raises(UnfitModelError, match=r"a frame for 8 .* for 4: they are of different"):
+        check_ctc(tmp_path / "toy")
 
 
 def test_the_symbols_of_wav2vec2(tmp_path):
@@ -70,9 +77,28 @@ def test_the_symbols_of_wav2vec2(tmp_path):
         UnfitModelError, match=r"vocab\.json has 2 units and its model\.onnx writes 40"
     ):
         check_ctc(folder)
-    (folder / "vocab.json").write_text("[]")
-    with pytest.raises(UnfitModelError, match=r"vocab\.json is no list of symbols"):
-        check_ctc(folder)
+    for text in ("[]", '{"eng": {"<pad>": 0}}', '{"<pad>": "0"}'):
+        (folder / "vocab.json").write_text(text)
+        with pytest.raises(UnfitModelError, match=r"vocab\.json is no list of symbols"):
+            check_ctc(folder)
+
+
+def test_the_blank_of_wav2vec2(tmp_path):
+    folder = ctc_toys.waveform(tmp_path / "toy")
+    (folder / "tokens.txt").unlink()
+
+    def blank_of(*last: str) -> str:
+        symbols = ["a", "b", "|", *(chr(0x3B1 + n) for n in range(37 - len(last))), *last]
+        (folder / "vocab.json").write_text(json.dumps({text: n for n, text in enumerate(symbols)}))
+        found = read_ctc(folder)
+        return found.tokens[found.blank]
+
+    assert blank_of("[UNK]", "[PAD]") == "<PAD>"
+    (folder / "special_tokens_map.json").write_text('{"pad_token": {"content": "~"}}')
+    assert blank_of("<pad>", "~") == "~"
+    assert blank_of("[PAD]") == "<PAD>"
+    with pytest.raises(UnfitModelError, match=r"vocab\.json has no blank, <blk>, .* or \[PAD\]"):
+        blank_of("~~")
 
 
 def test_which_file_is_taken(folder):
@@ -126,6 +152,10 @@ def test_metadata_of_another_model(tmp_path, kind, metadata, message):
     [
         ("<blk> 0\na 1\n", r"has 2 units and its ctc-epoch-1-avg-1\.onnx writes 40"),
         ("".join(f"t{n} {n}\n" for n in range(40)), "has no blank, <blk>, <blank>, <eps>"),
+        (
+            "<blk> 0\n" + "".join(f"t{n % 38} {n}\n" for n in range(1, 40)),
+            r"tokens\.txt has 2 units 't",
+        ),
     ],
 )
 def test_tokens_of_another_model(folder, text, message):

@@ -1,5 +1,7 @@
 """Folders of CTC models as others export them, checked without loading them."""
 
+import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,8 +23,11 @@ NEMO = ("EncDecCTCModelBPE", "EncDecCTCModel", "EncDecHybridRNNTCTCBPEModel")
 WENET = "wenet_ctc"
 VOCABULARY = "vocab.json"
 _PREPROCESSOR = "preprocessor_config.json"
-_PADDING = "<pad>"
-"""The blank of wav2vec2."""
+_TOKENIZERS = ("tokenizer_config.json", "special_tokens_map.json")
+_PADDING = ("<pad>", "<PAD>")
+"""The blank of wav2vec2, where its `pad_token` is not known."""
+_BRACKETED = re.compile(r"\[([A-Z]+)\]")
+"""A symbol that is no text, as `[PAD]`."""
 _OTHERS = ("fp16", "q4", "bnb4", "uint8")
 """In the names of files with weights of other kinds, which are left out."""
 _WAVEFORM_FRAME = 320
@@ -120,6 +125,11 @@ def _folder(
                 f"its {first.path.name} and its {other.path.name} write other units: they are of "
                 "different models"
             )
+        if other.subsampling != first.subsampling:
+            raise UnfitModelError(
+                f"its {first.path.name} has a frame for {first.subsampling} of what it hears and "
+                f"its {other.path.name} for {other.subsampling}: they are of different models"
+            )
     kind = first.header.metadata.get("model_type", "")
     is_nemo = kind in NEMO
     if width and isinstance(width[0], int):
@@ -129,24 +139,36 @@ def _folder(
     else:
         raise UnfitModelError(f"its {first.path.name} does not say how many units it writes")
     symbols = _symbols(tokens, size, first.path.name)
-    blanks = [unit for unit, text in enumerate(symbols) if text in (*BLANKS, _PADDING)]
-    if not blanks and first.features != "waveform":
-        raise UnfitModelError(f"its {tokens.name} has no blank, {', '.join(BLANKS)}")
+    known: tuple[str, ...] = (*BLANKS, *_PADDING)
+    if first.features == "waveform":
+        symbols = tuple(_BRACKETED.sub(r"<\1>", text) for text in symbols)
+        known = tuple({*_pad_tokens(tokens.parent)} & {*symbols}) or known
+    blanks = [unit for unit, text in enumerate(symbols) if text in known]
+    if not blanks:
+        names = f"{', '.join(BLANKS)}, <pad> or [PAD]"
+        raise UnfitModelError(f"its {tokens.name} has no blank, {names}")
+    most, times = Counter(text.replace("▁", " ") for text in symbols).most_common(1)[0]
+    if times > 1:
+        raise UnfitModelError(f"its {tokens.name} has {times} units {most!r:.40}")
     return CtcFolder(
         folder=folder,
         kind=kind or ("waveform" if first.features == "waveform" else ""),
         recordings=first,
         live=encoders[-1] if encoders[-1].is_live else None,
         tokens=symbols,
-        blank=blanks[0] if blanks else 0,
+        blank=blanks[0],
     )
 
 
 def _symbols(path: Path, size: int, part: str) -> tuple[str, ...]:
     if path.name == TOKENS:
         return read_symbols(path, size, part)
-    found = read_json(path, dict, "list of symbols with numbers")
-    numbers = {unit: str(text) for text, unit in found.items()}
+    what = "list of symbols with numbers"
+    found = read_json(path, dict, what)
+    for text, unit in found.items():
+        if not isinstance(unit, int):
+            raise UnfitModelError(f"its {path.name} is no {what}: {text!r:.40} has {unit!r:.40}")
+    numbers = {unit: text for text, unit in found.items()}
     if sorted(numbers) != [*range(size)]:
         raise UnfitModelError(
             f"its {path.name} has {len(numbers)} units and its {part} writes {size}: they are of "
@@ -154,6 +176,17 @@ def _symbols(path: Path, size: int, part: str) -> tuple[str, ...]:
         )
     # wav2vec2's space.
     return tuple(" " if numbers[unit] == "|" else numbers[unit] for unit in range(size))
+
+
+def _pad_tokens(folder: Path) -> list[str]:
+    """Return what the files of a tokenizer call the padding, as symbols are kept here."""
+    found = []
+    for name in _TOKENIZERS:
+        for path in files_in(folder, name):
+            token = read_json(path, dict, "JSON object").get("pad_token")
+            token = token.get("content") if isinstance(token, dict) else token
+            found.append(_BRACKETED.sub(r"<\1>", str(token)))
+    return found
 
 
 def _encoder(path: Path, header: Header) -> Encoder:
