@@ -183,6 +183,10 @@ def test_a_second_pass_scores_by_what_the_first_one_heard():
         if model == "ctc_decoder"
     ]
     assert frames == [[0.1, 0.2], [0.3, 0.4]]
+    components = Listed(one=-1.0, two=-1.2)
+    components.behind_samples = 3_200
+    run(scenario, components)
+    assert components.calls.count("ctc_encoder") == 2, "the frames are not those of the audio"
 
 
 def test_a_second_pass_has_the_utterance_before_as_its_context():

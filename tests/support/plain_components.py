@@ -46,7 +46,7 @@ class PlainComponents:
         self.open: dict[str, dict[str, list[Any]]] = {}
         """State of each open stream in each sequence-batched component."""
         self.behind_samples = 0
-        """What a streaming encoder of a transducer keeps back."""
+        """What a streaming encoder keeps back."""
         self.language_spoken, self.language_share = "en", math.nan
         self.ended: list[tuple[str, str]] = []
 
@@ -238,7 +238,7 @@ class PlainComponents:
             "log_probs_lens": np.array([len(frames)], np.int32),
             "speech_probs": np.array([float(level > 0) for (level,) in frames], np.float32),
             "frame_samples": np.array([len(inputs["waveform"])], np.int32),
-            "behind_samples": np.zeros(1, np.int32),
+            "behind_samples": np.array([self.behind_samples], np.int32),
         }
 
     def ctc_streaming_decoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:
@@ -296,7 +296,7 @@ class PlainComponents:
         return {
             "encoder_out": found["log_probs"],
             "encoder_out_lens": found["log_probs_lens"],
-            "behind_samples": np.array([self.behind_samples], np.int32),
+            "behind_samples": found["behind_samples"],
         }
 
     def transducer_streaming_decoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:

@@ -65,6 +65,7 @@ def streamed(encoder, waveforms, rng) -> list[np.ndarray]:
             batch.append(row(f"s{index}", todo[index].pop(0), *flags_of(place, counts[index])))
         for index, answer in zip(chosen, encoder(batch), strict=True):
             assert answer["log_probs_lens"] == len(answer["log_probs"])
+            assert answer["behind_samples"] >= 0
             found[index].append(answer["log_probs"])
             if not todo[index]:
                 del todo[index]

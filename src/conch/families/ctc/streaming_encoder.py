@@ -123,12 +123,14 @@ class CtcStreamingEncoder:
             self._step(ready)
         for index, job in jobs.items():
             log_probs = np.concatenate([self._no_frames, *job.log_probs])
+            # Of the end the last chunk is shorter than a whole one.
+            behind = max(0, len(job.stream.waveform) - HISTORY)
             answers[index] = {
                 "log_probs": log_probs,
                 "log_probs_lens": np.array([len(log_probs)], np.int32),
                 "speech_probs": 1 - np.exp(log_probs[:, self._silent]).sum(axis=1),
                 "frame_samples": np.array([self._frame], np.int32),
-                "behind_samples": np.array([len(job.stream.waveform) - HISTORY], np.int32),
+                "behind_samples": np.array([behind], np.int32),
             }
         return [answers[index] for index in range(len(rows))]
 

@@ -58,6 +58,8 @@ class _Heard:
     speech: SpeechProbs | None
     behind_s: float
     """Seconds of audio whose frames come later."""
+    frame_s: float = 0.0
+    """Length of a frame; 0 where none is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ class SearchFirstPass(FirstPass):
         assert step is not None, "a step is heard before it is read"
         place, heard = step.place, step.heard
         if self._keeps_frames:
-            utterance = self._with_frames(utterance, heard.frames)
+            utterance = self._with_frames(utterance, heard)
         try:
             found = await self._search(heard.frames, place, calls, utterance, is_over=is_over)
         except ComponentAwayError:
@@ -275,14 +277,16 @@ class SearchFirstPass(FirstPass):
             return _Heard(EncodedFrames.of_samples(waveform), None, 0.0)
         speech = ("speech_probs", "frame_samples") if finds_speech else ()
         behind = ("behind_samples",) if self.is_behind else ()
-        wanted = (self.frames, f"{self.frames}_lens", *speech, *behind)
+        kept = ("frame_samples",) if self._keeps_frames else ()
+        wanted = tuple(dict.fromkeys((self.frames, f"{self.frames}_lens", *speech, *behind, *kept)))
         outputs = await calls(self.encoder, {"waveform": waveform}, wanted, place=place)
         frames = EncodedFrames.of(self.frames, outputs, waveform)
         behind_s = sum(outputs[name].numpy().item() for name in behind) / SAMPLE_RATE
+        frame_s = sum(outputs[name].numpy().item() for name in kept) / SAMPLE_RATE
         if not finds_speech:
-            return _Heard(frames, None, behind_s)
+            return _Heard(frames, None, behind_s, frame_s)
         probs, frame_samples = (outputs[name].numpy() for name in speech)
-        return _Heard(frames, SpeechProbs(probs, frame_samples.item()), behind_s)
+        return _Heard(frames, SpeechProbs(probs, frame_samples.item()), behind_s, frame_s)
 
     async def _end(self, place: StreamPlace) -> None:
         """Free the components' state of a stream that ends without its last samples."""
@@ -304,11 +308,19 @@ class SearchFirstPass(FirstPass):
                     "END of the components' stream %s failed: %r", place.stream_id, error
                 )
 
-    def _with_frames(self, utterance: Utterance, frames: EncodedFrames) -> Utterance:
-        """Return an utterance that keeps the frames of a further step."""
+    def _with_frames(self, utterance: Utterance, heard: _Heard) -> Utterance:
+        """Return an utterance that keeps the frames of a further step.
+
+        It keeps none if they are not those of its audio: a second pass then encodes it again.
+        """
         before = utterance.encoded.get(self.keeps_for, _KeptFrames())
         assert isinstance(before, _KeptFrames)
         # A copy: the handle would keep the server's memory.
-        step = replace(frames, frames=frames.numpy().copy())
+        step = replace(heard.frames, frames=heard.frames.numpy().copy())
+        # At the end of a stream an encoder may hear silence behind the audio.
+        surplus_s = len(step.numpy()) * heard.frame_s - step.seconds
+        is_apart = self._behind_s or heard.behind_s or surplus_s > heard.frame_s
+        if is_apart or len(before.steps) < len(utterance.steps):
+            return replace(utterance, encoded={})
         kept = _KeptFrames((*before.steps, step))
         return replace(utterance, encoded={self.keeps_for: kept})
