@@ -134,6 +134,7 @@ def test_hotwords_in_any_case(folder, hanzi):
     assert answer(decoder, pieces, hotwords="cat:20")["hypotheses"][0] == b"A CAT B"
     with pytest.raises(OptionError, match=r"'hotwords' takes phrases .* which has 'Z'"):
         answer(decoder, log_probs, hotwords="Zürich")
+    assert answer(decoder, pieces, hotwords="c\u2019:20")["hypotheses"][0] == b"A C B"
     decoder = CtcDecoder(CtcDecoderConfig(model=str(hanzi)))
     log_probs = path_of(hanzi, "你", "好", "世", "<blk>", "见|界", "<blk>")
     assert answer(decoder, log_probs)["hypotheses"][0].decode() == "你好世见"
@@ -150,6 +151,14 @@ def test_live_letters_are_stable_with_hotwords_too(hanzi):
         stable.append(live.stable_text())
     # The beam's last letter may change, and two texts agree on those before it.
     assert stable[-1].startswith("你好中国")
+
+
+def test_byte_bpe_has_hotwords_in_ascii(tmp_path):
+    decoder = CtcDecoder(CtcDecoderConfig(model=str(saved(tmp_path, ["▁ƍĩ", "Ĵ", "ƎķŎ", "o"]))))
+    log_probs = np.log(np.full((3, 40), 1 / 40, np.float32))
+    answer(decoder, log_probs, hotwords="oo")
+    with pytest.raises(OptionError, match=r"phrases .* of ASCII, .*; sent: '你好', which has '你'"):
+        answer(decoder, log_probs, hotwords="你好")
 
 
 def test_texts_have_scores(folder):

@@ -33,6 +33,7 @@ def test_bytes_that_stand_for_letters_without_a_unit():
     letters = [2 + byte for byte in "é写".encode()]
     assert texts(tokens, [1, *letters]) == ["aé", "写"]
     assert texts(tokens, [1, letters[0]]) == ["a"], "half a letter is none"
+    assert WrittenUnits(tokens).letters([1, letters[0]]) == " a"
 
 
 def test_byte_bpe_of_icefall():

@@ -18,6 +18,11 @@ _BYTE_BPE = range(0x180, 0x1C0)
 """Where the last characters of byte BPE are."""
 
 
+def is_byte_bpe(letters: Iterable[str]) -> bool:
+    """Return whether the letters of a model's symbols stand for bytes."""
+    return max(map(ord, letters), default=0) in _BYTE_BPE
+
+
 def _byte_of() -> dict[str, int]:
     """Return the byte of each character of byte BPE, as icefall writes it.
 
@@ -54,8 +59,8 @@ class WrittenUnits:
         unknown = [unit for unit, text in enumerate(tokens) if text == UNKNOWN]
         self.silent = [blank] if blank else [blank, *unknown]
         letters = {letter for text in tokens for letter in text.replace(_SPACE, "")}
-        highest = max(map(ord, letters), default=0)
-        self._bytes = [self._content(text, is_byte_bpe=highest in _BYTE_BPE) for text in tokens]
+        is_bytes = is_byte_bpe(letters)
+        self._bytes = [self._content(text, is_byte_bpe=is_bytes) for text in tokens]
 
     @property
     def texts(self) -> list[str]:
@@ -102,7 +107,9 @@ class WrittenUnits:
 
     def letters(self, units: Iterable[int]) -> str:
         """Return the letters that units write, a space where one begins a word."""
-        return b"".join([self._bytes[unit] for unit in units]).decode("utf-8", "replace")
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        # Not final: a letter that is not complete is none, as in `words`.
+        return decoder.decode(b"".join([self._bytes[unit] for unit in units]))
 
 
 def _begins_word(before: str, letter: str) -> bool:

@@ -43,6 +43,8 @@ def test_symbols_are_cut_as_by_the_method_that_learned_them(size):
     ("symbols", "text", "written"),
     [
         (["<pad>", "<s>", " ", "A", "B", "'"], "ab b'a", ["A", "B", " ", "B", "'", "A"]),
+        (["<blk>", "a", "'"], "a\u2019", ["a", "'"]),
+        (["<blk>", "a", "'", "\u2019"], "a\u2019", ["a", "\u2019"]),
         (["<blk>", "<unk>", "▁THE", "▁", "T", "H", "E"], "the t", [" THE", " ", "T"]),
         (["<blk>", "<unk>", "你", "好"], "你好 x", ["你", "好"]),
         (["<blk>", "▁Be", "r", "▁b", "e"], "Ber be", [" Be", "r", " b", "e"]),

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.component.arrays import DoubleArray, IntArray
+from conch.decoding.written import is_byte_bpe
 from conch.families.ctc.units import SPECIAL, opens_words
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import Hotword
@@ -68,10 +69,12 @@ def hotword_trie(
         if foreign := sorted({*phrase} - letters):
             if skips_foreign:
                 continue
+            shown = repr("".join(sorted(letters)).strip()[:_SHOWN])
+            if is_byte_bpe(letters):
+                shown = "which are those of ASCII, because other letters are bytes to it,"
             raise OptionError(
-                f"option 'hotwords' takes phrases in the model's characters, "
-                f"{''.join(sorted(letters)).strip()[:_SHOWN]!r} and the space; sent: "
-                f"{hotword.phrase!r:.80}, which has {foreign[0]!r}"
+                f"option 'hotwords' takes phrases in the model's characters, {shown} and the "
+                f"space; sent: {hotword.phrase!r:.80}, which has {foreign[0]!r}"
             )
         weights[phrase] = max(hotword.weight, weights.get(phrase, 0.0))
     nodes: dict[tuple[int, int], int] = {}

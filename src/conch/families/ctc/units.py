@@ -29,7 +29,7 @@ class Units(Protocol):
         ...
 
     def cased(self, text: str) -> str:
-        """Return a text in the case in which the units write."""
+        """Return a text in the case and with the apostrophes in which the units write."""
         return text
 
     def to_dict(self) -> dict[str, Any]:
@@ -93,11 +93,14 @@ class Symbols(Units):
         }
         is_upper, is_lower = any(map(str.isupper, letters)), any(map(str.islower, letters))
         self._case = {(True, False): str.upper, (False, True): str.lower}.get((is_upper, is_lower))
+        self._has_straight = "'" in letters and "\u2019" not in letters
         self._opens = opens_words([text for text in texts if text.startswith(" ")])
         numbers = {text: unit for unit, text in reversed([*enumerate(self.vocab)]) if text}
         self._tokenizer = tokenizers.Tokenizer(_method_of(numbers))
 
     def cased(self, text: str) -> str:
+        if self._has_straight:
+            text = text.replace("\u2019", "'")
         return self._case(text) if self._case else text
 
     def encode(self, text: str) -> list[int]:
