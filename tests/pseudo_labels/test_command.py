@@ -197,7 +197,7 @@ def test_as_many_files_are_in_flight_as_asked_for(tmp_path: Path) -> None:
         (("--b", "attention"), "--a and --b are the same recogniser"),
         (
             ("--b", "graph"),
-            "argument --b: option 'decoder' takes one of moonshine, attention, transducer, ctc, wf",
+            "argument --b: option 'decoder' takes one of moonshine, attention, ",
         ),
         (("--b", "wfst,nbest=x"), "argument --b: option 'nbest' takes an integer"),
         (("--b", "wfst,channels=split"), "option 'channels' must be mix here"),

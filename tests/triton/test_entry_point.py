@@ -115,7 +115,7 @@ def test_who_asks_learns_which_components_are_away(loaded, entry_point, caplog):
     request = recording("12", health=True)
     entry_point.start(request)
     found = json.loads(answer_to(request).arrays()["RESULT"].item())
-    assert found == {"away": [], "on_demand": [], "models": []}
+    assert found == {"away": [], "on_demand": [], "models": [], "voices": []}
     assert request.sender.is_final
     assert not access_lines(caplog)
 

@@ -151,3 +151,8 @@ def test_a_server_gets_the_decoder_of_which_it_has_the_weights():
     assert set(components_to_serve({}, lacking=both | users)) == pairs["moonshine"]
     live = set(components_to_serve({}, live=True, chosen=pairs["attention"]))
     assert live == pairs["attention"] | set(components_of_path("streaming"))
+    # Not Moonshine's text in place of an error.
+    with pytest.raises(OptionError, match="'rescore' with decoder transducer takes lm_weight"):
+        components_to_serve({"rescore": True}, chosen=transducer)
+    foreign = components_to_serve({"language": "de"}, chosen=pairs["moonshine"])
+    assert set(foreign) == pairs["attention"]

@@ -4,7 +4,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conch.families import all_families, decoders, likening, rescorers, synthesizers, traits
+from conch.families import (
+    all_families,
+    decoders,
+    default_decoders,
+    likening,
+    rescorers,
+    synthesizers,
+    traits,
+)
 from conch.families.family import TO_SPEECH, TO_TEXT, Need
 from conch.families.options import holds
 from conch.wire.errors import MissingModelError
@@ -72,6 +80,10 @@ def options_to_serve(
 
     if (found := next(filter(fits, candidates), None)) is not None:
         return found
+    for name in default_decoders(candidates[0].value) if "decoder" not in parameters else ():
+        if chosen and set(decoders()[name].components).issubset(chosen):
+            # The error says what it does not take; the text of another one is not wanted.
+            return RecognitionOptions.parse({**parameters, "decoder": name}, live=live)
     decoder = decoder_of_chosen(chosen)
     if decoder and "decoder" not in parameters:
         return RecognitionOptions.parse({**parameters, "decoder": decoder}, live=live)
