@@ -41,6 +41,12 @@ def test_a_name_that_triton_or_a_url_would_misread_is_refused(name: str) -> None
         with_named_found(ServerConfig(SHIPPED, named={name: "tiny.en"}))
 
 
+def test_the_names_of_conchs_own_models_are_refused() -> None:
+    for name in ("conch", "conch-mine"):
+        with pytest.raises(ServerError, match="names that begin with conch-, are Conch's own"):
+            with_named_found(ServerConfig(SHIPPED, named={name: "tiny.en"}))
+
+
 def test_a_folder_that_is_no_model_is_refused_with_what_each_kind_lacks(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         with_named_found(ServerConfig(SHIPPED, named={"mine": str(tmp_path)}))

@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import errno
 import importlib
 import os
 import re
@@ -127,3 +128,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader has gone, as in `conch … | head`. The interpreter's last flush must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"conch {args.command}: cannot write: {error.strerror}", file=sys.stderr)
+        return 1

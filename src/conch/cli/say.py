@@ -129,7 +129,8 @@ def run(args: argparse.Namespace) -> int:
         parsed = SynthesisOptions.parse(options, any_voice=bool(args.url))
         if args.url:
             Address.parse(args.url)
-    except (OptionError, ServerError) as error:
+        file = output(args.o or "-")
+    except (OptionError, ServerError, argparse.ArgumentTypeError) as error:
         raise UsageError(str(error)) from None
     text = texts_of_stdin() if args.text == "-" else args.text
     with server_for_voice(args.url, parsed) as url, Client(url, headers=headers) as client:
@@ -140,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
             elif args.o == "-":
                 last = written(pieces, sys.stdout.buffer, is_wav=is_wav)
             else:
-                last = saved(pieces, output(args.o), is_wav=is_wav)
+                last = saved(pieces, file, is_wav=is_wav)
     for warning in last.spoken.warnings:
         print(f"conch: {warning}", file=sys.stderr)
     return 0

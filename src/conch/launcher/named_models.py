@@ -27,6 +27,8 @@ def with_named_found(config: ServerConfig) -> ServerConfig:
                 f"{flag}: a name has 1 to 128 letters, digits, '_' and '-', and begins with "
                 "neither '-' nor '__'"
             )
+        if name == "conch" or name.startswith("conch-"):
+            raise ServerError(f"{flag}: conch, and names that begin with conch-, are Conch's own")
         try:
             kind, folder, _ = detect(asked)
         except ConfigError as error:
