@@ -50,7 +50,7 @@ def test_others_have_no_such_fields():
     assert not {"emotion", "event"} & {*json.loads(found.to_json())["segments"][0]}
 
 
-def test_what_a_decoder_rewrites_needs_no_model():
+def test_what_a_decoder_follows_itself_needs_no_model():
     own = RecognitionOptions.parse(ASKED)
     assert own.writes_punctuation
     assert set(components_of(own)) == {"vad", "sensevoice"}

@@ -129,7 +129,7 @@ class Decoder:
     """Options with which it is the decoder of live audio by default. The first one counts."""
     writes_punctuation: bool = False
     """Whether its text has punctuation and case."""
-    rewrites: tuple[str, ...] = ()
+    follows: tuple[str, ...] = ()
     """Options of rewriters that it follows itself; its text has punctuation and case with them."""
     detects_language: bool = False
     """Whether it says which language was spoken; otherwise it knows one."""

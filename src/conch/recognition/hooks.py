@@ -325,7 +325,7 @@ def text_rewriters(options: RecognitionOptions, *, is_punctuated: bool) -> Seque
         for family in all_families()
         for item in family.rewriters
         if options.value(item.option)
-        and item.option not in decoder_of(options).rewrites
+        and item.option not in decoder_of(options).follows
         and not (is_punctuated and item.adds_punctuation)
     ]
 

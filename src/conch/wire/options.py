@@ -324,12 +324,12 @@ class RecognitionOptions(
     def writes_punctuation(self) -> bool:
         """Whether the decoder's text has punctuation and case."""
         decoder = decoders()[self.decoder]
-        return decoder.writes_punctuation or any(map(self.value, decoder.rewrites))
+        return decoder.writes_punctuation or any(map(self.value, decoder.follows))
 
     @property
-    def rewrites_itn(self) -> bool:
+    def follows_itn(self) -> bool:
         """Whether the decoder itself follows the option `itn`."""
-        return "itn" in decoders()[self.decoder].rewrites
+        return "itn" in decoders()[self.decoder].follows
 
     @property
     def is_rescored_by_neural(self) -> bool:

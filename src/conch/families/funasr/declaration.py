@@ -15,7 +15,7 @@ from conch.families.search.contract import (
 PARAFORMER, SENSE_VOICE, ONLINE = "paraformer", "sensevoice", "paraformer_online"
 LIVE = (f"{ONLINE}_encoder", f"{ONLINE}_decoder")
 UNITS = "units"
-"""The tensor that goes from one to the other."""
+"""The tensor that goes from the encoder of live audio to its decoder."""
 LANGUAGES = ("zh", "en", "yue", "ja", "ko")
 """Those of SenseVoice."""
 
@@ -152,7 +152,7 @@ FAMILY = Family(
             name=SENSE_VOICE,
             components=(SENSE_VOICE,),
             default_when={**_DEFAULT_WHEN, "language": ("auto", *LANGUAGES)},
-            rewrites=("itn",),
+            follows=("itn",),
             detects_language=True,
             languages=LANGUAGES,
             is_rolling=True,

@@ -30,7 +30,7 @@ FAMILY = Family(
     needs=(
         Need(
             components=(INVERSE_NORMALIZER.name,),
-            when={"itn": True, "rewrites_itn": False},
+            when={"itn": True, "follows_itn": False},
             reason="itn=true",
             purpose="text",
         ),
