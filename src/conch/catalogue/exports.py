@@ -6,11 +6,24 @@ from pathlib import Path
 
 from conch.catalogue.checks import UnfitModelError
 from conch.catalogue.onnx_header import FLOAT16, Header, read_header
+from conch.wire.errors import ConfigError
 
 PRECISIONS = ("float32", "int8")
 BLANKS = ("<blk>", "<blank>", "<eps>")
 TOKENS = "tokens.txt"
 _INT8, _HALF = re.compile(r"[._-](int8|quant|quantized)\b"), re.compile(r"[._-]fp16\b")
+
+
+def check_precision(precision: str) -> None:
+    """Check the parameter `precision` of a component.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if precision not in PRECISIONS:
+        raise ConfigError(
+            f"parameter 'precision' takes {' or '.join(PRECISIONS)}; is: {precision!r:.40}"
+        )
 
 
 def files_in(folder: Path, pattern: str) -> list[Path]:

@@ -15,8 +15,9 @@ from conch.families.funasr.declaration import ONLINE, UNITS
 from conch.families.funasr.network import opened_folder
 from conch.families.funasr.online import units_of
 from conch.families.funasr.words import Unit, has_spaces, words_of_units
-from conch.wire.errors import InvalidRequestError, OptionError
+from conch.wire.errors import InvalidRequestError
 from conch.wire.joining import joined_text
+from conch.wire.languages import check_language
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +85,7 @@ class UnitSearcher:
         Raises:
             OptionError: the language is another one than that of the model.
         """
-        language = parameters.get("language", "auto")
-        if self._language and language not in ("auto", self._language):
-            raise OptionError(
-                f"option 'language' takes auto or {self._language} with this Paraformer; "
-                f"sent: {language!r:.40}"
-            )
+        check_language(parameters, self._language, "Paraformer")
         return UnitSearch(self._tokens)
 
     def checked_frames(self, row: Row) -> FloatArray:

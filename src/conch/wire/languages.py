@@ -4,6 +4,9 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
+
+from conch.wire.errors import OptionError
 
 _NAMES = """
 af afrikaans|am amharic|ar arabic|as assamese|az azerbaijani|ba bashkir|be belarusian|bg bulgarian
@@ -60,6 +63,24 @@ def code_of(sent: str) -> str:
     tag = _TAG.fullmatch(text)
     code = _OTHER_CODES.get(tag[1], tag[1]) if tag else ""
     return code if code in LANGUAGES else _CODES_BY_NAME.get(text, sent.strip())
+
+
+def check_language(parameters: Mapping[str, Any], known: str, model: str) -> None:
+    """Check the option `language` of a call.
+
+    Args:
+        parameters: Of the call.
+        known: Language of the model; empty takes any.
+        model: Names the model in the error.
+
+    Raises:
+        OptionError: another language was sent.
+    """
+    language = parameters.get("language", "auto")
+    if known and language not in ("auto", known):
+        raise OptionError(
+            f"option 'language' takes auto or {known} with this {model}; sent: {language!r:.40}"
+        )
 
 
 def codes_of(languages: str) -> tuple[str, ...]:

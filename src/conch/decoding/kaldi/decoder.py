@@ -21,7 +21,8 @@ from conch.decoding.kaldi.results import FRAME_S, Alternative, alternatives, joi
 from conch.decoding.search_parameters import nbest_count
 from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.decoding.tensors import outputs_of
-from conch.wire.errors import AudioError, ConfigError, OptionError
+from conch.wire.errors import AudioError, ConfigError
+from conch.wire.languages import check_language
 from conch.wire.limits import MAX_SEGMENT_S, MAX_STEP_S
 
 _PIECE = 4_000
@@ -104,12 +105,7 @@ class KaldiSearcher:
             OptionError: an option is out of range, or this model cannot do it.
         """
         count = nbest_count(parameters)
-        language = parameters.get("language", "auto")
-        if self._language and language not in ("auto", self._language):
-            raise OptionError(
-                f"option 'language' takes auto or {self._language} with this Kaldi model; "
-                f"sent: {language!r:.40}"
-            )
+        check_language(parameters, self._language, "Kaldi model")
 
         def begin() -> Any:
             found = self._vosk.KaldiRecognizer(self._model, SAMPLE_RATE)

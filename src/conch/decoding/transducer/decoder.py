@@ -17,6 +17,7 @@ from conch.families.transducer.declaration import MAX_BEAM
 from conch.families.transducer.graphs import TransducerConfig, opened_folder
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import Hotword
+from conch.wire.languages import check_language
 
 _PART_OF_LETTER = "\ufffd"
 
@@ -78,12 +79,7 @@ class TransducerDecoder:
                 f"option 'beam_size' takes at most {MAX_BEAM} with decoder transducer; "
                 f"sent: {beam_size}"
             )
-        language = parameters.get("language", "auto")
-        if self._language and language not in ("auto", self._language):
-            raise OptionError(
-                f"option 'language' takes auto or {self._language} with this transducer; "
-                f"sent: {language!r:.40}"
-            )
+        check_language(parameters, self._language, "transducer")
         return self._search.utterance(beam_size, self._hotwords(parameters))
 
     def _hotwords(self, parameters: Mapping[str, Any]) -> list[Hotword]:

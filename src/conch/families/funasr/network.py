@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime
 
 from conch.catalogue.checks import UnfitModelError
-from conch.catalogue.exports import PRECISIONS
+from conch.catalogue.exports import check_precision
 from conch.catalogue.funasr import Folder, FunasrFolder, Reader
 from conch.catalogue.onnx_header import FLOAT, INT32, INT64
 from conch.component.arrays import Array, FloatArray
@@ -47,10 +47,7 @@ def opened_folder(config: FolderConfig, kind: str, read: Reader[Folder]) -> Fold
     """
     if not config.model:
         raise ConfigError(f"parameter 'model' is empty: conch serve --{kind} FOLDER sets it")
-    if config.precision not in PRECISIONS:
-        raise ConfigError(
-            f"parameter 'precision' takes {' or '.join(PRECISIONS)}; is: {config.precision!r:.40}"
-        )
+    check_precision(config.precision)
     try:
         return read(Path(config.model), config.precision)
     except UnfitModelError as error:

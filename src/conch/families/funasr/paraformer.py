@@ -26,6 +26,7 @@ from conch.families.funasr.words import Unit, has_spaces, words_of_units
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import DEFAULT_HOTWORD_WEIGHT, hotwords_of
 from conch.wire.joining import joined_text
+from conch.wire.languages import check_language
 from conch.wire.limits import MAX_SEGMENT_S
 
 logger = logging.getLogger(__name__)
@@ -66,12 +67,7 @@ class UnitWriter:
         return [self._written(row) for row in rows]
 
     def _written(self, row: Row) -> Outputs:
-        language = row.parameters.get("language", "auto")
-        if self._language and language not in ("auto", self._language):
-            raise OptionError(
-                f"option 'language' takes auto or {self._language} with this Paraformer; "
-                f"sent: {language!r:.40}"
-            )
+        check_language(row.parameters, self._language, "Paraformer")
         phrases = hotwords_of(str(row.parameters.get("hotwords", "")), DEFAULT_HOTWORD_WEIGHT)
         found = self.units(row.segment(MAX_SEGMENT_S), [item.phrase for item in phrases])
         words = words_of_units(found, has_spaces=self._has_spaces)

@@ -6,7 +6,7 @@ from pathlib import Path
 import onnxruntime
 
 from conch.catalogue.checks import UnfitModelError
-from conch.catalogue.exports import PRECISIONS
+from conch.catalogue.exports import check_precision
 from conch.catalogue.transducers import Transducer, read_transducer
 from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig
@@ -30,10 +30,7 @@ def opened_folder(config: TransducerConfig) -> Transducer:
     """
     if not config.model:
         raise ConfigError("parameter 'model' is empty: conch serve --transducer FOLDER sets it")
-    if config.precision not in PRECISIONS:
-        raise ConfigError(
-            f"parameter 'precision' takes {' or '.join(PRECISIONS)}; is: {config.precision!r:.40}"
-        )
+    check_precision(config.precision)
     try:
         return read_transducer(Path(config.model), config.precision)
     except UnfitModelError as error:
