@@ -252,7 +252,7 @@ def test_a_stream_has_two_passes_unless_an_option_would_get_lost(sent, mode):
         ({"mode": "offline"}, "option 'mode' of a stream's chunks cannot be offline"),
         (
             {"mode": "streaming", "decoder": "attention"},
-            "option 'decoder' takes ctc, wfst, transducer, paraformer_online or kaldi with mode "
+            "option 'decoder' takes transducer, paraformer_online, kaldi, ctc, wfst with mode "
             "streaming; sent: attention",
         ),
         ({"lattice": True}, "option 'lattice' goes with decoder wfst; decoder is moonshine"),

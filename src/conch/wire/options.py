@@ -34,6 +34,7 @@ from conch.wire.weights import FUSION_WEIGHTS, Opinion, Weights, tuned_weights
 
 _TUNED = "tuned for each decoder and what rescores it"
 _RESCORING = ("rescore", "ctc_rescore", "attention_rescore")
+_HEARING = ", ".join(item.name for item in decoders().values() if item.live)
 _UNRESCORED: Mapping[str, Any] = dict.fromkeys(_RESCORING, False)
 
 Options = TypeVar("Options")
@@ -59,8 +60,8 @@ class RecognitionOptions(
     mode: Literal["auto", "offline", "streaming", "two_pass"] = option(
         "auto",
         "the path; auto is offline for a recording and two_pass for live audio; live audio is "
-        "streaming with decoder ctc, wfst, transducer, paraformer_online or kaldi, lm_fusion, "
-        "without endpointing, and on a server without Moonshine and Whisper",
+        f"streaming with a decoder that hears it ({_HEARING}), with lm_fusion, without "
+        "endpointing, and on a server without Moonshine and Whisper",
     )
     decoder: str = option(
         next(name for name, item in decoders().items() if item.default_when is not None),
@@ -414,9 +415,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         {"hears_live": False, "mode": "streaming"},
-        "option 'decoder' takes ctc, wfst, transducer, paraformer_online or kaldi with mode "
-        "streaming; "
-        "sent: {decoder}",
+        f"option 'decoder' takes {_HEARING} with mode streaming; sent: {{decoder}}",
     ),
     Rule(
         {"endpointing": False, "mode": "two_pass"},
