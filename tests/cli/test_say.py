@@ -110,6 +110,7 @@ def test_without_a_player_a_file_is_asked_for(monkeypatch: pytest.MonkeyPatch) -
         (["-o", "a.wav", "--speed", "9"], "option 'speed' takes a number from 0.25 to 4"),
         (["-o", "a.opus", "--sample-rate", "22050"], "with format opus"),
         (["-o", "a.wav", "--url", "ftp://x"], "ftp"),
+        (["-o", "no/such/a.wav"], "not a file in a folder that exists"),
     ],
 )
 def test_wrong_usage_starts_no_server(
