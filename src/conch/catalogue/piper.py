@@ -33,8 +33,6 @@ class Cut:
     latents: str
     durations: str
     audio: str
-    channels: int
-    """Of the latents `[1, channels, frames]`."""
     frame_samples: int
     context: int
     """Frames on each side that a frame of the sound hears."""
@@ -53,17 +51,16 @@ class PiperVoice:
     """Empty for a voice of one."""
     scales: Sequence[float]
     """How much is drawn of the sound, how long sounds are, and how much is drawn of that."""
-    cut: Cut
 
     @property
     def name(self) -> str:
         """The value of the option `voice`."""
         return self.path.stem
 
-    @property
     def added(self) -> AddedVoice:
-        """What others than its components need to know."""
+        """Return what others than its components need to know; the errors are of `read_cut`."""
         several = f", {len(self.speakers)} speakers: {self.name}#SPEAKER" if self.speakers else ""
+        cut = read_cut(self.path)
         return AddedVoice(
             synthesizer=NAME,
             name=self.name,
@@ -71,14 +68,14 @@ class PiperVoice:
             description=f"a voice of Piper{several}",
             has_speakers=bool(self.speakers),
             sample_rate=self.sample_rate,
-            frame_samples=self.cut.frame_samples,
-            context=self.cut.context,
+            frame_samples=cut.frame_samples,
+            context=cut.context,
         )
 
 
 def check_piper(folder: Path) -> Found:
-    """Check a folder, and return what it is; the errors are those of `read_voices`."""
-    found = tuple(voice.added for voice in read_voices(folder))
+    """Check a folder, and return what it is; the errors are of `read_voices` and `read_cut`."""
+    found = tuple(voice.added() for voice in read_voices(folder))
     known = voices()
     for voice in found:
         if voice.name in known and known[voice.name].name != NAME:
@@ -88,7 +85,7 @@ def check_piper(folder: Path) -> Found:
 
 
 def read_voices(folder: Path) -> list[PiperVoice]:
-    """Return the voices of a folder, by name.
+    """Return the voices of a folder, by name; their networks are not read.
 
     Raises:
         UnfitModelError: there is none, or one is incomplete or of another kind.
@@ -122,7 +119,6 @@ def _voice(path: Path) -> PiperVoice:
             units=units,
             speakers={key: int(item) for key, item in settings.get("speaker_id_map", {}).items()},
             scales=[float(scales.get(key, usual)) for key, usual in SCALES.items()],
-            cut=read_cut(path),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UnfitModelError(f"its {name} is not Piper's: {error!r:.100}") from None
@@ -171,7 +167,6 @@ def read_cut(path: Path) -> Cut:
         latents=latents,
         durations=durations[0],
         audio=audio,
-        channels=sizes[begins[0].input[1]][1],
         frame_samples=rates[audio],
         context=math.ceil(reach[audio]),
     )

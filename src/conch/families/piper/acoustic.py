@@ -47,8 +47,7 @@ class Acoustic:
             "scales": np.array([drawn, length / speed[0], drawn_lengths], np.float32),
             NOISE: noise(int(row.parameters.get("seed", 0))),
         }
-        outputs = [voice.cut.latents, voice.cut.durations]
-        latents, frames = session.run(outputs, {**feeds, **speaker})
+        latents, frames = session.run(None, {**feeds, **speaker})
         durations = np.bincount(owners, frames.ravel(), minlength=len(sounds))
         return {
             "latents": np.ascontiguousarray(latents[0].T),

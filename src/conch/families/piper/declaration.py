@@ -41,7 +41,7 @@ FAMILY = Family(
             phrases=(60, 240),
             first_frames=24,
             growth=2,
-            most_frames=258,
+            most_frames=172,
             voices=(),
         ),
     ),

@@ -32,10 +32,9 @@ class Vocoder:
         return [{"waveform": self._sound(row)} for row in rows]
 
     def _sound(self, row: Row) -> FloatArray:
-        voice, session, speaker = self._voices.of(row)
-        cut = voice.cut
-        part = Stretch.of(row, cut.channels)
+        _, session, speaker = self._voices.of(row)
+        taken = session.get_inputs()[0]
+        part = Stretch.of(row, taken.shape[1])
         latents = np.ascontiguousarray(part.latents.T)[np.newaxis]
-        feeds = {cut.latents: latents, **(speaker if cut.others else {})}
-        (samples,) = session.run([cut.audio], feeds)
-        return part.spoken(samples.ravel(), cut.frame_samples)
+        (samples,) = session.run(None, {taken.name: latents, **speaker})
+        return part.spoken(samples.ravel(), samples.size // len(part.latents))

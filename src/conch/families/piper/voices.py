@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from onnxruntime import InferenceSession
 
-from conch.catalogue.piper import SPEAKER, PiperVoice, read_voices
+from conch.catalogue.piper import SPEAKER, PiperVoice, read_cut, read_voices
 from conch.component import Array, Row
 from conch.component.arrays import FloatArray
 from conch.families.piper.declaration import PACKAGE
@@ -39,7 +39,7 @@ class Voices:
         if not config.model:
             raise ConfigError(missing(PACKAGE))
         self._opened = {
-            voice.name: (voice, _network(voice).open(replace(config, model=str(voice.path)), graph))
+            voice.name: (voice, NETWORK.open(replace(config, model=str(voice.path)), graph))
             for voice in read_voices(Path(config.model))
         }
 
@@ -58,25 +58,22 @@ class Voices:
             names = ", ".join(voice.speakers)
             raise _wrong(f"{name}#SPEAKER with one of {names:.400}" if names else name, asked)
         number = np.array([voice.speakers.get(speaker, 0)], np.int64)
-        return voice, session, {SPEAKER: number} if voice.speakers else {}
+        is_asked = any(item.name == SPEAKER for item in session.get_inputs())
+        return voice, session, {SPEAKER: number} if is_asked else {}
 
 
 def _wrong(takes: str, sent: str) -> OptionError:
     return OptionError(f"option 'voice' takes {takes}; sent: {sent!r:.100}")
 
 
-def _network(voice: PiperVoice) -> Network:
-    cut = voice.cut
-    return Network(
-        package=PACKAGE,
-        folder="",
-        file=voice.path.name,
-        sha256="",
-        acoustic=(cut.inputs, (cut.latents, cut.durations)),
-        vocoder=((cut.latents, *cut.others), (cut.audio,)),
-        edit_first=feed_noise,
-        revision=1,
-    )
+class _Network(Network):
+    """A network that is looked through when its graphs are made: that takes 100 MB."""
+
+    def write(self, source: Path, folder: Path) -> None:
+        cut = read_cut(source)
+        first = (cut.inputs, (cut.latents, cut.durations))
+        second = ((cut.latents, *cut.others), (cut.audio,))
+        Network.write(replace(self, acoustic=first, vocoder=second), source, folder)
 
 
 def feed_noise(graph: Any) -> None:
@@ -104,3 +101,27 @@ def feed_noise(graph: Any) -> None:
         nodes += (helper.make_node(kind, names, [f"{drawn}_{to}"]) for kind, names, to in steps)
         nodes.append(helper.make_node("Reshape", [f"{drawn}_flat", f"{drawn}_shape"], [drawn]))
     replace_nodes(graph, nodes)
+
+
+def tell_channels(graph: Any) -> None:
+    """Give the first input of a decoder, the latents, its shape, in place."""
+    from onnx import TensorProto, helper
+
+    name, sizes = graph.input[0].name, {item.name: item.dims for item in graph.initializer}
+    (first,) = (node for node in graph.node if name in node.input)
+    shape = [1, sizes[first.input[1]][1], "frames"]
+    graph.input[0].CopyFrom(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+
+
+NETWORK = _Network(
+    package=PACKAGE,
+    folder="",
+    file="",
+    sha256="",
+    acoustic=((), ()),
+    vocoder=((), ()),
+    edit_first=feed_noise,
+    edit=tell_channels,
+    revision=2,
+)
+"""That of any voice, whose file is named by the parameter `model`."""
