@@ -183,10 +183,21 @@ def test_a_second_pass_scores_by_what_the_first_one_heard():
         if model == "ctc_decoder"
     ]
     assert frames == [[0.1, 0.2], [0.3, 0.4]]
-    components = Listed(one=-1.0, two=-1.2)
-    components.behind_samples = 3_200
-    run(scenario, components)
-    assert components.calls.count("ctc_encoder") == 2, "the frames are not those of the audio"
+
+    class Longer(Listed):
+        """Its live frames reach beyond the audio, as those of silence behind an end."""
+
+        def ctc_streaming_encoder(self, inputs, parameters, kept):
+            found = super().ctc_streaming_encoder(inputs, parameters, kept)
+            log_probs = np.repeat(found["log_probs"], 3, axis=0)
+            lens = np.array([len(log_probs)], np.int32)
+            return {**found, "log_probs": log_probs, "log_probs_lens": lens}
+
+    behind = Listed(one=-1.0, two=-1.2)
+    behind.behind_samples = 3_200
+    for components in (behind, Longer(one=-1.0, two=-1.2)):
+        run(scenario, components)
+        assert components.calls.count("ctc_encoder") == 2, "the frames are not those of the audio"
 
 
 def test_a_second_pass_has_the_utterance_before_as_its_context():
