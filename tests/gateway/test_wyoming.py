@@ -30,7 +30,7 @@ from conch.gateway import GatewayConfig, GatewayService
 from conch.gateway.errors import ApiError
 from conch.gateway.wyoming.events import samples_of
 from conch.gateway.wyoming.hearing import options_asked
-from conch.wire.errors import ConfigError
+from conch.wire.errors import ConfigError, OptionError
 
 TEXT = "Hello there. The kitchen light is on."
 NOWHERE = "grpc://127.0.0.1:1"
@@ -241,9 +241,11 @@ def test_names_become_hotwords_before_terms() -> None:
     asked = Transcribe(
         language="en-US", transcript_names=["Kitchen: lamp", ""], transcript_terms=["dim, slowly"]
     )
-    assert options_asked(asked, {}) == {
+    assert options_asked(asked, {}, ["en"]) == {
         "language": "en",
         "hotwords": "Kitchen lamp:12,dim slowly",
     }
     many = Transcribe(transcript_names=["a long name"], transcript_terms=["word " * 20] * 500)
-    assert str(options_asked(many, {})["hotwords"]).startswith("a long name:12,word word")
+    assert str(options_asked(many, {}, ["en"])["hotwords"]).startswith("a long name:12,word word")
+    with pytest.raises(OptionError, match="'language' takes en, de here; sent: 'ko'"):
+        options_asked(Transcribe(language="ko"), {}, ["en", "de"])

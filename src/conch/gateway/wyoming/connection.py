@@ -130,7 +130,9 @@ class Connection:
             raise invalid(None, "audio-start comes once before audio-stop")
         self._work = _Work(hearing.ROUTE, self._caller)
         self._is_refused = True
-        options = hearing.options_asked(self._asked, self._gateway.model_aliases)
+        options = hearing.options_asked(
+            self._asked, self._gateway.model_aliases, self._gateway.config.languages
+        )
         self._rate = checked_rate(rate)
         hears = Hearing(
             *(self._gateway, self._caller, self._events, options, self._rate, self._work.request_id)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from wyoming.asr import Transcribe, Transcript, TranscriptChunk, TranscriptStart, TranscriptStop
@@ -13,6 +13,7 @@ from conch.gateway.live_session import Samples
 from conch.gateway.models import options_of
 from conch.gateway.state import Caller, Gateway, cancelled
 from conch.gateway.wyoming.events import Events
+from conch.wire.errors import OptionError
 from conch.wire.languages import code_of
 from conch.wire.limits import MAX_HOTWORD_TEXT
 from conch.wire.options import RecognitionOptions
@@ -23,8 +24,15 @@ _SEPARATORS = str.maketrans(",:\n", "   ")
 """What separates hotwords and their weights is no part of them."""
 
 
-def options_asked(asked: Transcribe, aliases: Mapping[str, str]) -> dict[str, OptionValue]:
+def options_asked(
+    asked: Transcribe, aliases: Mapping[str, str], languages: Collection[str]
+) -> dict[str, OptionValue]:
     """Return the options of a live stream that a `transcribe` asks for.
+
+    Args:
+        asked: What the client sent.
+        aliases: Models with a name.
+        languages: Those that clients are told of; a model with a name may have others.
 
     Raises:
         ApiError: there is no such model.
@@ -32,7 +40,10 @@ def options_asked(asked: Transcribe, aliases: Mapping[str, str]) -> dict[str, Op
     """
     options = dict(options_of(asked.name or "", aliases))
     if asked.language:
-        options["language"] = code_of(asked.language)
+        language = options["language"] = code_of(asked.language)
+        if "model" not in options and language not in languages:
+            takes = ", ".join(languages)
+            raise OptionError(f"option 'language' takes {takes} here; sent: {asked.language!r:.40}")
     names = _hotwords(asked.transcript_names or ())
     # They go before terms.
     wanted = [*(f"{name}:12" for name in names), *_hotwords(asked.transcript_terms or ())]
