@@ -58,4 +58,4 @@ def test_enrolled_voices_go_with_a_request(
     assert options("--known-speakers", "all", "--speakers", "3")["speakers"] == "3"
     with pytest.raises(SystemExit):
         options("--known-speakers", "Eve")
-    assert "'Eve' is not enrolled, but Ann, Ben" in capsys.readouterr().err
+    assert "'Eve' is not enrolled; enrolled: Ann, Ben" in capsys.readouterr().err

@@ -53,7 +53,7 @@ def test_voices_are_the_option_of_a_request() -> None:
     np.testing.assert_allclose(np.array(ann.embedding), [0.6, 0.8], atol=1e-6)
     assert [item["name"] for item in known_speakers(["Ben Lee"])] == ["Ben Lee"]
     with pytest.raises(
-        ConfigError, match="'Eve' is not enrolled, but Ann, Ben Lee; conch speakers"
+        ConfigError, match="'Eve' is not enrolled; enrolled: Ann, Ben Lee; conch speakers"
     ):
         known_speakers(["Eve"])
 
@@ -78,4 +78,4 @@ def test_they_are_listed_and_removed(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["speakers", "remove", "Ann"]) == 0
     assert enrolled_voices() == []
     assert main(["speakers", "remove", "Ann"]) == 1
-    assert "'Ann' is not enrolled, but nobody" in capsys.readouterr().err
+    assert "'Ann' is not enrolled; enrolled: nobody" in capsys.readouterr().err

@@ -77,7 +77,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 title="Piper",
                 components=(piper.ACOUSTIC.name, piper.VOCODER.name),
                 form="a folder with NAME.onnx and NAME.onnx.json of each voice",
-                others="docs/guide/speech-out.md says where there are some",
+                others="docs/guide/speech-out.md says what it holds",
                 check=check_piper,
             ),
             Kind(
@@ -85,7 +85,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 title="Transducer",
                 components=(*transducer.OFFLINE, *transducer.LIVE),
                 form="a folder of icefall, NeMo or sherpa-onnx",
-                others="docs/guide/your-model.md says where there are some",
+                others="docs/guide/your-model.md says what it holds",
                 check=check_transducer,
             ),
             Kind(
@@ -93,7 +93,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 title="Paraformer",
                 components=(funasr.PARAFORMER,),
                 form="a folder of FunASR or sherpa-onnx",
-                others="docs/guide/your-model.md says where there are some",
+                others="docs/guide/your-model.md says what it holds",
                 check=check_paraformer,
             ),
             Kind(
@@ -101,7 +101,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 title="online Paraformer",
                 components=(funasr.ONLINE, *funasr.LIVE),
                 form="a folder of FunASR or sherpa-onnx",
-                others="docs/guide/your-model.md says where there are some",
+                others="docs/guide/your-model.md says what it holds",
                 check=check_online_paraformer,
             ),
             Kind(
@@ -109,7 +109,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 title="SenseVoice",
                 components=(funasr.SENSE_VOICE,),
                 form="a folder of FunASR or sherpa-onnx",
-                others="docs/guide/your-model.md says where there are some",
+                others="docs/guide/your-model.md says what it holds",
                 check=check_sense_voice,
             ),
             Kind(
@@ -117,7 +117,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 title="Kaldi",
                 components=(kaldi.DECODER, kaldi.STREAMING_DECODER),
                 form="a folder of Kaldi or Vosk with am, conf and graph",
-                others="docs/guide/your-model.md says where there are some",
+                others="docs/guide/your-model.md says what it holds",
                 check=check_kaldi,
             ),
             Kind(
@@ -125,7 +125,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 title="CTC",
                 components=(*ctc.OFFLINE, *ctc.LIVE),
                 form="a folder of icefall, sherpa-onnx, WeNet, NeMo or wav2vec2",
-                others="docs/guide/your-model.md says where there are some",
+                others="docs/guide/your-model.md says what it holds",
                 check=check_ctc,
             ),
         )

@@ -87,6 +87,6 @@ def _read(path: Path) -> EnrolledVoice:
     except FileNotFoundError:
         known = ", ".join(item.stem for item in sorted(path.parent.glob("*.json"))) or "nobody"
         add = "conch speakers add enrols a voice"
-        raise ConfigError(f"{path.stem!r} is not enrolled, but {known}; {add}") from None
+        raise ConfigError(f"{path.stem!r} is not enrolled; enrolled: {known}; {add}") from None
     except (OSError, msgspec.DecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
