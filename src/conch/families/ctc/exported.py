@@ -7,7 +7,7 @@ import numpy as np
 
 from conch.catalogue.ctc import CtcFolder
 from conch.catalogue.encoders import Encoder
-from conch.catalogue.exports import PRECISIONS
+from conch.catalogue.exports import check_precision
 from conch.component import Array
 from conch.component.arrays import FloatArray
 from conch.component.parameters import DeviceConfig
@@ -40,10 +40,7 @@ def opened_folder(config: CtcConfig) -> CtcFolder | None:
         return None
     if config.device != "cpu":
         raise ConfigError(f"{config.model} is a folder of CTC, which runs on a CPU alone")
-    if config.precision not in PRECISIONS:
-        raise ConfigError(
-            f"parameter 'precision' takes {' or '.join(PRECISIONS)}; is: {config.precision!r:.40}"
-        )
+    check_precision(config.precision)
     return read_folder(config.model, config.precision)
 
 
