@@ -90,23 +90,6 @@ def test_what_is_asked_for_reaches_the_decoder_and_nothing_else_is_sent():
     assert {"languages", "task", "prompt"} & set(sent) == set()
 
 
-def test_few_hotwords_are_names_for_a_decoder_that_reads_a_prompt():
-    few, many = (
-        "Conch:9, Triton  server, Prynne:0",
-        ",".join(f"name {number}" for number in range(41)),
-    )
-    for asked, names in (
-        ({"hotwords": few}, "Conch, Triton server."),
-        ({"hotwords": few, "prompt": "A talk."}, None),
-        ({"hotwords": many}, None),
-        ({"hotwords": few, "decoder": "moonshine"}, None),
-    ):
-        components = TwoLanguages()
-        recognize(components, (1.0, 0.9), coverage=False, **asked)
-        (sent,) = sent_to(components, f"{asked.get('decoder', 'attention')}_decoder")
-        assert sent.get("names") == names
-
-
 def test_a_decoder_that_reads_no_prompt_gets_none():
     """The neural rescorer reads it."""
     components = TwoLanguages()

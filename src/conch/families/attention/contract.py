@@ -133,7 +133,6 @@ def decoder(
             "task": str,
             "align": bool,
             "prompt": str,
-            "names": str,
             **(parameters or {}),
         },
         # Its work hangs on more than its input: it decodes up to hundreds of tokens, where 40 are

@@ -15,12 +15,8 @@ from conch.families.attention.hotwords import with_hotwords
 from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.recognition.hooks import Recogniser, decoder_of
 from conch.recognition.languages import with_language
-from conch.wire.hotwords import hotwords_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Word
-
-MAX_NAMES = 40
-"""Hotwords that are read before a segment; more rarely fit into what Whisper reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +74,8 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
     ) -> Decoded:
         """See `Recogniser.decode`. Hotwords replace words that sound alike."""
         is_ranked_again = options.is_rescored or bool(options.hotwords)
+        # If the decoder reads none, the prompt is for the neural rescorer.
+        prompt = options.prompt if decoder_of(options).reads_prompt else ""
         columns = () if start is None else WORD_COLUMNS
         outputs = await calls(
             self.decoder,
@@ -88,7 +86,7 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
                 "nbest": options.beam_size if is_ranked_again else options.nbest,
                 "align": start is not None,
                 **_asked(options),
-                **_before(options),
+                **({"prompt": prompt} if prompt else {}),
                 **({"draft": draft} if draft and self._reads_draft else {}),
             },
             work=options.beam_size,
@@ -139,18 +137,6 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
 
     def calibrated(self, words: tuple[Word, ...], nbest: Sequence[Hypothesis]) -> tuple[Word, ...]:
         return calibrated(words, nbest)
-
-
-def _before(options: RecognitionOptions) -> dict[str, Parameter]:
-    """Return what the decoder reads before each segment: the prompt, or else the hotwords."""
-    # If the decoder reads none, the prompt is for the neural rescorer.
-    if not decoder_of(options).reads_prompt:
-        return {}
-    if options.prompt:
-        return {"prompt": options.prompt}
-    hotwords = hotwords_of(options.hotwords, options.hotword_weight)
-    names = [item.phrase for item in hotwords if item.weight > 0]
-    return {"names": f"{', '.join(names)}."} if 0 < len(names) <= MAX_NAMES else {}
 
 
 def _asked(options: RecognitionOptions) -> dict[str, Parameter]:

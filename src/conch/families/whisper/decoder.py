@@ -178,8 +178,7 @@ class WhisperDecoder:
             task=task,
             beam_size=row.count("beam_size", 5, MAX_BEAM),
             nbest=row.count("nbest", 1, MAX_BEAM),
-            before=self.tokens.before(str(row.parameters.get("prompt", "")))
-            or self.tokens.names_before(str(row.parameters.get("names", ""))),
+            before=self.tokens.before(str(row.parameters.get("prompt", ""))),
             align=bool(row.parameters.get("align", False)),
             aligned_text=row.texts("text", 1)[0] if "text" in row.inputs else None,
             scored_texts=row.texts("texts", MAX_BEAM) if "texts" in row.inputs else None,

@@ -103,24 +103,16 @@ class WhisperTokens:
         Raises:
             OptionError: the text has more than MAX_PROMPT_TOKENS tokens.
         """
-        tokens = self._spaced(text)
+        if not text.strip():
+            return []
+        tokens = self._tokenizer.encode(f" {text.strip()}", add_special_tokens=False).ids
         if len(tokens) > MAX_PROMPT_TOKENS:
             raise OptionError(
                 f"option 'prompt' takes at most {MAX_PROMPT_TOKENS} of Whisper's tokens, about "
                 f"{MAX_PROMPT_TOKENS * 4} English characters; sent: {len(tokens)} in {len(text)} "
                 "characters"
             )
-        return tokens
-
-    def names_before(self, names: str) -> list[int]:
-        """Return the tokens of names before a transcript; none of more than MAX_PROMPT_TOKENS."""
-        tokens = self._spaced(names)
-        return tokens if len(tokens) <= MAX_PROMPT_TOKENS else []
-
-    def _spaced(self, text: str) -> list[int]:
-        if not text.strip():
-            return []
-        return list(self._tokenizer.encode(f" {text.strip()}", add_special_tokens=False).ids)
+        return list(tokens)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens, without special tokens."""
