@@ -58,7 +58,7 @@ def test_audio_comes_in_pieces_and_is_what_the_client_gets(client: OpenAI, gatew
         pieces = list(answer.iter_bytes(1024))
     samples = np.frombuffer(b"".join(pieces), "<i2") / 32_767
     with Client(gateway.url) as own:
-        options = {"voice": "nova", "speed": 1.25, "timestamps": True}
+        options: dict[str, Any] = {"voice": "nova", "speed": 1.25, "timestamps": True}
         parts = list(own.synthesize_stream(TEXT, **options))
         whole = own.synthesize(TEXT, **options)
     found = np.concatenate([part.waveform for part in parts])
