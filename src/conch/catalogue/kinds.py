@@ -52,6 +52,8 @@ class Kind:
         return self.known.get(asked) or self.known.get(f"{self.name}-{asked}")
 
 
+_GUIDE = "docs/guide/your-model.md says what it holds"
+
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         kind.name: kind
@@ -85,7 +87,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 title="Transducer",
                 components=(*transducer.OFFLINE, *transducer.LIVE),
                 form="a folder of icefall, NeMo or sherpa-onnx",
-                others="docs/guide/your-model.md says what it holds",
+                others=_GUIDE,
                 check=check_transducer,
             ),
             Kind(
@@ -93,7 +95,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 title="Paraformer",
                 components=(funasr.PARAFORMER,),
                 form="a folder of FunASR or sherpa-onnx",
-                others="docs/guide/your-model.md says what it holds",
+                others=_GUIDE,
                 check=check_paraformer,
             ),
             Kind(
@@ -101,7 +103,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 title="online Paraformer",
                 components=(funasr.ONLINE, *funasr.LIVE),
                 form="a folder of FunASR or sherpa-onnx",
-                others="docs/guide/your-model.md says what it holds",
+                others=_GUIDE,
                 check=check_online_paraformer,
             ),
             Kind(
@@ -109,7 +111,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 title="SenseVoice",
                 components=(funasr.SENSE_VOICE,),
                 form="a folder of FunASR or sherpa-onnx",
-                others="docs/guide/your-model.md says what it holds",
+                others=_GUIDE,
                 check=check_sense_voice,
             ),
             Kind(
@@ -117,7 +119,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 title="Kaldi",
                 components=(kaldi.DECODER, kaldi.STREAMING_DECODER),
                 form="a folder of Kaldi or Vosk with am, conf and graph",
-                others="docs/guide/your-model.md says what it holds",
+                others=_GUIDE,
                 check=check_kaldi,
             ),
             Kind(
@@ -125,7 +127,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 title="CTC",
                 components=(*ctc.OFFLINE, *ctc.LIVE),
                 form="a folder of icefall, sherpa-onnx, WeNet, NeMo or wav2vec2",
-                others="docs/guide/your-model.md says what it holds",
+                others=_GUIDE,
                 check=check_ctc,
             ),
         )

@@ -32,20 +32,16 @@ class LowFrameRate:
         Args:
             waveform: float32 `[samples]` in [-1, 1], 16 kHz. One shorter than 25 ms has no frame.
         """
-        frames = self.stream().whole(self.scaled(waveform))
+        frames = self.stream().whole(waveform)
         return self.normalised(joined(frames, self.window, self.shift))
 
     def stream(self) -> KaldiFbank:
-        """Return the frames of a new stream of samples that are `scaled`."""
+        """Return the frames of a new stream of samples in [-1, 1]."""
         options = icefall_options(self.num_mels)
         options.frame_opts.window_type = "hamming"
         options.frame_opts.snip_edges = True
         options.mel_opts.high_freq = 0.0
-        return KaldiFbank(self.num_mels, options)
-
-    def scaled(self, waveform: FloatArray) -> FloatArray:
-        """Return samples in [-1, 1] in the range of the model."""
-        return waveform * np.float32(_FULL_SCALE)
+        return KaldiFbank(self.num_mels, options, _FULL_SCALE)
 
     def normalised(self, frames: FloatArray) -> FloatArray:
         """Return joined frames, float32 `[frames, window * num_mels]`, as the model takes them."""

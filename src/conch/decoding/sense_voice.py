@@ -10,16 +10,12 @@ import numpy as np
 from conch.catalogue.funasr import read_sense_voice
 from conch.component import Outputs, Row, bytes_array
 from conch.component.arrays import FloatArray
+from conch.component.log_probs import log_softmax
 from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
 from conch.families.ctc.units import Symbols
 from conch.families.ctc.vocabulary import ENCODER_FRAME_MS, Vocabulary
 from conch.families.funasr.declaration import SENSE_VOICE
-from conch.families.funasr.network import (
-    FunasrConfig,
-    LowRateNetwork,
-    log_softmax,
-    opened_folder,
-)
+from conch.families.funasr.network import FunasrConfig, LowRateNetwork, opened_folder
 from conch.wire.errors import OptionError
 from conch.wire.limits import MAX_SEGMENT_S
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from conch.catalogue.transducers import Transducer
 from conch.component.arrays import FloatArray
+from conch.component.log_probs import log_softmax
 from conch.decoding.transducer.predictor import Context, predictor_of
 from conch.families.transducer.graphs import opened_part
 from conch.wire.errors import ConfigError
@@ -91,12 +92,12 @@ class Joint:
         logits, durations = found[:, : self._num_units], found[:, self._num_units :]
         if self._blank_penalty:
             logits[:, self._blank] -= self._blank_penalty
-        log_probs = _log_softmax(logits)
+        log_probs = log_softmax(logits)
         if not self._is_tdt:
             steps = np.full(len(found), 0 if self.is_nemo else 1)
             return Expected(log_probs, steps, np.zeros(len(found), np.float32))
         steps = durations.argmax(axis=1)
-        return Expected(log_probs, steps, _log_softmax(durations).max(axis=1))
+        return Expected(log_probs, steps, log_softmax(durations).max(axis=1))
 
     def _runs(self, frames: FloatArray, predicted: FloatArray) -> bool:
         try:
@@ -115,9 +116,3 @@ class Joint:
         (found,) = self._joiner.run(None, {self._frame: frames, self._predicted: predicted})
         logits: FloatArray = found.reshape(len(frames), -1)
         return logits
-
-
-def _log_softmax(logits: FloatArray) -> FloatArray:
-    logits = logits - logits.max(axis=1, keepdims=True)
-    logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    return logits

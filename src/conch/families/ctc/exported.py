@@ -10,6 +10,7 @@ from conch.catalogue.encoders import Encoder
 from conch.catalogue.exports import check_precision
 from conch.component import Array
 from conch.component.arrays import FloatArray
+from conch.component.log_probs import log_softmax
 from conch.component.parameters import DeviceConfig
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.ctc.vocabulary import is_folder, read_folder, vocabulary_of_folder
@@ -96,10 +97,7 @@ def _blank_first(written: FloatArray, blank: int, size: int) -> FloatArray:
     """Return log probabilities `[frames, units]` of what a network writes, the blank first."""
     if not len(written):
         return np.zeros((0, size), np.float32)
-    # Of log probabilities the logarithm of the sum is 0.
-    most = written.max(axis=1, keepdims=True)
-    total = most + np.log(np.exp(written - most).sum(axis=1, keepdims=True))
-    log_probs: FloatArray = written - total
+    log_probs = log_softmax(written)
     if not blank:
         return log_probs
     return np.concatenate([log_probs[:, blank, None], np.delete(log_probs, blank, 1)], axis=1)

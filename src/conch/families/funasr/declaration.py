@@ -1,8 +1,11 @@
 """What FunASR's models declare: one component each, from the waveform to the text."""
 
+from dataclasses import replace
+
 from conch.families.family import Component, Decoder, Family, FamilyHooks, Tensor, WeightsPackage
 from conch.families.options import GIVEN, Above, Other, Rule
 from conch.families.search.contract import (
+    BEHIND,
     LIVE_PARAMETERS,
     PARAMETERS,
     PIECE,
@@ -34,6 +37,17 @@ _TEXT = (
         "geometric mean of the probabilities of the word's units",
     ),
 )
+_OF_RECORDINGS = Component(
+    name=PARAFORMER,
+    role="waveform to text",
+    title="Paraformer",
+    step="decode",
+    inputs=(SEGMENT,),
+    outputs=_TEXT,
+    parameters={"language": str, "hotwords": str},
+    is_one_by_one=True,
+    package=WeightsPackage(PARAFORMER, "", "", f"conch serve --{PARAFORMER} FOLDER"),
+)
 _ONLINE_PACKAGE = WeightsPackage(
     "online Paraformer", "", "", "conch serve --paraformer-online FOLDER"
 )
@@ -49,28 +63,8 @@ FAMILY = Family(
     name="funasr",
     title="FunASR",
     components=(
-        Component(
-            name=PARAFORMER,
-            role="waveform to text",
-            title="Paraformer",
-            step="decode",
-            inputs=(SEGMENT,),
-            outputs=_TEXT,
-            parameters={"language": str, "hotwords": str},
-            is_one_by_one=True,
-            package=WeightsPackage(PARAFORMER, "", "", f"conch serve --{PARAFORMER} FOLDER"),
-        ),
-        Component(
-            name=ONLINE,
-            role="waveform to text",
-            title="Paraformer, online",
-            step="decode",
-            inputs=(SEGMENT,),
-            outputs=_TEXT,
-            parameters={"language": str, "hotwords": str},
-            is_one_by_one=True,
-            package=_ONLINE_PACKAGE,
-        ),
+        _OF_RECORDINGS,
+        replace(_OF_RECORDINGS, name=ONLINE, title="Paraformer, online", package=_ONLINE_PACKAGE),
         Component(
             name=LIVE[0],
             role="live audio to units",
@@ -86,9 +80,7 @@ FAMILY = Family(
                     "the number of the unit that is found in it, or 0, and its log probability",
                 ),
                 Tensor(f"{UNITS}_lens", "INT32", (1,), "number of frames; 0 without a chunk"),
-                Tensor(
-                    "behind_samples", "INT32", (1,), "samples whose frames come with a later chunk"
-                ),
+                BEHIND,
             ),
             is_stream=True,
             package=_ONLINE_PACKAGE,

@@ -87,10 +87,3 @@ class LowRateNetwork:
             feed[item.name] = np.array([value], _TYPES[item.kind])
         found: Sequence[Array] = self._session.run(None, feed, self._once)
         return found
-
-
-def log_softmax(logits: FloatArray) -> FloatArray:
-    """Return log probabilities `[N, units]` of what a network writes, which may be some."""
-    shifted: FloatArray = logits - logits.max(axis=1, keepdims=True)
-    shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    return shifted

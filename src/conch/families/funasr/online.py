@@ -17,10 +17,11 @@ from conch.catalogue.funasr import read_online_paraformer
 from conch.component.arrays import FloatArray, IntArray
 from conch.component.kaldi_fbank import FRAME_S
 from conch.component.lfr import LowFrameRate
+from conch.component.log_probs import log_softmax
 from conch.component.onnx import open_network, session_options
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.funasr.declaration import ONLINE, UNITS
-from conch.families.funasr.network import FunasrConfig, log_softmax, opened_folder
+from conch.families.funasr.network import FunasrConfig, opened_folder
 from conch.families.funasr.paraformer import SILENT, ParaformerConfig, UnitWriter
 from conch.families.funasr.words import Unit
 from conch.families.search.live import StreamEncoder
@@ -129,7 +130,7 @@ class OnlineStream:
         """Take the next samples, float32 `[samples]`; with `ends` those of silence behind them."""
         self._samples += len(waveform)
         tail = np.zeros(round(_TAIL_S * SAMPLE_RATE) if ends else 0, np.float32)
-        self._fbank.accept(self._networks.front_end.scaled(np.concatenate([waveform, tail])))
+        self._fbank.accept(np.concatenate([waveform, tail]))
 
     @property
     def has_chunk(self) -> bool:

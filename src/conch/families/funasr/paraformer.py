@@ -1,6 +1,7 @@
 """The `paraformer` component: segments to texts."""
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +13,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, R
 from conch.catalogue.funasr import EMBEDDER, read_paraformer
 from conch.component import Outputs, Row, bytes_array
 from conch.component.arrays import FloatArray
+from conch.component.log_probs import log_softmax
 from conch.component.onnx import open_network, session_options
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.attention.tensors import words_outputs
@@ -19,7 +21,6 @@ from conch.families.funasr.declaration import PARAFORMER
 from conch.families.funasr.network import (
     FunasrConfig,
     LowRateNetwork,
-    log_softmax,
     opened_folder,
 )
 from conch.families.funasr.words import Unit, has_spaces, words_of_units
@@ -54,7 +55,7 @@ class ParaformerConfig(FunasrConfig):
     """Language of the model; a request with another one is an error. Empty takes any."""
 
 
-class UnitWriter:
+class UnitWriter(ABC):
     """Writes segments by the units that are found in them."""
 
     def __init__(self, language: str, tokens: Sequence[str]) -> None:
@@ -77,13 +78,13 @@ class UnitWriter:
             **words_outputs(words),
         }
 
+    @abstractmethod
     def units(self, waveform: FloatArray, hotwords: Sequence[str] = (), /) -> list[Unit]:
         """Return what is found in a waveform, float32 `[samples]` at 16 kHz.
 
         Raises:
             OptionError: the model takes no hotwords, or not these.
         """
-        raise NotImplementedError
 
 
 class Paraformer(UnitWriter):

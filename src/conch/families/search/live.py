@@ -1,5 +1,6 @@
 """A streaming encoder as a component: live audio to frames, chunk by chunk."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
@@ -36,7 +37,7 @@ class HeardStream(Protocol):
 OneStream = TypeVar("OneStream", bound=HeardStream)
 
 
-class StreamEncoder(Generic[OneStream]):
+class StreamEncoder(ABC, Generic[OneStream]):
     """Turns samples of streams, in pieces of any length, into frames for a search."""
 
     def __init__(self, new: Callable[[], OneStream], frames: str, stream_ttl_s: float) -> None:
@@ -50,9 +51,9 @@ class StreamEncoder(Generic[OneStream]):
         self._frames = frames
         self._streams = Streams(new, stream_ttl_s)
 
+    @abstractmethod
     def encode(self, streams: Sequence[OneStream], /) -> list[FloatArray]:
         """Return the frames of each stream that its audio completes, float32 `[frames, size]`."""
-        raise NotImplementedError
 
     def __len__(self) -> int:
         """Return the number of open streams."""

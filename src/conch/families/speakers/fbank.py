@@ -1,14 +1,12 @@
 """Log-mel filter banks as the embedding was trained with: Kaldi's, up to 8 kHz."""
 
-import numpy as np
-
 from conch.component.arrays import FloatArray
 from conch.component.kaldi_fbank import KaldiFbank, icefall_options
 
 BANDS = 80
 FRAME_SHIFT, FRAME_LENGTH = 160, 400
 """Samples: 10 and 25 ms."""
-_FULL_SCALE = np.float32(32768)
+_FULL_SCALE = 32_768
 """Kaldi's samples are those of 16-bit files."""
 
 
@@ -20,4 +18,4 @@ def fbank(waveform: FloatArray) -> FloatArray:
     options = icefall_options(BANDS)
     options.frame_opts.snip_edges = True
     options.mel_opts.high_freq = 0.0
-    return KaldiFbank(BANDS, options).whole(waveform * _FULL_SCALE)
+    return KaldiFbank(BANDS, options, _FULL_SCALE).whole(waveform)
