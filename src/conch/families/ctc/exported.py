@@ -73,8 +73,7 @@ class CtcExportLive(LiveEncoder):
             ConfigError: it cannot be loaded.
         """
         vocabulary, self._blank = vocabulary_of_folder(found), found.blank
-        # The blank and the space are not speech.
-        self._silent = [unit for unit, text in enumerate(vocabulary.texts) if not text.strip()]
+        self._silent = vocabulary.silent
         self._size, self._frame = len(vocabulary.texts), found.frame_ms * SAMPLE_RATE // 1000
         graph = _graph(found.live, threads) if found.live else None
         super().__init__(graph, "log_probs", "ctc", str(found.folder), stream_ttl_s)
@@ -82,11 +81,23 @@ class CtcExportLive(LiveEncoder):
     def outputs(self, frames: FloatArray) -> dict[str, Array]:
         """See `LiveEncoder`."""
         log_probs = _blank_first(frames, self._blank, self._size)
-        return {
-            **super().outputs(log_probs),
-            "speech_probs": 1 - np.exp(log_probs[:, self._silent]).sum(axis=1),
-            "frame_samples": np.array([self._frame], np.int32),
-        }
+        return super().outputs(log_probs) | speech_outputs(log_probs, self._silent, self._frame)
+
+
+def speech_outputs(
+    log_probs: FloatArray, silent: Sequence[int], frame_samples: int
+) -> dict[str, Array]:
+    """Return what live audio has beside its log probabilities `[frames, units]`.
+
+    Args:
+        log_probs: Those of the units, float32.
+        silent: Units that are not speech.
+        frame_samples: Samples of a frame.
+    """
+    return {
+        "speech_probs": 1 - np.exp(log_probs[:, silent]).sum(axis=1),
+        "frame_samples": np.array([frame_samples], np.int32),
+    }
 
 
 def _graph(encoder: Encoder, threads: int) -> EncoderGraph:

@@ -10,7 +10,7 @@ from conch.component.arrays import FloatArray
 from conch.component.features import HISTORY, streaming_log_mel
 from conch.component.streams import StreamId, Streams
 from conch.component.waveform import SAMPLE_RATE
-from conch.families.ctc.exported import CtcConfig, CtcExportLive, opened_folder
+from conch.families.ctc.exported import CtcConfig, CtcExportLive, opened_folder, speech_outputs
 from conch.families.ctc.onnx_model import Caches, CtcGraph
 from conch.families.ctc.vocabulary import ENCODER_FRAME_SAMPLES
 from conch.wire.errors import AudioError, ConfigError, TranscriptionError
@@ -78,8 +78,7 @@ class CtcStreamingEncoder:
         self._chunk = round(config.chunk_ms * SAMPLE_RATE / 1000)
         vocabulary = self._graph.vocabulary
         self._frame = ENCODER_FRAME_SAMPLES * vocabulary.stack
-        # The blank and the space are not speech.
-        self._silent = [unit for unit, text in enumerate(vocabulary.texts) if not text.strip()]
+        self._silent = vocabulary.silent
         frame_ms = 1000 * self._frame // SAMPLE_RATE
         if self._chunk <= 0 or self._chunk % self._frame:
             raise ConfigError(f"chunk_ms takes a multiple of {frame_ms}; is: {config.chunk_ms}")
@@ -128,8 +127,7 @@ class CtcStreamingEncoder:
             answers[index] = {
                 "log_probs": log_probs,
                 "log_probs_lens": np.array([len(log_probs)], np.int32),
-                "speech_probs": 1 - np.exp(log_probs[:, self._silent]).sum(axis=1),
-                "frame_samples": np.array([self._frame], np.int32),
+                **speech_outputs(log_probs, self._silent, self._frame),
                 "behind_samples": np.array([behind], np.int32),
             }
         return [answers[index] for index in range(len(rows))]

@@ -33,6 +33,11 @@ class Vocabulary:
     """Those of an export's units, in the order of `texts`; empty for a graph of Conch's recipe."""
 
     @property
+    def silent(self) -> list[int]:
+        """Units that are not speech: the blank and the space."""
+        return [unit for unit, text in enumerate(self.texts) if not text.strip()]
+
+    @property
     def frame_s(self) -> float:
         """Length of an output frame in seconds."""
         return self.stack * ENCODER_FRAME_SAMPLES / SAMPLE_RATE
