@@ -52,6 +52,8 @@ export class SayPanel {
       path,
     );
     this.path = new PathView(path, { ends: ["text", "audio"] });
+    /** Until they are loaded a text is read all the same, by the server's voice. */
+    this.components = [];
   }
 
   /** Load the voices. */
@@ -71,7 +73,8 @@ export class SayPanel {
 
   /** @returns {Record<string, string>} */
   get fields() {
-    return { voice: this.voice.value, speed: this.speed.value };
+    const { voice, speed } = this;
+    return { ...(voice.value && { voice: voice.value }), speed: speed.value };
   }
 
   toggle() {
