@@ -70,7 +70,7 @@ def test_half_a_folder(original, lacking, message):
     (original / lacking).unlink()
     with pytest.raises(UnfitModelError, match=message):
         check_paraformer(original)
-    with pytest.raises(ConfigError, match="holds no complete model that Conch serves"):
+    with pytest.raises(ConfigError, match="holds no complete model: as Paraformer, it lacks"):
         detect(str(original))
 
 

@@ -66,5 +66,5 @@ def test_half_a_folder(folder, name, message):
 
 def test_without_the_package_it_is_named(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "vosk", None)
-    with pytest.raises(ConfigError, match=r"Kaldi: it needs the package vosk: .*\.\[kaldi\]'"):
+    with pytest.raises(ConfigError, match=r"model: as Kaldi, it needs .* vosk: .*\.\[kaldi\]'"):
         detect(str(folder))

@@ -15,6 +15,12 @@ from conch.cli import main
         ("models get base --hlp", "arguments: --hlp", "did you mean --help?"),
         ("transcrib a.wav", "conch: error: no command 'transcrib'", "did you mean transcribe?"),
         ("models gett base", "conch models: error: no command 'gett'", "did you mean get?"),
+        (
+            "serve --model a=",
+            "argument --model: [NAME=]MODEL, as fast=my_folder; got 'a='",
+            "--help",
+        ),
+        ("serve --model =base", "argument --model: [NAME=]MODEL", "got '=base'"),
         ("xyz", "conch: error: no command 'xyz'; conch --help lists all", ""),
     ],
 )

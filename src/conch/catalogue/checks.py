@@ -33,6 +33,16 @@ _HUGGING_FACE = ("model.safetensors", "model.safetensors.index.json", "pytorch_m
 class UnfitModelError(ConfigError):
     """A folder is not a complete model; the message says what is wrong with it."""
 
+    def __init__(self, message: str, likeness: float = 1.0) -> None:
+        """Say what is wrong.
+
+        Args:
+            message: What it lacks, or what does not go together.
+            likeness: How much of such a model is there: 0 for one of another kind, 1 for all files.
+        """
+        super().__init__(message)
+        self.likeness = likeness
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -106,8 +116,28 @@ def check_files(layouts: Sequence[Sequence[str]], folder: Path) -> Found:
     try:
         lacking = [[name for name in files if not (folder / name).is_file()] for files in layouts]
         if nearest := min(lacking, key=len):
-            raise UnfitModelError(f"it lacks {_and(nearest)}")
+            layout = layouts[lacking.index(nearest)]
+            raise UnfitModelError(f"it lacks {_and(nearest)}", 1 - len(nearest) / len(layout))
         return Found(1, size_of(folder))
+    except OSError as error:
+        raise UnfitModelError(f"it cannot be read: {error}") from None
+
+
+def check_weights_are_here(folder: Path) -> None:
+    """Check that no file stands for one that Git LFS fetches.
+
+    Raises:
+        UnfitModelError: one does.
+    """
+    try:
+        for path in (*folder.glob("*"), *folder.glob("*/*")):
+            # Git LFS's specification says that they are shorter.
+            is_short = path.is_file() and 0 < path.stat().st_size < 1024
+            if is_short and path.read_bytes().startswith(b"version https://git-lfs"):
+                raise UnfitModelError(
+                    f"its {path.name} is a pointer of Git LFS, without the weights: "
+                    "git lfs pull in that folder fetches them"
+                )
     except OSError as error:
         raise UnfitModelError(f"it cannot be read: {error}") from None
 
@@ -120,16 +150,20 @@ def size_of(folder: Path) -> int:
 def _check_files(folder: Path) -> None:
     lacking = [name for name in _NEEDED if not (folder / name).is_file()]
     if "model.bin" in lacking and any((folder / name).is_file() for name in _HUGGING_FACE):
+        config = folder / "config.json"
+        found = read_json(config, dict, "JSON object") if config.is_file() else {}
         raise UnfitModelError(
             "it is in Hugging Face's format, not in CTranslate2's; make one that is: "
-            f"conch models convert {folder}"
+            f"conch models convert {folder}",
+            float(found.get("model_type") == "whisper"),
         )
     if not any((folder / name).is_file() for name in _VOCABULARIES):
         lacking.append(" or ".join(_VOCABULARIES))
     if lacking:
         hint = "; copy it from the folder of Hugging Face that the model was made of"
         raise UnfitModelError(
-            f"it lacks {_and(lacking)}{hint if lacking == ['tokenizer.json'] else ''}"
+            f"it lacks {_and(lacking)}{hint if lacking == ['tokenizer.json'] else ''}",
+            1 - len(lacking) / (len(_NEEDED) + 1),
         )
 
 

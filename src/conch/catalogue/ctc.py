@@ -95,11 +95,12 @@ def read_ctc(folder: Path, precision: str = "float32") -> CtcFolder:
             lacking = ["*.onnx"] * (not files) + [f"{TOKENS} or {VOCABULARY}"] * (not tokens)
             raise UnfitModelError(
                 f"it lacks {' and '.join(lacking)}; a CTC model has one .onnx file for recordings, "
-                "for live audio or for each, and its units"
+                "for live audio or for each, and its units",
+                1 - len(lacking) / 2,
             )
         parts = [path.name for path in files if {"decoder", "joiner"} & {*path.stem.split("-")}]
         if parts:
-            raise UnfitModelError(f"it has {parts[0]}, and a CTC model is one network")
+            raise UnfitModelError(f"it has {parts[0]}, and a CTC model is one network", 0)
         full = [path for path in files if not any(name in path.name for name in _OTHERS)] or files
         headers = {path: header_of(path) for path in full}
         live = [path for path, header in headers.items() if len(header.outputs) > 2]

@@ -149,7 +149,7 @@ def read_paraformer(folder: Path, precision: str) -> Paraformer:
         precision: float32 or int8.
     """
     if files_in(folder, "decoder*.onnx"):
-        raise UnfitModelError("it has decoder*.onnx: an online Paraformer is of another kind")
+        raise UnfitModelError("it has decoder*.onnx: an online Paraformer is of another kind", 0)
     embedder = of_precision(files_in(folder, f"{EMBEDDER}*.onnx"), EMBEDDER, precision)
     num_inputs = 3 if embedder else 2
     network, header = _network(folder, precision, "Paraformer", ("paraformer", num_inputs, 2))
@@ -196,7 +196,8 @@ def read_online_paraformer(folder: Path, precision: str) -> OnlineParaformer:
     network, decoder = (chosen_file(folder, name, precision) for name in names)
     if network is None or decoder is None:
         raise UnfitModelError(
-            "it lacks decoder.onnx, and encoder.onnx or model.onnx; an online Paraformer has both"
+            "it lacks decoder.onnx, and encoder.onnx or model.onnx; an online Paraformer has both",
+            0,
         )
     header, decoder_header = header_of(network), header_of(decoder)
     ends = [(len(item.inputs), len(item.outputs)) for item in (header, decoder_header)]
@@ -204,7 +205,8 @@ def read_online_paraformer(folder: Path, precision: str) -> OnlineParaformer:
     if ends != [(2, 3), (4 + num_caches, 2 + num_caches)] or num_caches < 1:
         raise UnfitModelError(
             f"its {network.name} and {decoder.name} have {ends[0][0]} and {ends[1][0]} inputs, and "
-            f"{ends[0][1]} and {ends[1][1]} outputs, which an online Paraformer has not"
+            f"{ends[0][1]} and {ends[1][1]} outputs, which an online Paraformer has not",
+            0,
         )
     front_end, _ = _front_end(folder, network, header)
     caches = [
@@ -241,7 +243,8 @@ def _network(
     if network is None:
         raise UnfitModelError(
             f"it lacks model.onnx; a {name} has model.onnx, {MVN}, {CONFIG} and {TOKEN_LIST}, as "
-            f"FunASR exports it, or model.onnx and {TOKENS}, as sherpa-onnx converts it"
+            f"FunASR exports it, or model.onnx and {TOKENS}, as sherpa-onnx converts it",
+            (folder / MVN).is_file() / 2,
         )
     header = header_of(network)
     kind, num_inputs, num_outputs = wanted
@@ -251,7 +254,8 @@ def _network(
         raise UnfitModelError(
             f"its {network.name} is of type {found!r:.40}, takes {names:.200} and gives "
             f"{len(header.outputs)} outputs; a {name} is of type {kind}, takes {num_inputs} inputs "
-            f"and gives {num_outputs} or more"
+            f"and gives {num_outputs} or more",
+            0,
         )
     return network, header
 

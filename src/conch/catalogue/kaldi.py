@@ -35,7 +35,9 @@ def check_kaldi(folder: Path) -> Found:
         lacking.append(" or ".join(", ".join(names) for names in graphs))
     if lacking:
         raise UnfitModelError(
-            f"it lacks {', '.join(lacking)}; a Kaldi model has am, conf and graph, as Vosk has them"
+            f"it lacks {', '.join(lacking)}; a Kaldi model has am, conf and graph, as Vosk has "
+            "them",
+            1 - len(lacking) / (len(files) + 1),
         )
     if not find_spec("vosk"):
         raise UnfitModelError(f"it needs the package vosk: {install('kaldi')}")

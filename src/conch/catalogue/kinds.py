@@ -6,7 +6,13 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from conch.catalogue.checks import Found, check_files, check_folder
+from conch.catalogue.checks import (
+    Found,
+    UnfitModelError,
+    check_files,
+    check_folder,
+    check_weights_are_here,
+)
 from conch.catalogue.ctc import check_ctc
 from conch.catalogue.funasr import check_online_paraformer, check_paraformer, check_sense_voice
 from conch.catalogue.kaldi import check_kaldi
@@ -134,6 +140,28 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
     }
 )
 """By name. `conch models convert` makes models of the first one."""
+
+
+def kind_of(folder: Path, *, is_verbose: bool = False) -> tuple[Kind, Found]:
+    """Return the first kind of which a folder is a complete model, and what its files say.
+
+    Raises:
+        UnfitModelError: it is none; the message says what the nearest kind lacks, or each.
+    """
+    lacking: list[tuple[Kind, UnfitModelError]] = []
+    check_weights_are_here(folder)
+    for kind in KINDS.values():
+        try:
+            return kind, kind.check(folder)
+        except UnfitModelError as error:
+            lacking.append((kind, error))
+    most = max(error.likeness for _, error in lacking)
+    lacking.sort(key=lambda item: -item[1].likeness)
+    if is_verbose:
+        raise UnfitModelError("".join(f"\n  as {kind.title}, {error}" for kind, error in lacking))
+    nearest = [f"as {kind.title}, {error}" for kind, error in lacking if error.likeness == most]
+    said = "; ".join(nearest if most else ["it has no file of one"])
+    raise UnfitModelError(f"{said}. For all kinds: conch models inspect -v {folder}", most)
 
 
 def components_chosen(kinds: Iterable[str]) -> set[str]:

@@ -96,7 +96,8 @@ def read_voices(folder: Path) -> list[PiperVoice]:
         if lacking or not paths:
             raise UnfitModelError(
                 f"it lacks {', '.join(lacking) or 'NAME.onnx'}; a voice of Piper has NAME.onnx and "
-                "NAME.onnx.json"
+                "NAME.onnx.json",
+                1 - len(lacking) / len(paths) if paths else 0,
             )
         return [_voice(path) for path in paths]
     except OSError as error:

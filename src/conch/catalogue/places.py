@@ -3,10 +3,11 @@
 import difflib
 import os
 from dataclasses import dataclass
+from errno import ENOTDIR
 from pathlib import Path
 
-from conch.catalogue.checks import UnfitModelError, check_known
-from conch.catalogue.kinds import KINDS, Kind
+from conch.catalogue.checks import UnfitModelError, check_known, check_weights_are_here
+from conch.catalogue.kinds import Kind, kind_of
 from conch.catalogue.known import KNOWN, KnownModel
 from conch.families.family import models_home
 from conch.wire.errors import ConfigError
@@ -68,6 +69,7 @@ def find(kind: Kind, asked: str) -> Path:
     except OSError as error:
         raise ConfigError(f"{flag} {asked:.200}: {error.strerror}") from None
     try:
+        check_weights_are_here(folder)
         kind.check(folder)
     except UnfitModelError as error:
         raise ConfigError(f"{flag} {asked}: {_with_folder(str(error), folder)}") from None
@@ -83,6 +85,9 @@ def folder_of_name(asked: str) -> Path:
     folder = home() / asked
     if os.sep in asked or asked.startswith(".") or not folder.is_dir():
         folder = Path(os.path.expanduser(asked)).absolute()
+    if folder.is_file():
+        folder_of_it = os.path.dirname(os.path.abspath(folder))
+        raise NotADirectoryError(ENOTDIR, f"a file; a model is its folder, such as {folder_of_it}")
     if not folder.is_dir():
         raise FileNotFoundError(asked)
     return folder
@@ -94,7 +99,12 @@ def _with_folder(wrong: str, folder: Path | None) -> str:
 
 def names(kind: Kind) -> list[str]:
     """Return the names that `find` takes: known models, and folders in `home`."""
-    return [*kind.known, *(path.name for path in _own())]
+    return [*kind.known, *own_names()]
+
+
+def own_names() -> list[str]:
+    """Return the names of the folders in `home` that are no known models."""
+    return [path.name for path in _own()]
 
 
 def _own() -> list[Path]:
@@ -157,11 +167,8 @@ def listed() -> list[Listed]:
 
 def _listed(path: Path) -> Listed:
     """Return what a folder of the user's is, of the first kind that it fits."""
-    wrong = []
-    for kind in KINDS.values():
-        try:
-            model = kind.check(path)
-            return Listed(path.name, path, languages=model.languages, size=model.size)
-        except UnfitModelError as error:
-            wrong.append(str(error))
-    return Listed(path.name, path, f"broken: {wrong[0]}")
+    try:
+        _, model = kind_of(path)
+    except UnfitModelError as error:
+        return Listed(path.name, path, f"broken: {error}")
+    return Listed(path.name, path, languages=model.languages, size=model.size)

@@ -89,11 +89,13 @@ def read_transducer(folder: Path, precision: str = "float32") -> Transducer:
         tokens = files_in(folder, TOKENS)
         parts = {part: path for part, path in chosen.items() if path}
         lacking = [f"{part}*.onnx" for part in PARTS if part not in parts]
-        if lacking or not tokens:
+        lacking += [] if tokens else [TOKENS]
+        if lacking:
             raise UnfitModelError(
-                f"it lacks {', '.join([*lacking, *([] if tokens else [TOKENS])])}; a transducer "
+                f"it lacks {', '.join(lacking)}; a transducer "
                 f"has encoder*.onnx, decoder*.onnx, joiner*.onnx and {TOKENS}, as icefall and "
-                "NeMo are exported for sherpa-onnx"
+                "NeMo are exported for sherpa-onnx",
+                1 - len(lacking) / (len(PARTS) + 1),
             )
         headers = {part: header_of(path) for part, path in parts.items()}
         is_nemo = "pred_hidden" in headers["encoder"].metadata

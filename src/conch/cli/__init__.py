@@ -34,6 +34,8 @@ They must import cheaply: `conch --help` loads all of them.
 """
 
 _UNKNOWN_COMMAND = re.compile(r"argument [A-Z]+: invalid choice: '([^']*)' \(choose from (.*)\)")
+SHORT_USAGE = 3
+"""Most lines of usage in front of an error."""
 WHEEL = "nvidia-pytriton"
 """The package that brings the Triton server."""
 TRITON_OF_WHEEL = {"0.7.0": "2.51.0 (NVIDIA's release 24.10)"}
@@ -76,6 +78,9 @@ class _Parser(argparse.ArgumentParser):
             hint = f"did you mean {close[0]}? " if close else ""
             problem = f"no command {sent!r}; {hint}{self.prog} --help lists all"
             self.exit(2, f"{self.prog}: error: {problem}\n")
+        if self.format_usage().count("\n") > SHORT_USAGE:
+            # The error would be lost below it.
+            self.exit(2, f"{self.prog}: error: {message}; {self.prog} --help lists all\n")
         super().error(message)
 
 

@@ -76,9 +76,12 @@ def add_parser(subparsers: Subparsers) -> None:
         "inspect",
         run_inspect,
         help="say what a folder is, and how to serve it",
-        usage="conch models inspect FOLDER",
+        usage="conch models inspect [-v] FOLDER",
         description="Say what kind of model a folder holds, what works with it, and how to serve "
-        "it; or what each kind of model would need that the folder lacks.",
+        "it; or what it lacks of the kind that it is nearest to.",
+    )
+    inspect.add_argument(
+        "-v", "--verbose", action="store_true", help="say what it lacks of each kind"
     )
     inspect.add_argument("folder", metavar="FOLDER", help="a folder, or a name of the list")
     convert = add_command(
@@ -139,14 +142,24 @@ def run_get(args: argparse.Namespace) -> int:
 def run_inspect(args: argparse.Namespace) -> int:
     """Print what a folder is and return the exit code."""
     from conch.catalogue.detection import detect
+    from conch.catalogue.known import KNOWN
+    from conch.catalogue.places import listed
 
-    kind, folder, found = detect(args.folder)
+    known = KNOWN.get(args.folder)
+    if known is not None and not known.kind:
+        print("\n".join(table([item for item in listed() if item.name == known.name])))
+        print("A server has it as soon as it is there: no flag chooses it")
+        return 0
+    kind, folder, found = detect(args.folder, is_verbose=args.verbose)
     languages = {None: "not said", 0: "any", 1: "one"}.get(found.languages, str(found.languages))
     print(f"{folder}\n{kind.title}; languages: {languages}; {found.size / 1e6:.0f} MB")
     if found.family:
         heard = "recordings and live audio" if found.is_live else "recordings, no live audio"
-        print(f"{found.family}; {found.features}; {found.units} units; {heard}")
-    print(f"conch serve --model {args.folder} serves it; with NAME={args.folder} beside others")
+        heard = "" if found.voices else heard
+        units = f"{found.units} units" if found.units else ""
+        print("; ".join(filter(None, (found.family, found.features, units, heard))))
+    beside = "" if found.voices else f"; with NAME={args.folder} beside others"
+    print(f"conch serve --model {args.folder} serves it{beside}")
     return 0
 
 

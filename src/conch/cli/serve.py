@@ -219,7 +219,10 @@ def _chosen(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
 def _model(text: str) -> tuple[str, str]:
     """Return name and folder of a `--model`; the name is empty if there is none."""
     name, equals, folder = text.partition("=")
-    return (name, folder) if equals and "/" not in name else ("", text)
+    name, folder = (name, folder) if equals and "/" not in name else ("", text)
+    if not folder or text.startswith("="):
+        raise argparse.ArgumentTypeError(f"[NAME=]MODEL, as fast=my_folder; got {text!r}")
+    return name, folder
 
 
 def models_named(names: str, chosen: Collection[str] = ()) -> tuple[str, ...]:
