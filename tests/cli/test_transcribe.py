@@ -66,6 +66,12 @@ def test_every_kind_of_flag() -> None:
     RecognitionOptions.parse(given)
 
 
+def test_hotwords_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "names").write_text("Conch:8\n\nNew York\n")
+    assert parse_flags("--hotwords", f"@{tmp_path}/names") == {"hotwords": "Conch:8\nNew York"}
+    assert parse_flags("--hotwords", "Conch") == {"hotwords": "Conch"}
+
+
 def test_help_tells_every_option_with_its_range_and_default() -> None:
     parser = argparse.ArgumentParser()
     add_option_flags(parser)
@@ -93,6 +99,10 @@ def test_help_tells_every_option_with_its_range_and_default() -> None:
         (["a.wav", "--nbest", "9", "--beam-size", "8"], "at most beam_size"),
         (["a.wav", "--mode", "fast"], "invalid choice"),
         (["a.wav", "--url", "ftp://x"], "the scheme is one of"),
+        (["--speakers", "a.wav"], "off|auto|N; got 'a.wav'; files go in front of the flag"),
+        (["a.wav", "--hotwords", __file__], f"phrases, or a file of them: @{__file__}; got"),
+        (["a.wav", "--hotwords", "@none"], "none cannot be read"),
+        (["a.wav", "--format", "rttm", "--speakers", "off"], "'speakers' takes auto or a number"),
         (["a.wav", "--jobs", "0"], "a whole number from 1; got '0'"),
         (["a.wav", "--jobs", "many"], "a whole number from 1; got 'many'"),
         (["a.wav", "b.wav", "-o", "x.txt"], "--output-dir"),

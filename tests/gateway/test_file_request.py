@@ -217,6 +217,8 @@ def test_who_speaks_alone_has_formats_of_its_own() -> None:
     for name, text in (("response_format", "srt"), ("stream", "true")):
         with pytest.raises(ApiError, match=f"{name} takes"):
             diarized(**{name: text})
+    with pytest.raises(OptionError, match=r"'speakers' takes auto .* format diarization"):
+        diarized(speakers="off")
 
 
 def test_a_model_that_tells_speakers_apart_is_warned_of() -> None:
@@ -225,6 +227,8 @@ def test_a_model_that_tells_speakers_apart_is_warned_of() -> None:
     asked = parsed(model="gpt-4o-transcribe-diarize", response_format="diarized_json")
     assert (asked.options["speakers"], asked.warnings) == ("auto", ())
     assert parsed(response_format="rttm", speakers="2").options["speakers"] == 2
+    with pytest.raises(OptionError, match=r"'speakers' takes auto .* format rttm, .* sent: 'off'"):
+        parsed(response_format="rttm", speakers="off")
     assert parsed(model="gpt-4o-transcribe").warnings == ()
 
 

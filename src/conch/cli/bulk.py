@@ -15,6 +15,7 @@ from conch.cli.server_flags import (
     WEIGHTS,
     checked_options,
     given_server,
+    with_options_of_formats,
 )
 from conch.packaged import install
 from conch.wire import formats
@@ -144,7 +145,7 @@ def _job(args: argparse.Namespace) -> "Job":
     from conch.catalogue.kinds import components_chosen
     from conch.wire.needs import options_to_serve
 
-    options = formats.options_for(*args.format) | given_options(args)
+    options = with_options_of_formats(args.format, given_options(args))
     checked_options(options, args.url)
     if args.url and args.conch:
         raise UsageError("--conch starts a server, and --url names running ones; give one of them")

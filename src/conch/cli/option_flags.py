@@ -104,11 +104,35 @@ def _kind(item: "Field[Any]") -> dict[str, Any]:
         help = f"{meaning} (default: {item.default})"
         return {"choices": words, "help": _escaped(help)}
     help = _escaped(f"{meaning} ({describe(item)}; default: {default_of(item)})")
-    if words:  # a number is made of it by `RecognitionOptions.parse`
+    if words:
         alone = {"nargs": "?", "const": "auto"} if "auto" in words else {}
-        return {"metavar": "|".join((*words, "N")), "help": help, **alone}
+        form = "|".join((*words, "N"))
+
+        def read(text: str) -> str:
+            # `RecognitionOptions.parse` makes a number of it.
+            if text not in words and not text.lstrip("-").isdecimal():
+                hint = "; files go in front of the flag" if alone else ""
+                raise argparse.ArgumentTypeError(f"{form}; got {text!r}{hint}")
+            return text
+
+        return {"metavar": form, "help": help, "type": read, **alone}
+    if item.name == "hotwords":
+        return {"type": _phrases, "metavar": "TEXT|@FILE", "help": f"{help}; or a file of them"}
     metavar = {int: "N", float: "X", str: "TEXT"}
     return {"type": kind, "metavar": metavar[kind], "help": help}
+
+
+def _phrases(text: str) -> str:
+    """Return phrases, those of a file by `@FILE`."""
+    if not text.startswith("@"):
+        if Path(text).is_file():
+            raise argparse.ArgumentTypeError(f"phrases, or a file of them: @{text}; got {text!r}")
+        return text
+    try:
+        lines = Path(text[1:]).read_text("utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{text[1:]} cannot be read: {error}") from None
+    return "\n".join(filter(str.strip, lines))
 
 
 def _escaped(help: str) -> str:

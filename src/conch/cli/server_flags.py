@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from conch.catalogue.kinds import KINDS
@@ -10,6 +10,7 @@ from conch.cli.arguments import UsageError, add_flags
 from conch.client.address import Address
 from conch.client.endpoint import CA_VARIABLE, request_headers
 from conch.wire.errors import OptionError, ServerError
+from conch.wire.formats import with_options_of
 from conch.wire.options import RecognitionOptions
 
 URL = """
@@ -86,6 +87,14 @@ def given_server(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, st
                 f"runs: start that one with conch serve --{name}"
             )
     return headers, weights
+
+
+def with_options_of_formats(formats: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `with_options_of` formats; its errors are those of usage."""
+    try:
+        return with_options_of(formats, given)
+    except OptionError as error:
+        raise UsageError(str(error)) from None
 
 
 def checked_options(

@@ -13,7 +13,12 @@ from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, 
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.own_server import server_url
 from conch.cli.progress import STDIN, FileProgress, Progress
-from conch.cli.server_flags import add_server_flags, checked_options, given_server
+from conch.cli.server_flags import (
+    add_server_flags,
+    checked_options,
+    given_server,
+    with_options_of_formats,
+)
 from conch.cli.whole_files import write_whole
 from conch.client import AsyncClient, joined_parts
 from conch.client.endpoint import Endpoint
@@ -25,7 +30,7 @@ from conch.wire.errors import (
     TranscriptionError,
     UnreachableError,
 )
-from conch.wire.formats import FORMATS, options_for, to_json, to_text
+from conch.wire.formats import FORMATS, to_json, to_text
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 from conch.wire.scoring_formats import recording_name
@@ -179,7 +184,7 @@ def _event_loop() -> AbstractContextManager[Any]:
 
 def _job(args: argparse.Namespace) -> Job:
     """Return the checked task."""
-    options = options_for(args.format) | given_options(args)
+    options = with_options_of_formats([args.format], given_options(args))
     job = Job(args.format, len(args.files), options, args.jobs, args.output, args.output_dir)
     checked_options(options, [args.url])
     if job.output_dir is not None:

@@ -15,7 +15,7 @@ from conch.gateway.errors import invalid, one_of
 from conch.gateway.models import known_name, options_of
 from conch.gateway.option_fields import NAMES, add_of_openai, known_speakers, taken_options
 from conch.gateway.reading import read_json
-from conch.wire.formats import SPEAKER_FORMATS, TIMED_FORMATS
+from conch.wire.formats import with_options_of
 from conch.wire.languages import code_of, codes_of
 from conch.wire.limits import clipped
 from conch.wire.option_texts import options_of_text
@@ -23,8 +23,7 @@ from conch.wire.options import RecognitionOptions
 
 _FORMATS = (
     *("json", "text", "srt", "verbose_json", "vtt", "ctm", "stm", "diarized_json"),
-    *sorted(SPEAKER_FORMATS),
-    "conch",
+    *("rttm", "seglst", "conch"),
 )
 FORMATS: Mapping[str, str] = {name: name for name in _FORMATS}
 """Formats of an answer, by the values of `response_format`."""
@@ -115,8 +114,9 @@ def parse(
     if _needs_words(format, granularities, has_logprobs=has_logprobs):
         options.setdefault("word_timestamps", True)
     options |= known_speakers(sent.get(NAMES[0], ()), sent.get(NAMES[1], ()))
-    if format in (*SPEAKER_FORMATS, "diarized_json", "diarization") or "known_speakers" in options:
+    if "known_speakers" in options:
         options.setdefault("speakers", "auto")
+    options = with_options_of([format], options)
     if keywords := sent.get("keywords", ()):
         options.setdefault("hotwords", ",".join(keywords))
     ignored += add_of_openai(options, languages, prompt, live=False)
@@ -230,6 +230,6 @@ def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
 
 
 def _needs_words(format: str, granularities: frozenset[str], *, has_logprobs: bool) -> bool:
-    """Return whether an answer needs the times of words; subtitles break at them."""
+    """Return whether an answer of a format for programs has the times of words."""
     has_words = format == "verbose_json" and "word" in granularities
-    return has_words or has_logprobs or format in TIMED_FORMATS
+    return has_words or has_logprobs

@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from itertools import groupby
 from typing import Any
 
+from conch.wire.errors import OptionError
 from conch.wire.joining import joined_text
 from conch.wire.result import Segment, Transcript, strict_json
 from conch.wire.scoring_formats import to_ctm, to_rttm, to_seglst, to_stm
@@ -114,15 +115,24 @@ FORMATS: Mapping[str, Callable[[Transcript, str], str]] = {
 """What writes a transcript, by format; the second argument is the name of the recording."""
 TIMED_FORMATS = frozenset(("srt", "vtt", "ctm"))
 """Formats that are better with word times, or need them."""
-SPEAKER_FORMATS = frozenset(("rttm", "seglst"))
-"""Formats that say who speaks."""
+SPEAKER_FORMATS = frozenset(("rttm", "seglst", "diarized_json", "diarization"))
+"""Formats that say who speaks; the last two are the gateway's."""
 
 
-def options_for(*formats: str) -> dict[str, Any]:
-    """Return the options that formats need, for requests that do not set them."""
+def with_options_of(formats: Sequence[str], sent: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a request, with those that formats need where none was sent.
+
+    Raises:
+        OptionError: a format says who speaks, and speakers is off.
+    """
     needed: dict[str, Any] = {}
     if TIMED_FORMATS.intersection(formats):
         needed["word_timestamps"] = True
-    if SPEAKER_FORMATS.intersection(formats):
+    if who := [name for name in formats if name in SPEAKER_FORMATS]:
         needed["speakers"] = "auto"
-    return needed
+        if sent.get("speakers") == "off":
+            raise OptionError(
+                f"option 'speakers' takes auto or a number with the format {who[0]}, which says "
+                "who speaks; sent: 'off'"
+            )
+    return needed | dict(sent)
