@@ -35,7 +35,10 @@ OWN_SERVERS = (
     "tests/integration/test_prometheus.py",
     "tests/integration/test_soak.py",
 )
-"""Files that start servers of their own. All others of their folder share one, and so a worker."""
+"""Files that start servers of their own. The others of their folder share one of two servers."""
+
+SECOND_HALF = "tests/integration/test_g"
+"""The first files of the second of these, so that no worker has much more to do than others."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -52,7 +55,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             if file.startswith("tests/gateway/"):
                 return "shared gateway"
             shares_server = file.startswith("tests/integration/") and file not in OWN_SERVERS
-            return "shared server" if shares_server else file
+            if not shares_server:
+                return file
+            return "shared server, again" if file >= SECOND_HALF else "shared server"
 
     return FilesTogether(config, log) if config.getvalue("dist") == "loadgroup" else None
 

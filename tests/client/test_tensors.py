@@ -255,6 +255,24 @@ def test_what_grpc_itself_says(code: str, message: str, expected: type[ConchErro
 
 
 @pytest.mark.parametrize(
+    ("reason", "num_bytes", "had_request"),
+    [
+        ("recvmsg:Connection reset by peer", 1, True),
+        ("Stream removed (sendmsg: Broken pipe (32))", 1, False),
+        ("Stream removed (sendmsg: Broken pipe (32))", triton_grpc.LARGE_BYTES + 1, True),
+    ],
+)
+def test_a_request_that_was_not_written_is_not_to_blame(
+    reason: str, num_bytes: int, had_request: bool
+) -> None:
+    failure = SimpleNamespace(code=lambda: "StatusCode.UNAVAILABLE", details=lambda: reason)
+    request = build(b"x" * num_bytes)
+    error = triton_grpc.grpc_failure(failure, request, Endpoint.parse("grpc://host:8001"))
+    assert isinstance(error, ServerLostError)
+    assert error.had_request is had_request
+
+
+@pytest.mark.parametrize(
     ("reason", "said"),
     [
         ("failed to connect to all addresses; recvmsg: Connection reset by peer", "cannot reach"),

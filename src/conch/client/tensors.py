@@ -329,12 +329,13 @@ def no_answer(timeout_s: float, url: str) -> DeadlineError:
     return DeadlineError(f"deadline: no answer from {url} within {timeout_s:g} s")
 
 
-def unreachable(url: str, reason: object) -> ServerLostError:
-    """Return the error of a connection that could not be made or broke."""
+def unreachable(url: str, reason: object, *, had_request: bool = True) -> ServerLostError:
+    """Return the error of a connection that could not be made or broke; see `ServerLostError`."""
     if foreign.CONNECTION_BROKEN.search(str(reason)):
         return ServerLostError(
             f"lost the connection to {url}: {reason}; "
-            "send it again in some seconds: `conch serve` replaces what has died"
+            "send it again in some seconds: `conch serve` replaces what has died",
+            had_request=had_request,
         )
     return UnreachableError(f"cannot reach a server at {url}: {reason}; `conch serve` starts one")
 

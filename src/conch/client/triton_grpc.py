@@ -301,5 +301,7 @@ def grpc_failure(failure: Any, request: tensors.Request, endpoint: Endpoint) -> 
             return tensors.unreachable(str(endpoint), f"the answer is broken off: {message}")
         is_lost = any(words in message for words in foreign.GRPC_LOST)
         if code == "StatusCode.UNAVAILABLE" and is_lost:
-            return tensors.unreachable(str(endpoint), message)
+            # A short request that could not be written met a connection that was broken before.
+            had_request = "sendmsg" not in message or size_of(request) > LARGE_BYTES
+            return tensors.unreachable(str(endpoint), message, had_request=had_request)
     return tensors.error(code, message, str(endpoint))

@@ -79,6 +79,7 @@ def test_resumes_exactly(options, tmp_path):
         torch.testing.assert_close(value, weights[name])
 
 
+@pytest.mark.nightly
 def test_starts_from_a_checkpoint(trained, options, tmp_path):
     main([*options, "--epochs", "1", "--init", str(trained.folder / checkpoint.FINAL)])
     assert losses(tmp_path / "run")[0] < 0.7 * losses(trained.folder)[0]
