@@ -7,13 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from aiohttp import web
+from plain_gateway import PlainGateway
+from toy_piper import write_piper
 
+from conch import families
 from conch.audio.encoding import wav_header
 from conch.cli import main, say
 from conch.cli.arguments import UsageError
 from conch.client import Speech
 from conch.wire.errors import ConchError
-from conch.wire.synthesis import Spoken
+from conch.wire.synthesis import Spoken, SynthesisOptions
 
 NOTHING = np.zeros(0, np.float32)
 
@@ -38,16 +42,18 @@ def test_a_wav_file_has_its_size(tmp_path: Path) -> None:
         assert file.readframes(15) == b"\x01\x00" * 10 + b"\x02\x00" * 5
 
 
-def test_a_file_stays_if_nothing_is_spoken(tmp_path: Path) -> None:
+@pytest.mark.parametrize("failure", [ConchError, KeyboardInterrupt])
+def test_a_file_stays_if_not_all_is_spoken(tmp_path: Path, failure: type[BaseException]) -> None:
     def failing():
-        raise ConchError("no word")
-        yield
+        yield from pieces(b"\x01\x00")
+        raise failure
 
     path = tmp_path / "a.wav"
     path.write_bytes(b"kept")
-    with pytest.raises(ConchError):
+    with pytest.raises(failure):
         say.saved(failing(), path, is_wav=True)
     assert path.read_bytes() == b"kept"
+    assert os.listdir(tmp_path) == ["a.wav"]
 
 
 def test_floats_are_written_as_they_are(tmp_path: Path) -> None:
@@ -107,6 +113,9 @@ def test_without_a_player_a_file_is_asked_for(monkeypatch: pytest.MonkeyPatch) -
     ("arguments", "said"),
     [
         (["-o", "a.foo"], "-o takes a file with the suffix of a format"),
+        (["-o", "a.mp3", "--format", "wav"], "is of the format mp3, and --format is wav: leave"),
+        (["-o", "a.wav", "--piper", "x", "--url", "http://x"], "--piper is for a server that"),
+        (["-o", "a.wav", "--reference", os.devnull], "it is no file"),
         (["-o", "a.wav", "--speed", "9"], "option 'speed' takes a number from 0.25 to 4"),
         (["-o", "a.opus", "--sample-rate", "22050"], "with format opus"),
         (["-o", "a.wav", "--url", "ftp://x"], "ftp"),
@@ -125,3 +134,35 @@ def test_wrong_usage_starts_no_server(
 def test_the_voices_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["voices"]) == 0
     assert capsys.readouterr().out.startswith("hibari       en-US  American English, female")
+
+
+def test_the_voices_of_a_gateway_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        voice = {"id": "joe", "name": "joe", "language": "en-US", "description": "male"}
+        return web.json_response({"object": "list", "voices": [voice]})
+
+    with PlainGateway() as gateway:
+        gateway.answers["/v1/audio/voices"] = answer
+        assert main(["voices", "--url", gateway.url]) == 0
+    assert capsys.readouterr().out == "joe          en-US  male\n"
+    with pytest.raises(SystemExit):
+        main(["voices", "--url", "grpc://127.0.0.1:1"])
+    assert "that of a gateway, which lists voices" in capsys.readouterr().err
+
+
+def test_the_voices_of_a_folder_of_piper_speak(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = []
+
+    def server_for_voice(url: object, options: SynthesisOptions, weights: object) -> None:
+        asked.append((options.voice, weights))
+        raise ConchError("not in this test")
+
+    monkeypatch.setattr(families, "_ADDED", {})
+    monkeypatch.setattr(say, "server_for_voice", server_for_voice)
+    write_piper(tmp_path)
+    assert main(["voices", "--piper", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("toy          en-US  a voice of Piper\nhibari ")
+    assert main(["say", "-o", str(tmp_path / "a.wav"), "Hi.", "--piper", str(tmp_path)]) == 1
+    assert asked == [("toy", {"piper": str(tmp_path)})]

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from conch.cli import main
 from conch.cli.option_flags import add_option_flags, given_options
 from conch.cli.speakers import _alone, _sounds
 from conch.client.speakers import EnrolledVoice, keep
@@ -59,3 +60,11 @@ def test_enrolled_voices_go_with_a_request(
     with pytest.raises(SystemExit):
         options("--known-speakers", "Eve")
     assert "'Eve' is not enrolled; enrolled: Ann, Ben" in capsys.readouterr().err
+
+
+def test_an_empty_list_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert main(["speakers", "list"]) == 0
+    assert capsys.readouterr().out.startswith("nobody is enrolled: conch speakers add")

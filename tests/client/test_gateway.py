@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import socket
 import threading
 from dataclasses import replace
 
@@ -118,6 +119,24 @@ def test_a_gateway_is_known_by_its_name_or_by_its_errors() -> None:
         for status, body in ((200, None), (200, ["live"]), (400, {"error": "unknown"}), (404, {})):
             gateway.answers["/health/live"] = answering(status, body)
             assert not is_gateway(endpoint)
+
+
+def test_a_port_that_speaks_grpc_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"127.0.0.1:{listening.getsockname()[1]}"
+
+        def answer() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1000)
+                # The settings with which HTTP/2 begins.
+                connection.sendall(bytes([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 5, 0, 0, 64, 0, 10]))
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(ServerError, match=f"does not speak HTTP.* is grpc://{url}; ports of"):
+            is_gateway(Endpoint.parse(url))
+        thread.join()
 
 
 def test_a_proxy_without_its_server_is_asked_again() -> None:

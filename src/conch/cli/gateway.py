@@ -55,7 +55,7 @@ def add_parser(subparsers: Subparsers) -> None:
         epilog=EPILOG,
     )
     add_flags(parser, FLAGS)
-    add_gateway_flags(parser, "--listen")
+    add_gateway_flags(parser, "--listen", "--gateway")
     add_log_flags(parser)
     keys = add_command(
         parser.add_subparsers(metavar="keys", dest="what"),
@@ -103,7 +103,8 @@ def run(args: argparse.Namespace) -> int:
 def _serve(args: argparse.Namespace) -> int:
     from conch.gateway import GatewayService
 
-    urls = tuple(args.url or ("grpc://127.0.0.1:8001",))
+    asked = args.url or ("127.0.0.1:8001",)
+    urls = tuple(url if "://" in url else f"grpc://{url}" for url in asked)
     service = GatewayService(replace(gateway_config(args), servers=urls))
     try:
         with service:

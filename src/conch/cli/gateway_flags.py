@@ -50,11 +50,11 @@ FLAGS = """
 """
 
 
-def add_gateway_flags(parser: argparse.ArgumentParser, flag: str) -> None:
-    """Add the flags of a gateway; `flag` is the name of the one for its address."""
+def add_gateway_flags(parser: argparse.ArgumentParser, *flags: str) -> None:
+    """Add the flags of a gateway; `flags` are the names of the one for its address."""
     group = parser.add_argument_group("gateway", "The one port that may be public.")
     group.add_argument(
-        flag,
+        *flags,
         dest="gateway_address",
         type=address,
         default=DEFAULT_ADDRESS,

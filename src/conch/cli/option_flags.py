@@ -69,6 +69,8 @@ def reference_text(name: str) -> str:
 
     try:
         if (path := Path(name)).is_file():
+            if not path.stat().st_size:
+                raise argparse.ArgumentTypeError(f"{name} is empty")
             return option_of([{"name": "recording", "audio": path.read_bytes()}])
         return option_of(known_speakers([name]))
     except (ConfigError, OSError) as error:

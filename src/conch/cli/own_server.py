@@ -49,8 +49,15 @@ def server_url(
 
 
 @contextmanager
-def server_for_voice(url: str | None, options: SynthesisOptions) -> Iterator[str]:
+def server_for_voice(
+    url: str | None, options: SynthesisOptions, weights: Mapping[str, str] = NO_WEIGHTS
+) -> Iterator[str]:
     """Yield `url`; without one start a server that speaks, yield its gRPC URL, and end it.
+
+    Args:
+        url: Of a running server.
+        options: Of the request.
+        weights: See `server_url`.
 
     Raises:
         ServerError: no server can be started.
@@ -66,6 +73,7 @@ def server_for_voice(url: str | None, options: SynthesisOptions) -> Iterator[str
         synthesizer, more = likening(), [likening().voice_style]
     config = ServerConfig(
         models=(*SYNTHESIS, *synthesizer.components, *more),
+        weights=weights,
         voices_from_recordings=bool(options.reference),
     )
     with _started(config) as found:

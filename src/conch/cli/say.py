@@ -3,12 +3,13 @@
 import argparse
 import codecs
 import io
+import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import fields
+from dataclasses import asdict, fields
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, cast
@@ -18,11 +19,15 @@ from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, 
 from conch.cli.option_flags import add_option_flags, given_options, reference_text
 from conch.cli.own_server import server_for_voice
 from conch.cli.server_flags import HEADERS, URL, headers_of
+from conch.cli.whole_files import whole_file
 from conch.client import Client, Speech
 from conch.client.address import Address
 from conch.client.endpoint import Endpoint
+from conch.client.gateway import is_gateway, voices_of
+from conch.client.speech import IN_PARTS
 from conch.client.transports import has_streams
-from conch.families import all_families, traits
+from conch.families import add_voices, all_families, traits
+from conch.families.family import AddedVoice, Voice
 from conch.packaged import install
 from conch.wire.errors import ConchError, OptionError, ServerError
 from conch.wire.synthesis import SynthesisOptions
@@ -34,6 +39,7 @@ examples:
   conch say --url http://127.0.0.1:9000 --speed 1.2 < chapter.txt
   some-program | conch say                    speaks each sentence as soon as it is written
   conch say --url grpc://127.0.0.1:8001 --format pcm_s16 -o - "Hello." | aplay -f S16_LE -r 24000
+  conch say --piper my_voices "Hello."        with a voice of Piper of your own
   conch voices                                lists the voices
 
 The format of a file is that of its suffix. The sound starts while the rest is still made. To play
@@ -42,7 +48,13 @@ it, the command needs aplay, pacat, play (SoX) or ffplay.
 exit codes: 0 spoken, 1 not or not all of it, 2 wrong usage, 130 Ctrl-C
 """
 FLAGS = """
--o FILE  write the audio there; - is stdout; without it the sound is played
+-o FILE         write the audio there; - is stdout; without it the sound is played
+--piper FOLDER  speak with a voice of Piper in it, the first or --voice: NAME.onnx and
+                NAME.onnx.json of each
+"""
+VOICES_FLAGS = """
+--url URL       list those of this gateway
+--piper FOLDER  list the voices of Piper in it too
 """
 PLAYERS: dict[str, str] = {
     "aplay": "-q -t raw -f S16_LE -c 1 -r {rate}",
@@ -77,8 +89,9 @@ def add_parser(subparsers: Subparsers) -> None:
         "voices",
         list_voices,
         help="list the voices that speak texts",
-        usage="%(prog)s [like FILE|NAME] ...",
+        usage="%(prog)s [--url URL] [--piper FOLDER] [like FILE|NAME] ...",
     )
+    add_flags(voices, VOICES_FLAGS + HEADERS)
     commands = voices.add_subparsers(metavar="COMMAND", prog="conch voices")
     like = add_command(
         commands, "like", run_like, help="find the mix of voices that is nearest to a recording"
@@ -89,19 +102,52 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="FILE|NAME",
         help="a recording of 3 to 20 s, or a voice of conch speakers add",
     )
-    add_flags(like, URL + HEADERS)
+    # What stands in front of the command holds.
+    before = dict.fromkeys(("url", "api_key", "ca_cert"), (str, argparse.SUPPRESS))
+    add_flags(like, URL + HEADERS, **before)
 
 
 def list_voices(args: argparse.Namespace) -> int:
     """Print a line for each voice, with what brings it to this machine if it is not there."""
+    if args.url:
+        endpoint = Endpoint.parse(args.url, headers=headers_of(args))
+        if endpoint.address.is_grpc or not is_gateway(endpoint):
+            raise UsageError(f"--url takes that of a gateway, which lists voices; got {endpoint}")
+        for voice in voices_of(endpoint):
+            print(line_of(voice))
+        return 0
+    for added in added_by(args.piper):
+        print(line_of(added))
     for family in all_families():
         for synthesizer in family.synthesizers:
             package = traits()[synthesizer.acoustic].package
             lacking = package and package.lacking
             how = f"  ({lacking.command or install('server')})" if lacking else ""
             for voice in synthesizer.voices:
-                print(f"{voice.name:12} {voice.language:6} {voice.description}{how}")
+                print(f"{line_of(voice)}{how}")
     return 0
+
+
+def line_of(voice: Voice | AddedVoice) -> str:
+    """Return what a list says of a voice."""
+    return f"{voice.name:12} {voice.language:6} {voice.description}"
+
+
+def added_by(folder: str | None) -> Sequence[AddedVoice]:
+    """Let this process know the voices of Piper in a folder, and return them; none without one.
+
+    Raises:
+        ConfigError: one is incomplete, or there is none.
+    """
+    if not folder:
+        return ()
+    from conch.catalogue.kinds import KINDS
+    from conch.catalogue.places import find
+
+    kind = KINDS["piper"]
+    found = kind.check(find(kind, folder)).voices
+    add_voices(json.dumps([asdict(voice) for voice in found]))
+    return found
 
 
 def run_like(args: argparse.Namespace) -> int:
@@ -116,8 +162,12 @@ def run_like(args: argparse.Namespace) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Speak the text and return the exit code."""
-    headers = headers_of(args)
+    if args.piper and args.url:
+        raise UsageError("--piper is for a server that this command starts, and --url names one")
+    headers, added = headers_of(args), added_by(args.piper)
     options = {"format": format_of(args), **given_options(args, fields(SynthesisOptions))}
+    if added and not options.keys() & {"voice", "reference"}:
+        options["voice"] = added[0].name
     if player := (None if args.o else found_player()):
         options["format"] = "pcm_s16"
         if getattr(args, "format", "pcm_s16") != "pcm_s16":
@@ -133,7 +183,8 @@ def run(args: argparse.Namespace) -> int:
     except (OptionError, ServerError, argparse.ArgumentTypeError) as error:
         raise UsageError(str(error)) from None
     text = texts_of_stdin() if args.text == "-" else args.text
-    with server_for_voice(args.url, parsed) as url, Client(url, headers=headers) as client:
+    weights = {"piper": args.piper} if args.piper else {}
+    with server_for_voice(args.url, parsed, weights) as url, Client(url, headers=headers) as client:
         endpoint = Endpoint.parse(url, headers=headers)
         with closing(speech(client, endpoint, text, options)) as pieces:
             if player:
@@ -186,11 +237,10 @@ def written(pieces: Iterable[Speech], file: IO[bytes], *, is_wav: bool = False) 
 
 
 def saved(pieces: Iterator[Speech], path: Path, *, is_wav: bool) -> Speech:
-    """Write the audio of pieces into a file; return the last one."""
-    first = next(pieces)  # without one a file that was there stays as it is
-    with path.open("wb") as file:
-        last = written(chain([first], pieces), file, is_wav=is_wav)
-        if is_wav:
+    """Write the audio of pieces in place of a file, whole or not at all; return the last one."""
+    with whole_file(path) as file:
+        last = written(pieces, file, is_wav=is_wav)
+        if is_wav and file.seekable():
             rate = last.spoken.sample_rate
             size = file.tell() - len(wav_header(rate))
             file.seek(0)
@@ -238,6 +288,12 @@ def format_of(args: argparse.Namespace) -> str:
         return "wav"
     suffix = Path(args.o).suffix[1:].lower()
     format = SUFFIXES.get(suffix, suffix)
+    asked = getattr(args, "format", format)
+    if format in CONTENT_TYPES and asked != format and not {asked, format} <= {*IN_PARTS}:
+        raise UsageError(
+            f"-o {args.o} is of the format {format}, and --format is {asked}: leave out --format, "
+            "or give the file another suffix"
+        )
     if format not in CONTENT_TYPES and "format" not in args:
         known = ", ".join((*CONTENT_TYPES, *SUFFIXES))
         raise UsageError(

@@ -71,8 +71,11 @@ def run_list(args: argparse.Namespace) -> int:
     """Print the enrolled voices and return the exit code."""
     from conch.client.speakers import enrolled_voices
 
-    for item in enrolled_voices():
+    voices = enrolled_voices()
+    for item in voices:
         print(f"{item.name}  {item.seconds:.0f} s  {item.added}")
+    if not voices:
+        print("nobody is enrolled: conch speakers add NAME FILE... enrols a voice")
     return 0
 
 
@@ -92,7 +95,7 @@ def run_add(args: argparse.Namespace) -> int:
     from conch.client.speakers import EnrolledVoice, keep, voice_file
 
     try:
-        voice_file(args.name)
+        was_there = voice_file(args.name).exists()
     except ConfigError as error:
         raise UsageError(str(error)) from None
     headers, weights = given_server(args)
@@ -110,7 +113,8 @@ def run_add(args: argparse.Namespace) -> int:
             name=args.name, embedding=text, model=VOICE_MODEL, seconds=seconds, added=today
         )
     )
-    print(f"{args.name} is enrolled from {seconds} s of speech, in {path}")
+    instead = ", in place of the voice before" if was_there else ""
+    print(f"{args.name} is enrolled from {seconds} s of speech, in {path}{instead}")
     return 0
 
 

@@ -1,25 +1,41 @@
 """Write a file whole or not at all."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text in place of a file; if that fails, the file stays as it was.
+    """Write a text in place of a file, as `whole_file` does.
 
-    Bytes of file names that are no UTF-8 come back as they were. What is no plain file, such as
-    /dev/stdout, is written as it is.
+    Bytes of file names that are no UTF-8 come back as they were.
 
     Raises:
         OSError: it cannot be written.
     """
-    data = text.encode("utf-8", "surrogateescape")
+    with whole_file(path) as file:
+        file.write(text.encode("utf-8", "surrogateescape"))
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file that takes the place of another; after an exception that one stays as it was.
+
+    What is no plain file, such as /dev/stdout, is written as it is.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     target = path.resolve()
     if target.exists() and not target.is_file():
-        target.write_bytes(data)
+        with target.open("wb") as file:
+            yield file
         return
     partial = target.with_name(f".{target.name}.part")
     try:
-        partial.write_bytes(data)
+        with partial.open("wb") as file:
+            yield file
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)

@@ -23,6 +23,7 @@ from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
 from conch.client.gateway_live import GatewayStreams
 from conch.client.http_session import connector_to, explained, session_to
 from conch.client.speech import Speech
+from conch.families.family import Voice
 from conch.wire.api_errors import from_answer, from_error
 from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
 from conch.wire.errors import DeadlineError, ServerError, UnreachableError
@@ -35,7 +36,7 @@ SERVICE = "conch-gateway"
 """How a gateway names itself at /health/live."""
 FILES, SPEECH = "/v1/audio/transcriptions", "/v1/audio/speech"
 BATCH_AT_ONCE = 8
-MAX_PROBE_BYTES = 65_536
+MAX_PROBE_BYTES = 1 << 20
 
 
 def is_gateway(endpoint: Endpoint, timeout_s: float = CONNECT_TIMEOUT_S) -> bool:
@@ -45,29 +46,56 @@ def is_gateway(endpoint: Endpoint, timeout_s: float = CONNECT_TIMEOUT_S) -> bool
         ServerError: nothing answers there, or only a proxy whose server does not.
         DeadlineError: the server does not answer in time.
     """
+    status, body = _got(endpoint, "/health/live", min(timeout_s, CONNECT_TIMEOUT_S))
+    if status in (502, 503, 504):
+        raise UnreachableError(f"{endpoint} does not answer: status {status} at /health/live")
+    return _is_of_gateway(body)
+
+
+def voices_of(endpoint: Endpoint) -> list[Voice]:
+    """Return the voices that a gateway speaks with, the default first.
+
+    Raises:
+        ConchError: it does not answer, or with an error.
+    """
+    status, body = _got(endpoint, "/v1/audio/voices", CONNECT_TIMEOUT_S)
+    if status != 200:
+        raise from_answer(status, body, str(endpoint))
+    return msgspec.json.decode(body, type=_Voices).voices
+
+
+class _Voices(msgspec.Struct):
+    voices: list[Voice]
+
+
+def _got(endpoint: Endpoint, route: str, patience_s: float) -> tuple[int, bytes]:
+    """Return the status and the body of the answer to a GET."""
     address = endpoint.address
     host, slash, path = address.target.partition("/")
     kind: Callable[..., http.client.HTTPConnection] = http.client.HTTPConnection
     if address.is_secure:
         kind = partial(http.client.HTTPSConnection, context=endpoint.trust())
-    patience_s = min(timeout_s, CONNECT_TIMEOUT_S)
     with contextlib.closing(kind(host, timeout=patience_s)) as connection:
         try:
             connection.connect()
         except OSError as failure:
             raise tensors.unreachable(str(endpoint), failure) from None
         try:
-            connection.request("GET", f"{slash}{path}/health/live", headers=dict(endpoint.headers))
+            connection.request("GET", f"{slash}{path}{route}", headers=dict(endpoint.headers))
             answer = connection.getresponse()
-            body = answer.read(MAX_PROBE_BYTES)
+            return answer.status, answer.read(MAX_PROBE_BYTES)
+        except http.client.BadStatusLine as failure:
+            if str(failure).isprintable():
+                raise tensors.unreachable(str(endpoint), failure) from None
+            scheme = "grpcs" if address.is_secure else "grpc"
+            raise ServerError(
+                f"{endpoint} does not speak HTTP. If it is Triton's port for gRPC, its URL is "
+                f"{scheme}://{address.target}; ports of Riva's and Wyoming's clients are for those"
+            ) from None
         except TimeoutError:
             raise tensors.no_answer(patience_s, str(endpoint)) from None
         except (OSError, http.client.HTTPException) as failure:
             raise tensors.unreachable(str(endpoint), failure) from None
-    if answer.status in (502, 503, 504):
-        status = f"status {answer.status} at /health/live"
-        raise UnreachableError(f"{endpoint} does not answer: {status}")
-    return _is_of_gateway(body)
 
 
 def _is_of_gateway(body: bytes) -> bool:

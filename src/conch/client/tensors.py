@@ -301,6 +301,11 @@ def error(code: str | None, message: str, url: str) -> ConchError:
         )
     if foreign.UNLOADED_MODEL in message:
         return UnavailableError(f"{url} is replacing the model, or about to stop")
+    if "Method not found" in message:
+        return ServerError(
+            f"{url} speaks gRPC, and is no Triton: {message} The URL of a gateway begins with "
+            "http:// or https://, and ports of Riva's clients are for those"
+        )
     if foreign.UNKNOWN_MODEL in message or name in {"404", "NOT_FOUND", "UNIMPLEMENTED"}:
         return ServerError(f"{url} does not serve this model: {message}")
     if any(words in message for words in foreign.STOPPING):

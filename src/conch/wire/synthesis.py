@@ -54,7 +54,7 @@ class SynthesisOptions:
     )
     lead_ms: int = option(
         0,
-        "milliseconds of earlier audio that still play: so long the first sound can wait",
+        "milliseconds for which the audio before still plays: the first sound may take so long",
         low=0,
         high=86_400_000,
     )

@@ -40,7 +40,8 @@ def shares_of(voice: str) -> Mapping[str, float]:
     if unknown := [name for name in shares if name not in known]:
         mixed = [name for name, item in known.items() if item.mixes]
         hint = f", or a mix such as {mixed[0]}:0.4,{mixed[-1]}:0.6" if mixed else ""
-        raise _wrong(f"takes one of {', '.join(known)}{hint}", unknown[0])
+        takes = f"takes one of {', '.join(known)}{hint}, or a voice of conch serve --piper FOLDER"
+        raise _wrong(takes, unknown[0])
     if len({known[name] for name in shares}) > 1 or not known[next(iter(shares))].mixes:
         raise _wrong("takes a mix of voices of one model that can be mixed", voice)
     if len(shares) > MOST_MIXED or not all(0 < share <= 1000 for share in shares.values()):
