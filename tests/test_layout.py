@@ -53,7 +53,7 @@ ARROWS: Mapping[str, set[str]] = {
     # What the public talks to; it knows Triton by the client alone.
     "gateway": {"audio", "client", "declarations", "packaged", "session", "wire"},
     # What puts servers together: texts for other programs.
-    "deploy": {"client"},
+    "deploy": {"catalogue", "client", "component", "wire"},
     "cli": {
         *("audio", "bench", "bulk", "catalogue", "client", "decoding", "deploy", "families"),
         *("declarations", "gateway", "graphs", "launcher", "packaged", "pseudo_labels"),

@@ -10,6 +10,7 @@ from conch.catalogue.encoders import Encoder, State, read_encoder, read_nemo_enc
 from conch.catalogue.exports import (
     BLANKS,
     TOKENS,
+    Network,
     files_in,
     header_of,
     of_precision,
@@ -17,6 +18,7 @@ from conch.catalogue.exports import (
     whole_number,
 )
 from conch.catalogue.onnx_header import Header
+from conch.families.ctc.declaration import LIVE
 
 ICEFALL = ("zipformer2_ctc", "zipformer2")
 NEMO = ("EncDecCTCModelBPE", "EncDecCTCModel", "EncDecHybridRNNTCTCBPEModel")
@@ -60,20 +62,28 @@ class CtcFolder:
 def check_ctc(folder: Path) -> Found:
     """Check a folder, and return what it is; the errors are those of `read_ctc`."""
     found = read_ctc(folder)
-    encoder = found.recordings
-    features = {
-        "kaldi": f"{encoder.num_mels} mel filters of Kaldi, every 10 ms",
-        "kaldi of 16 bits": f"{encoder.num_mels} mel filters of Kaldi, every 10 ms",
-        "nemo": f"{encoder.num_mels} mel filters of NeMo, every 10 ms",
-        "waveform": "the waveform",
-    }
     return Found(
         None,
         size_of(folder),
         family=f"CTC ({found.kind})" if found.kind else "CTC",
-        features=features[encoder.features],
+        features=found.recordings.takes,
         units=len(found.tokens),
         is_live=found.live is not None,
+    )
+
+
+def networks_of_ctc(folder: Path) -> tuple[Network, ...]:
+    """Return the networks of a folder; the errors are those of `read_ctc`."""
+    found = read_ctc(folder)
+    return tuple(
+        Network(
+            part="streaming" if encoder.is_live else "model",
+            path=encoder.path,
+            header=encoder.header,
+            takes=f"{encoder.takes}: {encoder.settings}",
+            keeper=LIVE[0] if encoder.is_live else "",
+        )
+        for encoder in {item.path: item for item in (found.recordings, found.live) if item}.values()
     )
 
 

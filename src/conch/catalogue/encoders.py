@@ -12,6 +12,18 @@ Features = Literal["kaldi", "kaldi of 16 bits", "nemo", "waveform"]
 """What an encoder takes: log-mel features of Kaldi from samples in [-1, 1], as icefall, or in
 [-32768, 32767], as WeNet; those of NeMo; or the samples themselves."""
 
+_KALDI = (
+    "windows of 25 ms (povey) that are mirrored at the edges (snip_edges=false), filters from 20 "
+    "to 7600 Hz, no dither, samples in "
+)
+_SETTINGS = {
+    "kaldi": f"{_KALDI}[-1, 1]",
+    "kaldi of 16 bits": f"{_KALDI}[-32768, 32767]",
+    "nemo": "windows of 25 ms (hann) that are mirrored at the edges, filters of Slaney from 0 to "
+    "8000 Hz, the mean not removed, samples in [-1, 1]",
+    "waveform": "16 kHz, in [-1, 1]",
+}
+"""What an encoder takes beside its number of filters."""
 
 NEMO_STATES = ("cache_last_channel", "cache_last_time", "cache_last_channel_len")
 
@@ -64,6 +76,23 @@ class Encoder:
     def is_live(self) -> bool:
         """Whether it hears live audio."""
         return bool(self.states)
+
+    @property
+    def takes(self) -> str:
+        """What it takes, in words."""
+        if self.features == "waveform":
+            return "the waveform"
+        maker = "NeMo" if self.features == "nemo" else "Kaldi"
+        return f"{self.num_mels} mel filters of {maker}, every 10 ms"
+
+    @property
+    def settings(self) -> str:
+        """How that is computed, in words."""
+        found = _SETTINGS[self.features]
+        if self.frames_last and not self.is_live:
+            found = found.replace("hann", "povey").replace("8000", "7600")
+        whole = "; mean 0 and variance 1 over the recording"
+        return f"{found}{whole}" if self.is_normalised else found
 
 
 def read_encoder(path: Path, header: Header) -> Encoder:

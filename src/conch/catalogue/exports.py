@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from conch.catalogue.checks import UnfitModelError
@@ -12,6 +13,20 @@ PRECISIONS = ("float32", "int8")
 BLANKS = ("<blk>", "<blank>", "<eps>")
 TOKENS = "tokens.txt"
 _INT8, _HALF = re.compile(r"[._-](int8|quant|quantized)\b"), re.compile(r"[._-]fp16\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """A network of a folder, as a model of its own."""
+
+    part: str
+    """Its name among the others."""
+    path: Path
+    header: Header
+    takes: str
+    """What its caller computes, in words."""
+    keeper: str = ""
+    """The component that keeps what it heard from call to call; empty where nothing is kept."""
 
 
 def check_precision(precision: str) -> None:

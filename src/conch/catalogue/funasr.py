@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from conch.catalogue.checks import Found, UnfitModelError, read_json, size_of
 from conch.catalogue.exports import (
     TOKENS,
+    Network,
     chosen_file,
     files_in,
     header_of,
@@ -17,6 +18,7 @@ from conch.catalogue.exports import (
     whole_number,
 )
 from conch.catalogue.onnx_header import Header, read_pieces
+from conch.families.funasr.declaration import LIVE
 
 MVN, CONFIG, TOKEN_LIST, PIECES = "am.mvn", "config.yaml", "tokens.json", "*.bpe.model"
 EMBEDDER = "model_eb"
@@ -35,6 +37,11 @@ class FrontEnd:
     shift: int
     neg_mean: tuple[float, ...]
     inv_stddev: tuple[float, ...]
+
+    @property
+    def in_words(self) -> str:
+        """What they are."""
+        return f"{self.num_mels} mel filters of Kaldi, {self.window} frames every {self.shift}0 ms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,14 +122,61 @@ def check_online_paraformer(folder: Path) -> Found:
     return replace(_found(folder, found, "online Paraformer"), is_live=True)
 
 
+def networks_of_paraformer(folder: Path) -> tuple[Network, ...]:
+    """Return the networks of a folder; the errors are those of a `Reader`."""
+    found = read_paraformer(folder, "float32")
+    if not found.embedder:
+        return (_network_of(found, "model"),)
+    embedder = Network(
+        part="hotwords",
+        path=found.embedder,
+        header=header_of(found.embedder),
+        takes="units of phrases, 10 of each with zeros behind them, and <s> alone as the last one; "
+        "the model takes what it gives for the last unit of each as bias_embed",
+    )
+    return _network_of(found, "model"), embedder
+
+
+def networks_of_sense_voice(folder: Path) -> tuple[Network, ...]:
+    """Return the network of a folder; the errors are those of a `Reader`."""
+    found = read_sense_voice(folder, "float32")
+    numbers = ", ".join(f"{name} {number}" for name, number in found.languages.items())
+    plain, written = found.text_forms
+    more = f"; languages {numbers}; textnorm {written} with punctuation and digits, {plain} without"
+    return (_network_of(found, "model", more),)
+
+
+def networks_of_online_paraformer(folder: Path) -> tuple[Network, ...]:
+    """Return the networks of a folder; the errors are those of a `Reader`."""
+    found = read_online_paraformer(folder, "float32")
+    more = (
+        f"; times the root of {found.size}, plus the positions; with the frames of the last chunk"
+    )
+    decoder = Network(
+        part="decoder",
+        path=found.decoder,
+        header=found.decoder_header,
+        takes="what the encoder finds, and caches",
+        keeper=LIVE[1],
+    )
+    return _network_of(found, "encoder", more), decoder
+
+
+def _network_of(found: FunasrFolder, part: str, more: str = "") -> Network:
+    takes = (
+        f"{found.front_end.in_words}: windows of 25 ms (hamming), filters from 20 to 8000 Hz, no "
+        "dither, samples in [-32768, 32767]; plus the means of am.mvn or neg_mean, times its "
+        "deviations or inv_stddev"
+    )
+    return Network(part=part, path=found.network, header=found.header, takes=takes + more)
+
+
 def _found(folder: Path, found: FunasrFolder, family: str) -> Found:
-    front = found.front_end
     return Found(
         None,
         size_of(folder),
         family=family,
-        features=f"{front.num_mels} mel filters of Kaldi, {front.window} frames every "
-        f"{front.shift}0 ms",
+        features=found.front_end.in_words,
         units=len(found.tokens),
     )
 

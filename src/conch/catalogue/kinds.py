@@ -13,12 +13,20 @@ from conch.catalogue.checks import (
     check_folder,
     check_weights_are_here,
 )
-from conch.catalogue.ctc import check_ctc
-from conch.catalogue.funasr import check_online_paraformer, check_paraformer, check_sense_voice
+from conch.catalogue.ctc import check_ctc, networks_of_ctc
+from conch.catalogue.exports import Network
+from conch.catalogue.funasr import (
+    check_online_paraformer,
+    check_paraformer,
+    check_sense_voice,
+    networks_of_online_paraformer,
+    networks_of_paraformer,
+    networks_of_sense_voice,
+)
 from conch.catalogue.kaldi import check_kaldi
 from conch.catalogue.known import KNOWN, KnownModel
 from conch.catalogue.piper import check_piper
-from conch.catalogue.transducers import check_transducer
+from conch.catalogue.transducers import check_transducer, networks_of_transducer
 from conch.families.ctc import declaration as ctc
 from conch.families.funasr import declaration as funasr
 from conch.families.kaldi import declaration as kaldi
@@ -42,6 +50,8 @@ class Kind:
     """Where there are more of them, in words."""
     check: Callable[[Path], Found]
     """Raises an `UnfitModelError` for a folder that holds no complete model."""
+    networks: Callable[[Path], tuple[Network, ...]] | None = None
+    """Returns the networks that a server of ONNX models can run; None if folders have none."""
 
     @property
     def flag(self) -> str:
@@ -95,6 +105,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 form="a folder of icefall, NeMo or sherpa-onnx",
                 others=_GUIDE,
                 check=check_transducer,
+                networks=networks_of_transducer,
             ),
             Kind(
                 name=funasr.PARAFORMER,
@@ -103,6 +114,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 form="a folder of FunASR or sherpa-onnx",
                 others=_GUIDE,
                 check=check_paraformer,
+                networks=networks_of_paraformer,
             ),
             Kind(
                 name=funasr.ONLINE,
@@ -111,6 +123,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 form="a folder of FunASR or sherpa-onnx",
                 others=_GUIDE,
                 check=check_online_paraformer,
+                networks=networks_of_online_paraformer,
             ),
             Kind(
                 name=funasr.SENSE_VOICE,
@@ -119,6 +132,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 form="a folder of FunASR or sherpa-onnx",
                 others=_GUIDE,
                 check=check_sense_voice,
+                networks=networks_of_sense_voice,
             ),
             Kind(
                 name="kaldi",
@@ -135,6 +149,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 form="a folder of icefall, sherpa-onnx, WeNet, NeMo or wav2vec2",
                 others=_GUIDE,
                 check=check_ctc,
+                networks=networks_of_ctc,
             ),
         )
     }

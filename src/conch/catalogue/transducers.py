@@ -8,6 +8,7 @@ from conch.catalogue.checks import Found, UnfitModelError, size_of
 from conch.catalogue.encoders import Encoder, read_encoder, read_nemo_encoder
 from conch.catalogue.exports import (
     TOKENS,
+    Network,
     chosen_file,
     files_in,
     header_of,
@@ -15,6 +16,7 @@ from conch.catalogue.exports import (
     whole_number,
 )
 from conch.catalogue.onnx_header import Header
+from conch.families.transducer.declaration import LIVE
 
 TYPES = ("zipformer2", "zipformer", "conformer", "lstm", "ebranchformer")
 """Values of `model_type` in an encoder's metadata. Only their names are known here: what an encoder
@@ -62,14 +64,39 @@ def check_transducer(folder: Path) -> Found:
     found = read_transducer(folder)
     kind = found.headers["encoder"].metadata.get("model_type", "")
     kind = f"NeMo {'TDT' if found.is_tdt else 'RNN-T'}" if found.lstm else kind
-    maker = "NeMo" if found.lstm else "Kaldi"
     return Found(
         None,
         size_of(folder),
         family=f"transducer ({kind})" if kind else "transducer",
-        features=f"{found.encoder.num_mels} mel filters of {maker}, every 10 ms",
+        features=found.encoder.takes,
         units=len(found.tokens),
         is_live=found.encoder.is_live,
+    )
+
+
+def networks_of_transducer(folder: Path) -> tuple[Network, ...]:
+    """Return the networks of a folder; the errors are those of `read_transducer`."""
+    found = read_transducer(folder)
+    units = f"the last {found.context_size} units; before the first, the blank {found.blank}"
+    if found.lstm:
+        units = (
+            f"the last unit, the blank {found.blank} at first, and the states of the call before"
+        )
+    takes = {
+        "encoder": f"{found.encoder.takes}: {found.encoder.settings}",
+        "decoder": units,
+        "joiner": "a frame of the encoder, and what the decoder makes of the units so far",
+    }
+    keepers = {"encoder": LIVE[0]} if found.encoder.is_live else {}
+    return tuple(
+        Network(
+            part=part,
+            path=path,
+            header=found.headers[part],
+            takes=takes[part],
+            keeper=keepers.get(part, ""),
+        )
+        for part, path in found.parts.items()
     )
 
 

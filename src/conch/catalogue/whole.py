@@ -34,17 +34,18 @@ def alone_with(target: Path, say: Callable[[str], None]) -> Iterator[None]:
 def made_whole(target: Path) -> Iterator[Path]:
     """Yield a new folder on the same disk; at the end its `made` takes the place of `target`.
 
-    After an exception nothing of it is left, and `target` is as it was. Call it inside
-    `alone_with`.
+    After an exception nothing of it is left, and `target` is as it was. Where several programs may
+    make it, call it inside `alone_with`.
     """
     staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=_prefix(target)))
     try:
         made = staging / "made"
         made.mkdir()
         yield staging
-        for path in made.iterdir():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
+        for path in made.rglob("*"):
+            if path.is_file():
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
         if target.exists():
             # A folder replaces no folder that holds files.
             target.replace(staging / "before")

@@ -1,12 +1,14 @@
-"""`conch models`: list and get models, and convert Whisper models."""
+"""`conch models`: list and get models, convert Whisper models, and export others for Triton."""
 
 import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags
+from conch.wire.errors import ConfigError
 
 if TYPE_CHECKING:
     from conch.catalogue.known import KnownModel
@@ -21,6 +23,7 @@ examples:
   conch serve --moonshine tiny
   conch models inspect my_folder                     what it is, and how to serve it
   conch models convert openai/whisper-small          needs transformers: see convert --help
+  conch models export-repository my_folder           its networks for Triton in a container
   conch transcribe talk.mp3 --whisper whisper-small
 
 Models are kept in $XDG_DATA_HOME/conch/models (~/.local/share/conch/models). To remove one, remove
@@ -39,6 +42,18 @@ takes half the disk. Converting needs about four times the size of the result in
 
 exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C
 """
+EXPORT_EPILOG = """
+examples:
+  conch models export-repository my_folder
+  conch models export-repository my_folder -o /srv/models --gpu --tensorrt
+
+The folder is as for conch serve --model. Of several files for a network that in float32 is taken,
+as conch serve does. Networks that keep what they heard from call to call are left out: conch serve
+runs them. The README.md in DIR has the tensors, what callers compute, and the command that serves
+it in NVIDIA's container.
+
+exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C
+"""
 COLUMNS = ("name", "languages", "MB", "licence", "state")
 
 
@@ -46,6 +61,12 @@ CONVERT_FLAGS = """
 --name NAME                  name of the new model (default: the last part of MODEL)
 --quantization TYPE=float16  type of the stored weights: float16, int8, int8_float16, int8_float32,
                              int8_bfloat16, int16, bfloat16, float32
+"""
+EXPORT_FLAGS = """
+--cpu       run on the CPU alone (default: on GPUs where there are some)
+--gpu       run on GPUs alone
+--tensorrt  let TensorRT compute what it can
+--force     replace an earlier export in DIR
 """
 
 
@@ -55,8 +76,8 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "models",
         run,
-        help="list models, get one, or convert a Whisper",
-        usage="%(prog)s [get NAME | inspect FOLDER | convert MODEL] ...",
+        help="list models, get one, convert a Whisper, or export for Triton",
+        usage="%(prog)s [get NAME | inspect FOLDER | convert MODEL | export-repository FOLDER] ...",
         description="List the models that are available and those on this machine.",
         epilog=EPILOG,
     )
@@ -97,6 +118,25 @@ def add_parser(subparsers: Subparsers) -> None:
         "model", metavar="MODEL", help="a folder, or a name such as openai/whisper-small"
     )
     add_flags(convert, CONVERT_FLAGS, name="", quantization=quantization)
+    export = add_command(
+        commands,
+        "export-repository",
+        run_export,
+        help="write a Triton repository of a folder's networks",
+        usage="conch models export-repository FOLDER [-o DIR] [--cpu | --gpu] [--tensorrt] "
+        "[--force]",
+        description="Write the networks of a folder for Triton's ONNX Runtime backend, as NVIDIA's "
+        "containers have it: a model repository with a config for each.",
+        epilog=EXPORT_EPILOG,
+    )
+    export.add_argument("folder", metavar="FOLDER", help="a folder, or a name of the list")
+    export.add_argument(
+        "-o",
+        "--out",
+        metavar="DIR",
+        help="write it there (default: FOLDER-triton in the current folder)",
+    )
+    add_flags(export, EXPORT_FLAGS)
 
 
 def quantization(text: str) -> str:
@@ -169,6 +209,49 @@ def run_convert(args: argparse.Namespace) -> int:
 
     folder = convert(args.model, args.name, args.quantization, _say)
     print(f"{folder.name} is in {folder}\nconch serve --whisper {folder.name} serves it")
+    return 0
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Write a repository and return the exit code."""
+    from conch.catalogue.detection import detect
+    from conch.catalogue.kinds import KINDS
+    from conch.deploy.repository import models_of, write_repository
+
+    for flag in ("gpu", "tensorrt"):
+        if args.cpu and getattr(args, flag):
+            raise UsageError(f"--cpu does not go with --{flag}")
+    kind, folder, found = detect(args.folder)
+    if kind.networks is None:
+        titles = ", ".join(item.title for item in KINDS.values() if item.networks)
+        raise ConfigError(f"export-repository takes {titles}; {folder} holds {kind.title}")
+    networks = kind.networks(folder)
+    models = models_of(folder.name, networks)
+    if not models:
+        raise ConfigError(
+            f"{folder} has only {', '.join(item.path.name for item in networks)}, which keeps what "
+            f"it heard from call to call: conch serve --model {args.folder} runs it"
+        )
+    target = Path(args.out or f"{folder.name}-triton").expanduser().absolute()
+    write_repository(
+        target,
+        models,
+        title=f"{folder.name}: {found.family}",
+        device="CPU" if args.cpu else "GPU" if args.gpu else "AUTO",
+        tensorrt=args.tensorrt,
+        replaces=args.force,
+    )
+    print(target)
+    for model in models:
+        most = f"batches of up to {model.max_batch}" if model.max_batch else "one request at a time"
+        print(f"{model.name}: {model.network.path.name}, {most}")
+    for network in networks:
+        if network.keeper:
+            print(
+                f"left out: {network.path.name}, which keeps what it heard from call to call; "
+                f"{network.keeper} of conch serve runs it"
+            )
+    print("README.md there says what callers compute, and how to serve it")
     return 0
 
 
