@@ -36,6 +36,14 @@ def test_it_has_what_all_requests_need() -> None:
     assert {"ctc_streaming_encoder", *MOONSHINE} <= set(config_for([{}], live=True).models)
 
 
+def test_a_named_model_is_one_of_a_running_server(tmp_path: Path) -> None:
+    folder = whisper_toy(tmp_path / "toy")
+    with pytest.raises(ConfigError, match=f"give its --url. For .*: --whisper {folder}$"):
+        config_for([{"model": str(folder)}])
+    with pytest.raises(ConfigError, match=r"--model mine names a model .* and give its --url$"):
+        config_for([{"model": "mine"}])
+
+
 def test_weights_that_are_chosen_choose_the_decoder(tmp_path: Path) -> None:
     folder = str(whisper_toy(tmp_path / "toy"))
     config = config_for([{}], {"whisper": folder})

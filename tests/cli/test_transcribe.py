@@ -103,6 +103,7 @@ def test_help_tells_every_option_with_its_range_and_default() -> None:
         (["a.wav", "--hotwords", __file__], f"phrases, or a file of them: @{__file__}; got"),
         (["a.wav", "--hotwords", "@none"], "none cannot be read"),
         (["a.wav", "--format", "rttm", "--speakers", "off"], "'speakers' takes auto or a number"),
+        (["a.wav", "--model", "x/y", "--url", "http://x"], "conch serve --model NAME=x/y serves"),
         (["a.wav", "--jobs", "0"], "a whole number from 1; got '0'"),
         (["a.wav", "--jobs", "many"], "a whole number from 1; got 'many'"),
         (["a.wav", "b.wav", "-o", "x.txt"], "--output-dir"),

@@ -58,7 +58,7 @@ def test_a_request_chooses_a_model_by_its_name(lean_server, waveform):
     config = GatewayConfig(servers=(url,), port=0)
     with GatewayService(config) as gateway, Client(gateway.url) as client:
         assert client.transcribe(waveform, model="mine").path == found.path
-        with pytest.raises(ConchError, match=r"no model 'other'; this server has .*, mine; its"):
+        with pytest.raises(ConchError, match=r"no model 'other'; this server has .*mine, and"):
             client.transcribe(waveform, model="other")
         with urllib.request.urlopen(f"{gateway.url}/v1/models/mine") as answer:
             assert json.load(answer)["id"] == "mine"

@@ -4,6 +4,7 @@ import pytest
 
 from conch.wire.errors import OptionError
 from conch.wire.named_models import named_models, with_its_decoder
+from conch.wire.options import RecognitionOptions
 
 NAMED = named_models(
     [
@@ -63,3 +64,12 @@ def test_what_it_cannot_do_is_refused(sent: dict[str, str], live: bool, error: s
 def test_a_server_without_named_models_says_how_to_have_one() -> None:
     with pytest.raises(OptionError, match=r"conch serve --model NAME=FOLDER adds, and this server"):
         with_its_decoder({"model": "mine"}, {})
+
+
+def test_what_any_decoder_takes_is_left_to_the_server_of_the_model() -> None:
+    assert RecognitionOptions.parse({"model": "mine", "lm_fusion": True}).decoder == "ctc"
+    with pytest.raises(OptionError, match="'nbest' takes an integer"):
+        RecognitionOptions.parse({"model": "mine", "nbest": 0})
+    sent = {"model": "mine", "decoder": "attention", "lm_fusion": True}
+    with pytest.raises(OptionError, match="goes with decoder ctc; decoder of model mine is atten"):
+        RecognitionOptions.parse(sent)

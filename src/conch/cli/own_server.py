@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from conch.families import likening, rescorers
 from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
+from conch.wire.errors import ConfigError
 from conch.wire.needs import components_to_serve
 from conch.wire.synthesis import SynthesisOptions
 from conch.wire.voices import synthesizer_of
@@ -80,6 +81,17 @@ def server_for_voice(
         yield found
 
 
+def _flag_for(model: str) -> str:
+    """Return how a server for one command takes a model; empty if it is none."""
+    from conch.catalogue.detection import detect
+
+    try:
+        kind, folder, _ = detect(model)
+    except ConfigError:
+        return ""
+    return f". For a server of this command alone: {kind.flag} {folder}"
+
+
 @contextmanager
 def _started(config: "ServerConfig") -> Iterator[str]:
     from conch.launcher import TritonServer
@@ -116,6 +128,12 @@ def config_for(
     from conch.catalogue.places import find
     from conch.launcher import ServerConfig, shipped_repositories, without_weights
 
+    for options in requests:
+        if model := options.get("model"):
+            raise ConfigError(
+                f"--model {model} names a model of a running server: start one with conch serve "
+                f"--model NAME=FOLDER, and give its --url{_flag_for(model)}"
+            )
     found = {name: str(find(KINDS[name], asked)) for name, asked in weights.items()}
     chosen = components_chosen(found)
     lacking = without_weights(shipped_repositories(), "", chosen)

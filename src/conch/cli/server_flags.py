@@ -108,6 +108,11 @@ def checked_options(
     try:
         for url in filter(None, urls):
             Address.parse(url)
+            if os.sep in (model := options.get("model", "")):
+                raise UsageError(
+                    f"--model takes the name of a model of the server; sent: {model!r:.200}, a "
+                    f"folder, which conch serve --model NAME={model:.200} serves under a name"
+                )
         return RecognitionOptions.parse(options, live=live)
     except (OptionError, ServerError) as error:
         raise UsageError(str(error)) from None

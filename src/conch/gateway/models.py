@@ -57,14 +57,16 @@ def known_name(model: str, aliases: Mapping[str, str]) -> str:
     return undated if is_known else model
 
 
-def unknown_model(
-    model: str, aliases: Mapping[str, str], models: Iterable[str] = PATHS
-) -> ApiError:
-    """Return the error of a model that does not exist; `models` are those that could be meant."""
-    known = ", ".join(dict.fromkeys([*models, *aliases]))
+def unknown_model(model: str, aliases: Mapping[str, str], models: Iterable[str] = ()) -> ApiError:
+    """Return the error of a model that does not exist.
+
+    `models` are all that could be meant; none if that depends on the components of the servers.
+    """
+    known = ", ".join(dict.fromkeys([*(models or [DEFAULT_MODEL]), *aliases]))
+    others = "" if models else ", and others, which GET /v1/models lists"
     return ApiError(
         404,
-        f"no model {model!r:.80}; this server has {known}; its operator adds names by "
+        f"no model {model!r:.80}; this server has {known}{others}; its operator adds names by "
         "--model-alias",
         param="model",
         code="model_not_found",

@@ -228,6 +228,8 @@ class RecognitionOptions(
             OptionError: an unknown name, a wrong type, a value out of range, or two options
                 that contradict each other.
         """
+        if parameters.get("model") and "decoder" not in parameters:
+            return cls._of_named_model(parameters, live=live)
         known = all_options()
         sent = checked(known, parameters)
         if "language" in sent:
@@ -243,8 +245,10 @@ class RecognitionOptions(
         for name, item in known.items():
             if takers(item) and options.value(name) and not options.is_followed(item):
                 wanted = " or ".join(takers(item))
+                model = options.model and f" of model {options.model}"
                 raise OptionError(
-                    f"option '{name}' goes with decoder {wanted}; decoder is {options.decoder}"
+                    f"option '{name}' goes with decoder {wanted}; decoder{model} is "
+                    f"{options.decoder}"
                 )
         for rule in all_rules():
             if holds(rule.when, options.value):
@@ -259,6 +263,18 @@ class RecognitionOptions(
             # It compares the text with the audio, by the CTC model and by the length of words.
             options = replace(options, coverage=False)
         return options
+
+    @classmethod
+    def _of_named_model(cls, parameters: Mapping[str, Any], *, live: bool) -> "RecognitionOptions":
+        """Return options with the first decoder that takes them: the model's server knows which."""
+        problem: OptionError | None = None
+        for item in decoders().values():
+            try:
+                return cls.parse({**parameters, "decoder": item.name}, live=live)
+            except OptionError as error:
+                problem = problem or error
+        assert problem is not None
+        raise problem
 
     @classmethod
     def candidates(

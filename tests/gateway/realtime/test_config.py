@@ -145,7 +145,7 @@ def test_the_model_chooses_the_path() -> None:
     assert "decoder" not in options(sent)
     error = problem(of_input(transcription={"model": "gpt-4o"}))
     assert error.param == "session.audio.input.transcription.model"
-    assert "this server has conch, whisper-1" in str(error)
+    assert "this server has conch, and others, which GET /v1/models lists" in str(error)
 
 
 def test_of_several_languages_whisper_chooses() -> None:
