@@ -18,7 +18,7 @@ from tqdm import tqdm
 from conch.component.arrays import FloatArray
 from conch.decoding.beam import CtcSearchOptions
 from conch.decoding.decoder import CtcDecoderConfig
-from conch.decoding.fusion import load_ctc_language_model
+from conch.decoding.fusion import load_fused_language_model
 from conch.decoding.graph.search import DecodingGraph, WfstConfig
 from conch.decoding.graph.shipped import unpacked_graph
 from conch.decoding.vocab import CtcVocab
@@ -76,7 +76,7 @@ def main() -> None:
             print(f"| {row:g} | {' | '.join(rates)} |", flush=True)
 
     language_model = LanguageModelConfig(oov_log_prob=args.oov_log_prob)
-    model = load_ctc_language_model(language_model, vocab)
+    model = load_fused_language_model(language_model, vocab.texts)
     plain = CtcSearchOptions(beam_size=args.beam_size)
     alone = wer(beam_texts(log_probs, vocab, plain))
     print(f"beam {args.beam_size} without the language model: {alone}")

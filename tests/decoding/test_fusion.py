@@ -6,7 +6,7 @@ import pytest
 from ctc_reference import VOCAB, random_log_probs, text_scores
 
 from conch.decoding.beam import BeamSearch, CtcSearchOptions
-from conch.decoding.fusion import CtcLanguageModel, Fusion, load_ctc_language_model
+from conch.decoding.fusion import FusedLanguageModel, Fusion, load_fused_language_model
 from conch.decoding.vocab import CtcVocab
 from conch.families.ngram.model import LanguageModelConfig, load_language_model
 from conch.wire.errors import ConfigError
@@ -48,8 +48,8 @@ def config(tmp_path_factory) -> LanguageModelConfig:
 
 
 @pytest.fixture(scope="module")
-def model(config) -> CtcLanguageModel:
-    return load_ctc_language_model(config, CtcVocab(VOCAB))
+def model(config) -> FusedLanguageModel:
+    return load_fused_language_model(config, VOCAB)
 
 
 def options(**changes) -> CtcSearchOptions:
@@ -80,7 +80,7 @@ def run(model, log_probs, own, is_final=True, chunk=1000, vocab=VOCAB):
 def test_final_scores_are_those_of_enumeration(config, vocab, seed):
     log_probs = random_log_probs(seed, 4, vocab)
     model = load_language_model(config)
-    fused = load_ctc_language_model(config, CtcVocab(vocab))
+    fused = load_fused_language_model(config, vocab)
     found = {item.text: item for item in run(fused, log_probs, options(), vocab=vocab)}
     exact = text_scores(log_probs, vocab)
     assert found.keys() == exact.keys()
@@ -151,7 +151,7 @@ def test_the_same_scores_as_pyctcdecode(config, model):
 
 
 def test_a_beginning_of_no_known_word_has_a_cost(model):
-    fusion = Fusion(model, CtcVocab(VOCAB), 1.0, 0.0)
+    fusion = Fusion(model, VOCAB, 1.0, 0.0)
 
     def pending(text):
         words = fusion.start
@@ -168,4 +168,4 @@ def test_a_model_without_sentence_marks_cannot_be_fused(tmp_path):
     path = tmp_path / "bare.arpa"
     path.write_text("\\data\\\nngram 1=1\n\n\\1-grams:\n-1.0\ta\n\n\\end\\\n")
     with pytest.raises(ConfigError, match="has no <s>"):
-        load_ctc_language_model(LanguageModelConfig(model=str(path)), CtcVocab(VOCAB))
+        load_fused_language_model(LanguageModelConfig(model=str(path)), VOCAB)

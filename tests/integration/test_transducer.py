@@ -198,7 +198,7 @@ def test_a_sense_voice_tells_what_it_hears(client: Client, recordings: list[Reco
     [
         ({"beam_size": 33}, "'beam_size' takes at most 32"),
         ({"rescore": True}, "'rescore' with decoder transducer takes lm_weight too"),
-        ({"lm_fusion": True}, "'lm_fusion' goes with decoder ctc"),
+        ({"lm_fusion": True}, "'lm_fusion' takes false here: no language model is loaded"),
     ],
 )
 def test_what_it_cannot_do_is_said(client: Client, options: dict, message: str) -> None:

@@ -5,7 +5,7 @@ import pytest
 from conch.families import decoders
 from conch.wire.errors import OptionError
 from conch.wire.options import RecognitionOptions, all_options, is_of_first_pass
-from conch.wire.weights import FUSION_WEIGHTS
+from conch.wire.weights import fusion_weights
 
 
 def test_no_parameters_give_the_defaults():
@@ -44,7 +44,10 @@ def test_numbers_become_the_type_of_their_option():
             {"beam_size": 33},
             "option 'beam_size' takes at most 32 with decoder moonshine, as nbest does; sent: 33",
         ),
-        ({"lm_fusion": True}, "option 'lm_fusion' goes with decoder ctc; decoder is moonshine"),
+        (
+            {"lm_fusion": True},
+            "option 'lm_fusion' goes with decoder ctc or transducer; decoder is moonshine",
+        ),
         ({"hotwords": "a,,b"}, "option 'hotwords' takes phrases separated by commas"),
         ({"lattice": True}, "option 'lattice' goes with decoder wfst; decoder is moonshine"),
         (
@@ -178,7 +181,7 @@ def test_whatever_rescores_has_weights_and_those_that_are_sent_count(decoder, re
 def test_a_search_with_the_language_model_does_not_count_it_again():
     sent = {"decoder": "ctc", "lm_fusion": True, "lm_weight": 0.3, "attention_rescore": True}
     options = RecognitionOptions.parse({**sent, "word_bonus": 2})
-    assert options.fusion_weights == FUSION_WEIGHTS._replace(lm=0.3, word_bonus=2)
+    assert options.fusion_weights == fusion_weights("ctc")._replace(lm=0.3, word_bonus=2)
     assert (options.weights.lm, options.weights.word_bonus) == (0, 0)
 
 
@@ -266,7 +269,7 @@ def test_a_stream_has_two_passes_unless_an_option_would_get_lost(sent, mode):
         ),
         (
             {"mode": "two_pass", "decoder": "wfst", "lm_fusion": True},
-            "option 'lm_fusion' goes with decoder ctc; decoder is wfst",
+            "option 'lm_fusion' goes with decoder ctc or transducer; decoder is wfst",
         ),
         (
             {"decoder": "sensevoice", "ctc_rescore": True},
@@ -369,7 +372,8 @@ def test_what_a_client_leaves_open_has_an_order_in_which_a_server_tries_it():
     assert tried(live=True, accuracy="best") == [*passes[:2], passes[3], passes[5]]
     assert tried(live=True, mode="streaming") == heard
     assert tried(live=True, endpointing=False) == heard
-    assert tried(live=True, lm_fusion=True) == [("streaming", "ctc")]
+    fused = [("streaming", "ctc"), ("streaming", "transducer")]
+    assert tried(live=True, lm_fusion=True) == fused
 
 
 def test_presets_follow_the_decoder_that_is_tried():

@@ -6,7 +6,7 @@ from tqdm import tqdm
 
 from conch.component.arrays import FloatArray
 from conch.decoding.beam import BeamSearch, CtcSearchOptions
-from conch.decoding.fusion import CtcLanguageModel
+from conch.decoding.fusion import FusedLanguageModel
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
 from conch.decoding.vocab import CtcVocab
 from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
@@ -28,7 +28,7 @@ def beam_texts(
     log_probs: Sequence[FloatArray],
     vocab: CtcVocab,
     options: CtcSearchOptions,
-    model: CtcLanguageModel | None = None,
+    model: FusedLanguageModel | None = None,
 ) -> list[str]:
     """Return the best text of each utterance by the beam."""
     texts = []

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.component.arrays import DoubleArray
-from conch.decoding.fusion import CtcLanguageModel, Fusion, Words
+from conch.decoding.fusion import FusedLanguageModel, Fusion, Words
 from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.vocab import CtcVocab
 from conch.families.ctc import BLANK
@@ -136,7 +136,7 @@ class _Prefix:
         self.last = emission.unit
         """The last unit; of the empty prefix the space, or the blank where there is none."""
         self.words = words
-        self.words_score = words.score + words.pending if words else 0.0
+        self.words_score = words.gain if words else 0.0
         self.grown: dict[int, Words] = {}
         """The words after each unit that was tried."""
         self.blank = self.unit = self.total = _NEVER
@@ -174,7 +174,7 @@ class BeamSearch:
         self,
         vocab: CtcVocab,
         options: CtcSearchOptions,
-        language_model: CtcLanguageModel | None = None,
+        language_model: FusedLanguageModel | None = None,
     ) -> None:
         """Begin an utterance.
 
@@ -191,7 +191,9 @@ class BeamSearch:
                 raise OptionError(
                     "option 'lm_fusion' takes false here: no language model is loaded; sent: True"
                 )
-            self._fusion = Fusion(language_model, vocab, options.lm_weight, options.word_bonus)
+            self._fusion = Fusion(
+                language_model, vocab.texts, options.lm_weight, options.word_bonus
+            )
         nothing = Emission(None, BLANK if self._space is None else self._space, 0, 0.0)
         empty = _Prefix(0, None, nothing, self._fusion.start if self._fusion else None)
         empty.blank = empty.total = 0.0
@@ -288,7 +290,7 @@ class BeamSearch:
                         if score + most <= worst:
                             continue
                         grown = prefix.grown[unit] = fusion.grown(words, unit)
-                    rank += grown.score + grown.pending
+                    rank += grown.gain
                 if rank > worst and hash((prefix.key, unit)) not in present:
                     parts.append((rank, prefix, unit, score, grown))
 

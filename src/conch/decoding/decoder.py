@@ -13,7 +13,7 @@ from conch.component import Outputs, Row, bytes_array
 from conch.component.arrays import FloatArray
 from conch.decoding.beam import BeamSearch
 from conch.decoding.forward import text_scores
-from conch.decoding.fusion import load_ctc_language_model
+from conch.decoding.fusion import load_fused_language_model
 from conch.decoding.graph.search import DecodingGraph, WfstConfig
 from conch.decoding.graph.shipped import unpacked_graph
 from conch.decoding.greedy import GreedySearch
@@ -99,7 +99,7 @@ class CtcDecoder:
             language_model = LanguageModelConfig(
                 model=config.language_model, oov_log_prob=config.oov_log_prob
             )
-            self._language_model = load_ctc_language_model(language_model, self._vocab)
+            self._language_model = load_fused_language_model(language_model, self._vocab.texts)
         self._graph = None
         if config.graph not in nothing:
             path = Path(config.graph) if config.graph else unpacked_graph()

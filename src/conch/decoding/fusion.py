@@ -6,11 +6,10 @@ pyctcdecode: otherwise the beam would fill with words that turn out to be unknow
 
 import functools
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from conch.decoding.vocab import CtcVocab
 from conch.families.ngram.model import (
     Context,
     LanguageModelConfig,
@@ -41,17 +40,22 @@ class Words(NamedTuple):
     pending: float
     """What the last word adds for the time being, 0 or less."""
 
+    @property
+    def gain(self) -> float:
+        """What all words add to the prefix's score now."""
+        return self.score + self.pending
 
-class CtcLanguageModel:
-    """An n-gram and the words of it that a vocabulary can spell; immutable."""
 
-    def __init__(self, ngrams: NgramModel, vocab: CtcVocab) -> None:
-        """Sort the words.
+class FusedLanguageModel:
+    """An n-gram and the words of it that units can spell; immutable."""
+
+    def __init__(self, ngrams: NgramModel, texts: Sequence[str]) -> None:
+        """Sort the words; `texts` of units have a space where a word begins.
 
         Raises:
             ConfigError: the units write none of them.
         """
-        letters = {*"".join(vocab.texts)}
+        letters = {*"".join(texts)}
         # Without a space, all would be one word.
         known = ngrams.words if " " in letters else ()
         self._words = sorted(word for word in known if letters.issuperset(word))
@@ -81,8 +85,10 @@ class CtcLanguageModel:
         return found
 
 
-def load_ctc_language_model(config: LanguageModelConfig, vocab: CtcVocab) -> CtcLanguageModel:
-    """Load an n-gram for a vocabulary.
+def load_fused_language_model(
+    config: LanguageModelConfig, texts: Sequence[str]
+) -> FusedLanguageModel:
+    """Load an n-gram for units with these texts.
 
     Raises:
         ConfigError: the file is missing, broken, in KenLM's binary form (only ARPA files can
@@ -90,18 +96,22 @@ def load_ctc_language_model(config: LanguageModelConfig, vocab: CtcVocab) -> Ctc
     """
     model = load_language_model(replace(config, engine="numpy"))
     assert isinstance(model, NgramModel)
-    return CtcLanguageModel(model, vocab)
+    return FusedLanguageModel(model, texts)
 
 
 class Fusion:
     """A language model with the weights of one search."""
 
     def __init__(
-        self, model: CtcLanguageModel, vocab: CtcVocab, lm_weight: float, word_bonus: float
+        self,
+        model: FusedLanguageModel,
+        texts: Sequence[str],
+        lm_weight: float,
+        word_bonus: float,
     ) -> None:
-        """Take the model, and the weights of `CtcSearchOptions`."""
+        """Take the model, the texts of units, and the weights of `CtcSearchOptions`."""
         self._model = model
-        self._texts = vocab.texts
+        self._texts = texts
         self._lm_weight, self._word_bonus = lm_weight, word_bonus
         self._unknown = lm_weight * model.oov_log_prob
         self.start = Words("", 0, model.start, 0.0, 0.0, 0.0)

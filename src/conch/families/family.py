@@ -155,8 +155,8 @@ class Decoder:
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Options that each value of `accuracy` but fast sets."""
     weights: Mapping[tuple[str, ...], Mapping[str, float]] = field(default_factory=dict)
-    """What the opinions on its hypotheses count, by their names in alphabetical order: the fields
-    of `conch.wire.weights.Weights`, tuned by `lab.training.tune_rescoring`."""
+    """What the opinions on its hypotheses count, by their names in alphabetical order, and what the
+    language model in its search counts (`fusion`): the fields of `conch.wire.weights.Weights`."""
 
 
 @dataclass(frozen=True, slots=True)

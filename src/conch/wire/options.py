@@ -30,7 +30,7 @@ from conch.wire.languages import code_of
 from conch.wire.limits import MAX_HOTWORD_TEXT, MAX_PARAMETERS, MAX_TEXT, clipped
 from conch.wire.replacements import read_replacements
 from conch.wire.text_steps import post_models
-from conch.wire.weights import FUSION_WEIGHTS, Opinion, Weights, tuned_weights
+from conch.wire.weights import Opinion, Weights, fusion_weights, tuned_weights
 
 _TUNED = "tuned for each decoder and what rescores it"
 _RESCORING = ("rescore", "ctc_rescore", "attention_rescore")
@@ -398,7 +398,8 @@ class RecognitionOptions(
     @property
     def fusion_weights(self) -> Weights:
         """What the language model counts in the search: tuned values where none was sent."""
-        return _chosen(FUSION_WEIGHTS, {"lm": self.lm_weight, "word_bonus": self.word_bonus})
+        sent = {"lm": self.lm_weight, "word_bonus": self.word_bonus}
+        return _chosen(fusion_weights(self.decoder), sent)
 
     def by(self, decoder: str) -> "RecognitionOptions":
         """Return the options for another decoder, whose texts nothing scores again."""

@@ -18,10 +18,11 @@ class Weights(NamedTuple):
     """Nats for each word. They make up for the preference of the other parts for short texts."""
 
 
-FUSION_WEIGHTS = Weights(lm=0.8, word_bonus=1.5)
-"""Weights of the language model in the search, by `lab.training.tune_ctc`."""
-
-
 def tuned_weights(decoder: str, opinions: frozenset[Opinion]) -> Weights:
     """Return the weights of a decoder's hypotheses; zeros if nothing scores them or is tuned."""
     return Weights(**decoders()[decoder].weights.get(tuple(sorted(opinions)), {}))
+
+
+def fusion_weights(decoder: str) -> Weights:
+    """Return the weights of the language model in a decoder's search; zeros without a search."""
+    return Weights(**decoders()[decoder].weights.get(("fusion",), {}))

@@ -6,9 +6,13 @@ import onnx
 import pytest
 
 from conch.catalogue.transducers import read_transducer
+from conch.decoding.fusion import FusedLanguageModel, Fusion
+from conch.decoding.transducer.bias import Bias
+from conch.decoding.transducer.guide import Guide
 from conch.decoding.transducer.joint import Joint
 from conch.decoding.transducer.search import TransducerSearch
 from conch.decoding.written import WrittenUnits
+from conch.families.ngram.model import LanguageModelConfig, load_language_model
 from conch.wire.hotwords import Hotword
 from conch.wire.joining import joined_text
 
@@ -152,7 +156,11 @@ def test_hotwords_are_found_where_they_were_nearly_said(search, toy, frames):
         for word in item.text.split()
         if word not in said[0].text.split() and len(word) > 2
     )
-    biased = search.utterance(1, [Hotword(other, 60.0)])
+
+    def guide(*hotwords):
+        return Guide(Bias(hotwords, WrittenUnits(toy.tokens).texts))
+
+    biased = search.utterance(1, guide(Hotword(other, 60.0)))
     search.advance([biased], [frames[3]])
     best, *_ = biased.nbest(4, is_final=True)
     assert other in best.text.split()
@@ -160,6 +168,37 @@ def test_hotwords_are_found_where_they_were_nearly_said(search, toy, frames):
         6 * len(other) * best.text.split().count(other)
     )
     assert best.am_score < said[0].am_score
-    nothing = search.utterance(4, [Hotword("zzzz", 60.0)])
+    nothing = search.utterance(4, guide(Hotword("zzzz", 60.0)))
     search.advance([nothing], [frames[3]])
     assert nothing.nbest(1, is_final=True)[0].text == said[0].text
+
+
+def test_an_ngram_scores_each_text_and_decides_which_is_best(search, toy, frames, tmp_path):
+    texts = WrittenUnits(toy.tokens).texts
+    plain = search.utterance(8)
+    search.advance([plain], [frames[3]])
+    said = plain.nbest(8, is_final=True)
+    words = sorted({word for item in said for word in item.text.split()})
+    other = next(word for word in words if word not in said[0].text.split())
+    path = tmp_path / "words.arpa"
+    likely = {"<s>": -99, "</s>": -1, **dict.fromkeys(words, -3.0), other: -0.1}
+    lines = [f"{log_prob}\t{word}" for word, log_prob in likely.items()]
+    path.write_text(
+        "\n".join(["\\data\\", f"ngram 1={len(lines)}", "", "\\1-grams:", *lines, "", "\\end\\"])
+    )
+    ngrams = load_language_model(LanguageModelConfig(model=str(path), engine="numpy"))
+    model = FusedLanguageModel(ngrams, texts)
+
+    def best_of(weight, bonus):
+        utterance = search.utterance(8, Guide(fusion=Fusion(model, texts, weight, bonus)))
+        for piece in np.array_split(frames[3], 3):
+            search.advance([utterance], [piece])
+        return utterance.nbest(8, is_final=True)
+
+    for item in (found := best_of(2.0, 0.5)):
+        assert item.lm_score == pytest.approx(ngrams.score(item.text.split()))
+    best = found[0]
+    added = 2.0 * best.lm_score + 0.5 * len(best.words)
+    assert best.score - best.am_score == pytest.approx(added, abs=1e-3)
+    assert other in best.text.split()
+    assert [item.text for item in best_of(0.0, 0.0)] == [item.text for item in said]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from conch.component.arrays import DoubleArray, FloatArray
 from conch.decoding.beam import BeamHypothesis, CtcSearchOptions
-from conch.decoding.fusion import CtcLanguageModel
+from conch.decoding.fusion import FusedLanguageModel
 from conch.decoding.hotwords.spotting import Spotter
 from conch.decoding.hotwords.trie import HotwordTrie
 from conch.decoding.hypothesis import AlignedWord, Piece, spelled_words
@@ -57,7 +57,7 @@ def beam_reading(
     item: BeamHypothesis,
     log_probs: FloatArray,
     options: CtcSearchOptions,
-    model: CtcLanguageModel | None,
+    model: FusedLanguageModel | None,
 ) -> Reading:
     """Return a hypothesis of a beam frame by frame, by about its best path.
 

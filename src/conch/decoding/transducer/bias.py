@@ -50,11 +50,6 @@ class BiasState(NamedTuple):
         """Nats by which the hypothesis is preferred now."""
         return self.complete + sum(item.node.gain - item.counted for item in self.open)
 
-    @property
-    def final_gain(self) -> float:
-        """Nats by which it is preferred if nothing follows."""
-        return self.at_a_boundary().complete
-
     def at_a_boundary(self) -> "BiasState":
         """Return the state where a word ends: phrases that end with it are complete."""
         more = [max(0.0, item.node.whole - item.counted) for item in self.open]
@@ -63,6 +58,10 @@ class BiasState(NamedTuple):
             for item, gain in zip(self.open, more, strict=True)
         )
         return self._replace(complete=self.complete + sum(more), open=counted)
+
+    def finished(self) -> "BiasState":
+        """Return the state if nothing follows."""
+        return self.at_a_boundary()._replace(open=())
 
 
 NOTHING_WRITTEN = BiasState()

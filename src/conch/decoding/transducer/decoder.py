@@ -6,13 +6,18 @@ from typing import Any
 
 from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
+from conch.decoding.beam import CtcSearchOptions
+from conch.decoding.fusion import Fusion, load_fused_language_model
 from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.search_parameters import hotwords, nbest_count, search_options
 from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.decoding.tensors import checked_frames, outputs_of
+from conch.decoding.transducer.bias import Bias
+from conch.decoding.transducer.guide import Guide
 from conch.decoding.transducer.joint import Joint
 from conch.decoding.transducer.search import TransducerSearch, TransducerUtterance
 from conch.decoding.written import WrittenUnits
+from conch.families.ngram.model import LanguageModelConfig
 from conch.families.transducer.declaration import MAX_BEAM
 from conch.families.transducer.graphs import TransducerConfig, opened_folder
 from conch.wire.errors import OptionError
@@ -30,13 +35,17 @@ class TransducerDecoderConfig(TransducerConfig):
     """Language of the model; a request with another one is an error. Empty takes any."""
     blank_penalty: float = 0.0
     """Nats subtracted from a blank's logit. More finds more words, and invents more."""
+    language_model: str = ""
+    """N-grams for lm_fusion: an ARPA file in the letters of the model; empty is none."""
+    oov_log_prob: float = -30.0
+    """Natural log probability of a word that the language model does not know."""
 
 
 class TransducerDecoder:
     """Decodes segments into n-best texts with words."""
 
     def __init__(self, config: TransducerDecoderConfig) -> None:
-        """Load decoder, joiner and units.
+        """Load decoder, joiner, units and the language model, if there is one.
 
         Raises:
             ConfigError: one of them is missing or broken.
@@ -47,8 +56,15 @@ class TransducerDecoder:
         self._frame_s = found.frame_s
         units = WrittenUnits(found.tokens, found.blank)
         self._search = TransducerSearch(self._joint, units)
+        self._texts = units.texts
+        self._language_model = None
+        if config.language_model:
+            language_model = LanguageModelConfig(
+                model=config.language_model, oov_log_prob=config.oov_log_prob
+            )
+            self._language_model = load_fused_language_model(language_model, self._texts)
         # Bytes write any letter.
-        letters = {letter for text in units.texts for letter in text.lower()}
+        letters = {letter for text in self._texts for letter in text.lower()}
         self._letters = set() if _PART_OF_LETTER in letters else {*letters, " "}
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
@@ -73,14 +89,31 @@ class TransducerDecoder:
             OptionError: an option is out of range, or this decoder cannot do it.
         """
         nbest_count(parameters)
-        beam_size = search_options({"beam_size": 1, **parameters}).beam_size
-        if beam_size > MAX_BEAM:
+        options = search_options({"beam_size": 1, **parameters})
+        if options.beam_size > MAX_BEAM:
             raise OptionError(
                 f"option 'beam_size' takes at most {MAX_BEAM} with decoder transducer; "
-                f"sent: {beam_size}"
+                f"sent: {options.beam_size}"
             )
         check_language(parameters, self._language, "transducer")
-        return self._search.utterance(beam_size, self._hotwords(parameters))
+        words = self._hotwords(parameters)
+        bias = Bias(words, self._texts) if words else None
+        return self._search.utterance(options.beam_size, Guide(bias, self._fusion(options)))
+
+    def _fusion(self, options: CtcSearchOptions) -> Fusion | None:
+        """Return what fuses the language model, None if no request asks for it.
+
+        Raises:
+            OptionError: one does, and there is none.
+        """
+        if not options.language_model:
+            return None
+        if not self._language_model:
+            raise OptionError(
+                "option 'lm_fusion' takes false here: no language model is loaded; the parameter "
+                "'language_model' of transducer_decoder names an ARPA file; sent: True"
+            )
+        return Fusion(self._language_model, self._texts, options.lm_weight, options.word_bonus)
 
     def _hotwords(self, parameters: Mapping[str, Any]) -> list[Hotword]:
         """Return the hotwords of a call; see `hotwords`.

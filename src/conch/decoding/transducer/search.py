@@ -19,15 +19,14 @@ import numpy as np
 
 from conch.component.arrays import FloatArray
 from conch.decoding.hypothesis import CtcHypothesis
-from conch.decoding.transducer.bias import NOTHING_WRITTEN, Bias, BiasState
+from conch.decoding.transducer.guide import Guide, Guided
 from conch.decoding.transducer.joint import Joint
 from conch.decoding.transducer.predictor import Context, Predictor
 from conch.decoding.written import WrittenUnits
-from conch.wire.hotwords import Hotword
 from conch.wire.joining import joined_text
 
-_LEAST_WITH_HOTWORDS = 4
-"""Hypotheses of a search with hotwords: one alone would follow none of them."""
+_LEAST_GUIDED = 4
+"""Hypotheses of a search with hotwords or an n-gram: one alone would follow none of them."""
 _MORE = 4
 _MOST_UNITS = 10
 """Units at one frame of a hypothesis of a beam."""
@@ -56,12 +55,12 @@ class Spoken:
 
 class _Hypothesis(NamedTuple):
     score: float
-    """Log probability of the units, plus what hotwords add."""
+    """Log probability of the units, plus what guides add."""
     context: Context
     last: Spoken | None = None
     key: int = 0
     """Hash of the units."""
-    bias: BiasState = NOTHING_WRITTEN
+    guided: Guided = Guided()
     at: int = 0
     """The frame that comes next."""
     num_here: int = 0
@@ -71,20 +70,20 @@ class _Hypothesis(NamedTuple):
     def length(self) -> int:
         return self.last.length if self.last else 0
 
-    def finished(self) -> "_Hypothesis":
-        """Return the hypothesis if nothing follows."""
-        return self._replace(score=self.score - self.bias.gain + self.bias.final_gain)
+    def with_guided(self, guided: Guided) -> "_Hypothesis":
+        """Return the hypothesis with another state of its guides, and so another score."""
+        return self._replace(score=self.score - self.guided.gain + guided.gain, guided=guided)
 
 
 class TransducerUtterance:
     """The hypotheses of one utterance."""
 
     def __init__(
-        self, units: WrittenUnits, predictor: Predictor, beam_size: int, bias: Bias | None
+        self, units: WrittenUnits, predictor: Predictor, beam_size: int, guide: Guide
     ) -> None:
         """Begin an utterance."""
-        self.beam_size, self.bias = beam_size, bias
-        self.beam = [_Hypothesis(0.0, predictor.start)]
+        self.beam_size, self.guide = beam_size, guide
+        self.beam = [_Hypothesis(0.0, predictor.start, guided=guide.start)]
         self.num_frames = 0
         self._units, self._context_size = units, predictor.size
 
@@ -94,16 +93,17 @@ class TransducerUtterance:
         The first has its own score. The others have their average for a unit, times the number of
         units of the first. Those of a model of NeMo are ranked by their scores.
         """
-        beam = [item.finished() for item in self.beam] if is_final else self.beam
+        beam = self.beam
+        if is_final:
+            beam = [item.with_guided(self.guide.finished(item.guided)) for item in beam]
         ranked = sorted(beam, key=lambda item: -item.score / self._length(item))
         found: dict[str, CtcHypothesis] = {}
         for item in ranked:
             words = self._units.words(item.last or ())
             text = joined_text(word.text for word in words)
             score = item.score / self._length(item) * self._length(ranked[0])
-            added = item.bias.final_gain if is_final else item.bias.gain
-            am_score = item.score - added
-            found.setdefault(text, CtcHypothesis(text, words, score, am_score, 0.0))
+            am_score, lm_score = item.score - item.guided.gain, item.guided.lm_score
+            found.setdefault(text, CtcHypothesis(text, words, score, am_score, lm_score))
         return [*found.values()][:count]
 
     def _length(self, item: _Hypothesis) -> int:
@@ -126,13 +126,13 @@ class TransducerSearch:
 
     def __init__(self, joint: Joint, units: WrittenUnits) -> None:
         """Search by decoder and joiner."""
-        self._joint, self._units, self._texts = joint, units, units.texts
+        self._joint, self._units = joint, units
 
-    def utterance(self, beam_size: int, hotwords: Sequence[Hotword] = ()) -> TransducerUtterance:
-        """Return a new utterance. With hotwords its beam is not too small for them."""
-        bias = Bias(hotwords, self._texts) if hotwords else None
-        beam_size = max(beam_size, _LEAST_WITH_HOTWORDS) if bias else beam_size
-        return TransducerUtterance(self._units, self._joint.predictor, beam_size, bias)
+    def utterance(self, beam_size: int, guide: Guide | None = None) -> TransducerUtterance:
+        """Return a new utterance. With a guide its beam is not too small to follow it."""
+        guide = guide or Guide()
+        beam_size = max(beam_size, _LEAST_GUIDED) if guide else beam_size
+        return TransducerUtterance(self._units, self._joint.predictor, beam_size, guide)
 
     def advance(
         self, utterances: Sequence[TransducerUtterance], frames: Sequence[FloatArray]
@@ -183,7 +183,8 @@ class TransducerSearch:
             score += log_prob + step_log_prob
             if unit not in self._units.silent:
                 item = item._replace(at=at, num_here=num_here)
-                return self._grown(item, unit, log_prob, score, step, self._joint.most_units)
+                most = self._joint.most_units
+                return self._grown(item, unit, log_prob, score, step, most, item.guided)
             at, num_here = at + max(1, step), 0
         return item._replace(score=score, at=at, num_here=0)
 
@@ -195,7 +196,7 @@ class TransducerSearch:
         score: float,
         step: int,
         most: int,
-        bias: BiasState = NOTHING_WRITTEN,
+        guided: Guided,
     ) -> _Hypothesis:
         """Return a hypothesis with a further unit; after `most` at a frame the next one comes."""
         num_here = item.num_here + 1
@@ -205,7 +206,7 @@ class TransducerSearch:
             self._joint.predictor.after(item.context, unit),
             Spoken(item.last, unit, item.at, log_prob, item.length + 1),
             hash((item.key, unit)),
-            bias,
+            guided,
             item.at + step,
             0 if step else num_here,
         )
@@ -255,9 +256,9 @@ class TransducerSearch:
         pairs = zip(items, step_log_probs, strict=True)
         before = np.array([item.score + log_prob for item, log_prob in pairs])
         totals = (log_probs + before[:, None]).ravel()
-        bias = utterance.bias
-        # Some more, among which hotwords choose.
-        count = min(utterance.beam_size * (_MORE if bias else 1), len(totals))
+        guide = utterance.guide
+        # Some more, among which guides choose.
+        count = min(utterance.beam_size * (_MORE if guide else 1), len(totals))
         best = np.argpartition(-totals, count - 1)[:count]
         grown = [item for item in utterance.beam if item.at > items[0].at]
         for place in best.tolist():
@@ -266,10 +267,10 @@ class TransducerSearch:
             if unit in self._units.silent:
                 grown.append(item._replace(score=score, at=item.at + max(1, step), num_here=0))
                 continue
-            state = bias.after(item.bias, unit) if bias else item.bias
-            score += state.gain - item.bias.gain if bias else 0.0
+            guided = guide.after(item.guided, unit) if guide else item.guided
+            score += guided.gain - item.guided.gain
             log_prob = float(log_probs[row, unit])
-            grown.append(self._grown(item, unit, log_prob, score, step, _MOST_UNITS, state))
+            grown.append(self._grown(item, unit, log_prob, score, step, _MOST_UNITS, guided))
         grown.sort(key=lambda item: -item.score)
         if self._joint.is_nemo:
             return grown[: utterance.beam_size]

@@ -149,8 +149,9 @@ FAMILY = Family(
                 "balanced": {"lm_fusion": True},
                 "best": {"lm_fusion": True, "attention_rescore": True},
             },
-            # Those of fusion: its lists have other spellings, hardly other words.
+            # Of rescoring as of fusion: its lists have other spellings, hardly other words.
             weights={
+                ("fusion",): {"lm": 0.8, "word_bonus": 1.5},
                 ("ngram",): {"lm": 0.8, "word_bonus": 1.5},
                 ("neural",): {"lm": 0.8, "word_bonus": 1.5},
                 ("attention",): {"attention": 1.0},

@@ -21,10 +21,10 @@ PACKAGE = WeightsPackage("transducer", "", "", "conch serve --transducer FOLDER"
 FRAMES = "encoder_out"
 
 _HYPOTHESES = hypotheses(
-    scores="the order of the texts: of the best its log probability plus hotwords, of others the "
-    "mean for a unit, times the units of the best",
+    scores="the order of the texts: of the best its log probability plus hotwords and the "
+    "weighted `lm_scores`, of others the mean for a unit, times the units of the best",
     am_scores="log probability of the text given the audio, over the alignments of the beam",
-    lm_scores="0",
+    lm_scores="log probability of the text by fusion, unweighted; otherwise 0",
     word_confidences="geometric mean of the probabilities of the word's units",
 )
 
@@ -99,6 +99,8 @@ FAMILY = Family(
             live_when={"decoder": "transducer"},
             default_when={"task": "transcribe", "languages": "", "prompt": ""},
             detects_language=True,
+            takes=("lm_fusion",),
+            weights={("fusion",): {"lm": 0.3, "word_bonus": 1.0}},
             presets={"balanced": {"beam_size": 4}, "best": {"beam_size": 8}},
         ),
     ),
