@@ -29,8 +29,8 @@ from lab.header import lab_header
 from lab.names.chosen import Names, chosen_names, words_of
 from lab.names.counted import NameCounts, counts, total
 
-LISTED = ("hotwords", "prompt")
-"""Options whose value may be the list, as hotwords or as the text before."""
+LISTED = ("names", "hotwords", "prompt")
+"""Options whose value may be the list."""
 _DECODERS: Mapping[str, Mapping[str, Any]] = {
     "moonshine": {"decoder": "moonshine"},
     "moonshine beam": {"decoder": "moonshine", "beam_size": 5},
@@ -341,7 +341,7 @@ def _spoken(benchmark: NamesBenchmark) -> list[Utterance]:
 
 
 def _sent(options: Mapping[str, Any], names: Names) -> dict[str, Any]:
-    lists = {"hotwords": names.hotwords, "prompt": names.prompt}
+    lists = {"names": names.hotwords, "hotwords": names.hotwords, "prompt": names.prompt}
     return {
         key: lists[key] if key in lists and value is True else value
         for key, value in options.items()

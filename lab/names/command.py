@@ -10,8 +10,8 @@ from conch.wire.errors import OptionError
 from lab.arguments import add_url, add_what, add_whole
 
 EPILOG = """
-A run is a name and its options. `hotwords` and `prompt` among them without a value stand for the
-list. A name alone is one of the default runs: moonshine, moonshine beam, attention, ctc,
+A run is a name and its options. `names`, `hotwords` and `prompt` among them without a value stand
+for the list. A name alone is one of the default runs: moonshine, moonshine beam, attention, ctc,
 ctc fusion, wfst, each also with ` hotwords` behind it.
 
 examples:

@@ -66,10 +66,12 @@ def test_every_kind_of_flag() -> None:
     RecognitionOptions.parse(given)
 
 
-def test_hotwords_of_a_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["names", "hotwords"])
+def test_phrases_of_a_file(option: str, tmp_path: Path) -> None:
     (tmp_path / "names").write_text("Conch:8\n\nNew York\n")
-    assert parse_flags("--hotwords", f"@{tmp_path}/names") == {"hotwords": "Conch:8\nNew York"}
-    assert parse_flags("--hotwords", "Conch") == {"hotwords": "Conch"}
+    assert parse_flags(f"--{option}", f"@{tmp_path}/names") == {option: "Conch:8\nNew York"}
+    long = "Conch, " * 50 + "Triton"
+    assert parse_flags(f"--{option}", long) == {option: long}
 
 
 def test_help_tells_every_option_with_its_range_and_default() -> None:

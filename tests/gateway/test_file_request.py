@@ -241,10 +241,10 @@ def test_a_prompt_goes_to_the_model_that_reads_one_and_is_cut_from_the_front() -
 
 
 @pytest.mark.parametrize("model", ["conch", "conch-ctc", "conch-wfst"])
-def test_keywords_are_hotwords(model: str) -> None:
+def test_keywords_are_names(model: str) -> None:
     fields: Any = {"keywords[]": ["Conch", "Triton"]}
     asked = parsed(model=model, **fields)
-    assert asked.options["hotwords"] == "Conch,Triton"
+    assert asked.options["names"] == "Conch,Triton"
     assert asked.ignored == ()
 
 

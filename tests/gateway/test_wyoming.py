@@ -237,15 +237,15 @@ def test_a_chunk_that_does_not_fit_its_format_is_refused(
         samples_of(bytes(size), AudioFormat(16_000, width, channels))
 
 
-def test_names_become_hotwords_before_terms() -> None:
+def test_names_go_before_terms() -> None:
     asked = Transcribe(
         language="en-US", transcript_names=["Kitchen: lamp", ""], transcript_terms=["dim, slowly"]
     )
     assert options_asked(asked, {}, ["en"]) == {
         "language": "en",
-        "hotwords": "Kitchen lamp:12,dim slowly",
+        "names": "Kitchen lamp:12,dim slowly",
     }
     many = Transcribe(transcript_names=["a long name"], transcript_terms=["word " * 20] * 500)
-    assert str(options_asked(many, {}, ["en"])["hotwords"]).startswith("a long name:12,word word")
+    assert str(options_asked(many, {}, ["en"])["names"]).startswith("a long name:12,word word")
     with pytest.raises(OptionError, match="'language' takes en, de here; sent: 'ko'"):
         options_asked(Transcribe(language="ko"), {}, ["en", "de"])

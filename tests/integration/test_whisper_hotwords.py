@@ -33,6 +33,12 @@ def test_a_name_is_spelled_as_the_request_spells_it_and_the_rest_stays(client):
     assert loud.startswith("SYME's egotism")
 
 
+@pytest.mark.parametrize("names", [LIST, LIST.upper()])
+def test_names_are_read_before_the_audio_and_written_as_they_are_sent(client, names):
+    found = client.transcribe(SPOKEN.path, names=names, **WHISPER)
+    assert found.text.startswith(f"{names.split(',')[0]}'s egotism")
+
+
 def streamed(client, waveform, **options):
     """Send a stream in chunks of half a second, and return all answers, that of the end last."""
     with client.live(mode="two_pass", adaptive=False, **WHISPER, **options) as stream:

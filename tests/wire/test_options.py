@@ -49,6 +49,8 @@ def test_numbers_become_the_type_of_their_option():
             "option 'lm_fusion' goes with decoder ctc or transducer; decoder is moonshine",
         ),
         ({"hotwords": "a,,b"}, "option 'hotwords' takes phrases separated by commas"),
+        ({"names": "Syme:much"}, "option 'names' takes a number after a colon; sent: 'Syme:much'"),
+        ({"names": "Syme", "decoder": "kaldi"}, "option 'names' does not go with decoder kaldi"),
         ({"lattice": True}, "option 'lattice' goes with decoder wfst; decoder is moonshine"),
         (
             {"lattice": True, "decoder": "ctc"},
@@ -211,6 +213,30 @@ def test_a_preset_is_the_options_that_it_sets(mode, decoder):
 def test_what_is_sent_beside_a_preset_counts():
     options = RecognitionOptions.parse({"accuracy": "best", "rescore": False, "nbest": 2})
     assert (options.rescore, options.ctc_rescore, options.nbest) == (False, True, 2)
+
+
+@pytest.mark.parametrize(
+    ("sent", "hotwords", "prompt"),
+    [
+        ({}, "Syme:9, H100", ""),
+        ({"decoder": "attention"}, "Syme:9, H100", "Syme, H100."),
+        ({"decoder": "attention", "prompt": ""}, "Syme:9, H100", ""),
+        ({"decoder": "attention", "prompt": "A talk."}, "Syme:9, H100", "A talk."),
+        ({"decoder": "attention", "hotwords": "Prynne"}, "Prynne", "Syme, H100."),
+        ({"decoder": "wfst"}, "Syme:9, H100", ""),
+    ],
+)
+def test_names_set_what_a_decoder_takes_and_what_is_sent_wins(sent, hotwords, prompt):
+    options = RecognitionOptions.parse({"names": "Syme:9, H100", **sent})
+    assert (options.hotwords, options.prompt) == (hotwords, prompt)
+
+
+def test_names_choose_no_decoder():
+    first, second, *_ = RecognitionOptions.candidates({"names": "Syme"})
+    assert (first.decoder, first.prompt) == ("moonshine", "")
+    assert (second.decoder, second.prompt) == ("attention", "Syme.")
+    live = RecognitionOptions.parse({"names": "Syme", "decoder": "attention"}, live=True)
+    assert (live.mode, live.prompt, live.of_first_pass().hotwords) == ("two_pass", "Syme.", "Syme")
 
 
 def test_a_stream_has_no_memory_of_the_vad_to_begin_with():

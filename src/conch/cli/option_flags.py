@@ -1,6 +1,7 @@
 """Command-line flags for the options of a request, derived from their fields."""
 
 import argparse
+import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import Field
 from pathlib import Path
@@ -118,7 +119,7 @@ def _kind(item: "Field[Any]") -> dict[str, Any]:
             return text
 
         return {"metavar": form, "help": help, "type": read, **alone}
-    if item.name == "hotwords":
+    if item.name in ("names", "hotwords"):
         return {"type": _phrases, "metavar": "TEXT|@FILE", "help": f"{help}; or a file of them"}
     metavar = {int: "N", float: "X", str: "TEXT"}
     return {"type": kind, "metavar": metavar[kind], "help": help}
@@ -127,7 +128,7 @@ def _kind(item: "Field[Any]") -> dict[str, Any]:
 def _phrases(text: str) -> str:
     """Return phrases, those of a file by `@FILE`."""
     if not text.startswith("@"):
-        if Path(text).is_file():
+        if os.path.isfile(text):  # Path raises an error for a long list
             raise argparse.ArgumentTypeError(f"phrases, or a file of them: @{text}; got {text!r}")
         return text
     try:

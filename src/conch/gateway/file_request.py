@@ -118,7 +118,7 @@ def parse(
         options.setdefault("speakers", "auto")
     options = with_options_of([format], options)
     if keywords := sent.get("keywords", ()):
-        options.setdefault("hotwords", ",".join(keywords))
+        options.setdefault("names", ",".join(keywords))
     ignored += add_of_openai(options, languages, prompt, live=False)
     RecognitionOptions.parse(options)
     if granularities and format != "verbose_json":

@@ -24,7 +24,7 @@ from conch.families.speakers.declaration import SpeakerOptions
 from conch.families.turns.declaration import TurnOptions
 from conch.families.whisper.declaration import WhisperOptions
 from conch.wire.errors import OptionError
-from conch.wire.hotwords import hotwords_of
+from conch.wire.hotwords import hotwords_of, prompt_of
 from conch.wire.known_speakers import known_speakers_of
 from conch.wire.languages import code_of
 from conch.wire.limits import MAX_HOTWORD_TEXT, MAX_PARAMETERS, MAX_TEXT, clipped
@@ -129,6 +129,12 @@ class RecognitionOptions(
         low=0,
         high=1000,
         otherwise="with ctc or wfst 8.0",
+    )
+    names: str = option(
+        "",
+        "names and terms that may be said, separated by commas, the most important first: Syme, "
+        "Triton Inference Server; sets hotwords, and for Whisper prompt, unless these are sent",
+        longest=MAX_HOTWORD_TEXT,
     )
     hotwords: str = option(
         "",
@@ -241,7 +247,7 @@ class RecognitionOptions(
             raise OptionError(f"option 'mode' of {what} cannot be {sent['mode']}")
         is_heard_live = sent["mode"] == "streaming"
         sent.setdefault("decoder", (_live_decoder if is_heard_live else _default_decoder)(sent))
-        options = cls._of_families({**_preset(sent), **sent})
+        options = cls._of_families({**_preset(sent), **_of_names(sent), **sent})
         for name, item in known.items():
             if takers(item) and options.value(name) and not options.is_followed(item):
                 wanted = " or ".join(takers(item))
@@ -484,6 +490,16 @@ def _preset(sent: Mapping[str, Any]) -> Mapping[str, Any]:
     if sent.get("rescore"):  # it does not go with fusion
         found = {name: value for name, value in found.items() if name != "lm_fusion"}
     return found
+
+
+def _of_names(sent: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what `names` sets: hotwords, and text before each segment for who reads it."""
+    weight = sent.get("hotword_weight", RecognitionOptions.hotword_weight)
+    names = hotwords_of(sent.get("names", ""), weight, "names")
+    if not names:
+        return {}
+    prompt = prompt_of(names) if decoders()[sent["decoder"]].reads_prompt else ""
+    return {"hotwords": sent["names"], "prompt": prompt}
 
 
 def _live_mode(sent: Mapping[str, Any]) -> Literal["streaming", "two_pass"]:

@@ -208,10 +208,10 @@ def test_a_prompt_goes_where_something_reads_it() -> None:
 
 
 @pytest.mark.parametrize("model", [{}, {"model": "conch-ctc"}, {"model": "conch-wfst"}])
-def test_keywords_are_hotwords(model: dict[str, str]) -> None:
+def test_keywords_are_names(model: dict[str, str]) -> None:
     words = {"keywords": ["Ishmael", "the Pequod, a ship: 1"]}
     chosen = options(of_input(transcription={**words, **model}))
-    assert chosen["hotwords"] == "Ishmael, the Pequod a ship 1"
+    assert chosen["names"] == "Ishmael, the Pequod a ship 1"
 
 
 def test_own_options_go_first_and_null_takes_one_away() -> None:

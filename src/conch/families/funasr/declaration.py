@@ -158,6 +158,10 @@ FAMILY = Family(
             "{beam_size}",
         ),
         Rule(
+            {"names": GIVEN, "decoder": ONLINE},
+            "option 'names' does not go with decoder paraformer_online, which has no search",
+        ),
+        Rule(
             {"hotwords": GIVEN, "decoder": ONLINE},
             "option 'hotwords' does not go with decoder paraformer_online, which has no search",
         ),

@@ -66,6 +66,10 @@ FAMILY = Family(
             "conf/model.conf; sent: {beam_size}",
         ),
         Rule(
+            {"names": GIVEN, "decoder": "kaldi"},
+            "option 'names' does not go with decoder kaldi, whose words are those of its graph",
+        ),
+        Rule(
             {"hotwords": GIVEN, "decoder": "kaldi"},
             "option 'hotwords' does not go with decoder kaldi, whose words are those of its graph",
         ),

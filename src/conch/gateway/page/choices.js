@@ -36,7 +36,7 @@ const COMMON = {
   language: "Language",
   speakers: "Speakers",
   channels: "Channels",
-  hotwords: "Names and terms",
+  names: "Names and terms",
   itn: "Numbers in digits",
 };
 /** Options that have a place of their own above the list, or that the page sets itself. */

@@ -61,7 +61,7 @@ _FIELDS = {
     "language": "transcription.language",
     "languages": "transcription.languages",
     "prompt": "transcription.prompt",
-    "hotwords": "transcription.keywords",
+    "names": "transcription.keywords",
     "known_speakers": f"transcription.{NAMES[0]}",
     "rolling_pass_ms": "transcription.delay",
     "vad_threshold": "turn_detection.threshold",
@@ -196,7 +196,7 @@ class SessionConfig:
         try:
             add_of_openai(chosen, languages, said.get("prompt", ""), live=True)
             if said.get("keywords"):
-                chosen.setdefault("hotwords", ", ".join(map(_phrase, said["keywords"])))
+                chosen.setdefault("names", ", ".join(map(_phrase, said["keywords"])))
             RecognitionOptions.parse(chosen, live=True)
         except OptionError as error:
             name = api_error(error).param or ""

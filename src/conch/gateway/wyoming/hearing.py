@@ -50,7 +50,7 @@ def options_asked(
     while len(",".join(wanted)) > MAX_HOTWORD_TEXT:
         wanted.pop()
     if wanted:
-        options["hotwords"] = ",".join(wanted)
+        options["names"] = ",".join(wanted)
     RecognitionOptions.parse(options, live=True)
     return options
 
