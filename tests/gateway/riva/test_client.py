@@ -21,6 +21,9 @@ from recordings import Recording, wer
 from riva.client.proto import health_pb2, health_pb2_grpc, riva_asr_pb2, riva_tts_pb2
 from riva.client.proto.riva_audio_pb2 import AudioEncoding
 
+from conch.catalogue.known import SPEAKERS
+from conch.catalogue.places import state_of
+
 pytestmark = pytest.mark.server
 
 RATE = 16_000
@@ -151,6 +154,33 @@ def test_transcribe_file(asr, talk):
     ends = [int(row[2]) for row in rows if row[2].isdigit()]
     assert len(ends) == len("".join(texts).split())
     assert ends == sorted(ends)
+
+
+def test_words_have_the_tags_of_their_speakers(asr, recordings):
+    """With `--speaker-diarization`, of a recording and of a stream: two voices in turn."""
+    if wrong := state_of(SPEAKERS):
+        pytest.skip(f"the models of speakers are {wrong}: {SPEAKERS.how_to_get}")
+    config = riva.client.RecognitionConfig(
+        encoding=1, sample_rate_hertz=RATE, verbatim_transcripts=True
+    )
+    riva.client.add_speaker_diarization_to_config(config, True, 4)
+    turns = [recordings[0], recordings[3]]
+    data = b"".join(pcm_of(turn) + bytes(2 * RATE) for turn in turns)
+    streaming = riva.client.StreamingRecognitionConfig(config=config)
+    chunks = (data[start : start + 3200] for start in range(0, len(data), 3200))
+    answers = [
+        asr.offline_recognize(data, config),
+        *asr.streaming_response_generator(chunks, streaming),
+    ]
+    words = [
+        (word.word, word.speaker_tag)
+        for answer in answers
+        for result in answer.results
+        for word in result.alternatives[0].words
+    ]
+    for tag, turn in enumerate(turns, 1):
+        said = " ".join(word for word, own in words if own == tag)
+        assert wer(" ".join([turn.text] * 2), said) < 0.3
 
 
 def test_transcribe_mic(asr, speech):
