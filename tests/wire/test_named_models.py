@@ -67,9 +67,9 @@ def test_a_server_without_named_models_says_how_to_have_one() -> None:
 
 
 def test_what_any_decoder_takes_is_left_to_the_server_of_the_model() -> None:
-    assert RecognitionOptions.parse({"model": "mine", "lm_fusion": True}).decoder == "ctc"
+    assert RecognitionOptions.parse({"model": "mine", "lattice": True}).decoder == "wfst"
     with pytest.raises(OptionError, match="'nbest' takes an integer"):
         RecognitionOptions.parse({"model": "mine", "nbest": 0})
-    sent = {"model": "mine", "decoder": "attention", "lm_fusion": True}
-    with pytest.raises(OptionError, match="goes with decoder ctc; decoder of model mine is atten"):
+    sent = {"model": "mine", "decoder": "attention", "lattice": True}
+    with pytest.raises(OptionError, match="goes with decoder wfst; decoder of model mine is atten"):
         RecognitionOptions.parse(sent)
