@@ -56,19 +56,24 @@ def num_first_bytes(first: bytes) -> int:
     return NUM_FIRST_BYTES if _is_sync(first) else NUM_SURE_BYTES
 
 
+def named_container_of(first: bytes) -> str | None:
+    """Return FFmpeg's name of the container that these first bytes name, 12 or more; else None."""
+    for magic, container in _MAGIC:
+        if first.startswith(magic):
+            return container
+    if first[:4] in (b"RIFF", b"RF64", b"FORM") and first[8:12] in _FORMS:
+        return _FORMS[first[8:12]]
+    return "mov" if first[4:8] == b"ftyp" else None
+
+
 def container_of(first: bytes) -> str | None:
     """Return FFmpeg's name of the container with these first bytes, None for raw samples.
 
     Raises:
         AudioError: the bytes are text or another format without audio.
     """
-    for magic, container in _MAGIC:
-        if first.startswith(magic):
-            return container
-    if first[:4] in (b"RIFF", b"RF64", b"FORM") and first[8:12] in _FORMS:
-        return _FORMS[first[8:12]]
-    if first[4:8] == b"ftyp":
-        return "mov"
+    if container := named_container_of(first):
+        return container
     for magic, kind in NOT_AUDIO.items():
         if first.startswith(magic):
             raise AudioError(f"{kind}, not audio")

@@ -7,6 +7,7 @@ from riva.client.proto.riva_tts_pb2 import SynthesizeSpeechRequest, ZeroShotData
 
 from conch.gateway.errors import ApiError
 from conch.gateway.riva import asked, speaking
+from conch.gateway.riva.hearing import _container_of
 from conch.gateway.riva.protocol import POOL
 
 FIELDS = {
@@ -174,6 +175,10 @@ def test_options_of_speech():
     ("sent", "message"),
     [
         ({"text": " "}, "text takes 1 to 100000 characters; sent: 0"),
+        (
+            {"text": "<speak>One <break time='1s'/> two</speak>"},
+            "text: SSML's <break> has no counterpart here: leave it out",
+        ),
         ({"encoding": 3}, "encoding takes LINEAR_PCM, OGGOPUS, FLAC; sent: MULAW"),
         ({"sample_rate_hz": 400}, "sample_rate_hz: option 'sample_rate' takes .*; sent: 400"),
         ({"voice_name": "Sofia"}, "voice_name: option 'voice' takes .*; sent: 'Sofia'"),
@@ -189,6 +194,27 @@ def test_options_of_speech():
 def test_a_wrong_field_of_speech_is_named(sent, message: str):
     with pytest.raises(ApiError, match=f"^{message.replace('?', '[?]')}$"):
         speaking.asked_in(SynthesizeSpeechRequest(**{"text": "Good day.", **sent}))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("3 < 5 and <b>7</b>", "3 < 5 and <b>7</b>"),
+        ("<speak version='1.0'>Salt &amp; sea</speak>", "Salt & sea"),
+        ("<?xml version='1.0'?>\n<speak><p><s>One.</s><s>Two.</s></p></speak>", "One.  Two."),
+    ],
+)
+def test_a_text_in_ssml(text: str, said: str):
+    assert speaking.asked_in(SynthesizeSpeechRequest(text=text)).text == said
+
+
+@pytest.mark.parametrize(
+    ("first", "container"),
+    [(b"OggS", "ogg"), (b"RIFF\0\0\0\0WAVE", "wav"), (b"fLaC", "flac"), (b"\1\0", None)],
+)
+def test_a_container_that_is_sent_as_samples_is_decoded(first: bytes, container: str | None):
+    sent = asked.asked_in(RecognitionConfig(encoding=1, sample_rate_hertz=8000), {}, live=False)
+    assert _container_of(first + bytes(12), sent) == container
 
 
 def test_no_field_of_speech_is_forgotten():

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from conch.audio.pieces import length_of
-from conch.audio.sniffing import container_of, num_first_bytes
+from conch.audio.sniffing import container_of, named_container_of, num_first_bytes
 from conch.client import AsyncClient, OptionValue
 from conch.client.timeouts import timeout
 from conch.gateway.callers_live import charged_updates, live_session_of
@@ -30,8 +30,8 @@ DEFAULT_RATE = 16_000
 """Hz to which the audio of a container is decoded in a stream."""
 PIECE_S = 1.0
 """Longest piece of audio that is handed on at once."""
-WAV_BYTES = 12
-"""First bytes that show a WAV file, which some clients send as LINEAR_PCM."""
+NAMED_BYTES = 12
+"""First bytes that name a container, which some clients send as LINEAR_PCM."""
 _WAV = {"LINEAR_PCM": (1, 16), "ALAW": (6, 8), "MULAW": (7, 8)}
 """Format tag of WAV and bits of a sample, by encoding."""
 
@@ -83,12 +83,12 @@ def _container_of(first: bytes, asked: Asked) -> str | None:
     """Return FFmpeg's name of the container that audio begins with, None for raw samples.
 
     Raises:
-        ApiError: it is another one than was said, or raw samples without a rate.
+        ApiError: it is another than OGGOPUS or FLAC, as was said, or raw samples without a rate.
         AudioError: it is text, or another format without audio.
     """
     if asked.encoding in RAW:
-        is_wav = first[:4] in (b"RIFF", b"RF64") and first[8:12] == b"WAVE"
-        container = "wav" if is_wav else None
+        # Some clients say LINEAR_PCM of any file.
+        container = named_container_of(first)
     else:
         container = container_of(first)
         wanted = CONTAINERS.get(asked.encoding, container)
@@ -223,7 +223,7 @@ class _Stream:
         if self._frames is None:
             self._first = data = self._first + data
             is_raw = self._asked.encoding in RAW
-            needed = WAV_BYTES if is_raw else num_first_bytes(data)
+            needed = NAMED_BYTES if is_raw else num_first_bytes(data)
             if not data or (len(data) < needed and not ends):
                 return
             self._first = b""

@@ -1,6 +1,7 @@
 """`Synthesize` and `SynthesizeOnline`: texts as audio."""
 
 import asyncio
+import html
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -38,6 +39,10 @@ _FIELDS = {
 """Fields by the options that they set."""
 _NVIDIAS = re.compile(r"(English-US|Magpie-[\w-]+\.EN-US)([.-].*)?", re.IGNORECASE)
 """Names of NVIDIA's voices for English, which mean the default voice."""
+_SSML = re.compile(r"(?:<\?xml[^>]*>\s*)?<speak\b[^>]*>(.*)</speak>", re.DOTALL)
+_TAG = re.compile(r"</?([A-Za-z][\w:.-]*)[^>]*>")
+_STRUCTURE = ("p", "s")
+"""Tags of SSML for paragraphs and sentences, which a text shows by itself."""
 
 
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
@@ -61,7 +66,7 @@ def asked_in(request: Message) -> Asked:
     Raises:
         ApiError: a field has a value that it does not take; the message names the field.
     """
-    if not 0 < len(text := request.text.strip()) <= MAX_INPUT:
+    if not 0 < len(text := _without_markup(request.text.strip())) <= MAX_INPUT:
         raise invalid("text", f"text takes 1 to {MAX_INPUT} characters; sent: {len(text)}")
     for field in ("zero_shot_data", "custom_dictionary"):
         if field in {sent.name for sent, _ in request.ListFields()}:
@@ -87,6 +92,23 @@ def asked_in(request: Message) -> Asked:
     _check_language(request.language_code, parsed.voice)
     rate = parsed.sample_rate or synthesizer_of(parsed.voice).sample_rate
     return Asked(text, {**options, "format": "pcm_f32"}, format, rate)
+
+
+def _without_markup(text: str) -> str:
+    """Return a text, or the one in SSML that has tags of its structure alone.
+
+    Raises:
+        ApiError: it has another tag.
+    """
+    found = _SSML.fullmatch(text)
+    if not found:
+        return text
+    for tag in _TAG.finditer(found[1]):
+        if tag[1] not in _STRUCTURE:
+            raise invalid(
+                "text", f"text: SSML's <{tag[1]:.40}> has no counterpart here: leave it out"
+            )
+    return html.unescape(_TAG.sub(" ", found[1])).strip()
 
 
 def _voice(name: str) -> str:
