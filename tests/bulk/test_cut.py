@@ -1,6 +1,7 @@
 """Pieces of a long recording are segmented as the whole is, whatever the VAD remembers."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from conch.bulk.cut import Cut, Piece, audio_of, cut, is_cuttable, joined
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
 from conch.session.clock import shifted_segment
 from conch.wire.options import RecognitionOptions
+from conch.wire.parts import IMPROBABLE
 from conch.wire.result import Hypothesis, Segment, Stage, Transcript, Unrecognised, Word
 
 OPTIONS = RecognitionOptions.parse({})
@@ -138,6 +140,8 @@ def test_pieces_are_joined_in_order_of_time_and_channel() -> None:
         transcript(segment(0.123, "three")),
         transcript(segment(2.0, "two")),
     ]
+    told = f"{IMPROBABLE}, and may be invented"
+    parts[1:] = [replace(part, warnings=(told,)) for part in parts[1:]]
     whole = Cut(pieces, 80.0, (1, 2), ("of the whole",))
     found = joined(whole, parts, nbest=1)
     assert found.text == "one two three"
@@ -150,7 +154,8 @@ def test_pieces_are_joined_in_order_of_time_and_channel() -> None:
     assert [channel.text for channel in found.channels] == ["one three", "two"]
     assert found.duration == 80.0
     assert found.stages["vad"] == Stage(3, 7.5)
-    assert found.warnings[0] == "of the whole"
+    assert (found.warnings[0], found.warnings[-1]) == ("of the whole", told)
+    assert found.warnings.count(told) == 1
     assert "of the piece" not in found.warnings
 
 

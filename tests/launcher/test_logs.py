@@ -28,7 +28,7 @@ from conch.wire.access import to_line
         ),
         (
             "I1121 11:53:26.332989 6293 pb_stub.cc:366]  Failed to initialize Python stub",
-            LogLine(logging.INFO, "Failed to initialize Python stub", "pb_stub.cc:366"),
+            LogLine(logging.DEBUG, "Failed to initialize Python stub", "pb_stub.cc:366"),
         ),
         ("printed by a model", LogLine(logging.INFO, "printed by a model", None)),
         ("", None),
@@ -38,11 +38,13 @@ def test_parse_line(raw: str, expected: LogLine | None) -> None:
     assert LogParser().parse(raw) == expected
 
 
-def test_parse_table_takes_level_of_its_header() -> None:
+def test_tables_and_the_end_of_a_failed_start_are_details() -> None:
     parser = LogParser()
     assert parser.parse("E1121 11:47:56.987342 3939 server.cc:674] ") is None
-    row = parser.parse("| ident | 1       | READY  |")
-    assert row == LogLine(logging.ERROR, "| ident | 1       | READY  |", None)
+    raw = ["| ident | 1 | READY  |", "said", "error: creating server: Internal - x", "At:"]
+    lines = [parser.parse(line) for line in raw]
+    levels = [logging.DEBUG, logging.INFO, logging.DEBUG, logging.DEBUG]
+    assert lines == [LogLine(*item) for item in zip(levels, raw, strict=True)]
 
 
 def test_missing_gpu_is_no_warning() -> None:

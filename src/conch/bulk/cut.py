@@ -19,7 +19,7 @@ from conch.component import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.session.clock import shifted_segment
 from conch.wire.options import RecognitionOptions
-from conch.wire.parts import speech_warnings, transcript_of
+from conch.wire.parts import IMPROBABLE, speech_warnings, transcript_of
 from conch.wire.result import Transcript, summed_stages
 
 MAX_HOURS = 1000
@@ -117,7 +117,8 @@ def audio_of(
 def joined(cut: Cut, parts: Sequence[Transcript], nbest: int) -> Transcript:
     """Return the transcript of a recording from those of its pieces, in order.
 
-    It equals the answer to one request for the whole, except for the timings.
+    It equals the answer to one request for the whole, except for the timings, and that the text of
+    each piece may be improbable.
     """
     segments = [
         # A piece starts at a multiple of 32 ms, so times keep their milliseconds.
@@ -126,6 +127,7 @@ def joined(cut: Cut, parts: Sequence[Transcript], nbest: int) -> Transcript:
         for segment in part.segments
     ]
     segments.sort(key=lambda segment: (segment.start, segment.channel))
+    told = (text for part in parts for text in part.warnings if text.startswith(IMPROBABLE))
     path = tuple(dict.fromkeys(name for part in parts for name in part.path))
     return transcript_of(
         segments,
@@ -134,7 +136,7 @@ def joined(cut: Cut, parts: Sequence[Transcript], nbest: int) -> Transcript:
         path=path,
         stages=summed_stages(part.stages for part in parts),
         channels=cut.channels,
-        warnings=(*cut.warnings, *speech_warnings(segments)),
+        warnings=(*cut.warnings, *speech_warnings(segments), *dict.fromkeys(told)),
     )
 
 

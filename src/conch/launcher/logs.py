@@ -35,6 +35,16 @@ _NO_GPU = (
     "Error: Failed to initialize NVML",
 )
 """Warnings and errors of every healthy start on a machine without a GPU."""
+_DETAILS = (
+    "TRITONBACKEND_ModelInstanceInitialize",
+    "Failed to initialize Python stub",
+    "ERROR: Failed to create instance",
+)
+"""Steps of each model's start, and what the error `failed to load` says again."""
+_TABLE = ("+-", "| ")
+_END = "error: creating server"
+_TRACEBACK = "\n\nAt:\n"
+"""In front of the places of a Python model's error, the innermost first."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +61,10 @@ class LogLine:
 
 
 class LogParser:
-    """Parser of raw lines. A table takes the level of the line that announces it."""
+    """Parser of raw lines. Tables, and what comes with the end of a failed start, are details."""
 
     def __init__(self) -> None:
-        self._table_level = logging.INFO
+        self._has_failed = False
 
     def parse(self, line: str) -> LogLine | None:
         """Return the message of a line, None for an empty one."""
@@ -64,15 +74,16 @@ class LogParser:
         level = _LEVELS[match[1]]
         message = unquote(match["message"])
         if not message.strip():
-            self._table_level = level
             return None
-        return LogLine(_calmed(message, level), message.strip(), match["source"])
+        message = message.strip()
+        return LogLine(_calmed(message, level), message, match["source"])
 
     def _parse_rest(self, line: str) -> LogLine | None:
         if not line.strip():
             return None
-        level = self._table_level if line.startswith(("+-", "| ")) else logging.INFO
-        return LogLine(_calmed(line, level), line)
+        self._has_failed |= line.startswith(_END)
+        is_detail = self._has_failed or line.startswith(_TABLE)
+        return LogLine(_calmed(line, logging.DEBUG if is_detail else logging.INFO), line)
 
 
 def unquote(message: str) -> str:
@@ -87,7 +98,7 @@ def unquote(message: str) -> str:
 
 
 def _calmed(message: str, level: int) -> int:
-    return logging.DEBUG if message.startswith(_NO_GPU) else level
+    return logging.DEBUG if message.startswith((*_NO_GPU, *_DETAILS)) else level
 
 
 class LogReader:
@@ -135,7 +146,10 @@ class LogReader:
         if fields is not None:
             access.log_access(fields)
         else:
-            LOGGER.log(line.level, "%s", line.message, extra={"source": line.source})
+            message = line.message
+            if self._least_level > logging.DEBUG:
+                message = message.partition(_TRACEBACK)[0]
+            LOGGER.log(line.level, "%s", message, extra={"source": line.source})
         if self._on_log is None:
             return
         try:
@@ -150,6 +164,6 @@ def tail(lines: Iterable[LogLine], count: int) -> str:
     kept = [
         line.message
         for line in lines
-        if not line.message.startswith(("+-", "| ")) and access.from_line(line.message) is None
+        if not line.message.startswith(_TABLE) and access.from_line(line.message) is None
     ]
     return "\n".join(kept[-count:])

@@ -11,6 +11,7 @@ from conch.recognition.decoded import Decoded
 from conch.recognition.hooks import decoder_of
 from conch.wire.languages import codes_of
 from conch.wire.options import RecognitionOptions
+from conch.wire.parts import IMPROBABLE
 from conch.wire.result import Segment
 
 LEAST_LENGTH = 20
@@ -56,7 +57,7 @@ def language_warnings(segments: Sequence[Segment], options: RecognitionOptions) 
         return ()
     known = " and ".join(decoder.languages)
     return (
-        f"the text is improbable, and may be invented: decoder {decoder.name} knows {known} alone; "
+        f"{IMPROBABLE}, and may be invented: decoder {decoder.name} knows {known} alone; "
         "for another language serve a Whisper that knows it, as conch serve --whisper base does; "
         f"if it is {known}, send language={decoder.languages[0]}",
     )

@@ -86,6 +86,10 @@ def _channel(number: int, spoken: Sequence[Segment]) -> Channel:
     return Channel(number, best.text, best.score)
 
 
+IMPROBABLE = "the text is improbable"
+"""Begin of the warning about a recording in another language than those of its decoder."""
+
+
 def speech_warnings(found: Sequence[Segment], *, is_silent: bool = True) -> tuple[str, ...]:
     """Return a warning for each stretch of speech without a text, or that there is no speech.
 
