@@ -149,6 +149,11 @@ def _job(args: argparse.Namespace) -> "Job":
     checked_options(options, args.url)
     if args.url and args.conch:
         raise UsageError("--conch starts a server, and --url names running ones; give one of them")
+    if options.get("model") and not args.url:
+        raise UsageError(
+            "--model names a model of a running server: start one with conch serve --model "
+            "NAME=FOLDER, and give its --url"
+        )
     headers, weights = given_server(args)
     for name, asked in weights.items():
         if os.sep in asked or asked.startswith("."):

@@ -1,9 +1,14 @@
 """Ask in a pause whether the speaker has finished."""
 
+import logging
+from functools import cache
+
 from conch.bls.calls import Calls
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE
-from conch.families.turns.declaration import END_OF_TURN, WINDOW_S
+from conch.families.turns.declaration import END_OF_TURN, PACKAGE, WINDOW_S
+
+logger = logging.getLogger(__name__)
 
 
 async def end_of_turn(calls: Calls, waveform: Array) -> float:
@@ -13,7 +18,18 @@ async def end_of_turn(calls: Calls, waveform: Array) -> float:
         waveform: FP32 [samples], 16 kHz: the utterance so far with the pause.
     """
     if not await calls.is_loaded(END_OF_TURN.name):
+        _warn()
         return 0.0
     inputs = {"waveform": waveform[-round(WINDOW_S * SAMPLE_RATE) :]}
     found = await calls(END_OF_TURN.name, inputs, ("probability",))
     return float(found["probability"].numpy()[0])
+
+
+@cache
+def _warn() -> None:
+    """Log, once, that the model is not there."""
+    logger.warning(
+        "semantic_endpointing: this server lacks %s, so endpoint_silence_ms alone ends utterances; "
+        f"{PACKAGE.command} brings it",
+        END_OF_TURN.name,
+    )
