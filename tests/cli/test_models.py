@@ -8,6 +8,7 @@ import pytest
 import soundfile
 from whisper_toys import whisper_toy
 
+from conch.catalogue.known import MOONSHINE_BASE
 from conch.cli import main
 from conch.packaged import install
 
@@ -24,13 +25,15 @@ def test_the_list(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (whisper_toy(models / "half") / "model.bin").unlink()
     assert main(["models"]) == 0
     lines = capsys.readouterr().out.splitlines()
+    assert MOONSHINE_BASE.shipped
+    state = "not here" if MOONSHINE_BASE.shipped.lacking else "complete"
     rows = [line.split() for line in lines if not line.startswith(" ")]
     assert rows == [
         ["name", "languages", "MB", "licence", "state"],
         ["tiny.en", "English", "78", "MIT", "complete"],
         ["base", "99", "150", "MIT", "not", "here"],
         ["moonshine-tiny", "English", "46", "MIT", "not", "here"],
-        ["moonshine-base", "English", "65", "MIT", "not", "here"],
+        ["moonshine-base", "English", "65", "MIT", *state.split()],
         ["speakers", "any", "34", "Apache", "2.0,", "MIT", "not", "here"],
         ["end-of-turn", "any", "9", "BSD", "2-Clause", "not", "here"],
         ["kokoro", "English", "107", "Apache", "2.0", "not", "here"],

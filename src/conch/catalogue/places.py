@@ -149,6 +149,8 @@ def listed() -> list[Listed]:
     own, found = _own(), []
     for model in KNOWN.values():
         wrong, folder = state_of(model), folder_of(model)
+        if wrong and model.shipped and not model.shipped.lacking:
+            wrong, folder = "", model.shipped.folder
         found.append(
             Listed(
                 model.name,

@@ -86,7 +86,9 @@ def _got(endpoint: Endpoint, route: str, patience_s: float) -> tuple[int, bytes]
             return answer.status, answer.read(MAX_PROBE_BYTES)
         except http.client.BadStatusLine as failure:
             if str(failure).isprintable():
-                raise tensors.unreachable(str(endpoint), failure) from None
+                # So a server with TLS answers plain HTTP.
+                hint = "" if address.is_secure else " (with TLS, its URL begins with https://)"
+                raise tensors.unreachable(str(endpoint), f"{failure}{hint}") from None
             scheme = "grpcs" if address.is_secure else "grpc"
             raise ServerError(
                 f"{endpoint} does not speak HTTP. If it is Triton's port for gRPC, its URL is "

@@ -317,6 +317,11 @@ def error(code: str | None, message: str, url: str) -> ConchError:
         return RequestCancelledError(message)
     if name in {"400", "413", "INVALID_ARGUMENT"}:
         return InvalidRequestError(message)
+    if name == "405":
+        return ServerError(
+            f"{url} is no address of a Triton or of a gateway: {message} (status 405); a port of "
+            "metrics answers so"
+        )
     if name in {"502", "504"}:
         return UnreachableError(f"{url}: a proxy has no answer of the server: {message}")
     if name in {"500", "INTERNAL"}:
@@ -342,7 +347,10 @@ def unreachable(url: str, reason: object, *, had_request: bool = True) -> Server
             "send it again in some seconds: `conch serve` replaces what has died",
             had_request=had_request,
         )
-    return UnreachableError(f"cannot reach a server at {url}: {reason}; `conch serve` starts one")
+    hint = "`conch serve` starts one"
+    if foreign.UNTRUSTED in str(reason):
+        hint = "--ca-cert, ca_cert or CONCH_CA_CERT names the certificate of its authority"
+    return UnreachableError(f"cannot reach a server at {url}: {reason}; {hint}")
 
 
 def _encoded(audio: Audio) -> bytes | StoredFile:

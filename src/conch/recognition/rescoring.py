@@ -12,7 +12,7 @@ from conch.language.normalize import language_model_words
 from conch.recognition.hooks import Heard, decoder_of, text_scorers
 from conch.recognition.metrics import LISTS
 from conch.wire.nbest import ranked
-from conch.wire.needs import RESCORERS, missing, rescoring_components_of
+from conch.wire.needs import RESCORERS, missing_all, rescoring_components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis
 
@@ -70,7 +70,7 @@ async def _with_models(options: RecognitionOptions, calls: Calls) -> Recognition
         is_read = bool(options.prompt) and not decoder_of(options).reads_prompt
         is_neural = is_neural or options.lm_context or is_read
         options = replace(options, rescorer="neural" if is_neural else "ngram")
-    for model in rescoring_components_of(options):
-        if not await calls.is_loaded(model):
-            raise missing(model)
+    needs = rescoring_components_of(options)
+    if lacking := {name: needs[name] for name in needs if not await calls.is_loaded(name)}:
+        raise missing_all(lacking)
     return options

@@ -45,5 +45,8 @@ CONNECTION_BROKEN = re.compile(
 )
 """Any transport, of a connection that was made and then lost."""
 
+UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+"""OpenSSL, of a certificate whose authority is not trusted."""
+
 GRPC_OF_PROXY = "http2 header with status"
 """gRPC, of an answer that is not Triton's, but a proxy's."""

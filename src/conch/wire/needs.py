@@ -167,6 +167,22 @@ def _listed(needs: dict[str, str], steps: Sequence[str]) -> list[Component]:
     return sorted(found, key=lambda item: steps.index(item.step))
 
 
+def missing_all(needs: Mapping[str, str]) -> MissingModelError:
+    """Return the error of a request that needs components which the server lacks, by its options.
+
+    `needs` has the option that needs it, by component, as `rescoring_components_of` returns it.
+    """
+    first, *others = needs
+    if not others:
+        return missing(first)
+    options = " and ".join(dict.fromkeys(needs.values()))
+    return MissingModelError(
+        f"models {', '.join(needs)} are not loaded on this server, for {options}: name them "
+        "in conch serve --models, or see in the server's log why they have ended",
+        first,
+    )
+
+
 def missing(model: str) -> MissingModelError:
     """Return the error of a request that needs a component which the server lacks."""
     needed = " or ".join(needed_for(model))
