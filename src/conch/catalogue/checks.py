@@ -263,6 +263,23 @@ def read_json(path: Path, kind: type, what: str) -> Any:
     return found
 
 
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Return the content of a YAML file with names and values.
+
+    Raises:
+        UnfitModelError: it is none.
+    """
+    import yaml
+
+    try:
+        found = yaml.safe_load(path.read_text("utf-8"))
+    except (ValueError, yaml.YAMLError) as error:
+        raise UnfitModelError(f"its {path.name} is broken: {error!s:.200}") from None
+    if not isinstance(found, dict):
+        raise UnfitModelError(f"its {path.name} is no list of names and values")
+    return found
+
+
 def _and(names: list[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last

@@ -1,16 +1,16 @@
 """Folders of CTC models as others export them, checked without loading them."""
 
 import re
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from conch.catalogue.checks import Found, UnfitModelError, read_json, size_of
-from conch.catalogue.encoders import Encoder, State, read_encoder, read_nemo_encoder
+from conch.catalogue.encoders import Encoder, read_encoder, read_nemo_encoder, with_caches
 from conch.catalogue.exports import (
     BLANKS,
     TOKENS,
     Network,
+    check_distinct,
     files_in,
     header_of,
     of_precision,
@@ -158,9 +158,7 @@ def _folder(
     if not blanks:
         names = f"{', '.join(BLANKS)}, <pad> or [PAD]"
         raise UnfitModelError(f"its {tokens.name} has no blank, {names}")
-    most, times = Counter(text.replace("▁", " ") for text in symbols).most_common(1)[0]
-    if times > 1:
-        raise UnfitModelError(f"its {tokens.name} has {times} units {most!r:.40}")
+    check_distinct(symbols, tokens.name)
     return CtcFolder(
         folder=folder,
         kind=kind or ("waveform" if first.features == "waveform" else ""),
@@ -237,28 +235,4 @@ def _wenet(path: Path, header: Header) -> Encoder:
         takes_batches=False,
         subsampling=subsampling,
     )
-    if len(header.outputs) < 3:
-        return found
-
-    def number(key: str) -> int:
-        return whole_number(header, path, key)
-
-    size, left = number("output_size"), number("chunk_size") * number("left_chunks")
-    layers, heads = number("num_blocks"), number("head")
-    kernel = number("cnn_module_kernel") - 1
-    kinds = {item.name: item.kind for item in header.inputs}
-    lacking = {"offset", "attn_cache", "conv_cache"} - kinds.keys()
-    if lacking:
-        raise UnfitModelError(f"its {path.name} takes no {' and no '.join(sorted(lacking))}")
-    attention = (1, layers, heads, left, 2 * (size // heads))
-    return replace(
-        found,
-        states=(
-            State("attn_cache", kinds["attn_cache"], attention, 0, is_bare=True),
-            State("conv_cache", kinds["conv_cache"], (layers, 1, size, kernel), 1),
-            State("offset", kinds["offset"], (1,), 0, counts=number("chunk_size"), start=left),
-        ),
-        chunk=(number("chunk_size") - 1) * subsampling + number("right_context") + 1,
-        shift=number("chunk_size") * subsampling,
-        left=left,
-    )
+    return with_caches(found, "attn_cache", "conv_cache") if len(header.outputs) > 2 else found

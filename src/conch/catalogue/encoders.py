@@ -8,9 +8,10 @@ from conch.catalogue.checks import UnfitModelError
 from conch.catalogue.exports import whole_number
 from conch.catalogue.onnx_header import Header, Value
 
-Features = Literal["kaldi", "kaldi of 16 bits", "nemo", "waveform"]
-"""What an encoder takes: log-mel features of Kaldi from samples in [-1, 1], as icefall, or in
-[-32768, 32767], as WeNet; those of NeMo; or the samples themselves."""
+Features = Literal["kaldi", "kaldi of 16 bits", "kaldi by default", "nemo", "waveform"]
+"""What an encoder takes: log-mel features of Kaldi with icefall's settings, from samples in [-1, 1]
+or in [-32768, 32767], as sherpa-onnx feeds WeNet's; those of 16 bits with Kaldi's own settings, as
+WeNet; those of NeMo; or the samples themselves."""
 
 _KALDI = (
     "windows of 25 ms (povey) that are mirrored at the edges (snip_edges=false), filters from 20 "
@@ -25,6 +26,8 @@ _SETTINGS = {
 }
 """What an encoder takes beside its number of filters."""
 
+_WHOLE = 100_000
+"""Frames of the one chunk of a recording."""
 NEMO_STATES = ("cache_last_channel", "cache_last_time", "cache_last_channel_len")
 
 
@@ -69,6 +72,8 @@ class Encoder:
     """Frames of output before a chunk that its attention sees, if the caller masks them."""
     subsampling: int = 4
     """Feature frames, or samples, of a frame of output."""
+    takes_rest: bool = False
+    """Whether the last chunk may be shorter, so that no silence is heard behind the audio."""
     frames_last: bool = False
     """Whether its output is `[N, size, frames]`: that for a joiner of NeMo."""
 
@@ -93,6 +98,11 @@ class Encoder:
             found = found.replace("hann", "povey").replace("8000", "7600")
         whole = "; mean 0 and variance 1 over the recording"
         return f"{found}{whole}" if self.is_normalised else found
+
+    @property
+    def window(self) -> int:
+        """Feature frames of one frame of a chunk's output."""
+        return self.chunk - self.shift + self.subsampling
 
 
 def read_encoder(path: Path, header: Header) -> Encoder:
@@ -174,6 +184,48 @@ def read_nemo_encoder(path: Path, header: Header) -> Encoder:
     )
 
 
+def with_caches(found: Encoder, attention: str, convolution: str) -> Encoder:
+    """Return an encoder of WeNet with what it keeps from chunk to chunk.
+
+    Args:
+        found: Its metadata have the sizes.
+        attention: Name of the cache of its attention.
+        convolution: The same of its convolutions.
+
+    Raises:
+        UnfitModelError: it lacks a cache or a number.
+    """
+    header, path = found.header, found.path
+
+    def number(key: str, least: int = 1) -> int:
+        return whole_number(header, path, key, least)
+
+    inputs = {item.name: item for item in header.inputs}
+    lacking = {"offset", attention, convolution} - inputs.keys()
+    if lacking:
+        raise UnfitModelError(f"its {path.name} takes no {' and no '.join(sorted(lacking))}")
+    # Negative: it sees all chunks before. Without chunks it hears whole recordings.
+    is_open = header.metadata.get("left_chunks", "").startswith("-")
+    frames = number("chunk_size") if header.metadata.get("chunk_size") != "-1" else _WHOLE
+    size, left = number("output_size"), 0 if is_open else frames * number("left_chunks", 0)
+    layers, heads = number("num_blocks"), number("head")
+    kinds = {name: item.kind for name, item in inputs.items()}
+    seen = (1, layers, heads, left, 2 * (size // heads))
+    heard = (layers, 1, size, number("cnn_module_kernel") - 1)
+    is_scalar = not inputs["offset"].dims
+    return replace(
+        found,
+        states=(
+            State(attention, kinds[attention], seen, 0, is_bare=True),
+            State(convolution, kinds[convolution], heard, 1),
+            State("offset", kinds["offset"], (1,), 0, frames, start=left, is_bare=is_scalar),
+        ),
+        chunk=(frames - 1) * found.subsampling + number("right_context") + 1,
+        shift=frames * found.subsampling,
+        left=left,
+    )
+
+
 def _states(encoder: Header, file: str, shift: int) -> tuple[State, ...]:
     """Return the states of a streaming encoder: its inputs but the first, by the same outputs."""
     x, *inputs = encoder.inputs
@@ -185,11 +237,21 @@ def _states(encoder: Header, file: str, shift: int) -> tuple[State, ...]:
         )
     return tuple(
         replace(state, counts=shift) if state.name in counters else state
-        for state in (_state(item, x.dims[0], file) for item in inputs)
+        for state in (state_of(item, x.dims[0], file) for item in inputs)
     )
 
 
-def _state(item: Value, batch: int | str, file: str) -> State:
+def state_of(item: Value, batch: int | str, file: str) -> State:
+    """Return a state of which an encoder of `file` gives the next one.
+
+    Args:
+        item: The input; an axis of the size `batch` is that of the streams.
+        batch: See `item`.
+        file: For errors.
+
+    Raises:
+        UnfitModelError: its sizes are not known.
+    """
     axes = [place for place, size in enumerate(item.dims) if size == batch]
     shape = tuple(1 if size == batch else size for size in item.dims)
     sizes = [size for size in shape if isinstance(size, int)]

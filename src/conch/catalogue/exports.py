@@ -1,6 +1,7 @@
 """Files of exported models, of whatever family: which one is taken, its header, its tokens."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +122,17 @@ def read_tokens(path: Path, size: int, part: str = "joiner", *, blank: int = 0) 
     return symbols
 
 
+def check_distinct(symbols: Sequence[str], name: str) -> None:
+    """Check that no two units of the file `name` write the same.
+
+    Raises:
+        UnfitModelError: some do.
+    """
+    most, times = Counter(text.replace("▁", " ") for text in symbols).most_common(1)[0]
+    if times > 1:
+        raise UnfitModelError(f"its {name} has {times} units {most!r:.40}")
+
+
 def read_symbols(path: Path, size: int, part: str) -> tuple[str, ...]:
     """Return the symbols of a model whose `part` writes `size` units, by their numbers.
 
@@ -135,14 +147,14 @@ def read_symbols(path: Path, size: int, part: str) -> tuple[str, ...]:
         # Not `split()`: a wide space is a symbol.
         *symbol, unit = re.split("[ \t]+", line.strip(" \t\r"))
         if len(symbol) > 1 or not (unit.isdecimal() or not (unit or symbol)):
-            raise UnfitModelError(f"line {number} of its {TOKENS} is no symbol and number")
+            raise UnfitModelError(f"line {number} of its {path.name} is no symbol and number")
         if unit:
             symbols[int(unit)] = symbol[0] if symbol else " "
     more = [text for unit, text in symbols.items() if unit >= size and not text.startswith("#")]
     num_units = sum(unit < size for unit in symbols)
     if more or num_units < size:
         raise UnfitModelError(
-            f"its {TOKENS} has {num_units + len(more)} units and its {part} writes {size}: they "
+            f"its {path.name} has {num_units + len(more)} units and its {part} writes {size}: they "
             "are of different models"
         )
     return tuple(symbols[unit] for unit in range(size))

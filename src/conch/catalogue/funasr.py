@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from conch.catalogue.checks import Found, UnfitModelError, read_json, size_of
+from conch.catalogue.checks import Found, UnfitModelError, read_json, read_yaml, size_of
 from conch.catalogue.exports import (
     TOKENS,
     Network,
@@ -369,13 +369,8 @@ def _front_end(folder: Path, network: Path, header: Header) -> tuple[FrontEnd, d
 
 def _config(path: Path) -> dict[str, Any]:
     """Return FunASR's config, with a `frontend_conf`."""
-    import yaml
-
-    try:
-        found = yaml.safe_load(path.read_text("utf-8"))
-    except (ValueError, yaml.YAMLError) as error:
-        raise UnfitModelError(f"its {path.name} is broken: {error!s:.200}") from None
-    if not isinstance(found, dict) or not isinstance(found.get("frontend_conf"), dict):
+    found = read_yaml(path)
+    if not isinstance(found.get("frontend_conf"), dict):
         raise UnfitModelError(f"its {path.name} has no frontend_conf")
     return found
 

@@ -25,6 +25,13 @@ def icefall_options(num_mels: int) -> Any:
     return options
 
 
+def default_options(num_mels: int) -> Any:
+    """Return Kaldi's own settings, without dither: whole windows alone, filters up to 8000 Hz."""
+    options = icefall_options(num_mels)
+    options.frame_opts.snip_edges, options.mel_opts.high_freq = True, 0.0
+    return options
+
+
 class KaldiFbank:
     """The frames of one stream. They do not depend on the pieces in which it arrives."""
 

@@ -1,6 +1,5 @@
 """The `sensevoice` component: segments to texts, with what is heard beside them."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +11,7 @@ from conch.component import Outputs, Row, bytes_array
 from conch.component.arrays import FloatArray
 from conch.component.log_probs import log_softmax
 from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
-from conch.families.ctc.units import Symbols
-from conch.families.ctc.vocabulary import ENCODER_FRAME_MS, Vocabulary
+from conch.families.ctc.vocabulary import exported_vocabulary
 from conch.families.funasr.declaration import SENSE_VOICE
 from conch.families.funasr.network import FunasrConfig, LowRateNetwork, opened_folder
 from conch.wire.errors import OptionError
@@ -45,8 +43,7 @@ class SenseVoice:
             place for place, token in enumerate(found.tokens) if _tag(token) in found.languages
         ]
         self._network = LowRateNetwork(found, config.threads)
-        units = Symbols(found.tokens, 10 * found.front_end.shift // ENCODER_FRAME_MS)
-        vocabulary = Vocabulary(units.vocab, units.stack, json.dumps(units.to_dict()), found.tokens)
+        vocabulary = exported_vocabulary(found.tokens, 10 * found.front_end.shift)
         self._decoder = CtcDecoder(CtcDecoderConfig(), vocabulary)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:

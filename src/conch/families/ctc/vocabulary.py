@@ -84,8 +84,14 @@ def read_folder(model: str, precision: str = "float32") -> CtcFolder:
 def vocabulary_of_folder(found: CtcFolder) -> Vocabulary:
     """Return the output units of a folder, the blank first."""
     tokens, blank = found.tokens, found.blank
-    symbols = (tokens[blank], *tokens[:blank], *tokens[blank + 1 :])
-    units = Symbols(symbols, found.frame_ms // ENCODER_FRAME_MS)
+    return exported_vocabulary(
+        (tokens[blank], *tokens[:blank], *tokens[blank + 1 :]), found.frame_ms
+    )
+
+
+def exported_vocabulary(symbols: tuple[str, ...], frame_ms: int) -> Vocabulary:
+    """Return the output units of these symbols, the blank first."""
+    units = Symbols(symbols, frame_ms // ENCODER_FRAME_MS)
     return Vocabulary(units.vocab, units.stack, json.dumps(units.to_dict()), symbols)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from conch.catalogue.encoders import Encoder
 from conch.component.arrays import FloatArray
-from conch.component.kaldi_fbank import KaldiFbank
+from conch.component.kaldi_fbank import KaldiFbank, default_options
 from conch.component.nemo_mel import NemoMel
 
 _LEAST_VARIANCE = 1e-5
@@ -32,10 +32,13 @@ class Kaldi:
     num_mels: int
     scale: float
     """Factor of the samples."""
+    is_default: bool = False
+    """Whether the settings are Kaldi's own, not those of icefall."""
 
     def stream(self) -> KaldiFbank:
         """See `Extractor`."""
-        return KaldiFbank(self.num_mels, scale=self.scale)
+        options = default_options(self.num_mels) if self.is_default else None
+        return KaldiFbank(self.num_mels, options, self.scale)
 
     def whole(self, waveform: FloatArray, /) -> FloatArray:
         """See `Extractor`."""
@@ -70,6 +73,8 @@ def extractor_of(encoder: Encoder) -> Extractor:
             return Kaldi(encoder.num_mels, 1.0)
         case "kaldi of 16 bits":
             return Kaldi(encoder.num_mels, 32_768.0)
+        case "kaldi by default":
+            return Kaldi(encoder.num_mels, 32_768.0, is_default=True)
         case "nemo":
             # sherpa-onnx has another window and last filter for recordings of transducers.
             is_other = encoder.frames_last and not encoder.is_live

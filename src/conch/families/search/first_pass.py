@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from conch.bls.call import Parameter
 from conch.bls.calls import Calls
 from conch.bls.errors import ComponentAwayError
 from conch.component import Array
@@ -111,6 +112,10 @@ class SearchFirstPass(FirstPass):
         self._leaving: set[asyncio.Task[None]] = set()
         """Tasks that end the stream where it went on under another id."""
 
+    def parameters(self, options: RecognitionOptions) -> dict[str, Parameter]:
+        """Return the parameters of a search."""
+        return search_parameters(options)
+
     async def hear(
         self,
         waveform: Array,
@@ -205,7 +210,7 @@ class SearchFirstPass(FirstPass):
     ) -> Decoded:
         """Return the text of an utterance after its next frames; after the last, all scores too."""
         options, start = self._options, utterance.start / SAMPLE_RATE
-        parameters = search_parameters(options) if place.starts else {}
+        parameters = self.parameters(options) if place.starts else {}
         if place.starts and options.mode == "two_pass":
             # Hotwords that the search cannot write may be for the second pass.
             parameters["skip_foreign"] = True

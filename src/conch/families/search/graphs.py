@@ -14,7 +14,8 @@ from conch.families.search.features import extractor_of
 
 PADDING = float(np.log(np.float32(1e-10)))
 """A feature behind the end of a recording, as sherpa-onnx pads a batch."""
-_TYPES = {INT32: np.int32, INT64: np.int64}
+TYPES = {INT32: np.int32, INT64: np.int64}
+"""Those of tensors that are not float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,7 @@ class EncoderGraph:
         self._session = open_network(what, encoder.path, options)
         header, states = encoder.header, encoder.states
         self._inputs = [item.name for item in header.inputs]
-        self._lens_kinds = [_TYPES.get(item.kind, np.int64) for item in header.inputs[1:]]
-        self._others = set(self._inputs[1:]) - {item.name for item in states}
+        self._lens_kinds = [TYPES.get(item.kind, np.int64) for item in header.inputs[1:]]
         # In front of the states some give the number of frames.
         given = sum(not item.counts for item in states)
         names = [item.name for item in header.outputs]
@@ -77,7 +77,7 @@ class EncoderGraph:
         """Return the states of a new stream."""
         states = self.encoder.states
         arrays = (
-            np.full(item.shape, item.start, _TYPES.get(item.kind, np.float32)) for item in states
+            np.full(item.shape, item.start, TYPES.get(item.kind, np.float32)) for item in states
         )
         return States(tuple(arrays), tuple(item.axis for item in states), 0)
 
@@ -99,22 +99,26 @@ class EncoderGraph:
             return [out for (out,), _ in single], [state for _, (state,) in single]
         before, known = joined(states), self.encoder.states
         feed = {
-            item.name: array[0] if item.is_bare else array
+            item.name: np.asarray(array[0]) if item.is_bare else array
             for item, array in zip(known, before, strict=True)
         }
+        lens = [len(item) for item in chunks]
         feed |= {
-            self._inputs[0]: self._arranged(np.stack(chunks)),
-            **self._further(len(chunks), feed),
+            self._inputs[0]: self._arranged(self._stacked(chunks)),
+            **self._further(lens, feed),
         }
-        out, *new = self._session.run(self._outputs, feed)
+        out, *new = self.run(feed)
         kept = iter(new)
         after = tuple(
             array + item.counts if item.counts else next(kept)[None] if item.is_bare else next(kept)
             for item, array in zip(known, before, strict=True)
         )
-        return [*self._heard(out)], [
-            States(after, states[0].axes, row) for row in range(len(states))
-        ]
+        heard = [*self._heard(out)]
+        for row, length in enumerate(lens):
+            if length < self.encoder.chunk:
+                num_frames = (length - self.encoder.window) // self.encoder.subsampling + 1
+                heard[row] = heard[row][:num_frames]
+        return heard, [States(after, states[0].axes, row) for row in range(len(states))]
 
     def encode(self, features: Sequence[FloatArray]) -> list[FloatArray]:
         """Return what the encoder of recordings hears, as one batch.
@@ -137,9 +141,26 @@ class EncoderGraph:
             name: np.array(lens, kind)
             for name, kind in zip(self._inputs[1:], self._lens_kinds, strict=True)
         }
-        out, *more = self._session.run(None, feed, self._once)
+        out, *more = self.run(feed)
         out_lens = more[0] if more else [length // self.encoder.subsampling for length in lens]
         return [row[:length] for row, length in zip(self._heard(out), out_lens, strict=True)]
+
+    def run(self, feed: Mapping[str, Array]) -> list[Array]:
+        """Return what the encoder gives: frames, then states, or lengths of recordings."""
+        if self.encoder.is_live:
+            found: list[Array] = self._session.run(self._outputs, feed)
+        else:
+            found = self._session.run(None, feed, self._once)
+        return found
+
+    def _stacked(self, chunks: Sequence[FloatArray]) -> FloatArray:
+        """Return chunks as a batch; where an encoder asks for their lengths, with zeros behind."""
+        if "chunk_lens" not in self._inputs:
+            return np.stack(chunks)
+        x = np.zeros((len(chunks), self.encoder.chunk, self.encoder.num_mels), np.float32)
+        for row, item in enumerate(chunks):
+            x[row, : len(item)] = item
+        return x
 
     def _heard(self, out: FloatArray) -> FloatArray:
         """Return frames, float32 `[N, frames, size]`, of what the encoder gives."""
@@ -151,16 +172,18 @@ class EncoderGraph:
             return x[:, :, 0]
         return x.transpose(0, 2, 1) if self.encoder.features == "nemo" else x
 
-    def _further(self, num_rows: int, states: Mapping[str, Array]) -> dict[str, Array]:
+    def _further(self, lens: Sequence[int], states: Mapping[str, Array]) -> dict[str, Array]:
         """Return the inputs of a chunk that are neither features nor states."""
         found: dict[str, Array] = {}
         left, chunk = self.encoder.left, self.encoder.shift // self.encoder.subsampling
-        if "length" in self._others:
-            found["length"] = np.full(num_rows, self.encoder.chunk)
-        if "required_cache_size" in self._others:
-            found["required_cache_size"] = np.array([left])
-        if "attn_mask" in self._others:
-            # `offset` begins with the frames that are not there.
-            is_heard = np.arange(left + chunk) >= 2 * left - states["offset"].item()
-            found["attn_mask"] = is_heard[None, None]
+        for item in self.encoder.header.inputs:
+            match item.name:
+                case "length" | "chunk_lens":
+                    found[item.name] = np.array(lens, TYPES.get(item.kind))
+                case "required_cache_size":
+                    found[item.name] = np.full([1] * len(item.dims), left)
+                case "attn_mask" | "att_mask":
+                    # `offset` begins with the frames that are not there.
+                    is_heard = np.arange(left + chunk) >= 2 * left - states["offset"].item()
+                    found[item.name] = is_heard[None, None]
         return found

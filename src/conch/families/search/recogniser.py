@@ -81,6 +81,10 @@ class SearchRecogniser(Recogniser[EncodedFrames]):
         """
         self.encoder, self.decoder, self._frames = encoder, decoder, frames
 
+    def parameters(self, options: RecognitionOptions) -> dict[str, Parameter]:
+        """Return the parameters of a search."""
+        return search_parameters(options)
+
     async def encode(self, calls: Calls, waveform: Array) -> EncodedFrames:
         if self.encoder == self.decoder:
             return EncodedFrames.of_samples(waveform)
@@ -92,7 +96,7 @@ class SearchRecogniser(Recogniser[EncodedFrames]):
         self, calls: Calls, encoded: EncodedFrames, options: RecognitionOptions, start: float | None
     ) -> Decoded:
         """See `Recogniser.decode`. The words of all hypotheses are known in any case."""
-        parameters, columns = search_parameters(options), list(COLUMNS)
+        parameters, columns = self.parameters(options), list(COLUMNS)
         if options.lattice:
             parameters["lattice"] = True
             columns.append("lattice")

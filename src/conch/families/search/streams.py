@@ -24,6 +24,7 @@ class EncodedStream:
         self._begun = 0
         """Feature frames before the next chunk."""
         self._samples = 0
+        self._has_ended = False
         self.states = graph.new_states()
 
     @property
@@ -37,22 +38,31 @@ class EncodedStream:
         return sum(item.nbytes for item in self.states.arrays)
 
     def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
-        """Take the next samples, float32 `[samples]`; with `ends` those of silence behind them."""
+        """Take the next samples, float32 `[samples]`; with `ends` those of silence behind them, if
+        the encoder takes whole chunks alone.
+        """
         self._samples += len(waveform)
         self._fbank.accept(waveform)
-        if ends:
+        if not ends:
+            return
+        self._has_ended = True
+        if not self._encoder.takes_rest:
             tail = max(_TAIL_FRAMES, self._encoder.chunk + 1)
             self._fbank.accept(np.zeros(round(tail * FRAME_S * SAMPLE_RATE), np.float32))
-            self._fbank.finish()
+        self._fbank.finish()
 
     @property
     def has_chunk(self) -> bool:
-        """Whether the next chunk is complete."""
-        return self._begun + self._encoder.chunk < self._fbank.ready
+        """Whether the next chunk is complete, or the audio behind it has a frame."""
+        left, encoder = self._fbank.ready - self._begun, self._encoder
+        return left > encoder.chunk or (
+            encoder.takes_rest and self._has_ended and left >= encoder.window
+        )
 
     def take_chunk(self) -> FloatArray:
-        """Return the features of the next chunk, float32 `[chunk, num_mels]`."""
-        found = self._fbank.frames(self._begun, self._begun + self._encoder.chunk)
+        """Return the features of the next chunk, float32 `[frames, num_mels]`."""
+        end = min(self._begun + self._encoder.chunk, self._fbank.ready)
+        found = self._fbank.frames(self._begun, end)
         self._begun += self._encoder.shift
         return found
 
