@@ -42,7 +42,7 @@ def test_every_parameter_of_every_model_has_its_row_and_a_meaning() -> None:
         for name in re.findall(r'^parameters \{ key: "(\w+)"', path.read_text(), re.M)
     }
     assert documented == there
-    assert len(configs) == 39
+    assert len(configs) == 43
 
 
 def test_a_parameter_takes_the_comment_right_above_it(tmp_path: Path) -> None:

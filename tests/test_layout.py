@@ -190,7 +190,7 @@ def test_recognition_and_its_core_ask_no_family_by_its_name() -> None:
     names = {name for name, item in decoders().items() if item.components}
     assert names == {
         *("attention", "ctc", "kaldi", "moonshine", "paraformer", "paraformer_online"),
-        *("sensevoice", "transducer", "wfst"),
+        *("sensevoice", "transducer", "wenet", "wfst"),
     }
     naming = [
         (path.relative_to(ROOT), node.lineno)

@@ -230,6 +230,7 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
         {"decoder": "paraformer_online", "nbest": 1},
         {"decoder": "sensevoice", "itn": True},
         {"decoder": "kaldi"},
+        {"decoder": "wenet"},
         {"decoder": "ctc", "speakers": "auto"},
         {"decoder": "wfst", "punctuate": True, "itn": True},
     ):
@@ -247,7 +248,7 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
     # Waits for the answers that a pause asks for.
     asked = {"semantic_endpointing": True, "adaptive": False}
     paused = replace(chunk, wav=np.pad(tone[:, :20_480], ((0, 0), (0, 20_480))), parameters=asked)
-    own = ("transducer", "paraformer_online", "kaldi")
+    own = ("transducer", "paraformer_online", "kaldi", "wenet")
     imported = [replace(chunk, parameters={"decoder": name}) for name in own]
     for request in (chunk, without_vad, paused, *imported):
         asyncio.run(recognizer_on(Watched()).recognize(request, Watched()))

@@ -24,7 +24,7 @@ def test_the_nearest_kind_is_named_and_all_are_if_asked(tmp_path: Path) -> None:
     assert "Whisper" not in said and said.endswith(f"conch models inspect -v {tmp_path}")
     first, *others = refused(tmp_path, is_verbose=True).splitlines()[1:]
     assert first.startswith("  as Transducer, it lacks decoder*.onnx")
-    assert len(others) == 8
+    assert len(others) == 9
 
 
 def test_a_folder_without_any_file_of_a_model(tmp_path: Path) -> None:

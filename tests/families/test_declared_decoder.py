@@ -36,7 +36,7 @@ def parsed(live: bool = False, **sent: object) -> RecognitionOptions:
 
 def test_it_is_a_value_of_the_option() -> None:
     known = "moonshine, attention, transducer, paraformer, paraformer_online, sensevoice, kaldi, "
-    known += "ctc, wfst, none, speller, deaf"
+    known += "wenet, ctc, wfst, none, speller, deaf"
     assert describe(all_options()["decoder"]) == f"one of {known}"
     with pytest.raises(OptionError, match=r"takes one of .*speller, deaf; sent: 'spell'"):
         parsed(decoder="spell")

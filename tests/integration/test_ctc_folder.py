@@ -1,10 +1,12 @@
 """A folder of CTC in a server of its own, of random weights: recordings and live audio."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import ctc_toys
 import numpy as np
 import pytest
+import wenet_toys
 from recordings import Recording
 
 from conch.client import Client
@@ -21,7 +23,10 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     folders = tmp_path_factory.mktemp("ctc")
     config = ServerConfig(
         weights={"ctc": str(ctc_toys.icefall_live(folders / "own", seed=3))},
-        named={"other": str(ctc_toys.wenet(folders / "other", seed=4))},
+        named={
+            "other": str(ctc_toys.wenet(folders / "other", seed=4)),
+            "u2": str(wenet_toys.gpu(folders / "u2", wenet_toys.U2pp(1), is_live=True)),
+        },
         on_demand=True,
         warm_up=True,
         stop_timeout_s=8,
@@ -72,6 +77,30 @@ def test_a_named_folder_beside_it(client: Client, recordings: list[Recording]) -
     assert {segment.language for segment in other.segments} == {""}
     with client.live(model="other") as stream:
         assert stream.finish(waveform).text
+
+
+def test_a_folder_of_wenet_beside_it(client: Client, recordings: list[Recording]) -> None:
+    waveform = recordings[1].waveform()[: 5 * 16_000]
+    plain = client.transcribe(waveform, model="u2", vad=False, own_rescore=False)
+    found = client.transcribe(waveform, model="u2", vad=False, word_timestamps=True, nbest=3)
+    assert found.path == ("wenet_encoder.u2", "wenet_decoder.u2")
+    assert found.text != plain.text and len(found.segments[0].nbest) == 3
+    assert " ".join(word.text for word in found.words) == found.text
+    first, *_ = found.segments[0].nbest
+    assert first.score < first.am_score == pytest.approx(plain.segments[0].nbest[0].am_score, abs=9)
+    with client.live(model="u2", vad=False, endpointing=False) as stream:
+        pieces = np.split(waveform, range(5_000, len(waveform), 5_000))
+        texts = [stream.send(piece).text for piece in pieces]
+        last = stream.finish()
+    assert {*last.path} == {"wenet_streaming_encoder.u2", "wenet_streaming_decoder.u2"}
+    assert last.text == found.text and any(texts)
+    with client.live(mode="two_pass", decoder="wenet", model="u2") as stream:
+        last = stream.finish(waveform)
+    assert {segment.passes for segment in last.segments} == {2} and last.text
+    for name in ("rescore", "ctc_rescore", "lm_fusion"):
+        wrong: dict[str, Any] = {name: True}
+        with pytest.raises(OptionError, match=f"'{name}'"):
+            client.transcribe(waveform, model="u2", **wrong)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ class PlainComponents:
 
     async def is_loaded(self, model: str) -> bool:
         # A server has these only where somebody has chosen one.
-        chosen = ("transducer", "paraformer", "sensevoice", "kaldi")
+        chosen = ("transducer", "paraformer", "sensevoice", "kaldi", "wenet")
         return model not in self.missing and not model.startswith(chosen)
 
     def waveforms(self, model: str) -> list[np.ndarray]:
@@ -284,6 +284,20 @@ class PlainComponents:
     def kaldi_streaming_decoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:
         heard = self.ctc_streaming_encoder(inputs, parameters, kept)
         return self.ctc_streaming_decoder(heard, parameters, kept)
+
+    def wenet_encoder(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
+        found = self.ctc_encoder(inputs, parameters)
+        return {name.replace("log_probs", "frames"): value for name, value in found.items()}
+
+    def wenet_decoder(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
+        return self.ctc_decoder({"log_probs": inputs["frames"]}, parameters)
+
+    def wenet_streaming_encoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:
+        found = self.ctc_streaming_encoder(inputs, parameters, kept)
+        return {name.replace("log_probs", "frames"): value for name, value in found.items()}
+
+    def wenet_streaming_decoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:
+        return self.ctc_streaming_decoder({"log_probs": inputs["frames"]}, parameters, kept)
 
     def transducer_encoder(self, inputs: Mapping[str, np.ndarray], parameters: Any) -> Any:
         return self.attention_encoder(inputs, parameters)

@@ -125,7 +125,7 @@ def test_what_a_component_is_needed_for(model, options):
 
 def test_every_component_that_ships_is_needed_for_something():
     components = model_names(shipped_repositories()[1:])
-    assert len(components) == 35
+    assert len(components) == 39
     assert all(needed_for(model) for model in components)
     assert {model for name in PATHS for model in components_of_path(name)} == {*components} - {
         *("inverse_normalizer", "neural_rescorer", "punctuator", "rescorer"),
@@ -133,6 +133,7 @@ def test_every_component_that_ships_is_needed_for_something():
         *(name for item in synthesizers().values() for name in item.components),
         *decoders()["transducer"].live,
         *decoders()["kaldi"].live,
+        *decoders()["wenet"].live,
         *decoders()["paraformer_online"].live,
     }
 
@@ -146,7 +147,7 @@ def test_a_server_gets_the_decoder_of_which_it_has_the_weights():
     assert set(components_to_serve({}, chosen=both)) == pairs["moonshine"]
     transducer = set(components_of_path("transducer"))
     assert set(components_to_serve({}, lacking=both)) == transducer
-    own = ("paraformer", "paraformer_online", "sensevoice", "kaldi")
+    own = ("paraformer", "paraformer_online", "sensevoice", "kaldi", "wenet")
     users = transducer.union(*map(components_of_path, own))
     assert set(components_to_serve({}, lacking=both | users)) == pairs["moonshine"]
     live = set(components_to_serve({}, live=True, chosen=pairs["attention"]))

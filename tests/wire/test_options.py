@@ -281,8 +281,8 @@ def test_a_stream_has_two_passes_unless_an_option_would_get_lost(sent, mode):
         ({"mode": "offline"}, "option 'mode' of a stream's chunks cannot be offline"),
         (
             {"mode": "streaming", "decoder": "attention"},
-            "option 'decoder' takes transducer, paraformer_online, kaldi, ctc, wfst with mode "
-            "streaming; sent: attention",
+            "option 'decoder' takes transducer, paraformer_online, kaldi, wenet, ctc, wfst with "
+            "mode streaming; sent: attention",
         ),
         ({"lattice": True}, "option 'lattice' goes with decoder wfst; decoder is moonshine"),
         (
@@ -381,17 +381,17 @@ def test_what_a_client_leaves_open_has_an_order_in_which_a_server_tries_it():
         return [(options.mode, options.decoder) for options in found]
 
     names = ("moonshine", "attention", "transducer", "paraformer", "paraformer_online", "kaldi")
-    six = [("offline", name) for name in names]
+    each = [("offline", name) for name in (*names, "wenet")]
     voice = ("offline", "sensevoice")
-    assert tried(accuracy="best") == [*six[:5], voice, six[5]]
-    assert tried(prompt="Hester Prynne") == six[1:2]
-    assert tried(decoder="moonshine") == six[:1]
-    assert tried(languages="de,en", language="auto") == six[1:2]
-    assert tried(language="de") == six[1:]
-    passes = [("two_pass", name) for name in (*names[:5], "sensevoice", "kaldi")]
-    live = ("wfst", "transducer", "paraformer_online", "kaldi")
+    assert tried(accuracy="best") == [*each[:5], voice, *each[5:]]
+    assert tried(prompt="Hester Prynne") == each[1:2]
+    assert tried(decoder="moonshine") == each[:1]
+    assert tried(languages="de,en", language="auto") == each[1:2]
+    assert tried(language="de") == each[1:]
+    passes = [("two_pass", name) for name in (*names[:5], "sensevoice", "kaldi", "wenet")]
+    live = ("wfst", "transducer", "paraformer_online", "kaldi", "wenet")
     heard = [("streaming", name) for name in live]
-    in_order = [*passes[:2], heard[1], passes[3], heard[2], passes[5], heard[3]]
+    in_order = [*passes[:2], heard[1], passes[3], heard[2], passes[5], *heard[3:]]
     assert tried(live=True) == [*in_order, heard[0]]
     assert tried(live=True, mode="two_pass") == passes
     assert tried(live=True, decoder="attention") == passes[1:2]

@@ -20,6 +20,8 @@ _KALDI = (
 _SETTINGS = {
     "kaldi": f"{_KALDI}[-1, 1]",
     "kaldi of 16 bits": f"{_KALDI}[-32768, 32767]",
+    "kaldi by default": "windows of 25 ms (povey) inside the audio (snip_edges=true), filters from "
+    "20 to 8000 Hz, no dither, samples in [-32768, 32767]",
     "nemo": "windows of 25 ms (hann) that are mirrored at the edges, filters of Slaney from 0 to "
     "8000 Hz, the mean not removed, samples in [-1, 1]",
     "waveform": "16 kHz, in [-1, 1]",

@@ -27,12 +27,14 @@ from conch.catalogue.kaldi import check_kaldi
 from conch.catalogue.known import KNOWN, KnownModel
 from conch.catalogue.piper import check_piper
 from conch.catalogue.transducers import check_transducer, networks_of_transducer
+from conch.catalogue.wenet import check_wenet
 from conch.families.ctc import declaration as ctc
 from conch.families.funasr import declaration as funasr
 from conch.families.kaldi import declaration as kaldi
 from conch.families.moonshine import declaration as moonshine
 from conch.families.piper import declaration as piper
 from conch.families.transducer import declaration as transducer
+from conch.families.wenet import declaration as wenet
 from conch.families.whisper import declaration as whisper
 
 
@@ -141,6 +143,14 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 form="a folder of Kaldi or Vosk with am, conf and graph",
                 others=_GUIDE,
                 check=check_kaldi,
+            ),
+            Kind(
+                name="wenet",
+                title="WeNet",
+                components=(*wenet.OFFLINE, *wenet.LIVE),
+                form="a folder of WeNet's own exports",
+                others=_GUIDE,
+                check=check_wenet,
             ),
             Kind(
                 name="ctc",

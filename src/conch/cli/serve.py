@@ -71,6 +71,7 @@ seconds, and stays.
   paraformer_online  vad, paraformer_online: recordings with --paraformer-online
   sensevoice  vad, sensevoice: recordings with --sensevoice
   kaldi       vad, kaldi_decoder: recordings with --kaldi
+  wenet       vad, wenet_encoder, wenet_decoder: recordings with --wenet
   streaming   vad, ctc_streaming_encoder, ctc_streaming_decoder: live streams
   two_pass    those of moonshine and streaming; with --whisper alone, of attention and streaming
 The options rescore and accuracy=balanced need neural_rescorer or rescorer; accuracy=best, and with

@@ -35,6 +35,7 @@ WEIGHTS = """
 --paraformer-online FOLDER  the same with an online one, which hears live audio too
 --sensevoice FOLDER  the same with a SenseVoice of FunASR
 --kaldi FOLDER       the same with a nnet3 model of Kaldi, in Vosk's folders
+--wenet FOLDER       the same with a U2 or U2++ model, as WeNet itself exports it
 --ctc FOLDER         the same for a CTC model of icefall, sherpa-onnx, WeNet, NeMo or wav2vec2
 """
 NO_WEIGHTS = {name: "" for name, kind in KINDS.items() if f"\n{kind.flag} " in WEIGHTS}

@@ -23,11 +23,12 @@ from conch.families.smollm2.declaration import FAMILY as SMOLLM2
 from conch.families.speakers.declaration import FAMILY as SPEAKERS
 from conch.families.transducer.declaration import FAMILY as TRANSDUCER
 from conch.families.turns.declaration import FAMILY as TURNS
+from conch.families.wenet.declaration import FAMILY as WENET
 from conch.families.whisper.declaration import FAMILY as WHISPER
 
 FAMILIES: tuple[Family, ...] = (
     *(SILERO, NGRAM, SMOLLM2),
-    *(MOONSHINE, WHISPER, TRANSDUCER, FUNASR, KALDI, CTC),
+    *(MOONSHINE, WHISPER, TRANSDUCER, FUNASR, KALDI, WENET, CTC),
     *(PUNCTUATION, INVERSE_NORMALIZER, SPEAKERS, TURNS),
     *(HIBARI, KOKORO, PIPER),
 )

@@ -45,7 +45,7 @@ class ServerConfig:
     weights: Mapping[str, str] = field(default_factory=dict)
     """Models in place of those that the configs of the components name, by kind (`whisper`,
     `moonshine`, `piper`, `transducer`, `paraformer`, `paraformer_online`, `sensevoice`, `kaldi`,
-    `ctc`): each a name that `conch models` lists, or a folder."""
+    `wenet`, `ctc`): each a name that `conch models` lists, or a folder."""
     named: Mapping[str, str] = field(default_factory=dict)
     """Further models by the names that the option `model` takes: each a name that `conch models`
     lists, or a folder of any kind. They are loaded at the start, whatever `models` names."""

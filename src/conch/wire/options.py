@@ -22,6 +22,7 @@ from conch.families.silero.declaration import SileroOptions
 from conch.families.smollm2.declaration import NeuralOptions
 from conch.families.speakers.declaration import SpeakerOptions
 from conch.families.turns.declaration import TurnOptions
+from conch.families.wenet.declaration import WenetOptions
 from conch.families.whisper.declaration import WhisperOptions
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import hotwords_of, prompt_of
@@ -48,6 +49,7 @@ class RecognitionOptions(
     SileroOptions,
     CtcOptions,
     WhisperOptions,
+    WenetOptions,
     SpeakerOptions,
     TurnOptions,
 ):
@@ -65,12 +67,12 @@ class RecognitionOptions(
     )
     decoder: str = option(
         next(name for name, item in decoders().items() if item.default_when is not None),
-        "what writes the text: Moonshine, Whisper, a transducer, Paraformer, SenseVoice or Kaldi "
-        "model of your own, a beam search over CTC, CTC in a graph of known words, or none, for "
-        "who speaks when alone; live text comes from wfst, and from ctc with lm_fusion",
+        "what writes the text: Moonshine, Whisper, a transducer, Paraformer, SenseVoice, Kaldi or "
+        "WeNet model of your own, a beam search over CTC, CTC in a graph of known words, or none, "
+        "for who speaks when alone; live text comes from wfst, and from ctc with lm_fusion",
         otherwise="attention with another language than en, languages, prompt or task=translate, "
         "and on a server without Moonshine; on one that --transducer, --paraformer, "
-        "--paraformer-online, --sensevoice, --kaldi or --ctc starts, that decoder",
+        "--paraformer-online, --sensevoice, --kaldi, --wenet or --ctc starts, that decoder",
         choices=lambda: tuple(decoders()),
     )
     model: str = option(

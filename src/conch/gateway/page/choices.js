@@ -17,6 +17,7 @@ const MODELS = {
   "conch-paraformer_online": ["Paraformer, online", "a model of your own"],
   "conch-sensevoice": ["SenseVoice", "a model of your own"],
   "conch-kaldi": ["Kaldi", "a model of your own"],
+  "conch-wenet": ["WeNet", "a model of your own"],
   "conch-ctc": ["CTC", "beam search; takes a language model"],
   "conch-wfst": ["CTC in a graph", "known words and hotwords; the fastest"],
 };

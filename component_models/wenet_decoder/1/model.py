@@ -1,0 +1,14 @@
+from typing import Any
+
+from conch.decoding.wenet import WenetDecoder, WenetDecoderConfig
+from conch.triton import read_parameters, respond, settled
+
+
+class TritonPythonModel:
+    """The frames of a WeNet model to text."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        self.component = settled(WenetDecoder(read_parameters(WenetDecoderConfig, args)))
+
+    def execute(self, requests: list[Any]) -> list[Any]:
+        return respond(requests, self.component)

@@ -1,0 +1,22 @@
+from typing import Any
+
+from conch.families.wenet.encoder import WenetStreamingEncoder, WenetStreamingEncoderConfig
+from conch.triton import read_parameters, respond, settled
+from conch.triton.metrics import publish_streams
+
+
+class TritonPythonModel:
+    """A stream's samples, piece by piece, to the frames of a WeNet model."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        self.component = settled(
+            WenetStreamingEncoder(read_parameters(WenetStreamingEncoderConfig, args))
+        )
+        self.publisher = publish_streams(args, self.component)
+
+    def execute(self, requests: list[Any]) -> list[Any]:
+        return respond(requests, self.component)
+
+    def finalize(self) -> None:
+        self.publisher.close()
+        self.component.close()

@@ -1,0 +1,202 @@
+"""The networks of a folder of WeNet on ONNX Runtime."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from conch.catalogue.checks import UnfitModelError
+from conch.catalogue.exports import check_precision
+from conch.catalogue.wenet import REVERSED, WenetFolder, read_wenet
+from conch.component.arrays import Array, FloatArray, IntArray
+from conch.component.onnx import open_network, session_options
+from conch.component.parameters import DeviceConfig
+from conch.families.ctc.vocabulary import Vocabulary, exported_vocabulary
+from conch.families.search.graphs import TYPES, EncoderGraph
+from conch.wire.errors import ConfigError
+
+_HIDDEN = ("encoder_out", "chunk_out", "output")
+"""What an encoder calls its output: for recordings, for live audio, and for CPUs."""
+_LEAST = 1e-10
+"""Probability of all units together that an encoder leaves out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WenetConfig(DeviceConfig):
+    """Parameters of every component of WeNet."""
+
+    precision: str = "float32"
+    """Files that are taken where there are several: float32 or int8."""
+
+
+def opened_folder(config: WenetConfig) -> WenetFolder:
+    """Return the folder that the parameter `model` names.
+
+    Raises:
+        ConfigError: there is none, or it is no complete model of WeNet.
+    """
+    if not config.model:
+        raise ConfigError("parameter 'model' is empty: conch serve --wenet FOLDER sets it")
+    check_precision(config.precision)
+    try:
+        return read_wenet(Path(config.model), config.precision)
+    except UnfitModelError as error:
+        raise ConfigError(f"{config.model} is no model of WeNet: {error}") from None
+
+
+def vocabulary_of(found: WenetFolder) -> Vocabulary:
+    """Return the output units of a folder."""
+    return exported_vocabulary(found.tokens, 10 * found.encoder.subsampling)
+
+
+class WenetGraph(EncoderGraph):
+    """Runs an encoder: a frame has the log probabilities of the units, then its own output."""
+
+    def __init__(self, found: WenetFolder, threads: int) -> None:
+        """Load it.
+
+        Raises:
+            ConfigError: it cannot be loaded.
+        """
+        super().__init__(found.encoder, "the encoder of a model of WeNet", threads)
+        self._ctc = None
+        if found.ctc:
+            options = session_options(threads, keeps_memory=False)
+            self._ctc = open_network("the CTC of a model of WeNet", found.ctc, options)
+        names = [item.name for item in found.encoder.header.outputs]
+        (self._hidden,) = [name for name in _HIDDEN if name in names]
+        of_units = ["ctc_log_probs"] if "ctc_log_probs" in names else ["log_probs", "log_probs_idx"]
+        self._of_units = of_units if self._ctc is None else []
+        more = self._outputs[1:] if self.encoder.is_live else ["encoder_out_lens"]
+        self._wanted = [self._hidden, *self._of_units, *more]
+        self._num_units = len(found.tokens)
+
+    def run(self, feed: Mapping[str, Array]) -> list[Array]:
+        """See `EncoderGraph`."""
+        hidden, *found = self._session.run(self._wanted, feed, self._once)
+        of_units, more = found[: len(self._of_units)], found[len(self._of_units) :]
+        if self._ctc is not None:
+            of_units = self._ctc.run(None, {self._ctc.get_inputs()[0].name: hidden}, self._once)
+        log_probs = of_units[0] if len(of_units) < 2 else self._filled(*of_units)
+        return [np.concatenate([log_probs, hidden], axis=2), *more]
+
+    def _filled(self, log_probs: FloatArray, units: Array) -> FloatArray:
+        """Return log probabilities of all units, of those of the best in each frame.
+
+        The others share the rest.
+        """
+        num_left = max(1, self._num_units - log_probs.shape[2])
+        rest = np.maximum(1 - np.exp(log_probs).sum(axis=2, keepdims=True), _LEAST) / num_left
+        found: FloatArray = np.repeat(np.log(rest), self._num_units, axis=2)
+        np.put_along_axis(found, units, log_probs, axis=2)
+        return found
+
+
+class AttentionDecoders:
+    """Scores hypotheses of the search again, read from both ends where the model does."""
+
+    def __init__(self, found: WenetFolder, threads: int) -> None:
+        """Load the network.
+
+        Raises:
+            ConfigError: it cannot be loaded, or does not say how it scores.
+        """
+        what, options = "the decoder of a model of WeNet", session_options(threads)
+        self._found = found
+        if found.ctc_weight is None:
+            content, self._scores = _with_scores(found.decoder)
+            self._session = open_network(what, found.decoder, options, content=content)
+        else:
+            self._session = open_network(what, found.decoder, options)
+        self._kinds = {item.name: item.kind for item in found.decoder_header.inputs}
+
+    def scores(
+        self, hidden: FloatArray, hypotheses: Sequence[Sequence[int]], ctc: Sequence[float]
+    ) -> list[float]:
+        """Return the scores of hypotheses: those by attention, plus the weighted ones by CTC.
+
+        Args:
+            hidden: float32 `[frames, size]`.
+            hypotheses: The units of each.
+            ctc: Score of each by CTC.
+        """
+        most, found = self._found.num_hypotheses, list[float]()
+        score = self._sums if self._found.ctc_weight is None else self._sums_of_units
+        for first in range(0, len(hypotheses), most):
+            part = slice(first, first + most)
+            found += score(hidden[None], hypotheses[part], ctc[part])
+        return found
+
+    def _sums(
+        self, hidden: FloatArray, hypotheses: Sequence[Sequence[int]], ctc: Sequence[float]
+    ) -> list[float]:
+        """Score by the export for GPUs, which takes a fixed number of hypotheses."""
+        free = self._found.num_hypotheses - len(ctc)
+        rows = [*hypotheses, *([()] * free)]
+        feed: dict[str, Array] = {
+            "encoder_out": hidden,
+            "encoder_out_lens": np.array([hidden.shape[1]]),
+            "hyps_pad_sos_eos": self._padded(rows)[None],
+            "hyps_lens_sos": np.array([[len(units) + 1 for units in rows]]),
+            REVERSED: self._padded([units[::-1] for units in rows])[None],
+            "ctc_score": np.array([[*ctc, *([0.0] * free)]]),
+        }
+        found: list[float] = self._run([self._scores], feed)[0].reshape(-1).tolist()
+        return found[: len(ctc)]
+
+    def _sums_of_units(
+        self, hidden: FloatArray, hypotheses: Sequence[Sequence[int]], ctc: Sequence[float]
+    ) -> list[float]:
+        """Score by the export for CPUs, which gives log probabilities."""
+        weight, share = self._found.ctc_weight or 0.0, self._found.reverse_weight
+        feed: dict[str, Array] = {
+            "encoder_out": hidden,
+            "hyps": self._padded(hypotheses)[:, :-1],
+            "hyps_lens": np.array([len(units) + 1 for units in hypotheses]),
+        }
+        forward, *backward = self._run(["score", "r_score"] if share else ["score"], feed)
+        found = [weight * score for score in ctc]
+        for row, units in enumerate(hypotheses):
+            found[row] += (1 - share) * self._sum(forward[row], units)
+            if share:
+                found[row] += share * self._sum(backward[0][row], units[::-1])
+        return found
+
+    def _sum(self, log_probs: FloatArray, units: Sequence[int]) -> float:
+        return float(log_probs[np.arange(len(units) + 1), [*units, self._found.edges[1]]].sum())
+
+    def _padded(self, hypotheses: Sequence[Sequence[int]]) -> IntArray:
+        """Return hypotheses with what stands in front and behind, int64 `[N, units + 2]`."""
+        first, last = self._found.edges
+        found = np.full((len(hypotheses), max(map(len, hypotheses)) + 2), last)
+        for row, units in zip(found, hypotheses, strict=True):
+            row[: len(units) + 1] = first, *units
+        return found
+
+    def _run(self, names: Sequence[str], feed: Mapping[str, Array]) -> list[FloatArray]:
+        """Run the network with those of its inputs that it has, in their types."""
+        typed = {
+            name: feed[name].astype(TYPES.get(kind, np.float32), copy=False)
+            for name, kind in self._kinds.items()
+        }
+        found: list[FloatArray] = self._session.run(names, typed)
+        return found
+
+
+def _with_scores(path: Path) -> tuple[bytes, str]:
+    """Return a network that gives the scores too of which `best_index` is the best, and their name.
+
+    Raises:
+        ConfigError: it has none.
+    """
+    model = onnx.load(path)
+    makers = {name: node for node in model.graph.node for name in node.output}
+    node = makers.get("best_index")
+    while node is not None and node.op_type in ("Cast", "Identity", "Squeeze"):
+        node = makers.get(node.input[0])
+    if node is None or node.op_type != "ArgMax":
+        raise ConfigError(f"{path} does not find best_index by ArgMax, as an export of WeNet does")
+    model.graph.output.append(onnx.ValueInfoProto(name=node.input[0]))
+    return model.SerializeToString(), node.input[0]

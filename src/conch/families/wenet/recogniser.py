@@ -1,0 +1,28 @@
+"""A model of WeNet as a recogniser."""
+
+from conch.bls.call import Parameter
+from conch.families.search.first_pass import SearchFirstPass
+from conch.families.search.recogniser import SearchRecogniser, search_parameters
+from conch.families.wenet.declaration import FRAMES, LIVE, OFFLINE, RESCORE
+from conch.wire.options import RecognitionOptions
+
+
+class _WenetRecogniser(SearchRecogniser):
+    def parameters(self, options: RecognitionOptions) -> dict[str, Parameter]:
+        return {**search_parameters(options), RESCORE: options.own_rescore}
+
+
+class WenetFirstPass(SearchFirstPass):
+    """Encoder and search of one live stream."""
+
+    encoder, decoder = LIVE
+    frames = FRAMES
+    is_behind = True
+
+    def parameters(self, options: RecognitionOptions) -> dict[str, Parameter]:
+        """See `SearchFirstPass`. A second pass takes the place of what the first would rescore."""
+        asks = options.own_rescore and options.mode == "streaming"
+        return {**search_parameters(options), RESCORE: asks}
+
+
+WENET = _WenetRecogniser(*OFFLINE, frames=FRAMES)
