@@ -47,13 +47,11 @@ def test_the_names_of_conchs_own_models_are_refused() -> None:
             with_named_found(ServerConfig(SHIPPED, named={name: "tiny.en"}))
 
 
-def test_a_folder_that_is_no_model_is_refused_with_what_each_kind_lacks(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as refused:
+def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=f"^--model mine={tmp_path}: .* holds no complete model: "
+    ):
         with_named_found(ServerConfig(SHIPPED, named={"mine": str(tmp_path)}))
-    first, *lines = str(refused.value).splitlines()
-    assert first.endswith(f"{tmp_path} holds no complete model that Conch serves. As")
-    assert lines[0].startswith("  Whisper: it lacks model.bin, config.json")
-    assert lines[1].startswith("  Moonshine: it lacks encoder_model.ort")
     with pytest.raises(ConfigError, match=r"^--model mine=nowhere: no folder 'nowhere', nor a mod"):
         with_named_found(ServerConfig(SHIPPED, named={"mine": "nowhere"}))
 
