@@ -1,5 +1,7 @@
 """The port of Riva's API: whom it serves, and where it cannot listen."""
 
+from contextlib import ExitStack
+
 import grpc  # type: ignore[import-untyped]
 import pytest
 from riva.client.proto import health_pb2, health_pb2_grpc
@@ -25,6 +27,23 @@ def test_one_port_is_taken_once():
         port = int(service.other_urls["Riva"].rpartition(":")[2])
         with pytest.raises(ServerError, match=f"Riva's API cannot listen on {LOOPBACK}:{port}"):
             GatewayService(config(port)).__enter__()
+
+
+@pytest.mark.server
+def test_a_watch_tells_that_the_gateway_is_ready_and_that_it_stops(grpc_url: str) -> None:
+    serving, not_serving = (
+        getattr(health_pb2.HealthCheckResponse, name) for name in ("SERVING", "NOT_SERVING")
+    )
+    settings = GatewayConfig(servers=(grpc_url,), port=0, riva=(LOOPBACK, 0))
+    with ExitStack() as stack:
+        service = stack.enter_context(GatewayService(settings))
+        target = service.other_urls["Riva"].removeprefix("grpc://")
+        with grpc.insecure_channel(target) as channel:
+            health = health_pb2_grpc.HealthStub(channel)
+            watched = health.Watch(health_pb2.HealthCheckRequest(), timeout=60)
+            assert serving in (answer.status for answer in watched)
+            stack.close()
+            assert [answer.status for answer in watched] == [not_serving]
 
 
 def test_without_a_server_it_does_not_serve():
