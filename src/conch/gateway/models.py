@@ -83,8 +83,9 @@ async def get_model(request: web.Request) -> web.Response:
     """Answer with one model."""
     gateway = request.app[GATEWAY]
     name, aliases = request.match_info["model"], gateway.model_aliases
-    if known_name(name, aliases) not in await servable(gateway):
-        raise unknown_model(name, aliases)
+    names = await servable(gateway)
+    if known_name(name, aliases) not in names:
+        raise unknown_model(name, aliases, names)
     return web.json_response(model_object(name))
 
 
