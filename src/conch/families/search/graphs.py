@@ -1,6 +1,8 @@
 """The encoder of an export on ONNX Runtime: whole recordings, or chunks with states."""
 
+import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +18,8 @@ PADDING = float(np.log(np.float32(1e-10)))
 """A feature behind the end of a recording, as sherpa-onnx pads a batch."""
 TYPES = {INT32: np.int32, INT64: np.int64}
 """Those of tensors that are not float32."""
+_MOST_ROWS = 4
+"""Of one run of chunks. The states of more do not fit into the cache of a core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,11 @@ class EncoderGraph:
             ConfigError: it cannot be loaded.
         """
         self.encoder, self.extractor = encoder, extractor_of(encoder)
-        options = session_options(threads, keeps_memory=False)
+        # Chunks are small: runs side by side wait less for each other than threads of one run.
+        self._at_once = math.ceil(math.sqrt(threads)) if encoder.is_live else 1
+        self._pool = ThreadPoolExecutor(self._at_once, "encoder")
+        # The threads of a session serve all its runs, beside those that call it.
+        options = session_options(threads - self._at_once + 1, keeps_memory=False)
         self._session = open_network(what, encoder.path, options)
         header, states = encoder.header, encoder.states
         self._inputs = [item.name for item in header.inputs]
@@ -93,10 +101,24 @@ class EncoderGraph:
         Returns:
             For each stream float32 `[frames, size]`, and its states.
         """
-        if self.is_one_by_one and len(chunks) > 1:
-            pairs = zip(chunks, states, strict=True)
-            single = [self.step([chunk], [state]) for chunk, state in pairs]
-            return [out for (out,), _ in single], [state for _, (state,) in single]
+        share = math.ceil(len(chunks) / self._at_once)
+        most = 1 if self.is_one_by_one else min(share, _MOST_ROWS)
+        places = range(0, len(chunks), most)
+        runs = self._pool.map(
+            lambda start: self._run(chunks[start : start + most], states[start : start + most]),
+            places,
+        )
+        out: list[FloatArray] = []
+        after: list[States] = []
+        for its_out, its_states in runs:
+            out += its_out
+            after += its_states
+        return out, after
+
+    def _run(
+        self, chunks: Sequence[FloatArray], states: Sequence[States]
+    ) -> tuple[list[FloatArray], list[States]]:
+        """Return what one run hears; see `step`."""
         before, known = joined(states), self.encoder.states
         feed = {
             item.name: np.asarray(array[0]) if item.is_bare else array
