@@ -23,7 +23,7 @@ def called(models: set[str]) -> set[str]:
 
 def test_every_component_is_called_by_few_requests() -> None:
     assert called(ALL) == ALL
-    assert len(requests_for(ALL)) == 9
+    assert len(requests_for(ALL)) == 10
 
 
 def test_a_server_with_fewer_models_is_asked_for_what_it_has() -> None:

@@ -235,6 +235,9 @@ def test_names_choose_no_decoder():
     first, second, *_ = RecognitionOptions.candidates({"names": "Syme"})
     assert (first.decoder, first.prompt) == ("moonshine", "")
     assert (second.decoder, second.prompt) == ("attention", "Syme.")
+    # A recording in another language goes to who knows it.
+    assert first.by("attention").prompt == "Syme."
+    assert RecognitionOptions.parse({"hotwords": "Syme"}).by("attention").prompt == ""
     live = RecognitionOptions.parse({"names": "Syme", "decoder": "attention"}, live=True)
     assert (live.mode, live.prompt, live.of_first_pass().hotwords) == ("two_pass", "Syme.", "Syme")
 

@@ -412,7 +412,9 @@ class RecognitionOptions(
     def by(self, decoder: str) -> "RecognitionOptions":
         """Return the options for another decoder, whose texts nothing scores again."""
         beam_size = _defaults(decoder, nbest=self.nbest)["beam_size"]
-        return replace(self, **_UNRESCORED, decoder=decoder, beam_size=beam_size)
+        found = replace(self, **_UNRESCORED, decoder=decoder, beam_size=beam_size)
+        sent = {"names": self.names, "decoder": decoder}
+        return replace(found, prompt=self.prompt or _of_names(sent).get("prompt", ""))
 
     def of_first_pass(self) -> "RecognitionOptions":
         """Return the options of the live search: of two passes, those of the first."""
