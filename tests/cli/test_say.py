@@ -56,6 +56,12 @@ def test_a_file_stays_if_not_all_is_spoken(tmp_path: Path, failure: type[BaseExc
     assert os.listdir(tmp_path) == ["a.wav"]
 
 
+def test_what_cannot_be_written_is_told_and_a_device_has_no_size(tmp_path: Path) -> None:
+    with pytest.raises(ConchError, match=r"^-o .*/a\.wav cannot be written: .*directory"):
+        say.saved(pieces(b"\x01\x00"), tmp_path / "none" / "a.wav", is_wav=True)
+    assert say.saved(pieces(b"\x01\x00"), Path(os.devnull), is_wav=True).audio == b"\x01\x00"
+
+
 def test_floats_are_written_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "a.f32"
     piece = Speech(np.array([0.5, -1], np.float32), b"", Spoken(1.0, 24_000, "hibari"))
@@ -148,6 +154,22 @@ def test_the_voices_of_a_gateway_are_listed(capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(SystemExit):
         main(["voices", "--url", "grpc://127.0.0.1:1"])
     assert "that of a gateway, which lists voices" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--url", "http://x"], "--piper lists voices of this machine, and --url those"),
+        (["like", __file__], "like mixes Kokoro's voices: leave out --piper"),
+    ],
+)
+def test_voices_of_piper_are_those_of_this_machine(
+    more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["voices", "--piper", "x", *more])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 def test_the_voices_of_a_folder_of_piper_speak(

@@ -68,7 +68,7 @@ def test_every_kind_of_flag() -> None:
 
 @pytest.mark.parametrize("option", ["names", "hotwords"])
 def test_phrases_of_a_file(option: str, tmp_path: Path) -> None:
-    (tmp_path / "names").write_text("Conch:8\n\nNew York\n")
+    (tmp_path / "names").write_text("\ufeffConch:8\n\nNew York\n", "utf-8")
     assert parse_flags(f"--{option}", f"@{tmp_path}/names") == {option: "Conch:8\nNew York"}
     long = "Conch, " * 50 + "Triton"
     assert parse_flags(f"--{option}", long) == {option: long}

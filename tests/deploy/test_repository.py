@@ -178,8 +178,11 @@ def test_only_an_earlier_export_is_replaced(tmp_path, folder, capsys):
 
 def test_without_a_name_it_is_beside_where_one_is(tmp_path, folder, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["models", "export-repository", "./toy"]) == 0
-    assert (tmp_path / "toy-triton" / "toy_joiner" / "config.pbtxt").is_file()
+    (tmp_path / "toy").rename(tmp_path / "a toy")
+    assert main(["models", "export-repository", "./a toy"]) == 0
+    target = tmp_path / "a toy-triton"
+    assert (target / "a_toy_joiner" / "config.pbtxt").is_file()
+    assert f" -v '{target}:/models' " in (target / "README.md").read_text()
 
 
 def test_folders_without_such_a_network(tmp_path, capsys):

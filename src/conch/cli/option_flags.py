@@ -132,7 +132,7 @@ def _phrases(text: str) -> str:
             raise argparse.ArgumentTypeError(f"phrases, or a file of them: @{text}; got {text!r}")
         return text
     try:
-        lines = Path(text[1:]).read_text("utf-8").splitlines()
+        lines = Path(text[1:]).read_text("utf-8-sig").splitlines()
     except (OSError, ValueError) as error:
         raise argparse.ArgumentTypeError(f"{text[1:]} cannot be read: {error}") from None
     return "\n".join(filter(str.strip, lines))

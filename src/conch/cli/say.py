@@ -109,6 +109,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def list_voices(args: argparse.Namespace) -> int:
     """Print a line for each voice, with what brings it to this machine if it is not there."""
+    if args.piper and args.url:
+        raise UsageError("--piper lists voices of this machine, and --url those of a gateway")
     if args.url:
         endpoint = Endpoint.parse(args.url, headers=headers_of(args))
         if endpoint.address.is_grpc or not is_gateway(endpoint):
@@ -152,6 +154,8 @@ def added_by(folder: str | None) -> Sequence[AddedVoice]:
 
 def run_like(args: argparse.Namespace) -> int:
     """Print the voice for a recording, and how similar both sound."""
+    if args.piper:
+        raise UsageError("like mixes Kokoro's voices: leave out --piper")
     options = SynthesisOptions(reference=args.reference)
     headers = headers_of(args)
     with server_for_voice(args.url, options) as url, Client(url, headers=headers) as client:
@@ -237,14 +241,21 @@ def written(pieces: Iterable[Speech], file: IO[bytes], *, is_wav: bool = False) 
 
 
 def saved(pieces: Iterator[Speech], path: Path, *, is_wav: bool) -> Speech:
-    """Write the audio of pieces in place of a file, whole or not at all; return the last one."""
-    with whole_file(path) as file:
-        last = written(pieces, file, is_wav=is_wav)
-        if is_wav and file.seekable():
-            rate = last.spoken.sample_rate
-            size = file.tell() - len(wav_header(rate))
-            file.seek(0)
-            file.write(wav_header(rate, size))
+    """Write the audio of pieces in place of a file, whole or not at all; return the last one.
+
+    Raises:
+        ConchError: it cannot be written.
+    """
+    try:
+        with whole_file(path) as file:
+            last = written(pieces, file, is_wav=is_wav)
+            # /dev/null can be sought in, and stays at 0.
+            if is_wav and file.seekable() and (end := file.tell()):
+                rate = last.spoken.sample_rate
+                file.seek(0)
+                file.write(wav_header(rate, end - len(wav_header(rate))))
+    except OSError as error:
+        raise ConchError(f"-o {path} cannot be written: {error}") from None
     return last
 
 

@@ -7,6 +7,7 @@ backend compares outputs with them to the number.
 import json
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -241,14 +242,17 @@ def _link(source: Path, target: Path) -> None:
 
 def _readme(target: Path, models: Iterable[Model], title: str, device: Device) -> str:
     gpus = "" if device == "CPU" else " --gpus all"
+    volume = shlex.quote(f"{target.absolute()}:/models")  # docker takes other names for volumes
     return "\n".join(
         [
             MARK,
             f"# {title}, for Triton's ONNX Runtime backend\n",
-            f"    docker run --rm{gpus} -p 8000-8002:8000-8002 -v {target}:/models \\",
+            f"    docker run --rm{gpus} -p 8000-8002:8000-8002 -v {volume} \\",
             f"        {CONTAINER} tritonserver --model-repository=/models\n",
             "The models are networks alone: features, search and text are their callers' work.",
-            "Units are numbered as in the tokens of the folder that the networks are from.\n",
+            "Units are numbered as in the tokens of the folder that the networks are from.",
+            "On one disk a model is the same file as its network there: a copy over that changes "
+            "both.\n",
             *(model.section() for model in models),
         ]
     )

@@ -1,5 +1,6 @@
 """The hotwords of a request: phrases that a text is to have, each with a weight."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -62,12 +63,13 @@ def prompt_of(names: Sequence[Hotword]) -> str:
 
     >>> prompt_of(hotwords_of("Syme, SAN JOSE:12, H100", 8.0))
     'Syme, SAN JOSE, H100.'
-    >>> prompt_of(hotwords_of("SYME, SAN JOSE", 8.0))
-    'Syme, San Jose.'
+    >>> prompt_of(hotwords_of("O'BRIEN, MCDONALD'S", 8.0))
+    "O'Brien, Mcdonald's."
     """
     phrases = [item.phrase for item in names if item.weight > 0]
     if all(map(str.isupper, phrases)):
-        phrases = [phrase.title() for phrase in phrases]
+        # title() makes a word of what follows an apostrophe, which fits O'Brien and no genitive.
+        phrases = [re.sub(r"(['\u2019])S\b", r"\1s", phrase.title()) for phrase in phrases]
     sizes = accumulate(map(_most_tokens, phrases))
     fitting = [item for item, size in zip(phrases, sizes, strict=True) if size <= MAX_NAMES_TOKENS]
     return f"{', '.join(fitting)}." if fitting else ""

@@ -179,6 +179,9 @@ def test_options_of_speech():
             {"text": "<speak>One <break time='1s'/> two</speak>"},
             "text: SSML's <break> has no counterpart here: leave it out",
         ),
+        ({"text": "<speak>A<![CDATA[b]]></speak>"}, r"text: SSML's <!\[CDATA\[b\]\]> has no .*"),
+        ({"text": "<speak/>"}, "text takes SSML of <speak>…</speak> without .*; sent: '<speak/>'"),
+        ({"text": "<!DOCTYPE speak [<!--]-->]>\n<speak>A</speak>"}, "text takes SSML of <speak>.*"),
         ({"encoding": 3}, "encoding takes LINEAR_PCM, OGGOPUS, FLAC; sent: MULAW"),
         ({"sample_rate_hz": 400}, "sample_rate_hz: option 'sample_rate' takes .*; sent: 400"),
         ({"voice_name": "Sofia"}, "voice_name: option 'voice' takes .*; sent: 'Sofia'"),
@@ -201,7 +204,8 @@ def test_a_wrong_field_of_speech_is_named(sent, message: str):
     [
         ("3 < 5 and <b>7</b>", "3 < 5 and <b>7</b>"),
         ("<speak version='1.0'>Salt &amp; sea</speak>", "Salt & sea"),
-        ("<?xml version='1.0'?>\n<speak><p><s>One.</s><s>Two.</s></p></speak>", "One.  Two."),
+        ("<?xml version='1.0'?>\n<speak><p><s>One.</s> <s>Two</s></p></speak>", "One.\n\nTwo"),
+        ("<speak><!-- <b> -->Hi <s xml:lang='en'>you</s> all</speak>", "Hi \n\nyou\n\nall"),
     ],
 )
 def test_a_text_in_ssml(text: str, said: str):

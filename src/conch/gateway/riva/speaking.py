@@ -39,10 +39,12 @@ _FIELDS = {
 """Fields by the options that they set."""
 _NVIDIAS = re.compile(r"(English-US|Magpie-[\w-]+\.EN-US)([.-].*)?", re.IGNORECASE)
 """Names of NVIDIA's voices for English, which mean the default voice."""
-_SSML = re.compile(r"(?:<\?xml[^>]*>\s*)?<speak\b[^>]*>(.*)</speak>", re.DOTALL)
-_TAG = re.compile(r"</?([A-Za-z][\w:.-]*)[^>]*>")
-_STRUCTURE = ("p", "s")
-"""Tags of SSML for paragraphs and sentences, which a text shows by itself."""
+_IS_SSML = re.compile(r"(?:<[?!].*)?<speak\b", re.DOTALL)
+_SSML = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?<speak\b[^>]*>(.*)</speak>\s*", re.DOTALL)
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_STRUCTURE = re.compile(r"(?:</?[ps](?:\s[^<>]*)?/?>\s*)+")
+"""Tags of SSML for paragraphs and sentences."""
+_TAG = re.compile(r"</?([A-Za-z!?][^\s/>]*)")
 
 
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
@@ -98,17 +100,19 @@ def _without_markup(text: str) -> str:
     """Return a text, or the one in SSML that has tags of its structure alone.
 
     Raises:
-        ApiError: it has another tag.
+        ApiError: it has another tag, or is no SSML behind its begin.
     """
-    found = _SSML.fullmatch(text)
-    if not found:
+    if not _IS_SSML.match(text):
         return text
-    for tag in _TAG.finditer(found[1]):
-        if tag[1] not in _STRUCTURE:
-            raise invalid(
-                "text", f"text: SSML's <{tag[1]:.40}> has no counterpart here: leave it out"
-            )
-    return html.unescape(_TAG.sub(" ", found[1])).strip()
+    found = _SSML.fullmatch(_COMMENT.sub("", text))
+    if not found:
+        raise invalid(
+            "text", f"text takes SSML of <speak>…</speak> without a DOCTYPE; sent: {text!r:.40}"
+        )
+    plain = _STRUCTURE.sub("\n\n", found[1])
+    if tag := _TAG.search(plain):
+        raise invalid("text", f"text: SSML's <{tag[1]:.40}> has no counterpart here: leave it out")
+    return html.unescape(plain).strip()
 
 
 def _voice(name: str) -> str:
