@@ -3,6 +3,7 @@
     python -m lab.server_memory
     python -m lab.server_memory --models all
     python -m lab.server_memory --models speech,vad,attention_encoder,attention_decoder,rescorer
+    python -m lab.server_memory --transducer FOLDER
 
 It starts a server, sends a recording down every path whose models are loaded, and prints each
 process's PSS in MB of 10⁶ bytes. The instances of a model are added up. Libraries are shared with
@@ -36,6 +37,7 @@ SENT: tuple[Mapping[str, Any], ...] = (
     {"accuracy": "best"},
     {"mode": "streaming", "decoder": "ctc"},
     {"mode": "streaming", "decoder": "ctc", "lm_fusion": True},
+    {"mode": "streaming", "decoder": "transducer"},
 )
 """Options of the requests, of which those without their models are left out."""
 
@@ -48,19 +50,26 @@ def sendable(models: Sequence[str]) -> Iterator[Mapping[str, Any]]:
             yield options
 
 
-def measured(models: Sequence[str], idle_s: float) -> dict[str, Memory]:
+def measured(models: Sequence[str], idle_s: float, transducer: str = "") -> dict[str, Memory]:
     """Return the memory of a new server's processes, by what came before.
 
     Args:
         models: to load; `all` for all, none for those that `conch serve` loads at its start.
         idle_s: seconds of rest.
+        transducer: Folder of one; empty for Conch's own models.
 
     Raises:
         ConchError: the server does not start, or a request fails.
     """
     waveform, rate = soundfile.read(SPEECH, dtype="float32")
-    config = ServerConfig(models=() if "all" in models else models, on_demand=not models)
+    config = ServerConfig(
+        models=() if "all" in models else models,
+        on_demand=not models,
+        weights={"transducer": transducer} if transducer else {},
+    )
+    started = time.monotonic()
     with TritonServer(config) as server:
+        print(f"ready after {time.monotonic() - started:.1f} s", file=sys.stderr)
         found = {"started": tree_memory(process_tree(server.pid))}
         with Client(f"grpc://{server.grpc_url}") as client:
             for options in sendable(server.models()):
@@ -96,10 +105,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--models", default="", help="separated by commas, or all (default: as conch serve)"
     )
+    parser.add_argument("--transducer", default="", metavar="FOLDER", help="one of your own")
     parser.add_argument("--idle-s", type=float, default=25.0, help="of rest (default: 25)")
     args = parser.parse_args(argv)
     try:
-        print(markdown(measured([*filter(None, args.models.split(","))], args.idle_s)))
+        print(
+            markdown(
+                measured([*filter(None, args.models.split(","))], args.idle_s, args.transducer)
+            )
+        )
     except ConchError as error:
         print(f"server_memory: {error}", file=sys.stderr)
         return 1
