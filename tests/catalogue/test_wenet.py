@@ -91,6 +91,7 @@ def test_half_a_folder(folder, lacking):
     [
         ({"encoder": "squeezeformer"}, "has encoder 'squeezeformer'; those served are conformer"),
         ({"encoder_conf": {"input_layer": "linear"}}, "has input_layer 'linear'; conv2d, conv2d6"),
+        ({"encoder_conf": {"input_layer": ["conv2d"]}}, r"has input_layer .*; conv2d, conv2d6"),
         ({"dataset_conf": {"resample_conf": {"resample_rate": 8000}}}, "resample_rate 8000, not"),
         ({"dataset_conf": {"feats_type": "log_mel_spectrogram"}}, "feats_type .*, not fbank"),
         ({"dataset_conf": {"fbank_conf": {"frame_length": 32}}}, "has frame_length 32, not 25"),
@@ -137,6 +138,15 @@ def test_metadata_of_another_model(folder, metadata, message):
     onnx.helper.set_model_props(model, known)
     onnx.save(model, path)
     with pytest.raises(UnfitModelError, match=message):
+        check_wenet(folder)
+
+
+@all_of("cpu")
+def test_an_encoder_whose_output_has_another_name(folder):
+    path = folder / "encoder.onnx"
+    model = onnx.load(path)
+    onnx.save(onnx.compose.add_prefix(model, "my_", rename_inputs=False), path)
+    with pytest.raises(UnfitModelError, match=r"its encoder\.onnx gives no output"):
         check_wenet(folder)
 
 

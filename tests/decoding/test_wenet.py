@@ -27,7 +27,7 @@ from conch.families.wenet.encoder import (
     WenetStreamingEncoder,
     WenetStreamingEncoderConfig,
 )
-from conch.families.wenet.networks import opened_folder, vocabulary_of
+from conch.families.wenet.networks import WenetGraph, opened_folder, vocabulary_of
 from conch.wire.errors import ConfigError, OptionError
 
 MODEL = wenet_toys.U2pp(1)
@@ -222,6 +222,31 @@ def test_hotwords_and_audio_without_a_frame(folders, waveforms):
     assert wanted in written(folders["cpu"], frames, **asked)["hypotheses"][0].split()
     (nothing,) = encoded(folders["cpu"], [np.zeros(100, np.float32)])
     assert written(folders["cpu"], nothing, own_rescore=True)["hypotheses"].tolist() == [b""]
+
+
+def test_a_greedy_search_would_leave_nothing_to_choose(folders, waveforms):
+    (frames,) = encoded(folders["cpu"], waveforms[:1])
+    asked = {"own_rescore": True, "nbest": 10}
+    found = [written(folders["cpu"], frames, beam_size=size, **asked) for size in (1, 10)]
+    assert found[0]["hypotheses"].tolist() == found[1]["hypotheses"].tolist()
+    assert len(found[0]["hypotheses"]) == 10
+
+
+def test_a_lone_text_has_the_score_of_the_attention_decoders(folders):
+    log_probs = np.full((3, wenet_toys.UNITS), -1_000, np.float32)
+    log_probs[[0, 1, 2], [0, 5, 0]] = 0
+    hidden = np.ones((3, wenet_toys.SIZE), np.float32)
+    frames = {"frames": np.concatenate([log_probs, hidden], 1), "frames_lens": np.array([3])}
+    found = written(folders["cpu"], frames, own_rescore=True, nbest=10)
+    assert len(found["hypotheses"]) == 1
+    expected = MODEL.score(torch.tensor(hidden), [5])
+    np.testing.assert_allclose(found["scores"], [expected], atol=0.1)
+    assert found["am_scores"][0] > expected + 1
+
+
+def test_runs_side_by_side_share_the_threads(folders):
+    graph = WenetGraph(opened_folder(WenetDecoderConfig(model=str(folders["cpu"]))), 4)
+    assert graph._ctc.get_session_options().intra_op_num_threads == 3
 
 
 def test_what_is_refused(folders, waveforms, tmp_path):

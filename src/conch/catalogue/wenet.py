@@ -143,7 +143,7 @@ def _for_gpu(
         return value
 
     is_live = x.name == "chunk_xs"
-    layer = _part(training, "encoder_conf").get("input_layer", "conv2d")
+    layer = str(_part(training, "encoder_conf").get("input_layer", "conv2d"))
     if not is_live and layer not in _SUBSAMPLING:
         raise UnfitModelError(
             f"its {TRAINING} has input_layer {layer!r:.40}; {', '.join(_SUBSAMPLING)} are served"
@@ -175,8 +175,7 @@ def _for_gpu(
     lacking = {"chunk_out"} if is_live else {"encoder_out", "encoder_out_lens", "ctc_log_probs"}
     if "ctc_log_probs" not in widths:
         lacking |= {"log_probs", "log_probs_idx"}
-    if lacking := lacking - widths.keys():
-        raise UnfitModelError(f"its {path.name} gives no {' and no '.join(sorted(lacking))}")
+    _check_gives(header, path, lacking)
     size = widths.get("ctc_log_probs") or training.get("output_dim")
     tokens = _tokens(units, size if isinstance(size, int) else None, path.name)
     edge = tokens.index("<sos/eos>") if "<sos/eos>" in tokens else len(tokens) - 1
@@ -200,6 +199,7 @@ def _for_cpu(
     if ctc is None:
         raise UnfitModelError(f"it lacks ctc.onnx, which WeNet writes beside {path.name}")
     header_of(ctc)
+    _check_gives(header, path, {"output"})
 
     def number(key: str, least: int = 1) -> int:
         return whole_number(header, path, key, least)
@@ -230,6 +230,11 @@ def _for_cpu(
         reverse_weight=share if number("is_bidirectional_decoder", 0) else 0.0,
         hears_live=header.metadata.get("chunk_size") != "-1",
     )
+
+
+def _check_gives(header: Header, path: Path, wanted: set[str]) -> None:
+    if lacking := wanted - {item.name for item in header.outputs}:
+        raise UnfitModelError(f"its {path.name} gives no {' and no '.join(sorted(lacking))}")
 
 
 def _decoder(path: Path, wanted: str) -> Header:

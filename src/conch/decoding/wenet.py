@@ -60,7 +60,7 @@ class RescoredUtterance:
         if not (is_final and self._is_rescored):
             return self._search.nbest(count, is_final=is_final)
         found = self._search.nbest(max(count, self._decoder.num_hypotheses), is_final=True)
-        if len(found) < 2:
+        if not any(item.text for item in found):
             return found
         scores = self._decoder.scores(np.concatenate(self._hidden), found)
         rescored = [replace(item, score=score) for item, score in zip(found, scores, strict=True)]
@@ -89,8 +89,12 @@ class WenetDecoder(CtcDecoder):
     def new_search(self, parameters: Mapping[str, Any]) -> RescoredUtterance:
         """See `CtcDecoder`."""
         check_language(parameters, self._only, "model of WeNet")
-        search = super().new_search({**parameters, "decoder": "ctc", "language": "auto"})
-        return RescoredUtterance(search, self, is_rescored=parameters.get(RESCORE) is True)
+        is_rescored = parameters.get(RESCORE) is True
+        asked = {**parameters, "decoder": "ctc", "language": "auto"}
+        if is_rescored and asked.get("beam_size") == 1:
+            # The best path alone leaves nothing to choose: the default of the search is taken.
+            del asked["beam_size"]
+        return RescoredUtterance(super().new_search(asked), self, is_rescored=is_rescored)
 
     def checked_frames(self, row: Row) -> FloatArray:
         """Return a row's frames, float32 `[T, units + size]`; see `CtcDecoder`."""

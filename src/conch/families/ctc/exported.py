@@ -19,9 +19,6 @@ from conch.families.search.live import LiveEncoder
 from conch.families.search.recordings import ExportedEncoder
 from conch.wire.errors import ConfigError
 
-_MAX_CHUNKS = 4
-"""Recordings whose chunks an encoder of live audio takes in one run."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcConfig(DeviceConfig):
@@ -55,7 +52,7 @@ class CtcExport(ExportedEncoder):
             ConfigError: it cannot be loaded.
         """
         self.vocabulary, self._blank = vocabulary_of_folder(found), found.blank
-        super().__init__(_graph(found.recordings, threads), _MAX_CHUNKS)
+        super().__init__(_graph(found.recordings, threads))
 
     def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
         """See `Hears`: log probabilities, those of the blank first."""

@@ -65,8 +65,8 @@ class EncoderGraph:
         self._at_once = math.ceil(math.sqrt(threads)) if encoder.is_live else 1
         self._pool = ThreadPoolExecutor(self._at_once, "encoder")
         # The threads of a session serve all its runs, beside those that call it.
-        options = session_options(threads - self._at_once + 1, keeps_memory=False)
-        self._session = open_network(what, encoder.path, options)
+        self._options = session_options(threads - self._at_once + 1, keeps_memory=False)
+        self._session = open_network(what, encoder.path, self._options)
         header, states = encoder.header, encoder.states
         self._inputs = [item.name for item in header.inputs]
         self._lens_kinds = [TYPES.get(item.kind, np.int64) for item in header.inputs[1:]]
@@ -77,9 +77,11 @@ class EncoderGraph:
         # A product of int8 depends on all rows of a batch, and equal requests must get equal
         # answers.
         self.is_one_by_one = header.is_int8 or not encoder.takes_batches
-        # The activations of a long segment would be kept for the next one.
-        self._once = onnxruntime.RunOptions()
-        self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        self._once = None
+        if not encoder.is_live:
+            # The activations of a long segment would be kept for the next one.
+            self._once = onnxruntime.RunOptions()
+            self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
 
     def new_states(self) -> States:
         """Return the states of a new stream."""
@@ -169,10 +171,8 @@ class EncoderGraph:
 
     def run(self, feed: Mapping[str, Array]) -> list[Array]:
         """Return what the encoder gives: frames, then states, or lengths of recordings."""
-        if self.encoder.is_live:
-            found: list[Array] = self._session.run(self._outputs, feed)
-        else:
-            found = self._session.run(None, feed, self._once)
+        wanted = self._outputs if self.encoder.is_live else None
+        found: list[Array] = self._session.run(wanted, feed, self._once)
         return found
 
     def _stacked(self, chunks: Sequence[FloatArray]) -> FloatArray:

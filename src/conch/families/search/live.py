@@ -139,7 +139,7 @@ class LiveEncoder(StreamEncoder[EncodedStream]):
     def encode(self, streams: Sequence[EncodedStream], /) -> list[FloatArray]:
         """See `StreamEncoder`."""
         assert self._graph is not None
-        found = encode_chunks(self._graph, streams, len(streams))
+        found = encode_chunks(self._graph, streams)
         for stream in streams:
             stream.states = stream.states.alone()
         return found

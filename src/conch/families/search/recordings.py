@@ -72,16 +72,9 @@ class RecordingEncoder:
 class ExportedEncoder:
     """Hears recordings by the encoder of an export; one for live audio gets them in chunks."""
 
-    def __init__(self, graph: EncoderGraph, max_chunks: int) -> None:
-        """Take the encoder, and the number of recordings whose chunks it takes in one run.
-
-        Raises:
-            ConfigError: that is not at least 1.
-        """
-        if max_chunks < 1:
-            raise ConfigError(f"max_chunks must be at least 1; is: {max_chunks}")
-        self._graph, self._max_chunks = graph, max_chunks
-        self.takes_any = graph.encoder.is_live
+    def __init__(self, graph: EncoderGraph) -> None:
+        """Take the encoder."""
+        self._graph, self.takes_any = graph, graph.encoder.is_live
 
     def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
         """See `Hears`."""
@@ -91,4 +84,4 @@ class ExportedEncoder:
         streams = [EncodedStream(self._graph) for _ in waveforms]
         for stream, waveform in zip(streams, waveforms, strict=True):
             stream.accept(waveform, ends=True)
-        return encode_chunks(self._graph, streams, self._max_chunks)
+        return encode_chunks(self._graph, streams)

@@ -67,9 +67,7 @@ class EncodedStream:
         return found
 
 
-def encode_chunks(
-    graph: EncoderGraph, streams: Sequence[EncodedStream], max_batch: int
-) -> list[FloatArray]:
+def encode_chunks(graph: EncoderGraph, streams: Sequence[EncodedStream]) -> list[FloatArray]:
     """Return what the encoder hears in all complete chunks of each stream.
 
     Streams that go on later need `States.alone`, so that none keeps the states of the others.
@@ -77,22 +75,19 @@ def encode_chunks(
     Args:
         graph: The encoder.
         streams: Each once.
-        max_batch: Streams in one run.
 
     Returns:
         For each float32 `[frames, size]`; None is complete: `[0, 0]`.
     """
     found: list[list[FloatArray]] = [[] for _ in streams]
     while ready := [place for place, stream in enumerate(streams) if stream.has_chunk]:
-        for first in range(0, len(ready), max_batch):
-            batch = ready[first : first + max_batch]
-            out, states = graph.step(
-                [streams[place].take_chunk() for place in batch],
-                [streams[place].states for place in batch],
-            )
-            for place, frames, state in zip(batch, out, states, strict=True):
-                # A copy: a view would keep the output of the whole batch.
-                found[place].append(frames.copy())
-                streams[place].states = state
+        out, states = graph.step(
+            [streams[place].take_chunk() for place in ready],
+            [streams[place].states for place in ready],
+        )
+        for place, frames, state in zip(ready, out, states, strict=True):
+            # A copy: a view would keep the output of the whole batch.
+            found[place].append(frames.copy())
+            streams[place].states = state
     nothing = np.zeros((0, 0), np.float32)
     return [np.concatenate(items) if items else nothing for items in found]

@@ -15,8 +15,6 @@ class TransducerEncoderConfig(TransducerConfig):
     """Largest share of padding in a row of a batch. Rows that differ more are encoded apart."""
     max_batch_s: float = 16.0
     """Largest batch in seconds of audio, with padding; a longer row is encoded alone."""
-    max_chunks: int = 4
-    """Rows whose chunks a streaming encoder takes in one run."""
 
 
 class TransducerEncoder(RecordingEncoder):
@@ -29,5 +27,4 @@ class TransducerEncoder(RecordingEncoder):
             ConfigError: it cannot be loaded, or a limit of the batches is out of range.
         """
         graph = opened_encoder(opened_folder(config), config.threads)
-        hears = ExportedEncoder(graph, config.max_chunks)
-        super().__init__(hears, FRAMES, config.max_padding, config.max_batch_s)
+        super().__init__(ExportedEncoder(graph), FRAMES, config.max_padding, config.max_batch_s)

@@ -22,8 +22,6 @@ class WenetEncoderConfig(WenetConfig):
     """Largest share of padding in a row of a batch. Rows that differ more are encoded apart."""
     max_batch_s: float = 16.0
     """Largest batch in seconds of audio, with padding; a longer row is encoded alone."""
-    max_chunks: int = 4
-    """Rows whose chunks a streaming encoder takes in one run."""
 
 
 class WenetEncoder(RecordingEncoder):
@@ -36,8 +34,7 @@ class WenetEncoder(RecordingEncoder):
             ConfigError: it cannot be loaded, or a limit of the batches is out of range.
         """
         graph = WenetGraph(opened_folder(config), config.threads)
-        hears = ExportedEncoder(graph, config.max_chunks)
-        super().__init__(hears, FRAMES, config.max_padding, config.max_batch_s)
+        super().__init__(ExportedEncoder(graph), FRAMES, config.max_padding, config.max_batch_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

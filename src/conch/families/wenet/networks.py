@@ -63,8 +63,7 @@ class WenetGraph(EncoderGraph):
         super().__init__(found.encoder, "the encoder of a model of WeNet", threads)
         self._ctc = None
         if found.ctc:
-            options = session_options(threads, keeps_memory=False)
-            self._ctc = open_network("the CTC of a model of WeNet", found.ctc, options)
+            self._ctc = open_network("the CTC of a model of WeNet", found.ctc, self._options)
         names = [item.name for item in found.encoder.header.outputs]
         (self._hidden,) = [name for name in _HIDDEN if name in names]
         of_units = ["ctc_log_probs"] if "ctc_log_probs" in names else ["log_probs", "log_probs_idx"]
