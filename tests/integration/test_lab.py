@@ -99,6 +99,7 @@ def test_what_cannot_be_joined_is_said(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.nightly
 def test_telephone_calls_in_small_chunks_with_a_second_pass(server: Any, tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     done = lab(
@@ -120,6 +121,7 @@ def test_telephone_calls_in_small_chunks_with_a_second_pass(server: Any, tmp_pat
     assert "no word times" not in done.stderr
 
 
+@pytest.mark.nightly
 def test_paths_side_by_side(server: Any, tmp_path: Path) -> None:
     file, picture = tmp_path / "report.json", tmp_path / "paths.png"
     done = lab(

@@ -134,6 +134,7 @@ def test_firm_words_stay_until_the_utterance_ends(server, talk, recordings, deco
     assert final.rolling.made >= 8
 
 
+@pytest.mark.nightly
 def test_chunks_of_any_length_give_the_same_firm_words(server, talk):
     waveform = talk[: 12 * RATE]
     firm: list[dict[float, tuple]] = []

@@ -66,6 +66,7 @@ def test_learns(trained):
     assert all(value.isfinite().all() for value in model.state_dict().values())
 
 
+@pytest.mark.nightly
 def test_resumes_exactly(options, tmp_path):
     main([*options, "--epochs", "2", "--checkpoint-minutes", "0"])
     folder = tmp_path / "run"
