@@ -2,21 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import onnxruntime
 
-from conch.catalogue.checks import UnfitModelError
-from conch.catalogue.exports import check_precision
 from conch.catalogue.funasr import Folder, FunasrFolder, Reader
 from conch.catalogue.onnx_header import FLOAT, INT32, INT64
 from conch.component.arrays import Array, FloatArray
 from conch.component.lfr import LowFrameRate
 from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig
-from conch.wire.errors import ConfigError
+from conch.families.search.folders import FolderConfig, folder_of
 
 _TYPES = {INT32: np.int32, INT64: np.int64, FLOAT: np.float32}
 
@@ -29,29 +25,13 @@ class FunasrConfig(DeviceConfig):
     """File that is taken where there are two: float32 or int8."""
 
 
-class FolderConfig(Protocol):
-    """Parameters that name a folder."""
-
-    @property
-    def model(self) -> str: ...
-
-    @property
-    def precision(self) -> str: ...
-
-
 def opened_folder(config: FolderConfig, kind: str, read: Reader[Folder]) -> Folder:
     """Return the folder that the parameter `model` names.
 
     Raises:
         ConfigError: there is none, or it is no complete model of its kind.
     """
-    if not config.model:
-        raise ConfigError(f"parameter 'model' is empty: conch serve --{kind} FOLDER sets it")
-    check_precision(config.precision)
-    try:
-        return read(Path(config.model), config.precision)
-    except UnfitModelError as error:
-        raise ConfigError(f"{config.model} holds no {kind}: {error}") from None
+    return folder_of(config, kind, f"holds no {kind}", read)
 
 
 class LowRateNetwork:

@@ -1,17 +1,14 @@
 """The networks of a transducer on ONNX Runtime."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import onnxruntime
 
-from conch.catalogue.checks import UnfitModelError
-from conch.catalogue.exports import check_precision
 from conch.catalogue.transducers import Transducer, read_transducer
 from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig
+from conch.families.search.folders import folder_of
 from conch.families.search.graphs import EncoderGraph
-from conch.wire.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +25,7 @@ def opened_folder(config: TransducerConfig) -> Transducer:
     Raises:
         ConfigError: there is none, or it is no complete transducer.
     """
-    if not config.model:
-        raise ConfigError("parameter 'model' is empty: conch serve --transducer FOLDER sets it")
-    check_precision(config.precision)
-    try:
-        return read_transducer(Path(config.model), config.precision)
-    except UnfitModelError as error:
-        raise ConfigError(f"{config.model} is no transducer: {error}") from None
+    return folder_of(config, "transducer", "is no transducer", read_transducer)
 
 
 def opened_part(found: Transducer, part: str, threads: int) -> onnxruntime.InferenceSession:

@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from conch.catalogue.checks import UnfitModelError
-from conch.catalogue.exports import check_precision
 from conch.catalogue.wenet import REVERSED, WenetFolder, read_wenet
 from conch.component.arrays import Array, FloatArray, IntArray
 from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig
 from conch.families.ctc.vocabulary import Vocabulary, exported_vocabulary
+from conch.families.search.folders import folder_of
 from conch.families.search.graphs import TYPES, EncoderGraph
 from conch.wire.errors import ConfigError
 
@@ -37,13 +36,7 @@ def opened_folder(config: WenetConfig) -> WenetFolder:
     Raises:
         ConfigError: there is none, or it is no complete model of WeNet.
     """
-    if not config.model:
-        raise ConfigError("parameter 'model' is empty: conch serve --wenet FOLDER sets it")
-    check_precision(config.precision)
-    try:
-        return read_wenet(Path(config.model), config.precision)
-    except UnfitModelError as error:
-        raise ConfigError(f"{config.model} is no model of WeNet: {error}") from None
+    return folder_of(config, "wenet", "is no model of WeNet", read_wenet)
 
 
 def vocabulary_of(found: WenetFolder) -> Vocabulary:
