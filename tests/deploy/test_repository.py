@@ -11,6 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 import transducer_toys
+import wenet_toys
 from asked_networks import as_network, asked, config_of, kind_of
 from whisper_toys import whisper_toy
 
@@ -31,6 +32,9 @@ TOYS = {
     "paraformer": lambda path: funasr_toys.paraformer(path, takes_hotwords=True)[0],
     "sensevoice": lambda path: funasr_toys.sense_voice(path)[1],
     "online": lambda path: funasr_toys.online_paraformer(path)[1],
+    "u2 recordings": lambda path: wenet_toys.gpu(path, wenet_toys.U2pp(0), is_live=False),
+    "u2 chunks": lambda path: wenet_toys.cpu(path, wenet_toys.U2pp(0)),
+    "u2 one chunk": lambda path: wenet_toys.cpu(path, wenet_toys.U2pp(0), chunk=-1, left=-1),
 }
 
 
@@ -57,6 +61,9 @@ def folder(tmp_path: Path) -> Path:
         ("paraformer", {"model": 0, "hotwords": 0}),
         ("sensevoice", {"model": 64}),
         ("online", {"encoder": 64}),
+        ("u2 recordings", {"encoder": 64, "decoder": 64}),
+        ("u2 chunks", {"ctc": 0, "decoder": 0}),
+        ("u2 one chunk", {"encoder": 0, "ctc": 0, "decoder": 0}),
     ],
 )
 def test_configs_are_those_of_the_networks(tmp_path, toy, batches):
@@ -196,7 +203,7 @@ def test_folders_without_such_a_network(tmp_path, capsys):
     )
     assert second == (
         "conch models: export-repository takes Transducer, Paraformer, online Paraformer, "
-        f"SenseVoice, CTC; {whisper} holds Whisper"
+        f"SenseVoice, WeNet, CTC; {whisper} holds Whisper"
     )
 
 

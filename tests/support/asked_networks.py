@@ -51,7 +51,8 @@ def asked(config: Any, batch: int) -> dict[str, NDArray[Any]]:
 def as_network(config: Any, tensors: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Return the tensors as Triton hands them to the network: some without the size 1."""
     shapeless = {item.name for item in config.input if item.HasField("reshape")}
+    batch = int(config.max_batch_size > 0)
     return {
-        name: array.reshape(len(array)) if name in shapeless else array
+        name: array.reshape(array.shape[:batch]) if name in shapeless else array
         for name, array in tensors.items()
     }

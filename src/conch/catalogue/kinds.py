@@ -27,7 +27,7 @@ from conch.catalogue.kaldi import check_kaldi
 from conch.catalogue.known import KNOWN, KnownModel
 from conch.catalogue.piper import check_piper
 from conch.catalogue.transducers import check_transducer, networks_of_transducer
-from conch.catalogue.wenet import check_wenet
+from conch.catalogue.wenet import check_wenet, networks_of_wenet
 from conch.families.ctc import declaration as ctc
 from conch.families.funasr import declaration as funasr
 from conch.families.kaldi import declaration as kaldi
@@ -151,6 +151,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 form="a folder of WeNet's own exports",
                 others=_GUIDE,
                 check=check_wenet,
+                networks=networks_of_wenet,
             ),
             Kind(
                 name="ctc",

@@ -9,6 +9,7 @@ from conch.catalogue.checks import Found, UnfitModelError, read_yaml, size_of
 from conch.catalogue.encoders import Encoder, state_of, with_caches
 from conch.catalogue.exports import (
     TOKENS,
+    Network,
     check_distinct,
     chosen_file,
     files_in,
@@ -17,6 +18,7 @@ from conch.catalogue.exports import (
     whole_number,
 )
 from conch.catalogue.onnx_header import Header
+from conch.families.wenet.declaration import LIVE
 
 UNITS = ("units.txt", "lang_char.txt", "words.txt", TOKENS)
 CONFIG, TRAINING = "config.yaml", "train.yaml"
@@ -83,6 +85,29 @@ def check_wenet(folder: Path) -> Found:
         features=found.encoder.takes,
         units=len(found.tokens),
         is_live=found.hears_live,
+    )
+
+
+def networks_of_wenet(folder: Path) -> tuple[Network, ...]:
+    """Return the networks of a folder; the errors are those of `read_wenet`."""
+    found = read_wenet(folder)
+    (first, last), encoder = found.edges, found.encoder
+    hears = f"{encoder.takes}: {encoder.settings}"
+    if encoder.is_live and not found.hears_live:
+        hears += "; the recording as one chunk, an offset of 0, and caches of no frames or of zeros"
+    parts = {"encoder": (encoder.path, encoder.header, hears)}
+    if found.ctc:
+        parts["ctc"] = (found.ctc, header_of(found.ctc), "what the encoder hears")
+        texts = f"unit {first}, the text, padding of {last}"
+    else:
+        texts = f"unit {first}, the text, unit {last} and that as padding; {found.num_hypotheses} "
+        texts += "of a recording, and r_hyps with the text turned round"
+    takes = f"what the encoder hears, and hypotheses: {texts}"
+    parts["decoder"] = (found.decoder, found.decoder_header, takes)
+    keepers = {"encoder": LIVE[0]} if found.hears_live else {}
+    return tuple(
+        Network(part=part, path=path, header=header, takes=takes, keeper=keepers.get(part, ""))
+        for part, (path, header, takes) in parts.items()
     )
 
 

@@ -103,7 +103,7 @@ class Model:
         reshape = " reshape: { shape: [ ] }"
         listed = ",\n".join(
             f"  {{ name: {json.dumps(item.name)} data_type: TYPE_{item.kind} "
-            f"dims: {self._sizes(item)}{reshape * (self.max_batch > 0 and len(item.dims) == 1)} }}"
+            f"dims: {self._sizes(item)}{reshape * (len(item.dims) == (self.max_batch > 0))} }}"
             for item in tensors
         )
         return f"{what} [\n{listed}\n]\n"
