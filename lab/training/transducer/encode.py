@@ -18,8 +18,9 @@ from conch.component.kaldi_fbank import KaldiFbank
 from conch.scoring.manifest import Utterance
 from lab.training.ctc.data import collated, utterances_of
 from lab.training.ctc.imported import load_exported
+from lab.training.frozen.model import save
 from lab.training.transducer.features import NUM_BINS, fitted_front, with_tail
-from lab.training.transducer.model import Transducer, TransducerConfig, load, save
+from lab.training.transducer.model import Transducer, TransducerConfig, load
 from lab.training.transducer.units import learned_units, units_of
 from lab.waveforms import waveform_of
 

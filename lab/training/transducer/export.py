@@ -12,13 +12,11 @@ import argparse
 from pathlib import Path
 from typing import NamedTuple
 
-import onnx
 import torch
-from onnx import helper
-from onnxruntime.quantization import QuantType, quantize_dynamic
 from torch import Tensor, nn
 
 from lab.training.ctc.model import Cache
+from lab.training.frozen.graphs import quantize, write
 from lab.training.transducer.features import NUM_BINS
 from lab.training.transducer.model import CONTEXT, Transducer, load
 from lab.training.transducer.units import write_units
@@ -71,30 +69,27 @@ def export(model: Transducer, tokenizer: str, folder: Path) -> None:
     names = [item.name for item in states]
     axes = {item.name: {item.axis: "N"} for item in states}
     axes |= {f"new_{name}": axis for name, axis in axes.items()}
-    _write(
+    write(
         Step(model),
-        (fbank, *zeros),
+        {"x": fbank} | dict(zip(names, zeros, strict=True)),
         folder / "encoder.onnx",
-        ["x", *names],
         ["encoder_out", *(f"new_{name}" for name in names)],
         {"x": {0: "N"}, "encoder_out": {0: "N"}, **axes},
         metadata_of(model),
     )
     vocabulary = {"vocab_size": str(config.vocab_size), "context_size": str(CONTEXT)}
-    _write(
+    write(
         model.predictor,
-        (torch.zeros(2, CONTEXT, dtype=torch.int64),),
+        {"y": torch.zeros(2, CONTEXT, dtype=torch.int64)},
         folder / "decoder.onnx",
-        ["y"],
         ["decoder_out"],
         {"y": {0: "N"}, "decoder_out": {0: "N"}},
         vocabulary,
     )
-    _write(
+    write(
         model.joiner,
-        (torch.zeros(2, size), torch.zeros(2, size)),
+        {name: torch.zeros(2, size) for name in ("encoder_out", "decoder_out")},
         folder / "joiner.onnx",
-        ["encoder_out", "decoder_out"],
         ["logit"],
         {name: {0: "N"} for name in ("encoder_out", "decoder_out", "logit")},
         {"joiner_dim": str(size)},
@@ -191,42 +186,6 @@ class Step(nn.Module):
     def _rows(self, heads: Tensor) -> Tensor:
         """Return `[left, B, D]` of `[B, heads, left, D / heads]`."""
         return heads.permute(2, 0, 1, 3).flatten(2)
-
-
-def _write(
-    module: nn.Module,
-    inputs: tuple[Tensor, ...],
-    path: Path,
-    input_names: list[str],
-    output_names: list[str],
-    axes: dict[str, dict[int, str]],
-    metadata: dict[str, str],
-) -> None:
-    torch.onnx.export(
-        module,
-        inputs,
-        str(path),
-        input_names=input_names,
-        output_names=output_names,
-        dynamic_axes=axes,
-        opset_version=17,
-        dynamo=False,
-    )
-    proto = onnx.load(path)
-    helper.set_model_props(proto, metadata)
-    onnx.save(proto, path)
-
-
-def quantize(path: Path) -> None:
-    """Make a graph's matrices int8 as sherpa-onnx's exports do, and keep its metadata."""
-    proto = onnx.load(path)
-    described = {item.key: item.value for item in proto.metadata_props}
-    quantize_dynamic(
-        path, path, op_types_to_quantize=["MatMul"], weight_type=QuantType.QInt8, per_channel=True
-    )
-    proto = onnx.load(path)
-    helper.set_model_props(proto, described)
-    onnx.save(proto, path)
 
 
 if __name__ == "__main__":

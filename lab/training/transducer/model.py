@@ -1,92 +1,84 @@
 """A streaming transducer whose encoder is that of the CTC model."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from conch.component.features import STREAMING_FLOOR
-from lab.training.ctc.model import Cache, CtcModel, CtcModelConfig, seen_frames
+from lab.training.ctc.model import Cache
+from lab.training.frozen.model import FLOOR, EncoderConfig, FrozenEncoder, loaded
 from lab.training.transducer.features import NUM_BINS, with_previous
+from lab.training.transducer.loss import transducer_loss
 
 CONTEXT = 2
 """Units that the predictor sees."""
-STACK = 2
-"""Encoder frames of 20 ms per output frame: sherpa-onnx counts frames of 40 ms."""
-_FLOOR = (torch.log10(torch.tensor(STREAMING_FLOOR)).item() + 4.0) / 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransducerConfig:
+class TransducerConfig(EncoderConfig):
     """The sizes of a model."""
 
-    vocab_size: int
-    """Units with the blank, 0, and the unknown one."""
-    encoder: CtcModelConfig
-    chunk_frames: int = 32
-    """Encoder frames of a chunk: 640 ms."""
-    left_frames: int = 256
-    """Encoder frames before a chunk that it sees: 5.1 s."""
-    frozen_layers: int = 5
-    """The first layers, which keep the CTC model's weights; their output is computed once."""
     joiner_size: int = 256
 
 
-class Transducer(nn.Module):
+class Transducer(FrozenEncoder):
     """Kaldi's filter banks to what a joiner makes log probabilities of units of."""
+
+    config: TransducerConfig
 
     def __init__(self, config: TransducerConfig) -> None:
         """Make a model with random weights."""
-        super().__init__()
-        self.config = config
+        super().__init__(config, config.joiner_size)
         size = config.joiner_size
         self.front = nn.Linear(2 * NUM_BINS, NUM_BINS)
-        self.encoder = CtcModel(config.encoder)
-        self.encoder_out = nn.Linear(STACK * config.encoder.model_size, size)
         self.predictor = Predictor(config.vocab_size, size)
         self.joiner = Joiner(config.vocab_size, size)
+
+    @property
+    def new_parts(self) -> list[nn.Module]:
+        """See `FrozenEncoder`."""
+        return [self.encoder_out, self.predictor, self.joiner]
 
     def mel(self, fbank: Tensor, previous: Tensor) -> Tensor:
         """Return log-mel features of filter banks `[B, F, 80]` and the frame before them."""
         mel: Tensor = self.front(with_previous(fbank, previous))
-        return mel.clamp(min=_FLOOR)
+        return mel.clamp(min=FLOOR)
 
     def frozen(self, fbank: Tensor, lens: Tensor) -> Tensor:
-        """Return what the frozen layers make of whole utterances, float32 `[B, F / 2, D]`.
+        """Return `frozen_layers` of filter banks, float32 `[B, F, 80]`, of `lens` frames."""
+        return self.frozen_layers(self.mel(fbank, fbank[:, :1]), lens)
 
-        Args:
-            fbank: float32 `[B, F, 80]`, F a multiple of 4.
-            lens: int64 `[B]`: of F, how many frames are the utterance's.
-        """
-        config = self.config
-        mel = self.mel(fbank, fbank[:, :1])
-        hidden, mask = self.encoder.embedded(mel, lens, config.chunk_frames, config.left_frames)
-        for layer in self.encoder.layers[: config.frozen_layers]:
-            hidden = layer(hidden, mask)
-        return hidden
+    def loss(self, encoder_out: Tensor, lens: Tensor, targets: list[list[int]]) -> Tensor:
+        """See `FrozenEncoder`: the mean negative log likelihood of a unit."""
+        width = max(map(len, targets)) + 1
+        labels = torch.zeros(len(targets), width, dtype=torch.int64)
+        for row, units in enumerate(targets):
+            labels[row, : len(units)] = torch.tensor(units)
+        before = F.pad(labels, (CONTEXT, 0))
+        contexts = torch.stack([before[:, shift : shift + width] for shift in range(CONTEXT)], 2)
+        decoder_out = self.predictor(contexts.flatten(0, 1)).view(len(targets), width, -1)
+        scores = self.joiner(encoder_out[:, :, None], decoder_out[:, None])
+        norm = scores.float().logsumexp(3)
+        unit = scores.gather(3, labels[:, None, :, None].expand(-1, scores.shape[1], -1, 1))
+        target_lens = torch.tensor([len(units) for units in targets])
+        blank, unit = scores[..., 0].float() - norm, unit[..., 0].float() - norm
+        losses = transducer_loss(blank, unit, lens, target_lens)
+        return losses.sum() / target_lens.sum()
 
-    def trained_layers(self, hidden: Tensor, lens: Tensor) -> Tensor:
-        """Return the last layer's output of what `frozen` returned, float32 `[B, T, D]`.
-
-        Args:
-            hidden: float32 `[B, T, D]`.
-            lens: int64 `[B]`: of T, how many frames are the utterance's.
-        """
-        config = self.config
-        mask = seen_frames(hidden.shape[1], lens, config.chunk_frames, config.left_frames)
-        for layer in self.encoder.layers[config.frozen_layers :]:
-            hidden = layer(hidden, mask)
-        return hidden
-
-    def projected(self, hidden: Tensor) -> Tensor:
-        """Return the output of the last layer's `[B, T, D]`, `[B, T / 2, joiner_size]`."""
-        normed = self.encoder.norm(hidden)
-        size = STACK * normed.shape[2]
-        output: Tensor = self.encoder_out(normed.reshape(normed.shape[0], -1, size))
-        return output
+    def greedy(self, encoder_out: Tensor, lens: Tensor) -> list[list[int]]:
+        """See `FrozenEncoder`; a frame writes one unit at most."""
+        found: list[list[int]] = [[] for _ in lens]
+        context = torch.zeros(len(lens), CONTEXT, dtype=torch.int64)
+        for t in range(encoder_out.shape[1]):
+            best = self.joiner(encoder_out[:, t], self.predictor(context)).argmax(1)
+            wrote = (best > 1) & (t < lens)  # the unknown unit is as good as a blank
+            following = torch.cat([context[:, 1:], best[:, None]], 1)
+            context = torch.where(wrote[:, None], following, context)
+            for row in wrote.nonzero()[:, 0].tolist():
+                found[row].append(int(best[row]))
+        return found
 
     def step(self, fbank: Tensor, previous: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
         """Return the encoder's output of the next chunk of each stream, and what it leaves.
@@ -115,6 +107,7 @@ class Predictor(nn.Module):
 
     def forward(self, units: Tensor) -> Tensor:
         """Return float32 `[N, size]` of int64 `[N, CONTEXT]`."""
+        units = units.clamp(min=0)  # sherpa-onnx starts with unit -1, which would be the last one
         output: Tensor = self.output(F.relu(self.inner(self.embedding(units).flatten(1))))
         return output
 
@@ -133,34 +126,6 @@ class Joiner(nn.Module):
         return scores
 
 
-@torch.inference_mode()
-def greedy_units(model: Transducer, encoder_out: Tensor, lens: Tensor) -> list[list[int]]:
-    """Return the units that the best score of each frame writes, one a frame at most."""
-    found: list[list[int]] = [[] for _ in lens]
-    context = torch.zeros(len(lens), CONTEXT, dtype=torch.int64)
-    for t in range(encoder_out.shape[1]):
-        best = model.joiner(encoder_out[:, t], model.predictor(context)).argmax(1)
-        wrote = (best > 1) & (t < lens)  # the unknown unit is as good as a blank
-        following = torch.cat([context[:, 1:], best[:, None]], 1)
-        context = torch.where(wrote[:, None], following, context)
-        for row in wrote.nonzero()[:, 0].tolist():
-            found[row].append(int(best[row]))
-    return found
-
-
-def save(path: Path, model: Transducer, tokenizer: str) -> None:
-    """Write a model and its units."""
-    content = {"model": model.state_dict(), "config": asdict(model.config), "tokenizer": tokenizer}
-    partial = path.with_suffix(".partial")
-    torch.save(content, partial)
-    partial.replace(path)
-
-
 def load(path: Path) -> tuple[Transducer, str]:
     """Return the model of a file of `save`, ready for inference, and its units."""
-    content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    config = dict(content["config"])
-    config["encoder"] = CtcModelConfig(**config["encoder"])
-    model = Transducer(TransducerConfig(**config))
-    model.load_state_dict(content["model"])
-    return model.eval(), content["tokenizer"]
+    return loaded(path, lambda config: Transducer(TransducerConfig(**config)))

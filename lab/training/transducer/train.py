@@ -1,201 +1,20 @@
 """Train the last layers of the encoder, the predictor and the joiner on what `encode` wrote.
 
-    python -m lab.training.transducer.train --encoded runs/encoded --minutes 50 --out runs/first
-
-Shards that appear meanwhile are read from the next pass on. A checkpoint is written every five
-minutes; at the end the weights are the running mean of the last steps, in final.pt.
+python -m lab.training.transducer.train --encoded runs/encoded --minutes 50 --out runs/first
 """
 
-import argparse
-import copy
-import math
-import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-
-import numpy as np
 import torch
-from torch import Tensor, nn
 
-from lab.training.ctc.scoring import wer
+from lab.training.frozen.train import parser_of, train
 from lab.training.transducer.encode import START
-from lab.training.transducer.loss import transducer_loss
-from lab.training.transducer.model import CONTEXT, STACK, Transducer, greedy_units, load, save
-from lab.training.transducer.units import text_of
-
-Item = tuple[Tensor, list[int], str]
-"""Float16 `[T, D]` of the frozen layers, units and text."""
-_REPORT_S = 30.0
+from lab.training.transducer.model import load
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Train as the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    add = parser.add_argument
-    add("--encoded", type=Path, required=True, help="folder of `encode`")
-    add("--out", type=Path, required=True)
-    add("--minutes", type=float, required=True)
-    add("--init", type=Path, help="checkpoint to go on from; the start of `encode` if left out")
-    add("--batch-s", type=float, default=40.0, help="seconds of audio in a batch")
-    add("--rate", type=float, default=1e-3, help="highest learning rate of the new layers")
-    add("--encoder-rate", type=float, default=1e-4, help="and of the encoder's")
-    add("--head-steps", type=int, default=100, help="first steps, with the encoder as it is")
-    add("--masked", type=float, default=0.1, help="share of frames that are hidden")
-    args = parser.parse_args(arguments)
-    args.out.mkdir(parents=True, exist_ok=True)
+    args = parser_of(__doc__).parse_args(arguments)
     torch.manual_seed(0)
-    model, tokenizer = load(args.init or args.encoded / START)
-    train(model, tokenizer, args)
-
-
-def train(model: Transducer, tokenizer: str, args: argparse.Namespace) -> None:
-    """Train for the minutes that are given."""
-    layers: list[nn.Module] = [*model.encoder.layers[model.config.frozen_layers :]]
-    encoder = [item for part in [*layers, model.encoder.norm] for item in part.parameters()]
-    new = [model.encoder_out, model.predictor, model.joiner]
-    head = [item for part in new for item in part.parameters()]
-    optimizer = torch.optim.AdamW(
-        [{"params": head}, {"params": encoder}], lr=0.0, betas=(0.9, 0.98), weight_decay=0.01
-    )
-    mean = copy.deepcopy(model)
-    started = reported = saved = time.monotonic()
-    losses, heard = [], 0.0
-    for step, (hidden, lens, targets) in enumerate(batches(args.encoded, args.batch_s)):
-        elapsed = (time.monotonic() - started) / 60
-        falling = 0.5 + 0.5 * math.cos(math.pi * min(1.0, elapsed / args.minutes))
-        warm = min(1.0, (step + 1) / 50)
-        late = min(1.0, max(0.0, (step - args.head_steps) / 50))
-        optimizer.param_groups[0]["lr"] = args.rate * falling * warm
-        optimizer.param_groups[1]["lr"] = args.encoder_rate * falling * late
-        loss = loss_of(model, hidden, lens, targets, args.masked, frozen=step < args.head_steps)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_([*head, *encoder], 1.0)
-        optimizer.step()
-        with torch.no_grad():
-            kept = min(0.995, (step + 1) / (step + 11))
-            for slow, fast in zip(mean.parameters(), model.parameters(), strict=True):
-                if fast.grad is not None:
-                    slow.lerp_(fast, 1 - kept)
-        losses.append(loss.item())
-        heard += float(lens.sum()) / 50
-        now = time.monotonic()
-        if now - reported > _REPORT_S:
-            print(
-                f"{elapsed:.1f} min, step {step}, loss {np.mean(losses):.3f}, "
-                f"{heard / (now - reported):.0f} s/s",
-                flush=True,
-            )
-            reported, losses, heard = now, [], 0.0
-        if now - saved > 300 or elapsed > args.minutes:
-            saved = now
-            done = elapsed > args.minutes
-            save(args.out / ("final.pt" if done else "checkpoint.pt"), mean, tokenizer)
-            print(
-                f"{elapsed:.1f} min: dev WER {dev_wer(mean, tokenizer, args.encoded):.2f}",
-                flush=True,
-            )
-            if done:
-                return
-
-
-def batches(folder: Path, batch_s: float) -> Iterator[tuple[Tensor, Tensor, list[list[int]]]]:
-    """Yield hidden frames, lengths and targets of all shards that there are, pass after pass."""
-    rng = np.random.default_rng(0)
-    shards: dict[Path, list[Item]] = {}
-    while True:
-        for path in sorted(folder.glob("train-*.pt")):
-            if path not in shards:
-                shards[path] = torch.load(path, weights_only=True)
-        items = [
-            item
-            for shard in shards.values()
-            for item in shard
-            if len(item[1]) < len(item[0]) // STACK
-        ]
-        keys = [len(item[0]) * rng.uniform(0.93, 1.07) for item in items]
-        groups: list[list[Item]] = [[]]
-        for index in np.argsort(keys):
-            item = items[index]
-            if len(item[0]) * (len(groups[-1]) + 1) > 50 * batch_s and groups[-1]:
-                groups.append([])
-            groups[-1].append(item)
-        print(f"a pass over {sum(map(len, (i[0] for i in items))) / 180_000:.2f} h", flush=True)
-        for index in rng.permutation(len(groups)):
-            yield collated_items(groups[index])
-
-
-def collated_items(items: Sequence[Item]) -> tuple[Tensor, Tensor, list[list[int]]]:
-    """Return float32 `[B, T, D]` with T a multiple of `STACK`, lengths and targets."""
-    lens = torch.tensor([len(item[0]) for item in items])
-    hidden = torch.zeros(len(items), int(lens.max() + 1) // STACK * STACK, items[0][0].shape[1])
-    for row, item in enumerate(items):
-        hidden[row, : len(item[0])] = item[0].float()
-    return hidden, lens, [item[1] for item in items]
-
-
-def loss_of(
-    model: Transducer,
-    hidden: Tensor,
-    lens: Tensor,
-    targets: list[list[int]],
-    masked: float = 0.0,
-    *,
-    frozen: bool = False,
-) -> Tensor:
-    """Return the mean negative log likelihood of a unit.
-
-    Args:
-        model: in training.
-        hidden: float32 `[B, T, D]` of the frozen layers.
-        lens: int64 `[B]`: of T.
-        targets: units of each utterance.
-        masked: share of frames that are hidden, in spans of up to 0.4 s.
-        frozen: whether the encoder is left as it is.
-    """
-    if masked:
-        spans = torch.rand(hidden.shape[:2]) < masked / 21
-        near = nn.functional.max_pool1d(spans.float(), 21, 1, 10)
-        hidden = hidden * (near < 0.5)[:, :, None]
-    with torch.autocast("cpu", torch.bfloat16):
-        with torch.set_grad_enabled(not frozen):
-            for_output = model.trained_layers(hidden, lens)
-        encoder_out = model.projected(for_output)
-        width = max(map(len, targets)) + 1
-        labels = torch.zeros(len(targets), width, dtype=torch.int64)
-        for row, units in enumerate(targets):
-            labels[row, : len(units)] = torch.tensor(units)
-        before = torch.nn.functional.pad(labels, (CONTEXT, 0))
-        contexts = torch.stack([before[:, shift : shift + width] for shift in range(CONTEXT)], 2)
-        decoder_out = model.predictor(contexts.flatten(0, 1)).view(len(targets), width, -1)
-        scores = model.joiner(encoder_out[:, :, None], decoder_out[:, None])
-    norm = scores.float().logsumexp(3)
-    unit = scores.gather(3, labels[:, None, :, None].expand(-1, scores.shape[1], -1, 1))
-    target_lens = torch.tensor([len(units) for units in targets])
-    losses = transducer_loss(
-        scores[..., 0].float() - norm,
-        unit[..., 0].float() - norm,
-        (lens + STACK - 1) // STACK,
-        target_lens,
-    )
-    return losses.sum() / target_lens.sum()
-
-
-@torch.inference_mode()
-def dev_wer(model: Transducer, tokenizer: str, folder: Path) -> float:
-    """Return the greedy word error rate on the shards of dev, in per cent; nan without any."""
-    texts, found = [], []
-    for path in sorted(folder.glob("dev-*.pt")):
-        items: list[Item] = torch.load(path, weights_only=True)
-        items.sort(key=lambda item: len(item[0]))
-        for start in range(0, len(items), 8):
-            some = items[start : start + 8]
-            hidden, lens, _ = collated_items(some)
-            output = model.projected(model.trained_layers(hidden, lens))
-            units = greedy_units(model, output, (lens + STACK - 1) // STACK)
-            found += [text_of(tokenizer, item) for item in units]
-            texts += [item[2] for item in some]
-    return wer(texts, found) if texts else math.nan
+    train(*load(args.init or args.encoded / START), args)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import torch
 
 from conch.component.kaldi_fbank import KaldiFbank
 from lab.training.ctc.model import CtcModelConfig
-from lab.training.transducer.model import Transducer, TransducerConfig, greedy_units
+from lab.training.transducer.model import Transducer, TransducerConfig
 from lab.training.transducer.units import learned_units, text_of
 
 onnx = pytest.importorskip("onnx")
@@ -119,7 +119,7 @@ def test_sherpa_hears_what_the_model_hears(model, folder, waveform):
     fbank = torch.from_numpy(KaldiFbank(80).whole(with_silence(waveform)))
     heard = (len(fbank) - 1) // shift * shift  # sherpa-onnx waits for one frame more
     output = whole(model, fbank[None, :heard])
-    units = greedy_units(model, output, torch.tensor([heard // 4]))[0]
+    units = model.greedy(output, torch.tensor([heard // 4]))[0]
     assert units
     expected = text_of(learned_units(TEXTS, VOCAB_SIZE), units)
     assert texts_of(recognizer_of(folder, 0), [waveform]) == [expected]

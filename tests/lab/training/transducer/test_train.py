@@ -3,8 +3,8 @@
 import torch
 
 from lab.training.ctc.model import CtcModelConfig
+from lab.training.frozen.train import collated_items, loss_of
 from lab.training.transducer.model import Transducer, TransducerConfig
-from lab.training.transducer.train import collated_items, loss_of
 
 
 def test_the_loss_falls():
