@@ -52,6 +52,27 @@ def answering(status: int, body: object = None, **headers: str):
     return answer
 
 
+@pytest.fixture
+def closing():
+    """Yield the URL of what reads a request and closes, as a server with TLS does."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def close() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1 << 16)
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        thread.join()
+
+
+def test_plain_http_to_a_server_with_tls_says_what_its_url_is(closing):
+    with pytest.raises(UnreachableError, match="with TLS, its URL begins with https://"):
+        is_gateway(Endpoint.parse(closing))
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -84,11 +84,13 @@ def _got(endpoint: Endpoint, route: str, patience_s: float) -> tuple[int, bytes]
             connection.request("GET", f"{slash}{path}{route}", headers=dict(endpoint.headers))
             answer = connection.getresponse()
             return answer.status, answer.read(MAX_PROBE_BYTES)
+        except ConnectionResetError as failure:
+            # So a server with TLS answers plain HTTP: to wait until it is back is of no use.
+            hint = "" if address.is_secure else "; with TLS, its URL begins with https://"
+            raise UnreachableError(f"{endpoint} closes the connection: {failure}{hint}") from None
         except http.client.BadStatusLine as failure:
             if str(failure).isprintable():
-                # So a server with TLS answers plain HTTP.
-                hint = "" if address.is_secure else " (with TLS, its URL begins with https://)"
-                raise tensors.unreachable(str(endpoint), f"{failure}{hint}") from None
+                raise tensors.unreachable(str(endpoint), failure) from None
             scheme = "grpcs" if address.is_secure else "grpc"
             raise ServerError(
                 f"{endpoint} does not speak HTTP. If it is Triton's port for gRPC, its URL is "
