@@ -30,14 +30,12 @@ ARROWS: Mapping[str, set[str]] = {
     # What the components compute, and the hooks of their families; serving never imports the making
     # of graphs.
     "language": set(),
+    "decoding": {"cache", "component", "language", "packaged", "wire"},
     "families": {
-        *("audio", "bls", "cache", "catalogue", "component", "declarations", "language"),
-        *("packaged", "recognition", "wire"),
+        *("audio", "bls", "cache", "catalogue", "component", "declarations", "decoding"),
+        *("language", "packaged", "recognition", "wire"),
     },
-    "decoding": {
-        *("cache", "catalogue", "component", "declarations", "families", "language", "wire"),
-    },
-    "graphs": {"component", "decoding", "families", "wire"},
+    "graphs": {"component", "decoding", "wire"},
     # What is on this machine: weights in packages, and files that are made once.
     "packaged": {"declarations", "wire"},
     "cache": {"wire"},
@@ -115,7 +113,8 @@ def package_of(module: str) -> str:
 def hooks() -> Iterator[tuple[str, str]]:
     """Yield module and name of each hook, which is imported by its name."""
     for family in FAMILIES:
-        for name in family.hooks.names:
+        folders = (name for kind in family.models for name in (kind.check, kind.networks) if name)
+        for name in (*family.hooks.names, *folders):
             module, _, hook = name.partition(":")
             yield module, hook
 

@@ -31,8 +31,8 @@ import numpy as np
 from conch.bench.live import LiveBenchmark, prepared, scripts
 from conch.bench.live_figures import Script, StreamRecord, figures
 from conch.bench.memory import MemorySampler
-from conch.catalogue.transducers import read_transducer
 from conch.cli.bench_arguments import counts
+from conch.families.transducer.folder import read_transducer
 from conch.wire.errors import BenchError
 
 SERVER = "sherpa-onnx-online-websocket-server"

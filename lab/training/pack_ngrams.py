@@ -1,7 +1,7 @@
-"""Pack an n-gram model of pocketsphinx into what `conch.families.ngram.packed` reads.
+"""Pack an n-gram model of pocketsphinx into what `conch.decoding.ngram.packed` reads.
 
     pip install pocketsphinx==5.1.1
-    python -m lab.training.pack_ngrams src/conch/families/ngram/weights/en-us.npz
+    python -m lab.training.pack_ngrams src/conch/decoding/ngram/weights/en-us.npz
 
 made the file that comes with Conch. Nothing is rounded: what is read is what the package's
 `en-us.lm.bin` holds.
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.families.ngram.table import NgramTable
+from conch.decoding.ngram.table import NgramTable
 from lab.training.sphinx_trie import LOG_BASE, read_sphinx_trie
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.families.ngram.table import NgramOrder, NgramTable, sorted_table
+from conch.decoding.ngram.table import NgramOrder, NgramTable, sorted_table
 from conch.wire.errors import ConfigError
 
 MAGIC = b"Trie Language Model"

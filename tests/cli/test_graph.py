@@ -5,7 +5,7 @@ from graph_toys import ARPA
 
 from conch.cli import main
 from conch.decoding.graph.search import DecodingGraph, WfstStream
-from conch.families.ctc.units import Characters
+from conch.decoding.units import Characters
 from conch.families.ctc.vocabulary import read_vocabulary
 from conch.wire.errors import ConfigError
 from lab.training.ctc.model import CtcModel, CtcModelConfig

@@ -9,8 +9,8 @@ import torch
 from ctc_reference import VOCAB, beam_search, random_log_probs, text_scores
 
 from conch.decoding.beam import BeamSearch, CtcSearchOptions, Emission
+from conch.decoding.units import Characters
 from conch.decoding.vocab import CtcVocab
-from conch.families.ctc.units import Characters
 from conch.wire.errors import ConfigError, OptionError
 from lab.training.ctc.units import greedy_text
 

@@ -13,10 +13,10 @@ from ctc_paths import log_probs_of
 from recordings import recordings_of
 
 from conch.component import Row, bytes_array
-from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
 from conch.decoding.forward import forward_scores, text_scores
+from conch.decoding.units import Characters, Subwords
+from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
 from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
-from conch.families.ctc.units import Characters, Subwords
 from conch.language.normalize import language_model_words
 from conch.wire.errors import InvalidRequestError, OptionError
 from lab.training.ctc.model import CtcModel, CtcModelConfig

@@ -7,8 +7,8 @@ from ctc_reference import VOCAB, random_log_probs, text_scores
 
 from conch.decoding.beam import BeamSearch, CtcSearchOptions
 from conch.decoding.fusion import FusedLanguageModel, Fusion, load_fused_language_model
+from conch.decoding.ngram.model import LanguageModelConfig, load_language_model
 from conch.decoding.vocab import CtcVocab
-from conch.families.ngram.model import LanguageModelConfig, load_language_model
 from conch.wire.errors import ConfigError
 
 TINY = r"""\data\

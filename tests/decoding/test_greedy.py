@@ -6,8 +6,8 @@ from ctc_paths import log_probs_of
 
 from conch.decoding.beam import BeamHypothesis
 from conch.decoding.greedy import GreedySearch
+from conch.decoding.units import Characters
 from conch.decoding.vocab import CtcVocab
-from conch.families.ctc.units import Characters
 from lab.training.ctc.units import greedy_text
 
 VOCAB = CtcVocab(Characters.vocab)

@@ -9,12 +9,12 @@ from ctc_paths import log_probs_of
 from ctc_reference import VOCAB, random_log_probs
 
 from conch.component import Row
-from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
 from conch.decoding.hotwords.placing import HotwordFinder, Reading, best_alignment
 from conch.decoding.hotwords.spotting import Spotter
 from conch.decoding.hotwords.trie import HotwordTrie, hotword_trie
 from conch.decoding.hypothesis import AlignedWord
-from conch.families.ctc.units import Characters
+from conch.decoding.units import Characters
+from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import Hotword
 

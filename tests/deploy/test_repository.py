@@ -15,9 +15,9 @@ import wenet_toys
 from asked_networks import as_network, asked, config_of, kind_of
 from whisper_toys import whisper_toy
 
-from conch.catalogue.transducers import networks_of_transducer
 from conch.cli import main
 from conch.deploy.repository import CONTAINER, Model, Tensor, write_repository
+from conch.families.transducer.folder import networks_of_transducer
 from conch.wire.errors import ConfigError
 
 TYPES = {"FP32": "tensor(float)", "INT32": "tensor(int32)", "INT64": "tensor(int64)"}

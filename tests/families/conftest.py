@@ -3,9 +3,10 @@ from pathlib import Path
 import pytest
 import torch
 from ctc_export import exported
+from letters import letters as letters
 from recordings import Recording, recordings_of
 
-from conch.families.ctc.units import Characters
+from conch.decoding.units import Characters
 from conch.families.whisper.config import model_folder
 from lab.training.ctc.model import CtcModel
 

@@ -54,7 +54,7 @@ import json, sys
 from dataclasses import replace
 import numpy as np
 from conch.component import Row
-from conch.decoding.kaldi.decoder import (
+from conch.families.kaldi.decoder import (
     KaldiDecoder, KaldiDecoderConfig, KaldiStreamingDecoder, KaldiStreamingDecoderConfig)
 
 waveforms = [np.load(path) for path in sys.argv[2:]]

@@ -17,7 +17,7 @@ from conch.catalogue.known import END_OF_TURN
 from conch.catalogue.places import state_of
 from conch.client import AsyncClient, Client
 from conch.component import Row
-from conch.decoding.ctc_streaming_decoder import (
+from conch.families.ctc.streaming_decoder import (
     CtcStreamingDecoder,
     CtcStreamingDecoderConfig,
 )

@@ -12,8 +12,8 @@ from recordings import Recording
 
 from conch.client import Client
 from conch.component import Row
-from conch.decoding.transducer.decoder import TransducerDecoder, TransducerDecoderConfig
 from conch.families.funasr.paraformer import Paraformer, ParaformerConfig
+from conch.families.transducer.decoder import TransducerDecoder, TransducerDecoderConfig
 from conch.families.transducer.encoder import TransducerEncoder, TransducerEncoderConfig
 from conch.launcher import ServerConfig, TritonServer
 from conch.wire.errors import OptionError

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conch.catalogue.transducers import read_transducer
 from conch.families.search.recordings import ExportedEncoder
+from conch.families.transducer.folder import read_transducer
 from conch.families.transducer.graphs import opened_encoder
 from lab import zipformer
 

@@ -126,7 +126,7 @@ def test_weights_of_ones_own_need_no_package(
 
 def test_an_unknown_kind_is_refused() -> None:
     kinds = "transducer, paraformer, paraformer_online, sensevoice, kaldi, wenet, ctc"
-    message = f"takes the keys whisper, moonshine, piper, {kinds}; sent: 'vosk'"
+    message = f"takes the keys moonshine, whisper, {kinds}, piper; sent: 'vosk'"
     with pytest.raises(ServerError, match=message):
         with_weights_found(ServerConfig(SHIPPED, weights={"vosk": "mine"}))
 

@@ -9,7 +9,7 @@ from plain_components import HostTensor
 from recordings import Recording, recordings_of
 
 from conch.component import Row
-from conch.decoding.ctc_streaming_decoder import (
+from conch.families.ctc.streaming_decoder import (
     CtcStreamingDecoder,
     CtcStreamingDecoderConfig,
 )

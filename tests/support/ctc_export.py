@@ -3,7 +3,7 @@
 import warnings
 from pathlib import Path
 
-from conch.families.ctc.units import Units
+from conch.decoding.units import Units
 from lab.training.ctc.model import CtcModel
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from conch.families.ctc.units import Characters
+from conch.decoding.units import Characters
 
 
 def log_probs_of(path: str, peak: float = 0.9) -> np.ndarray:

@@ -8,8 +8,8 @@ from pyctcdecode.decoder import BeamSearchDecoderCTC
 from pyctcdecode.language_model import AbstractLanguageModel
 from pygtrie import CharTrie
 
-from conch.families.ngram.arpa import read_ngrams
-from conch.families.ngram.model import LanguageModelConfig, NgramModel, model_path, ngram_lookup
+from conch.decoding.ngram.arpa import read_ngrams
+from conch.decoding.ngram.model import LanguageModelConfig, NgramModel, model_path, ngram_lookup
 
 History = tuple[str, ...]
 

@@ -1,7 +1,7 @@
 import gc
 from typing import Any
 
-from conch.decoding.decoder import CtcDecoder, CtcDecoderConfig
+from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
 from conch.triton import read_parameters, respond, settled
 
 

@@ -1,7 +1,7 @@
 import gc
 from typing import Any
 
-from conch.decoding.ctc_streaming_decoder import (
+from conch.families.ctc.streaming_decoder import (
     CtcStreamingDecoder,
     CtcStreamingDecoderConfig,
 )

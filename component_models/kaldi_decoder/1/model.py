@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.decoding.kaldi.decoder import KaldiDecoder, KaldiDecoderConfig
+from conch.families.kaldi.decoder import KaldiDecoder, KaldiDecoderConfig
 from conch.triton import read_parameters, respond, settled
 
 

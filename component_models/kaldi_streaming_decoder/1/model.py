@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.decoding.kaldi.decoder import (
+from conch.families.kaldi.decoder import (
     KaldiStreamingDecoder,
     KaldiStreamingDecoderConfig,
 )

@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.decoding.unit_stream import (
+from conch.families.funasr.unit_stream import (
     OnlineDecoder,
     OnlineDecoderConfig,
 )

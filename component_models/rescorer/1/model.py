@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.families.ngram.model import LanguageModelConfig
+from conch.decoding.ngram.model import LanguageModelConfig
 from conch.families.ngram.rescorer import Rescorer
 from conch.triton import read_parameters, respond, settled
 

@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.decoding.sense_voice import SenseVoice, SenseVoiceConfig
+from conch.families.funasr.sense_voice import SenseVoice, SenseVoiceConfig
 from conch.triton import read_parameters, respond, settled
 
 

@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.decoding.transducer.decoder import TransducerDecoder, TransducerDecoderConfig
+from conch.families.transducer.decoder import TransducerDecoder, TransducerDecoderConfig
 from conch.triton import read_parameters, respond, settled
 
 

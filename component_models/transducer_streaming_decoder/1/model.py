@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.decoding.transducer.decoder import (
+from conch.families.transducer.decoder import (
     TransducerStreamingDecoder,
     TransducerStreamingDecoderConfig,
 )

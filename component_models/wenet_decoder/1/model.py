@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.decoding.wenet import WenetDecoder, WenetDecoderConfig
+from conch.families.wenet.decoder import WenetDecoder, WenetDecoderConfig
 from conch.triton import read_parameters, respond, settled
 
 

@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.decoding.wenet import WenetStreamingDecoder, WenetStreamingDecoderConfig
+from conch.families.wenet.decoder import WenetStreamingDecoder, WenetStreamingDecoderConfig
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from conch.families.ctc.units import Units, units_from_dict
+from conch.decoding.units import Units, units_from_dict
 from lab.training.ctc.model import CtcModel, CtcModelConfig
 
 FINAL = "final.pt"

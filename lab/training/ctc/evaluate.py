@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from conch.decoding.graph.search import DecodingGraph
-from conch.decoding.graph.shipped import unpacked_graph
-from conch.families.ngram.model import LanguageModelConfig, load_language_model
+from conch.decoding.ngram.model import LanguageModelConfig, load_language_model
+from conch.families.ctc.shipped_graph import unpacked_graph
 from lab.training.ctc import checkpoint
 from lab.training.ctc.data import utterances_of
 from lab.training.ctc.graph_rescoring import best_texts, scored_lists

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from conch.decoding.graph.search import DecodingGraph, WfstStream
-from conch.families.ngram.model import LanguageModel
+from conch.decoding.ngram.model import LanguageModel
 from conch.language.normalize import language_model_words
 from conch.wire.nbest import ranked
 from conch.wire.options import RecognitionOptions

@@ -11,8 +11,8 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
+from conch.decoding.units import Units, units_from_dict
 from conch.families.ctc.int8_product import OPERATOR
-from conch.families.ctc.units import Units, units_from_dict
 from lab.training.ctc.model import CtcModel, CtcModelConfig
 
 _PREFIX = "model."

@@ -12,8 +12,8 @@ from torch import Tensor
 from conch.component.arrays import FloatArray
 from conch.component.parameters import DeviceConfig
 from conch.component.waveform import SAMPLE_RATE
+from conch.decoding.units import Units, units_from_dict
 from conch.families.ctc.onnx_model import CtcGraph
-from conch.families.ctc.units import Units, units_from_dict
 from conch.scoring.error_rates import ENGLISH_WORDS
 from lab.training.ctc.data import collated, features_of
 from lab.training.ctc.model import CtcModel, CtcModelConfig

@@ -8,9 +8,8 @@ from conch.component.arrays import FloatArray
 from conch.decoding.beam import BeamSearch, CtcSearchOptions
 from conch.decoding.fusion import FusedLanguageModel
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
-from conch.decoding.vocab import CtcVocab
+from conch.decoding.vocab import CtcVocab, Vocabulary
 from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
-from conch.families.ctc.vocabulary import Vocabulary
 from conch.scoring.manifest import Utterance
 from lab.waveforms import waveform_of
 

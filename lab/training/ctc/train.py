@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 
-from conch.families.ctc.units import Characters, Units
+from conch.decoding.units import Characters, Units
 from conch.scoring.manifest import Utterance
 from lab.training.ctc import checkpoint
 from lab.training.ctc.augment import LIGHT, MASKS, SPEEDS, STRONG, VIEWS

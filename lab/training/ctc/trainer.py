@@ -14,8 +14,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from conch.families.ctc import BLANK
-from conch.families.ctc.units import Units
+from conch.decoding.units import BLANK, Units
 from lab.training.ctc import checkpoint
 from lab.training.ctc.augment import AugmentConfig, drawn_masks
 from lab.training.ctc.consistency import FULL_CONTEXT, View, disagreement

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import tokenizers
 
-from conch.families.ctc import BLANK
-from conch.families.ctc.units import Subwords
+from conch.decoding.units import BLANK, Subwords
 
 
 def learned_subwords(texts: Sequence[str], size: int) -> Subwords:

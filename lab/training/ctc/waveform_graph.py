@@ -35,9 +35,9 @@ from conch.component.features import (
     window,
 )
 from conch.component.parameters import DeviceConfig
+from conch.decoding.units import ENCODER_FRAME_SAMPLES
 from conch.families.ctc.int8_product import float_graph
 from conch.families.ctc.onnx_model import Caches, CtcGraph
-from conch.families.ctc.vocabulary import ENCODER_FRAME_SAMPLES
 
 _STEP_INPUTS = ("features", "lens", *Caches._fields)
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from conch.families.ctc.units import Units
+from conch.decoding.units import Units
 from lab.training.ctc.model import CtcModel, CtcModelConfig
 
 _DTYPES = {0: np.float32, 1: np.int8, 2: np.int16, 3: np.int32, 4: np.float16}

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.decoding.graph.search import DecodingGraph
-from conch.decoding.graph.shipped import unpacked_graph
 from conch.families.ctc import WEIGHTS
+from conch.families.ctc.shipped_graph import unpacked_graph
 from conch.families.punctuation.model import LOWER, MARKS, PunctuatorConfig
 from conch.families.punctuation.punctuator import Punctuator
 from conch.scoring.manifest import read_manifest

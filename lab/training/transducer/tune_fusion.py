@@ -11,16 +11,16 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from conch.catalogue.transducers import read_transducer
 from conch.component import Row
 from conch.component.arrays import FloatArray
 from conch.decoding.fusion import Fusion, load_fused_language_model
-from conch.decoding.transducer.guide import Guide
-from conch.decoding.transducer.joint import Joint
-from conch.decoding.transducer.search import TransducerSearch
+from conch.decoding.ngram.model import LanguageModelConfig
 from conch.decoding.written import WrittenUnits
-from conch.families.ngram.model import LanguageModelConfig
 from conch.families.transducer.encoder import TransducerEncoder, TransducerEncoderConfig
+from conch.families.transducer.folder import read_transducer
+from conch.families.transducer.guide import Guide
+from conch.families.transducer.joint import Joint
+from conch.families.transducer.search import TransducerSearch
 from lab.training.ctc.data import utterances_of
 from lab.training.ctc.evaluate import Table
 from lab.waveforms import waveform_of

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from conch.families.ctc.units import Subwords
+from conch.decoding.units import Subwords
 from lab.training.ctc.units import learned_subwords
 
 SPECIAL = ("<blk>", "<unk>")

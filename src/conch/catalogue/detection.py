@@ -5,16 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from conch.catalogue.checks import Found, UnfitModelError
-from conch.catalogue.kinds import KINDS, Kind, kind_of
+from conch.catalogue.kinds import KINDS, checked, kind_of, known_model
 from conch.catalogue.known import KNOWN
 from conch.catalogue.places import find, folder_of_name, own_names
+from conch.families.family import ModelKind
 from conch.wire.errors import ConfigError
 
 MOST_INSIDE = 100
 """Folders inside one that is no model, which are looked at."""
 
 
-def detect(asked: str, *, is_verbose: bool = False) -> tuple[Kind, Path, Found]:
+def detect(asked: str, *, is_verbose: bool = False) -> tuple[ModelKind, Path, Found]:
     """Return the kind of a model, its absolute folder, and what its files say of it.
 
     Args:
@@ -25,9 +26,9 @@ def detect(asked: str, *, is_verbose: bool = False) -> tuple[Kind, Path, Found]:
         ConfigError: there is no such folder, or it holds no complete model of any kind.
     """
     for kind in KINDS.values():
-        if kind.known_as(asked):
+        if known_model(kind, asked):
             folder = find(kind, asked)
-            return kind, folder, kind.check(folder)
+            return kind, folder, checked(kind, folder)
     if asked in KNOWN:
         raise ConfigError(f"{asked} is no recogniser, and needs no flag: {KNOWN[asked].title}")
     try:

@@ -7,9 +7,9 @@ from errno import ENOTDIR
 from pathlib import Path
 
 from conch.catalogue.checks import UnfitModelError, check_known, check_weights_are_here
-from conch.catalogue.kinds import Kind, kind_of
+from conch.catalogue.kinds import checked, kind_of, known_model, known_models
 from conch.catalogue.known import KNOWN, KnownModel
-from conch.families.family import models_home
+from conch.families.family import ModelKind, models_home
 from conch.wire.errors import ConfigError
 
 home = models_home
@@ -37,7 +37,7 @@ def state_of(model: KnownModel) -> str:
     return ""
 
 
-def find(kind: Kind, asked: str) -> Path:
+def find(kind: ModelKind, asked: str) -> Path:
     """Return the absolute folder of a complete model.
 
     Args:
@@ -49,7 +49,7 @@ def find(kind: Kind, asked: str) -> Path:
         ConfigError: it is missing or incomplete; the message says what to do.
     """
     flag = kind.flag
-    if model := kind.known_as(asked):
+    if model := known_model(kind, asked):
         folder = folder_of(model)
         if wrong := state_of(model):
             raise ConfigError(
@@ -70,7 +70,7 @@ def find(kind: Kind, asked: str) -> Path:
         raise ConfigError(f"{flag} {asked:.200}: {error.strerror}") from None
     try:
         check_weights_are_here(folder)
-        kind.check(folder)
+        checked(kind, folder)
     except UnfitModelError as error:
         raise ConfigError(f"{flag} {asked}: {_with_folder(str(error), folder)}") from None
     return folder
@@ -97,9 +97,9 @@ def _with_folder(wrong: str, folder: Path | None) -> str:
     return f"{wrong} ({folder})" if folder is not None and os.path.exists(folder) else wrong
 
 
-def names(kind: Kind) -> list[str]:
+def names(kind: ModelKind) -> list[str]:
     """Return the names that `find` takes: known models, and folders in `home`."""
-    return [*kind.known, *own_names()]
+    return [*known_models(kind), *own_names()]
 
 
 def own_names() -> list[str]:

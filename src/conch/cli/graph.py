@@ -88,11 +88,11 @@ def run(args: argparse.Namespace) -> int:
     """Make the graph and return the exit code."""
     # Imported here, so that `conch --help` does not wait for numpy, onnxruntime and kaldifst.
     from conch.decoding.graph.fst_arrays import open_fst
-    from conch.decoding.graph.shipped import unpacked_graph
-    from conch.families.ctc.units import units_from_dict
+    from conch.decoding.ngram.arpa import read_ngrams
+    from conch.decoding.ngram.model import model_path
+    from conch.decoding.units import units_from_dict
+    from conch.families.ctc.shipped_graph import unpacked_graph
     from conch.families.ctc.vocabulary import read_vocabulary
-    from conch.families.ngram.arpa import read_ngrams
-    from conch.families.ngram.model import model_path
     from conch.graphs.build import GraphConfig, build_graph
     from conch.graphs.lexicon import own_spellings, read_lexicon
 

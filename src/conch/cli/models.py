@@ -215,17 +215,17 @@ def run_convert(args: argparse.Namespace) -> int:
 def run_export(args: argparse.Namespace) -> int:
     """Write a repository and return the exit code."""
     from conch.catalogue.detection import detect
-    from conch.catalogue.kinds import KINDS
+    from conch.catalogue.kinds import KINDS, networks_of
     from conch.deploy.repository import models_of, write_repository
 
     for flag in ("gpu", "tensorrt"):
         if args.cpu and getattr(args, flag):
             raise UsageError(f"--cpu does not go with --{flag}")
     kind, folder, found = detect(args.folder)
-    if kind.networks is None:
+    if not kind.networks:
         titles = ", ".join(item.title for item in KINDS.values() if item.networks)
         raise ConfigError(f"export-repository takes {titles}; {folder} holds {kind.title}")
-    networks = kind.networks(folder)
+    networks = networks_of(kind, folder)
     models = models_of(folder.name, networks)
     if not models:
         raise ConfigError(

@@ -143,11 +143,11 @@ def added_by(folder: str | None) -> Sequence[AddedVoice]:
     """
     if not folder:
         return ()
-    from conch.catalogue.kinds import KINDS
+    from conch.catalogue.kinds import KINDS, checked
     from conch.catalogue.places import find
 
     kind = KINDS["piper"]
-    found = kind.check(find(kind, folder)).voices
+    found = checked(kind, find(kind, folder)).voices
     add_voices(json.dumps([asdict(voice) for voice in found]))
     return found
 

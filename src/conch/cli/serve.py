@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from conch.catalogue.kinds import KINDS, components_chosen
+from conch.catalogue.kinds import KINDS, checked, components_chosen
 from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags
 from conch.cli.gateway_flags import add_gateway_flags, gateway_config, given_gateway_flag
 from conch.cli.logs import add_log_flags, announce, with_log
@@ -290,7 +290,7 @@ def _checked_gateway(args: argparse.Namespace, weights: Mapping[str, str]) -> "G
     config = gateway_config(args)
     if "whisper" in weights and not args.wyoming_languages:
         kind = KINDS["whisper"]
-        if (kind.check(find(kind, weights["whisper"])).languages or 0) > 1:
+        if (checked(kind, find(kind, weights["whisper"])).languages or 0) > 1:
             config = replace(config, languages=tuple(LANGUAGES))
     GatewayService(config)
     others = {"--wyoming": config.wyoming, "--riva": config.riva}

@@ -24,21 +24,9 @@ HEADERS = """
                            variable CONCH_CA_CERT does the same
 --header 'NAME: VALUE'...  a header of every request, for a proxy
 """
-WEIGHTS = """
---whisper MODEL      the Whisper of the server that this starts: a name that conch models lists,
-                     such as base, or a folder in CTranslate2's format (default: tiny.en, English)
---moonshine MODEL    its Moonshine: a name that conch models lists, such as tiny, or a folder with
-                     the files of one (default: base)
---transducer FOLDER  a transducer of your own, of icefall or NeMo as exported for sherpa-onnx, in
-                     place of Moonshine and Whisper: docs/guide/your-model.md
---paraformer FOLDER  the same with a Paraformer of FunASR
---paraformer-online FOLDER  the same with an online one, which hears live audio too
---sensevoice FOLDER  the same with a SenseVoice of FunASR
---kaldi FOLDER       the same with a nnet3 model of Kaldi, in Vosk's folders
---wenet FOLDER       the same with a U2 or U2++ model, as WeNet itself exports it
---ctc FOLDER         the same for a CTC model of icefall, sherpa-onnx, WeNet, NeMo or wav2vec2
-"""
-NO_WEIGHTS = {name: "" for name, kind in KINDS.items() if f"\n{kind.flag} " in WEIGHTS}
+_CHOSEN = [kind for kind in KINDS.values() if kind.help]
+WEIGHTS = "".join(f"\n{kind.flag} {kind.value}  {kind.help}" for kind in _CHOSEN) + "\n"
+NO_WEIGHTS = {kind.name: "" for kind in _CHOSEN}
 """The values of these flags where they are not given."""
 
 

@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 from conch.component.arrays import DoubleArray
 from conch.decoding.fusion import FusedLanguageModel, Fusion, Words
 from conch.decoding.hypothesis import CtcHypothesis
+from conch.decoding.ngram.model import Context
+from conch.decoding.units import BLANK
 from conch.decoding.vocab import CtcVocab
-from conch.families.ctc import BLANK
-from conch.families.ngram.model import Context
 from conch.wire.errors import OptionError
 
 _NEVER = -math.inf

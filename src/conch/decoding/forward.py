@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.component.arrays import DoubleArray, FloatArray, IntArray
-from conch.families.ctc import BLANK
-from conch.families.ctc.units import Units
+from conch.decoding.units import BLANK, Units
 from conch.language.normalize import language_model_words
 
 _MOST = 2.0**1000

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from conch.families.ngram.model import (
+from conch.decoding.ngram.model import (
     Context,
     LanguageModelConfig,
     NgramModel,
     load_language_model,
 )
-from conch.families.ngram.table import SENTENCE_END
+from conch.decoding.ngram.table import SENTENCE_END
 from conch.wire.errors import ConfigError
 
 _TYPICAL_WORD = 6

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from conch.component.arrays import FloatArray, IntArray
-from conch.families.ctc import BLANK
+from conch.decoding.units import BLANK
 
 
 @dataclass(frozen=True, slots=True)

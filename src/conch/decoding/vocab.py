@@ -1,17 +1,41 @@
 """The units of a CTC vocabulary, and the words that they write."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from conch.component.waveform import SAMPLE_RATE
 from conch.decoding.hypothesis import AlignedWord, Piece, spelled_words
+from conch.decoding.units import BLANK, ENCODER_FRAME_SAMPLES, SPECIAL
 from conch.decoding.written import WrittenUnits
-from conch.families.ctc import BLANK
-from conch.families.ctc.units import SPECIAL
-from conch.families.ctc.vocabulary import Vocabulary
 from conch.wire.errors import ConfigError
 from conch.wire.joining import has_unspaced, joined_text
 
 Spelled = tuple[int, int, float]
 """A unit, its frame, and its log probability there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The output units of a graph."""
+
+    texts: tuple[str, ...]
+    """Text of each unit. The first is the blank, with an empty text. A space separates words."""
+    stack: int
+    """Number of encoder frames per output frame."""
+    units: str
+    """The units as JSON, for `conch.decoding.units.units_from_dict`."""
+    symbols: tuple[str, ...] = ()
+    """Those of an export's units, in the order of `texts`; empty for a graph of Conch's recipe."""
+
+    @property
+    def silent(self) -> list[int]:
+        """Units that are not speech: the blank and the space."""
+        return [unit for unit, text in enumerate(self.texts) if not text.strip()]
+
+    @property
+    def frame_s(self) -> float:
+        """Length of an output frame in seconds."""
+        return self.stack * ENCODER_FRAME_SAMPLES / SAMPLE_RATE
 
 
 class CtcVocab:

@@ -114,6 +114,37 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ModelKind:
+    """Models that the same components load, and of which a user may have another than the default.
+
+    `conch.catalogue.kinds` calls the functions that it names as `module:name`.
+    """
+
+    name: str
+    """The flag `--NAME` chooses one."""
+    title: str
+    components: tuple[str, ...]
+    form: str
+    """What a folder of the user's must be, in words."""
+    others: str = "docs/guide/your-model.md says what it holds"
+    """Where there are more of them, in words."""
+    help: str = ""
+    """What the flag is for; empty if only some commands have it."""
+    value: str = "FOLDER"
+    """What the flag takes, as the help shows it."""
+    check: str
+    """Takes a folder and returns its `Found`, or raises an `UnfitModelError`."""
+    networks: str = ""
+    """Takes a folder and returns the networks that a server of ONNX models can run; empty for a
+    kind that has none."""
+
+    @property
+    def flag(self) -> str:
+        """The flag that chooses a model."""
+        return f"--{self.name.replace('_', '-')}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decoder:
     """A value of the option `decoder`: an encoder and a decoder that write the text."""
 
@@ -338,6 +369,8 @@ class Family:
     decoders: tuple[Decoder, ...] = ()
     rescorers: Mapping[str, str] = field(default_factory=dict)
     """Components by the values of the option `rescorer` that they answer."""
+    models: tuple[ModelKind, ...] = ()
+    """Kinds of models that its components load."""
     synthesizers: tuple[Synthesizer, ...] = ()
     options: type | None = None
     """A frozen dataclass of `conch.families.options.option`s, each with a default."""

@@ -29,9 +29,8 @@ from conch.decoding.graph.fst_arrays import (
     to_kaldifst,
     write_fst,
 )
-from conch.families.ctc import BLANK
-from conch.families.ctc.units import Units
-from conch.families.ngram.table import SENTENCE_END, SENTENCE_START, NgramTable, with_words
+from conch.decoding.ngram.table import SENTENCE_END, SENTENCE_START, NgramTable, with_words
+from conch.decoding.units import BLANK, Units
 from conch.graphs.grammar import grammar
 from conch.graphs.lexicon import Lexicon, letters_of, own_spellings, unit_spellings
 from conch.graphs.pruning import entropy_pruned, likeliest_words, of_order, of_words

@@ -4,7 +4,7 @@ import numpy as np
 
 from conch.component.arrays import DoubleArray, IntArray
 from conch.decoding.graph.fst_arrays import FstArrays, fst_arrays
-from conch.families.ngram.table import SENTENCE_END, SENTENCE_START, NgramTable
+from conch.decoding.ngram.table import SENTENCE_END, SENTENCE_START, NgramTable
 
 
 def grammar(table: NgramTable, word_bonus: float) -> FstArrays:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from conch.families.ctc.units import Units, opens_words
+from conch.decoding.units import Units, opens_words
 from conch.wire.errors import ConfigError
 
 Lexicon = tuple[tuple[str, str], ...]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.component.arrays import DoubleArray, IntArray
-from conch.families.ngram.table import (
+from conch.decoding.ngram.table import (
     SENTENCE_END,
     SENTENCE_START,
     NgramOrder,

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from conch.catalogue.kinds import KINDS, Kind
+from conch.catalogue.kinds import KINDS, checked
 from conch.catalogue.places import find
 from conch.families import VOICES, decoders
+from conch.families.family import ModelKind
 from conch.launcher.config import ServerConfig
 from conch.launcher.repositories import link_model, parsed_config, served_config
 from conch.wire.errors import ServerError
@@ -33,7 +34,7 @@ def with_weights_found(config: ServerConfig) -> ServerConfig:
     return replace(config, weights=found) if found else config
 
 
-def folders_of_components(config: ServerConfig, kind: Kind, flag: str) -> dict[str, Path]:
+def folders_of_components(config: ServerConfig, kind: ModelKind, flag: str) -> dict[str, Path]:
     """Return the folder in a model repository of each component that loads models of a kind.
 
     Raises:
@@ -88,7 +89,7 @@ def components_with_weights(config: ServerConfig) -> dict[str, str]:
 def voices_environment(config: ServerConfig) -> dict[str, str]:
     """Return the environment with the voices that `weights` adds, which `with_weights_found` has
     found; none without any."""
-    found = (KINDS[name].check(Path(asked)) for name, asked in config.weights.items())
+    found = (checked(KINDS[name], Path(asked)) for name, asked in config.weights.items())
     voices = [asdict(voice) for item in found for voice in item.voices]
     return {VOICES: json.dumps(voices)} if voices else {}
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from conch.catalogue.detection import detect
-from conch.catalogue.kinds import Kind
+from conch.families.family import ModelKind
 from conch.launcher.chosen_weights import folders_of_components, link_with_folder
 from conch.launcher.config import MODEL_NAME, ServerConfig
 from conch.wire.errors import ConfigError, ServerError
@@ -62,5 +62,5 @@ def with_named_models(config: ServerConfig, directory: Path) -> ServerConfig:
     return replace(config, model_repositories=(*config.model_repositories, made), named={})
 
 
-def _kinds(config: ServerConfig) -> Iterator[tuple[str, Kind]]:
+def _kinds(config: ServerConfig) -> Iterator[tuple[str, ModelKind]]:
     return ((name, detect(folder)[0]) for name, folder in config.named.items())

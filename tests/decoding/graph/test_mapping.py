@@ -11,7 +11,7 @@ from graph_toys import ARPA, LETTERS, VOCAB
 from conch.decoding.graph.fst_arrays import open_fst, write_fst
 from conch.decoding.graph.mapping import map_graphs
 from conch.decoding.graph.search import DecodingGraph
-from conch.families.ngram.arpa import read_ngrams
+from conch.decoding.ngram.arpa import read_ngrams
 from conch.graphs.build import GraphConfig, build_graph
 
 CAPTURED = {"capture_output": True, "text": True, "timeout": 120, "check": True}

@@ -9,10 +9,10 @@ import pytest
 from onnx import TensorProto
 from onnxruntime import InferenceSession
 
-from conch.catalogue.funasr import read_paraformer
 from conch.component import Row
 from conch.component.graph import Graph
 from conch.component.lfr import LowFrameRate
+from conch.families.funasr.folder import read_paraformer
 from conch.families.funasr.paraformer import Paraformer, ParaformerConfig, times_of
 from conch.wire.errors import AudioError, ConfigError, OptionError
 

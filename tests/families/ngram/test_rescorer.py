@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from conch.component import Row, bytes_array
-from conch.families.ngram.model import LanguageModelConfig, load_language_model
+from conch.decoding.ngram.model import LanguageModelConfig, load_language_model
 from conch.families.ngram.rescorer import Rescorer
 from conch.wire.errors import ConfigError, InvalidRequestError
 

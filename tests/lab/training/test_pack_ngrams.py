@@ -7,9 +7,9 @@ import pytest
 from pocketsphinx_model import PocketsphinxModel
 from recordings import recordings_of
 
-from conch.families.ngram.arpa import read_ngrams
-from conch.families.ngram.model import SHIPPED, NgramModel, ngram_lookup
-from conch.families.ngram.table import NgramTable
+from conch.decoding.ngram.arpa import read_ngrams
+from conch.decoding.ngram.model import SHIPPED, NgramModel, ngram_lookup
+from conch.decoding.ngram.table import NgramTable
 from conch.language.normalize import language_model_words
 from conch.wire.errors import ConfigError
 from lab.training.pack_ngrams import packaged_model, packed

@@ -29,8 +29,7 @@ from conch.decoding.graph.lattice import (
 )
 from conch.decoding.graph.mapping import map_graphs
 from conch.decoding.hypothesis import CtcHypothesis, Piece, spelled_words, unit_runs
-from conch.families.ctc import BLANK
-from conch.families.ctc.units import opens_words
+from conch.decoding.units import BLANK, opens_words
 from conch.wire.errors import ConfigError, InvalidRequestError
 
 _IMPOSSIBLE = -1e4

@@ -20,7 +20,7 @@ from conch.decoding.fusion import FusedLanguageModel
 from conch.decoding.hotwords.spotting import Spotter
 from conch.decoding.hotwords.trie import HotwordTrie
 from conch.decoding.hypothesis import AlignedWord, Piece, spelled_words
-from conch.families.ctc import BLANK
+from conch.decoding.units import BLANK
 
 UNKNOWN = -16.0
 """Natural log probability of a hotword for a language model, as of words added to a graph."""

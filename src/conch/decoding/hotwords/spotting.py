@@ -15,7 +15,7 @@ import numpy as np
 
 from conch.component.arrays import DoubleArray, FloatArray, IntArray
 from conch.decoding.hotwords.trie import ROOT, HotwordTrie
-from conch.families.ctc import BLANK
+from conch.decoding.units import BLANK
 
 _FRAME_BITS = 20
 _PER_NAT = 1024

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.component.arrays import DoubleArray, IntArray
+from conch.decoding.units import SPECIAL, opens_words
 from conch.decoding.written import is_byte_bpe
-from conch.families.ctc.units import SPECIAL, opens_words
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import Hotword
 

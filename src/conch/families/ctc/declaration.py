@@ -2,7 +2,16 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Component, Decoder, Family, FamilyHooks, Need, ScorerHook, Tensor
+from conch.families.family import (
+    Component,
+    Decoder,
+    Family,
+    FamilyHooks,
+    ModelKind,
+    Need,
+    ScorerHook,
+    Tensor,
+)
 from conch.families.options import Rule, option
 from conch.families.search.contract import (
     BEHIND,
@@ -138,6 +147,17 @@ FAMILY = Family(
     name="ctc",
     title="CTC",
     components=(ENCODER, DECODER, STREAMING_ENCODER, STREAMING_DECODER),
+    models=(
+        ModelKind(
+            name="ctc",
+            title="CTC",
+            components=(*OFFLINE, *LIVE),
+            form="a folder of icefall, sherpa-onnx, WeNet, NeMo or wav2vec2",
+            help="the same for a CTC model of icefall, sherpa-onnx, WeNet, NeMo or wav2vec2",
+            check="conch.families.ctc.folder:check_ctc",
+            networks="conch.families.ctc.folder:networks_of_ctc",
+        ),
+    ),
     decoders=(
         Decoder(
             name="ctc",

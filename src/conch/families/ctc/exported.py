@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conch.catalogue.ctc import CtcFolder
 from conch.catalogue.encoders import Encoder
 from conch.catalogue.exports import check_precision
 from conch.component import Array
@@ -13,6 +12,7 @@ from conch.component.arrays import FloatArray
 from conch.component.log_probs import log_softmax
 from conch.component.parameters import DeviceConfig
 from conch.component.waveform import SAMPLE_RATE
+from conch.families.ctc.folder import CtcFolder
 from conch.families.ctc.vocabulary import is_folder, read_folder, vocabulary_of_folder
 from conch.families.search.graphs import EncoderGraph
 from conch.families.search.live import LiveEncoder

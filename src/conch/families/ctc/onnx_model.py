@@ -12,7 +12,8 @@ from conch.component.arrays import FloatArray
 from conch.component.features import HISTORY, streaming_log_mel
 from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig, existing
-from conch.families.ctc.vocabulary import ENCODER_FRAME_SAMPLES, model_file, vocabulary_of
+from conch.decoding.units import ENCODER_FRAME_SAMPLES
+from conch.families.ctc.vocabulary import model_file, vocabulary_of
 from conch.wire.errors import ConfigError
 
 _WHAT = "the CTC model"

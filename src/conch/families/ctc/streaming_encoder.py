@@ -10,9 +10,9 @@ from conch.component.arrays import FloatArray
 from conch.component.features import HISTORY, streaming_log_mel
 from conch.component.streams import StreamId, Streams
 from conch.component.waveform import SAMPLE_RATE
+from conch.decoding.units import ENCODER_FRAME_SAMPLES
 from conch.families.ctc.exported import CtcConfig, CtcExportLive, opened_folder, speech_outputs
 from conch.families.ctc.onnx_model import Caches, CtcGraph
-from conch.families.ctc.vocabulary import ENCODER_FRAME_SAMPLES
 from conch.wire.errors import AudioError, ConfigError, TranscriptionError
 from conch.wire.limits import MAX_STEP_S
 

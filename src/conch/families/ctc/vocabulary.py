@@ -1,46 +1,18 @@
 """The output units of an exported CTC model, read without the model."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 from conch.catalogue.checks import UnfitModelError
-from conch.catalogue.ctc import CtcFolder, read_ctc
 from conch.catalogue.onnx_header import read_metadata
 from conch.component.parameters import existing
-from conch.component.waveform import SAMPLE_RATE
+from conch.decoding.units import ENCODER_FRAME_MS, Symbols
+from conch.decoding.vocab import Vocabulary
 from conch.families.ctc import WEIGHTS
-from conch.families.ctc.units import Symbols
+from conch.families.ctc.folder import CtcFolder, read_ctc
 from conch.wire.errors import ConfigError
 
-ENCODER_FRAME_SAMPLES = 320
-"""Samples of one encoder frame: 20 ms."""
-ENCODER_FRAME_MS = 1000 * ENCODER_FRAME_SAMPLES // SAMPLE_RATE
 SHIPPED = WEIGHTS / "ctc-en.onnx"
-
-
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """The output units of a graph."""
-
-    texts: tuple[str, ...]
-    """Text of each unit. The first is the blank, with an empty text. A space separates words."""
-    stack: int
-    """Number of encoder frames per output frame."""
-    units: str
-    """The units as JSON, for `conch.families.ctc.units.units_from_dict`."""
-    symbols: tuple[str, ...] = ()
-    """Those of an export's units, in the order of `texts`; empty for a graph of Conch's recipe."""
-
-    @property
-    def silent(self) -> list[int]:
-        """Units that are not speech: the blank and the space."""
-        return [unit for unit, text in enumerate(self.texts) if not text.strip()]
-
-    @property
-    def frame_s(self) -> float:
-        """Length of an output frame in seconds."""
-        return self.stack * ENCODER_FRAME_SAMPLES / SAMPLE_RATE
 
 
 def model_file(model: str) -> Path:

@@ -2,7 +2,15 @@
 
 from dataclasses import replace
 
-from conch.families.family import Component, Decoder, Family, FamilyHooks, Tensor, WeightsPackage
+from conch.families.family import (
+    Component,
+    Decoder,
+    Family,
+    FamilyHooks,
+    ModelKind,
+    Tensor,
+    WeightsPackage,
+)
 from conch.families.options import GIVEN, Above, Other, Rule
 from conch.families.search.contract import (
     BEHIND,
@@ -122,6 +130,35 @@ FAMILY = Family(
             parameters={**PARAMETERS, "itn": bool},
             is_one_by_one=True,
             package=WeightsPackage(SENSE_VOICE, "", "", f"conch serve --{SENSE_VOICE} FOLDER"),
+        ),
+    ),
+    models=(
+        ModelKind(
+            name=PARAFORMER,
+            title="Paraformer",
+            components=(PARAFORMER,),
+            form="a folder of FunASR or sherpa-onnx",
+            help="the same with a Paraformer of FunASR",
+            check="conch.families.funasr.folder:check_paraformer",
+            networks="conch.families.funasr.folder:networks_of_paraformer",
+        ),
+        ModelKind(
+            name=ONLINE,
+            title="online Paraformer",
+            components=(ONLINE, *LIVE),
+            form="a folder of FunASR or sherpa-onnx",
+            help="the same with an online one, which hears live audio too",
+            check="conch.families.funasr.folder:check_online_paraformer",
+            networks="conch.families.funasr.folder:networks_of_online_paraformer",
+        ),
+        ModelKind(
+            name=SENSE_VOICE,
+            title="SenseVoice",
+            components=(SENSE_VOICE,),
+            form="a folder of FunASR or sherpa-onnx",
+            help="the same with a SenseVoice of FunASR",
+            check="conch.families.funasr.folder:check_sense_voice",
+            networks="conch.families.funasr.folder:networks_of_sense_voice",
         ),
     ),
     decoders=(

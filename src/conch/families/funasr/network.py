@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import onnxruntime
 
-from conch.catalogue.funasr import Folder, FunasrFolder, Reader
 from conch.catalogue.onnx_header import FLOAT, INT32, INT64
 from conch.component.arrays import Array, FloatArray
 from conch.component.lfr import LowFrameRate
 from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig
+from conch.families.funasr.folder import Folder, FunasrFolder, Reader
 from conch.families.search.folders import FolderConfig, folder_of
 
 _TYPES = {INT32: np.int32, INT64: np.int64, FLOAT: np.float32}

@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conch.catalogue import funasr
-from conch.catalogue.funasr import read_online_paraformer
 from conch.component.arrays import FloatArray, IntArray
 from conch.component.kaldi_fbank import FRAME_S
 from conch.component.lfr import LowFrameRate
 from conch.component.log_probs import log_softmax
 from conch.component.onnx import open_network, session_options
 from conch.component.waveform import SAMPLE_RATE
+from conch.families.funasr import folder
 from conch.families.funasr.declaration import ONLINE, UNITS
+from conch.families.funasr.folder import read_online_paraformer
 from conch.families.funasr.network import FunasrConfig, opened_folder
 from conch.families.funasr.paraformer import SILENT, ParaformerConfig, UnitWriter
 from conch.families.funasr.words import Unit
@@ -35,7 +35,7 @@ _TAIL_S = 0.9
 class OnlineNetworks:
     """Encoder and decoder."""
 
-    def __init__(self, found: funasr.OnlineParaformer, threads: int) -> None:
+    def __init__(self, found: folder.OnlineParaformer, threads: int) -> None:
         """Load them.
 
         Raises:

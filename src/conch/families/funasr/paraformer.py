@@ -10,7 +10,6 @@ from itertools import pairwise
 import numpy as np
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
-from conch.catalogue.funasr import EMBEDDER, read_paraformer
 from conch.component import Outputs, Row, bytes_array
 from conch.component.arrays import FloatArray
 from conch.component.log_probs import log_softmax
@@ -18,6 +17,7 @@ from conch.component.onnx import open_network, session_options
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.attention.tensors import words_outputs
 from conch.families.funasr.declaration import PARAFORMER
+from conch.families.funasr.folder import EMBEDDER, read_paraformer
 from conch.families.funasr.network import (
     FunasrConfig,
     LowRateNetwork,

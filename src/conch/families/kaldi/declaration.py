@@ -1,6 +1,6 @@
 """What Kaldi's models declare: one component for segments and one for live audio."""
 
-from conch.families.family import Component, Decoder, Family, FamilyHooks, WeightsPackage
+from conch.families.family import Component, Decoder, Family, FamilyHooks, ModelKind, WeightsPackage
 from conch.families.options import GIVEN, Above, Rule
 from conch.families.search.contract import (
     LIVE_PARAMETERS,
@@ -47,6 +47,16 @@ FAMILY = Family(
             parameters=LIVE_PARAMETERS,
             is_stream=True,
             package=PACKAGE,
+        ),
+    ),
+    models=(
+        ModelKind(
+            name="kaldi",
+            title="Kaldi",
+            components=(DECODER, STREAMING_DECODER),
+            form="a folder of Kaldi or Vosk with am, conf and graph",
+            help="the same with a nnet3 model of Kaldi, in Vosk's folders",
+            check="conch.families.kaldi.folder:check_kaldi",
         ),
     ),
     decoders=(

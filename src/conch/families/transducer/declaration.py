@@ -1,6 +1,14 @@
 """What transducers declare: encoders and searches for segments and for live audio."""
 
-from conch.families.family import Component, Decoder, Family, FamilyHooks, Tensor, WeightsPackage
+from conch.families.family import (
+    Component,
+    Decoder,
+    Family,
+    FamilyHooks,
+    ModelKind,
+    Tensor,
+    WeightsPackage,
+)
 from conch.families.options import Above, Rule
 from conch.families.search.contract import (
     BEHIND,
@@ -89,6 +97,20 @@ FAMILY = Family(
             parameters=LIVE_PARAMETERS,
             is_stream=True,
             package=PACKAGE,
+        ),
+    ),
+    models=(
+        ModelKind(
+            name="transducer",
+            title="Transducer",
+            components=(*OFFLINE, *LIVE),
+            form="a folder of icefall, NeMo or sherpa-onnx",
+            help=(
+                "a transducer of your own, of icefall or NeMo as exported for sherpa-onnx, in "
+                "place of Moonshine and Whisper: docs/guide/your-model.md"
+            ),
+            check="conch.families.transducer.folder:check_transducer",
+            networks="conch.families.transducer.folder:networks_of_transducer",
         ),
     ),
     decoders=(

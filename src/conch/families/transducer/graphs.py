@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import onnxruntime
 
-from conch.catalogue.transducers import Transducer, read_transducer
 from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig
 from conch.families.search.folders import folder_of
 from conch.families.search.graphs import EncoderGraph
+from conch.families.transducer.folder import Transducer, read_transducer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

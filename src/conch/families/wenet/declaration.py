@@ -2,7 +2,15 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Component, Decoder, Family, FamilyHooks, Tensor, WeightsPackage
+from conch.families.family import (
+    Component,
+    Decoder,
+    Family,
+    FamilyHooks,
+    ModelKind,
+    Tensor,
+    WeightsPackage,
+)
 from conch.families.options import Rule, option
 from conch.families.search.contract import (
     BEHIND,
@@ -99,6 +107,17 @@ FAMILY = Family(
             parameters={**LIVE_PARAMETERS, RESCORE: bool},
             is_stream=True,
             package=PACKAGE,
+        ),
+    ),
+    models=(
+        ModelKind(
+            name="wenet",
+            title="WeNet",
+            components=(*OFFLINE, *LIVE),
+            form="a folder of WeNet's own exports",
+            help="the same with a U2 or U2++ model, as WeNet itself exports it",
+            check="conch.families.wenet.folder:check_wenet",
+            networks="conch.families.wenet.folder:networks_of_wenet",
         ),
     ),
     decoders=(

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from conch.catalogue.wenet import REVERSED, WenetFolder, read_wenet
 from conch.component.arrays import Array, FloatArray, IntArray
 from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig
-from conch.families.ctc.vocabulary import Vocabulary, exported_vocabulary
+from conch.decoding.vocab import Vocabulary
+from conch.families.ctc.vocabulary import exported_vocabulary
 from conch.families.search.folders import folder_of
 from conch.families.search.graphs import TYPES, EncoderGraph
+from conch.families.wenet.folder import REVERSED, WenetFolder, read_wenet
 from conch.wire.errors import ConfigError
 
 _HIDDEN = ("encoder_out", "chunk_out", "output")

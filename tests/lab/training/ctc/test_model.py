@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from conch.component.ctranslate import CTranslate2Config
 from conch.component.features import HISTORY, log_mel_spectrogram, streaming_log_mel
-from conch.families.ctc.units import Characters
+from conch.decoding.units import Characters
 from conch.families.whisper.config import load_whisper, model_folder
 from lab.training.ctc.model import POSITIONS, Cache, CtcModel, CtcModelConfig, periodic_positions
 from lab.training.ctc.whisper_weights import initial_model, read_weights

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from conch.families.ctc.units import Characters
+from conch.decoding.units import Characters
 from lab.training.ctc import checkpoint
 from lab.training.ctc.evaluate import Table
 from lab.training.ctc.model import CtcModel, CtcModelConfig

@@ -10,7 +10,7 @@ import pytest
 import soundfile
 import torch
 
-from conch.families.ctc.units import Characters
+from conch.decoding.units import Characters
 from lab.training.ctc import checkpoint
 from lab.training.ctc.augment import MASKS, VIEWS, AugmentConfig, augmented, drawn_masks
 from lab.training.ctc.consistency import FULL_CONTEXT, View, disagreement

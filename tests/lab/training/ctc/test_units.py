@@ -1,4 +1,4 @@
-from conch.families.ctc.units import Characters
+from conch.decoding.units import Characters
 from lab.training.ctc.units import greedy_text, learned_subwords
 
 TEXTS = ["the cat sat on the mat", "the hat that the cat had", "don't"]

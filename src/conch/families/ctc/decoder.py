@@ -1,0 +1,225 @@
+"""The `ctc_decoder` component: CTC log probabilities to n-best texts, or scores of given texts."""
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conch.component import Outputs, Row, bytes_array
+from conch.component.arrays import FloatArray
+from conch.decoding.beam import BeamSearch
+from conch.decoding.forward import text_scores
+from conch.decoding.fusion import load_fused_language_model
+from conch.decoding.graph.search import DecodingGraph, WfstConfig
+from conch.decoding.greedy import GreedySearch
+from conch.decoding.hotwords.placing import HotwordFinder
+from conch.decoding.hotwords.trie import HotwordTrie, hotword_trie
+from conch.decoding.hypothesis import CtcHypothesis
+from conch.decoding.ngram.model import LanguageModelConfig
+from conch.decoding.search_parameters import (
+    decoder_of,
+    has_lattice,
+    hotwords,
+    is_greedy,
+    nbest_count,
+    search_options,
+)
+from conch.decoding.tensors import checked_frames, outputs_of
+from conch.decoding.units import units_from_dict
+from conch.decoding.utterance_search import BeamUtterance, GraphUtterance, UtteranceSearch
+from conch.decoding.vocab import Vocabulary, vocab_of
+from conch.families.ctc.shipped_graph import unpacked_graph
+from conch.families.ctc.vocabulary import read_vocabulary
+from conch.language.normalize import language_model_words
+from conch.wire.errors import InvalidRequestError, OptionError
+from conch.wire.hotwords import Hotword, as_ctc_writes
+
+_HOTWORD_LISTS = 32
+"""Whose tries are kept for the next stream with the same; the longest has 0.5 MB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CtcDecoderConfig:
+    """Parameters of the `ctc_decoder` component."""
+
+    model: str = ""
+    """The .onnx file or the folder whose units it decodes; empty is the one in Conch."""
+    language: str = ""
+    """Language of the model; a request with another one is an error.
+
+    Empty is English for a graph of Conch's recipe, and any language for a folder.
+    """
+    language_model: str = ""
+    """N-grams for lm_fusion: an ARPA file.
+
+    Empty is the en-us trigram that ships with Conch, and none for a folder; "none" loads none.
+    """
+    oov_log_prob: float = -30.0
+    """Natural log probability of a word that the language model does not know.
+
+    It is far below the rescorer's: otherwise a beam of letters would invent words.
+    """
+    graph: str = ""
+    """Graph for decoder wfst: file of `conch graph`.
+
+    Empty is the one in Conch, and none for a folder; "none" is none.
+    """
+    graph_acoustic_scale: float = WfstConfig().acoustic_scale
+    """Weight of the model's log probabilities in the graph; that of the n-grams is 1."""
+    graph_blank_penalty: float = WfstConfig().blank_penalty
+    """Nats subtracted from a blank's log probability in the graph.
+
+    A larger penalty makes fewer deletions and more insertions.
+    """
+    graph_beam: float = WfstConfig().beam
+    """Largest cost above a frame's best path that the search of the graph follows."""
+    graph_max_active: int = WfstConfig().max_active
+    """Largest number of states of the graph that the search follows from a frame."""
+
+
+class CtcDecoder:
+    """Decodes segments into n-best texts with words, or scores texts."""
+
+    def __init__(self, config: CtcDecoderConfig, vocabulary: Vocabulary | None = None) -> None:
+        """Load the language model and the graph, and without a `vocabulary` the units.
+
+        Raises:
+            ConfigError: one of them is missing or broken.
+        """
+        vocabulary = vocabulary or read_vocabulary(config.model)
+        self._vocab = vocab_of(vocabulary)
+        self._units = units_from_dict(json.loads(vocabulary.units))
+        self._language_model = None
+        nothing = {"none", ""} if vocabulary.symbols else {"none"}
+        if config.language_model not in nothing:
+            language_model = LanguageModelConfig(
+                model=config.language_model, oov_log_prob=config.oov_log_prob
+            )
+            self._language_model = load_fused_language_model(language_model, self._vocab.texts)
+        self._graph = None
+        if config.graph not in nothing:
+            path = Path(config.graph) if config.graph else unpacked_graph()
+            self._graph = DecodingGraph(path, self._vocab.texts)
+        self._graph_config = WfstConfig(
+            acoustic_scale=config.graph_acoustic_scale,
+            blank_penalty=config.graph_blank_penalty,
+            beam=config.graph_beam,
+            max_active=config.graph_max_active,
+        )
+        self.tries = functools.lru_cache(_HOTWORD_LISTS)(self._new_trie)
+        self._frame_s = vocabulary.frame_s
+        self._is_exported = bool(vocabulary.symbols)
+        self._language = config.language or ("" if self._is_exported else "en")
+        self._write = self._units.cased if self._is_exported else as_ctc_writes
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
+        """Answer rows with `log_probs` and `log_probs_lens`; one with `texts` is scored."""
+        answers: list[Outputs | Exception] = []
+        for row in rows:
+            try:
+                answers.append(self._answer(row))
+            except Exception as error:
+                answers.append(error)
+        return answers
+
+    def _answer(self, row: Row) -> Outputs:
+        log_probs = self.checked_frames(row)
+        if "texts" in row.inputs:
+            self._check_language(row.parameters)
+            texts = row.texts("texts")
+            if self._writes_none(texts):
+                raise OptionError(
+                    "option 'ctc_rescore' takes texts in letters of the CTC model, whose units "
+                    f"write nothing of {max(texts, key=len)!r:.80}"
+                )
+            scores = text_scores(log_probs, texts, self._units)
+            return {"text_scores": scores.astype(np.float32)}
+        search = self.new_search(row.parameters)
+        search.advance(log_probs)
+        found = self.outputs(search.nbest(nbest_count(row.parameters), is_final=True))
+        if isinstance(search, GraphUtterance) and search.has_lattice:
+            return {**found, "lattice": bytes_array([search.lattice_text()])}
+        return found
+
+    def _writes_none(self, texts: Sequence[str]) -> bool:
+        """Return whether an export has units for none of the words, but for bytes of them."""
+        words = [word for text in texts for word in language_model_words(text)]
+        return self._is_exported and bool(words) and not any(map(self._units.encode, words))
+
+    def new_search(self, parameters: Mapping[str, Any]) -> UtteranceSearch:
+        """Return a new search for an utterance.
+
+        Raises:
+            OptionError: an option is out of range, or this decoder cannot do it.
+        """
+        nbest_count(parameters)
+        self._check_language(parameters)
+        asks_lattice = has_lattice(parameters)
+        options = search_options(parameters)
+        if is_greedy(parameters):
+            return GreedySearch(self._vocab)
+        finder = self._new_finder(parameters)
+        # The first of two passes takes what there is.
+        is_free = self._graph is None and parameters.get("skip_foreign") is True
+        if is_free or decoder_of(parameters) == "ctc":
+            beam = BeamSearch(self._vocab, options, self._language_model)
+            return BeamUtterance(beam, finder)
+        if self._graph is None:
+            raise OptionError(
+                "option 'decoder' cannot be wfst here: no graph is loaded; conch graph makes one "
+                "for your model, and the parameter 'graph' names it"
+            )
+        return GraphUtterance(self._graph, self._graph_config, finder, has_lattice=asks_lattice)
+
+    def _new_finder(self, parameters: Mapping[str, Any]) -> HotwordFinder | None:
+        """Return what finds a call's hotwords, None if there are none."""
+        words = hotwords(parameters, self._write)
+        if not words:
+            return None
+        trie = self.tries(words, parameters.get("skip_foreign") is True)
+        return HotwordFinder(trie, self._graph_config.blank_penalty) if trie.phrases else None
+
+    def _new_trie(self, words: tuple[Hotword, ...], skips_foreign: bool) -> HotwordTrie:
+        vocab, encode = self._vocab.texts, self._units.encode
+        return hotword_trie(words, vocab, encode, skips_foreign=skips_foreign)
+
+    def _check_language(self, parameters: Mapping[str, Any]) -> None:
+        language = parameters.get("language", "auto")
+        if self._language and language not in ("auto", self._language):
+            raise OptionError(
+                f"option 'language' takes auto or {self._language} with this CTC model, which "
+                f"decoder ctc and wfst, ctc_rescore and accuracy=best need; sent: {language!r:.40}"
+            )
+
+    def checked_frames(self, row: Row) -> FloatArray:
+        """Return a row's frames, float32 `[T, vocab]`.
+
+        Raises:
+            InvalidRequestError: they have another vocabulary, or are not numbers.
+        """
+        log_probs = checked_frames(row, "log_probs", len(self._vocab.texts), self._frame_s)
+        if len(log_probs) and np.isneginf(log_probs.max(1)).any():
+            raise InvalidRequestError("log_probs holds a frame in which no unit is possible")
+        return log_probs
+
+    def advance(
+        self, searches: Sequence[UtteranceSearch], frames: Sequence[FloatArray]
+    ) -> list[Exception | None]:
+        """Let each search take its next frames; return what went wrong with each."""
+        return [_error(search, item) for search, item in zip(searches, frames, strict=True)]
+
+    def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
+        """Return hypotheses as tensors."""
+        return outputs_of(found, self._frame_s)
+
+
+def _error(search: UtteranceSearch, frames: FloatArray) -> Exception | None:
+    try:
+        search.advance(frames)
+    except Exception as error:
+        return error
+    return None

@@ -1,0 +1,95 @@
+"""The `sensevoice` component: segments to texts, with what is heard beside them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from conch.component import Outputs, Row, bytes_array
+from conch.component.arrays import FloatArray
+from conch.component.log_probs import log_softmax
+from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
+from conch.families.ctc.vocabulary import exported_vocabulary
+from conch.families.funasr.declaration import SENSE_VOICE
+from conch.families.funasr.folder import read_sense_voice
+from conch.families.funasr.network import FunasrConfig, LowRateNetwork, opened_folder
+from conch.wire.errors import OptionError
+from conch.wire.limits import MAX_SEGMENT_S
+
+NUM_TAGS = 4
+"""Frames in front of the text: language, emotion, event, and the form of the text."""
+_UNKNOWN = {"emo_unknown", "event_unk", "nospeech"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SenseVoiceConfig(FunasrConfig):
+    """Parameters of the `sensevoice` component."""
+
+
+class SenseVoice:
+    """Writes segments by the searches of CTC."""
+
+    def __init__(self, config: SenseVoiceConfig) -> None:
+        """Load the network and its units.
+
+        Raises:
+            ConfigError: the folder is none, or the network cannot be loaded.
+        """
+        found = opened_folder(config, SENSE_VOICE, read_sense_voice)
+        self._languages, self._text_forms = found.languages, found.text_forms
+        self._tokens = found.tokens
+        self._spoken = [
+            place for place, token in enumerate(found.tokens) if _tag(token) in found.languages
+        ]
+        self._network = LowRateNetwork(found, config.threads)
+        vocabulary = exported_vocabulary(found.tokens, 10 * found.front_end.shift)
+        self._decoder = CtcDecoder(CtcDecoderConfig(), vocabulary)
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
+        """Return the outputs of rows with `waveform`."""
+        return [self._written(row) for row in rows]
+
+    def _written(self, row: Row) -> Outputs:
+        asked = row.parameters.get("language", "auto")
+        if asked not in self._languages:
+            raise OptionError(
+                f"option 'language' takes {', '.join(self._languages)} with this SenseVoice; "
+                f"sent: {asked!r:.40}"
+            )
+        form = self._text_forms[row.parameters.get("itn") is True]
+        waveform = row.segment(MAX_SEGMENT_S)
+        outputs = self._network.run(waveform, self._languages[asked], form)
+        logits = outputs[0][0] if outputs else np.zeros((0, len(self._tokens)), np.float32)
+        frames = logits[NUM_TAGS:]
+        inputs = {
+            "log_probs": log_softmax(frames) if len(frames) else frames,
+            "log_probs_lens": np.array([len(frames)], np.int32),
+        }
+        parameters = {**row.parameters, "decoder": "ctc", "language": "auto"}
+        (found,) = self._decoder([Row(inputs, parameters)])
+        if isinstance(found, Exception):
+            raise found
+        return {**found, **self._heard(logits[:NUM_TAGS], is_asked=asked != "auto")}
+
+    def _heard(self, logits: FloatArray, *, is_asked: bool) -> Outputs:
+        """Return what the frames in front of the text tell."""
+        tags = [_tag(self._tokens[unit]) for unit in logits.argmax(axis=1)] if len(logits) else []
+        language, emotion, event, *_ = ["" if tag in _UNKNOWN else tag for tag in tags] or [""] * 3
+        probability = math.nan
+        if language and not is_asked:
+            spoken = log_softmax(logits[:1, self._spoken])
+            probability = math.exp(spoken.max())
+        return {
+            **{
+                name: bytes_array([value])
+                for name, value in (("language", language), ("emotion", emotion), ("event", event))
+            },
+            "language_probability": np.array([probability], np.float32),
+        }
+
+
+def _tag(token: str) -> str:
+    """Return what a symbol such as <|HAPPY|> says; empty for others."""
+    is_tag = token.startswith("<|") and token.endswith("|>")
+    return token[2:-2].lower() if is_tag else ""

@@ -1,0 +1,209 @@
+"""The `kaldi_decoder` and `kaldi_streaming_decoder` components: waveforms to texts."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from conch.catalogue.checks import UnfitModelError
+from conch.component import Outputs, Row
+from conch.component.arrays import FloatArray
+from conch.component.parameters import DeviceConfig
+from conch.component.waveform import SAMPLE_RATE
+from conch.decoding.hypothesis import CtcHypothesis
+from conch.decoding.search_parameters import nbest_count
+from conch.decoding.streaming_decoder import StreamingDecoder
+from conch.decoding.tensors import outputs_of
+from conch.families.kaldi.folder import check_kaldi
+from conch.families.kaldi.results import FRAME_S, Alternative, alternatives, joined
+from conch.wire.errors import AudioError, ConfigError
+from conch.wire.languages import check_language
+from conch.wire.limits import MAX_SEGMENT_S, MAX_STEP_S
+
+_PIECE = 4_000
+"""Samples of a recording in a call of Vosk, as in its examples: after each it looks for the end of
+an utterance."""
+_MFCC = "mfcc.conf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KaldiDecoderConfig(DeviceConfig):
+    """Parameters of the `kaldi_decoder` component."""
+
+    language: str = ""
+    """Language of the model; a request with another one is an error. Empty takes any."""
+
+
+class KaldiUtterance:
+    """The search of one utterance."""
+
+    def __init__(self, begin: Callable[[], Any]) -> None:
+        """Begin an utterance; the recogniser of Vosk, which takes 60 ms, when it is needed."""
+        self._begin = begin
+        self._recognizer: Any = None
+        self._parts: list[Sequence[Alternative]] = []
+        """What Vosk has finished."""
+
+    def accept(self, waveform: FloatArray) -> None:
+        """Take the next samples, float32 `[samples]` in [-1, 1]."""
+        if not len(waveform):
+            return
+        self._recognizer = self._recognizer or self._begin()
+        samples = np.clip(np.rint(waveform * 32_768), -32_768, 32_767).astype(np.int16)
+        if self._recognizer.AcceptWaveform(samples.tobytes()):
+            self._parts.append(alternatives(self._recognizer.Result()))
+
+    def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
+        """See `Search.nbest`."""
+        if self._recognizer is None:
+            return joined([], count)
+        vosk = self._recognizer
+        result = vosk.FinalResult() if is_final else vosk.PartialResult()
+        return joined([*self._parts, alternatives(result)], count)
+
+    def stable_text(self) -> str:
+        """See `Search.stable_text`: what Vosk has finished."""
+        return joined(self._parts, 1)[0].text
+
+
+class KaldiSearcher:
+    """Searches waveforms with a model, several at the same time."""
+
+    def __init__(self, config: KaldiDecoderConfig) -> None:
+        """Load the model.
+
+        Raises:
+            ConfigError: there is none, or it cannot be loaded.
+        """
+        if not config.model:
+            raise ConfigError("parameter 'model' is empty: conch serve --kaldi FOLDER sets it")
+        try:
+            check_kaldi(Path(config.model))
+        except UnfitModelError as error:
+            raise ConfigError(f"{config.model} is no Kaldi model: {error}") from None
+        # Not before a folder needs it: the package is optional.
+        import vosk
+
+        vosk.SetLogLevel(-1)
+        self._vosk, self._language = vosk, config.language
+        with _without_noise(Path(config.model)) as folder:
+            try:
+                self._model = vosk.Model(str(folder))
+            except Exception as error:  # Vosk raises nothing more special
+                raise ConfigError(f"Vosk cannot load {config.model}: {error}") from None
+        self._pool = ThreadPoolExecutor(config.threads, thread_name_prefix="vosk")
+
+    def new_search(self, parameters: Mapping[str, Any]) -> KaldiUtterance:
+        """Return a new search for an utterance.
+
+        Raises:
+            OptionError: an option is out of range, or this model cannot do it.
+        """
+        count = nbest_count(parameters)
+        check_language(parameters, self._language, "Kaldi model")
+
+        def begin() -> Any:
+            found = self._vosk.KaldiRecognizer(self._model, SAMPLE_RATE)
+            found.SetWords(True)
+            found.SetPartialWords(True)
+            # Without alternatives Vosk knows the confidences of words.
+            found.SetMaxAlternatives(count if count > 1 else 0)
+            return found
+
+        return KaldiUtterance(begin)
+
+    def checked_frames(self, row: Row) -> FloatArray:
+        """Return a row's samples, float32 `[samples]`.
+
+        Raises:
+            AudioError: they are not finite numbers.
+        """
+        waveform = row.waveform(MAX_STEP_S)
+        if not np.isfinite(waveform).all():
+            raise AudioError("the chunk holds samples that are not finite numbers")
+        return waveform
+
+    def advance(
+        self, searches: Sequence[KaldiUtterance], frames: Sequence[FloatArray]
+    ) -> list[Exception | None]:
+        """Let each search take its next samples; return what went wrong with each."""
+
+        def accept(search: KaldiUtterance, waveform: FloatArray) -> Exception | None:
+            try:
+                for first in range(0, len(waveform), _PIECE):
+                    search.accept(waveform[first : first + _PIECE])
+            except Exception as error:
+                return error
+            return None
+
+        return [*self._pool.map(accept, searches, frames)]
+
+    def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
+        """Return hypotheses as tensors."""
+        return outputs_of(found, FRAME_S)
+
+
+class KaldiDecoder:
+    """Writes segments."""
+
+    def __init__(self, config: KaldiDecoderConfig) -> None:
+        """Load the model; see `KaldiSearcher`."""
+        self._searcher = KaldiSearcher(config)
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
+        """Return the outputs of rows with `waveform`."""
+        jobs: dict[int, tuple[KaldiUtterance, FloatArray]] = {}
+        answers: dict[int, Outputs | Exception] = {}
+        for place, row in enumerate(rows):
+            try:
+                waveform = row.segment(MAX_SEGMENT_S)
+                jobs[place] = self._searcher.new_search(row.parameters), waveform
+            except Exception as error:
+                answers[place] = error
+        searches = [search for search, _ in jobs.values()]
+        errors = self._searcher.advance(searches, [waveform for _, waveform in jobs.values()])
+        for (place, (search, _)), failure in zip(jobs.items(), errors, strict=True):
+            count = nbest_count(rows[place].parameters)
+            answers[place] = failure or self._searcher.outputs(search.nbest(count, is_final=True))
+        return [answers[place] for place in range(len(rows))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KaldiStreamingDecoderConfig(KaldiDecoderConfig):
+    """Parameters of the `kaldi_streaming_decoder` component."""
+
+    stream_ttl_s: float = 90.0
+    """Seconds without a chunk after which a stream expires."""
+
+
+class KaldiStreamingDecoder(StreamingDecoder[KaldiUtterance]):
+    """Writes streams, chunk by chunk."""
+
+    def __init__(self, config: KaldiStreamingDecoderConfig) -> None:
+        """Load the model; see `KaldiSearcher`."""
+        super().__init__(KaldiSearcher(config), config.stream_ttl_s)
+
+
+@contextmanager
+def _without_noise(folder: Path) -> Iterator[Path]:
+    """Yield a folder of links to a model whose features have no random noise added.
+
+    With it, the same audio has other texts each time.
+    """
+    with TemporaryDirectory() as made:
+        target = Path(made)
+        for path in folder.absolute().iterdir():
+            if path.name != "conf":
+                (target / path.name).symlink_to(path)
+        (target / "conf").mkdir()
+        for path in (folder.absolute() / "conf").iterdir():
+            if path.name != _MFCC:
+                (target / "conf" / path.name).symlink_to(path)
+        settings = (folder / "conf" / _MFCC).read_text("utf-8", "replace")
+        (target / "conf" / _MFCC).write_text(f"{settings}\n--dither=0\n", "utf-8")
+        yield target

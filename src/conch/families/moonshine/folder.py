@@ -1,0 +1,15 @@
+"""Folders of Moonshine's models, checked without loading."""
+
+from pathlib import Path
+
+from conch.catalogue.checks import Found, check_files
+from conch.families.moonshine.declaration import FILES, GRAPH_FILES
+
+
+def check_moonshine(folder: Path) -> Found:
+    """Check a folder, and return what it is.
+
+    Raises:
+        UnfitModelError: files are missing.
+    """
+    return check_files((FILES, GRAPH_FILES), folder)

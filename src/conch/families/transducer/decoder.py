@@ -1,0 +1,168 @@
+"""The `transducer_decoder` and `transducer_streaming_decoder` components: frames to texts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from conch.component import Outputs, Row
+from conch.component.arrays import FloatArray
+from conch.decoding.beam import CtcSearchOptions
+from conch.decoding.fusion import Fusion, load_fused_language_model
+from conch.decoding.hypothesis import CtcHypothesis
+from conch.decoding.ngram.model import LanguageModelConfig
+from conch.decoding.search_parameters import hotwords, nbest_count, search_options
+from conch.decoding.streaming_decoder import StreamingDecoder
+from conch.decoding.tensors import checked_frames, outputs_of
+from conch.decoding.written import WrittenUnits
+from conch.families.transducer.bias import Bias
+from conch.families.transducer.declaration import MAX_BEAM
+from conch.families.transducer.graphs import TransducerConfig, opened_folder
+from conch.families.transducer.guide import Guide
+from conch.families.transducer.joint import Joint
+from conch.families.transducer.search import TransducerSearch, TransducerUtterance
+from conch.wire.errors import OptionError
+from conch.wire.hotwords import Hotword
+from conch.wire.languages import check_language
+
+_PART_OF_LETTER = "\ufffd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransducerDecoderConfig(TransducerConfig):
+    """Parameters of the `transducer_decoder` component."""
+
+    language: str = ""
+    """Language of the model; a request with another one is an error. Empty takes any."""
+    blank_penalty: float = 0.0
+    """Nats subtracted from a blank's logit. More finds more words, and invents more."""
+    language_model: str = ""
+    """N-grams for lm_fusion: an ARPA file in the letters of the model; empty is none."""
+    oov_log_prob: float = -30.0
+    """Natural log probability of a word that the language model does not know."""
+
+
+class TransducerDecoder:
+    """Decodes segments into n-best texts with words."""
+
+    def __init__(self, config: TransducerDecoderConfig) -> None:
+        """Load decoder, joiner, units and the language model, if there is one.
+
+        Raises:
+            ConfigError: one of them is missing or broken.
+        """
+        found = opened_folder(config)
+        self._language = config.language
+        self._joint = Joint(found, config.threads, config.blank_penalty)
+        self._frame_s = found.frame_s
+        units = WrittenUnits(found.tokens, found.blank)
+        self._search = TransducerSearch(self._joint, units)
+        self._texts = units.texts
+        self._language_model = None
+        if config.language_model:
+            language_model = LanguageModelConfig(
+                model=config.language_model, oov_log_prob=config.oov_log_prob
+            )
+            self._language_model = load_fused_language_model(language_model, self._texts)
+        # Bytes write any letter.
+        letters = {letter for text in self._texts for letter in text.lower()}
+        self._letters = set() if _PART_OF_LETTER in letters else {*letters, " "}
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
+        """Answer rows with `encoder_out` and `encoder_out_lens`, all in one search."""
+        jobs: dict[int, tuple[TransducerUtterance, FloatArray]] = {}
+        answers: dict[int, Outputs | Exception] = {}
+        for place, row in enumerate(rows):
+            try:
+                jobs[place] = self.new_search(row.parameters), self.checked_frames(row)
+            except Exception as error:
+                answers[place] = error
+        self._search.advance([job[0] for job in jobs.values()], [job[1] for job in jobs.values()])
+        for place, (utterance, _) in jobs.items():
+            count = nbest_count(rows[place].parameters)
+            answers[place] = self.outputs(utterance.nbest(count, is_final=True))
+        return [answers[place] for place in range(len(rows))]
+
+    def new_search(self, parameters: Mapping[str, Any]) -> TransducerUtterance:
+        """Return a new search for an utterance.
+
+        Raises:
+            OptionError: an option is out of range, or this decoder cannot do it.
+        """
+        nbest_count(parameters)
+        options = search_options({"beam_size": 1, **parameters})
+        if options.beam_size > MAX_BEAM:
+            raise OptionError(
+                f"option 'beam_size' takes at most {MAX_BEAM} with decoder transducer; "
+                f"sent: {options.beam_size}"
+            )
+        check_language(parameters, self._language, "transducer")
+        words = self._hotwords(parameters)
+        bias = Bias(words, self._texts) if words else None
+        return self._search.utterance(options.beam_size, Guide(bias, self._fusion(options)))
+
+    def _fusion(self, options: CtcSearchOptions) -> Fusion | None:
+        """Return what fuses the language model, None if no request asks for it.
+
+        Raises:
+            OptionError: one does, and there is none.
+        """
+        if not options.language_model:
+            return None
+        if not self._language_model:
+            raise OptionError(
+                "option 'lm_fusion' takes false here: no language model is loaded; the parameter "
+                "'language_model' of transducer_decoder names an ARPA file; sent: True"
+            )
+        return Fusion(self._language_model, self._texts, options.lm_weight, options.word_bonus)
+
+    def _hotwords(self, parameters: Mapping[str, Any]) -> list[Hotword]:
+        """Return the hotwords of a call; see `hotwords`.
+
+        Raises:
+            OptionError: the model has no letter of one, unless these are to be skipped.
+        """
+        found = []
+        for hotword in hotwords(parameters):
+            foreign = {*hotword.phrase.lower()} - self._letters if self._letters else set()
+            if not foreign:
+                found.append(hotword)
+            elif parameters.get("skip_foreign") is not True:
+                raise OptionError(
+                    "option 'hotwords' takes phrases in the letters of the model; sent: "
+                    f"{hotword.phrase!r:.80}, which has {min(foreign)!r}"
+                )
+        return found
+
+    def checked_frames(self, row: Row) -> FloatArray:
+        """Return a row's frames, float32 `[T, size]`; see `checked_frames`."""
+        return checked_frames(row, "encoder_out", self._joint.frame_size, self._frame_s)
+
+    def advance(
+        self, searches: Sequence[TransducerUtterance], frames: Sequence[FloatArray]
+    ) -> list[Exception | None]:
+        """Let each search take its next frames; a defect is one of all."""
+        try:
+            self._search.advance(searches, frames)
+        except Exception as error:
+            return [error] * len(searches)
+        return [None] * len(searches)
+
+    def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
+        """Return hypotheses as tensors."""
+        return outputs_of(found, self._frame_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransducerStreamingDecoderConfig(TransducerDecoderConfig):
+    """Parameters of the `transducer_streaming_decoder` component."""
+
+    stream_ttl_s: float = 90.0
+    """Seconds without a chunk after which a stream expires."""
+
+
+class TransducerStreamingDecoder(StreamingDecoder[TransducerUtterance]):
+    """Decodes the streams of all rows of a batch in one search."""
+
+    def __init__(self, config: TransducerStreamingDecoderConfig) -> None:
+        """Load decoder, joiner and units; see `TransducerDecoder`."""
+        super().__init__(TransducerDecoder(config), config.stream_ttl_s)

@@ -1,0 +1,127 @@
+"""The `wenet_decoder` and `wenet_streaming_decoder` components: frames to texts.
+
+The search of CTC finds hypotheses, and the model's attention decoders score them again, as in U2
+(https://arxiv.org/abs/2012.05481) and U2++ (https://arxiv.org/abs/2106.05642).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from conch.component import Row
+from conch.component.arrays import FloatArray
+from conch.decoding.beam import BeamHypothesis
+from conch.decoding.hypothesis import CtcHypothesis
+from conch.decoding.streaming_decoder import StreamingDecoder
+from conch.decoding.tensors import checked_frames
+from conch.decoding.utterance_search import UtteranceSearch
+from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
+from conch.families.wenet.declaration import FRAMES, RESCORE
+from conch.families.wenet.networks import (
+    AttentionDecoders,
+    WenetConfig,
+    opened_folder,
+    vocabulary_of,
+)
+from conch.wire.languages import check_language
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WenetDecoderConfig(WenetConfig):
+    """Parameters of the `wenet_decoder` component."""
+
+    language: str = ""
+    """Language of the model; a request with another one is an error. Empty takes any."""
+
+
+class RescoredUtterance:
+    """The search of one utterance, whose final hypotheses attention decoders score again."""
+
+    def __init__(
+        self, search: UtteranceSearch, decoder: "WenetDecoder", *, is_rescored: bool
+    ) -> None:
+        """Begin an utterance with a new search."""
+        self._search, self._decoder, self._is_rescored = search, decoder, is_rescored
+        self._hidden: list[FloatArray] = []
+
+    def advance(self, frames: FloatArray) -> None:
+        """See `UtteranceSearch`; float32 `[T, units + size]`."""
+        num_units = self._decoder.num_units
+        if not len(frames):
+            return
+        self._search.advance(frames[:, :num_units])
+        if self._is_rescored:
+            self._hidden.append(frames[:, num_units:])
+
+    def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
+        """See `UtteranceSearch`."""
+        if not (is_final and self._is_rescored):
+            return self._search.nbest(count, is_final=is_final)
+        found = self._search.nbest(max(count, self._decoder.num_hypotheses), is_final=True)
+        if not any(item.text for item in found):
+            return found
+        scores = self._decoder.scores(np.concatenate(self._hidden), found)
+        rescored = [replace(item, score=score) for item, score in zip(found, scores, strict=True)]
+        return sorted(rescored, key=lambda item: -item.score)[:count]
+
+    def stable_text(self) -> str:
+        """See `UtteranceSearch`."""
+        return self._search.stable_text()
+
+
+class WenetDecoder(CtcDecoder):
+    """Decodes segments into n-best texts with words."""
+
+    def __init__(self, config: WenetDecoderConfig) -> None:
+        """Load the attention decoders and the units.
+
+        Raises:
+            ConfigError: one of them is missing or broken.
+        """
+        found = opened_folder(config)
+        super().__init__(CtcDecoderConfig(), vocabulary_of(found))
+        self.num_units, self.num_hypotheses = len(found.tokens), found.num_hypotheses
+        self._attention = AttentionDecoders(found, config.threads)
+        self._only = config.language
+
+    def new_search(self, parameters: Mapping[str, Any]) -> RescoredUtterance:
+        """See `CtcDecoder`."""
+        check_language(parameters, self._only, "model of WeNet")
+        is_rescored = parameters.get(RESCORE) is True
+        asked = {**parameters, "decoder": "ctc", "language": "auto"}
+        if is_rescored and asked.get("beam_size") == 1:
+            # The best path alone leaves nothing to choose: the default of the search is taken.
+            del asked["beam_size"]
+        return RescoredUtterance(super().new_search(asked), self, is_rescored=is_rescored)
+
+    def checked_frames(self, row: Row) -> FloatArray:
+        """Return a row's frames, float32 `[T, units + size]`; see `CtcDecoder`."""
+        # Only the network knows the size.
+        width = max(self.num_units + 1, row.inputs[FRAMES].shape[-1])
+        return checked_frames(row, FRAMES, width, self._frame_s)
+
+    def scores(self, hidden: FloatArray, hypotheses: list[CtcHypothesis]) -> list[float]:
+        """Return the scores of hypotheses; see `AttentionDecoders`."""
+        units = [
+            item.units if isinstance(item, BeamHypothesis) else self._units.encode(item.text)
+            for item in hypotheses
+        ]
+        return self._attention.scores(hidden, units, [item.score for item in hypotheses])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WenetStreamingDecoderConfig(WenetDecoderConfig):
+    """Parameters of the `wenet_streaming_decoder` component."""
+
+    stream_ttl_s: float = 90.0
+    """Seconds without a chunk after which a stream expires."""
+
+
+class WenetStreamingDecoder(StreamingDecoder[RescoredUtterance]):
+    """Decodes streams."""
+
+    def __init__(self, config: WenetStreamingDecoderConfig) -> None:
+        """Load the attention decoders and the units; see `WenetDecoder`."""
+        super().__init__(WenetDecoder(config), config.stream_ttl_s)
