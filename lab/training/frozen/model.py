@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from conch.component.features import STREAMING_FLOOR
 from lab.training.ctc.model import CtcModel, CtcModelConfig, seen_frames
 
-STACK = 2
-"""Encoder frames of 20 ms per output frame: the other families count frames of 40 ms."""
 FLOOR = (torch.log10(torch.tensor(STREAMING_FLOOR)).item() + 4.0) / 4.0
 """The least that the encoder reads for a feature."""
 
@@ -31,20 +29,22 @@ class EncoderConfig:
     """Encoder frames before a chunk that it sees: 5.1 s."""
     frozen_layers: int = 5
     """The first layers, which keep the CTC model's weights; their output is computed once."""
+    stack: int = 2
+    """Encoder frames of 20 ms per output frame: most families count frames of 40 ms."""
 
 
 Model = TypeVar("Model", bound="FrozenEncoder")
 
 
 class FrozenEncoder(nn.Module, ABC):
-    """Features to frames of 40 ms; a family adds features, loss and a search."""
+    """Features to frames; a family adds features, loss and a search."""
 
     def __init__(self, config: EncoderConfig, size: int) -> None:
         """Make an encoder with random weights, whose frames have `size` values."""
         super().__init__()
         self.config = config
         self.encoder = CtcModel(config.encoder)
-        self.encoder_out = nn.Linear(STACK * config.encoder.model_size, size)
+        self.encoder_out = nn.Linear(config.stack * config.encoder.model_size, size)
 
     @property
     @abstractmethod
@@ -96,11 +96,15 @@ class FrozenEncoder(nn.Module, ABC):
         return hidden
 
     def projected(self, hidden: Tensor) -> Tensor:
-        """Return the output of the last layer's `[B, T, D]`, `[B, T / 2, size]`."""
+        """Return the output of the last layer's `[B, T, D]`, `[B, T / stack, size]`."""
         normed = self.encoder.norm(hidden)
-        size = STACK * normed.shape[2]
+        size = self.config.stack * normed.shape[2]
         output: Tensor = self.encoder_out(normed.reshape(normed.shape[0], -1, size))
         return output
+
+    def output_lens(self, lens: Tensor) -> Tensor:
+        """Return how many output frames are of these numbers of encoder frames."""
+        return (lens + self.config.stack - 1) // self.config.stack
 
 
 def save(path: Path, model: FrozenEncoder, tokenizer: str) -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from lab.training.ctc.scoring import wer
-from lab.training.frozen.model import STACK, FrozenEncoder, save
+from lab.training.frozen.model import FrozenEncoder, save
 from lab.training.transducer.units import text_of
 
 Item = tuple[Tensor, list[int], str]
@@ -54,7 +54,9 @@ def train(model: FrozenEncoder, tokenizer: str, args: argparse.Namespace) -> Non
     rng = np.random.default_rng(1)
     started = reported = saved = time.monotonic()
     losses, heard = [], 0.0
-    for step, (hidden, lens, targets) in enumerate(batches(args.encoded, args.batch_s)):
+    for step, (hidden, lens, targets) in enumerate(
+        batches(args.encoded, args.batch_s, model.config.stack)
+    ):
         elapsed = (time.monotonic() - started) / 60
         falling = 0.5 + 0.5 * math.cos(math.pi * min(1.0, elapsed / args.minutes))
         warm = min(1.0, (step + 1) / 50)
@@ -101,7 +103,9 @@ def train(model: FrozenEncoder, tokenizer: str, args: argparse.Namespace) -> Non
                 return
 
 
-def batches(folder: Path, batch_s: float) -> Iterator[tuple[Tensor, Tensor, list[list[int]]]]:
+def batches(
+    folder: Path, batch_s: float, stack: int
+) -> Iterator[tuple[Tensor, Tensor, list[list[int]]]]:
     """Yield hidden frames, lengths and targets of all shards that there are, pass after pass."""
     rng = np.random.default_rng(0)
     shards: dict[Path, list[Item]] = {}
@@ -113,7 +117,7 @@ def batches(folder: Path, batch_s: float) -> Iterator[tuple[Tensor, Tensor, list
             item
             for shard in shards.values()
             for item in shard
-            if len(item[1]) < len(item[0]) // STACK
+            if len(item[1]) < len(item[0]) // stack
         ]
         keys = [len(item[0]) * rng.uniform(0.93, 1.07) for item in items]
         groups: list[list[Item]] = [[]]
@@ -124,13 +128,14 @@ def batches(folder: Path, batch_s: float) -> Iterator[tuple[Tensor, Tensor, list
             groups[-1].append(item)
         print(f"a pass over {sum(map(len, (i[0] for i in items))) / 180_000:.2f} h", flush=True)
         for index in rng.permutation(len(groups)):
-            yield collated_items(groups[index])
+            yield collated_items(groups[index], stack)
 
 
-def collated_items(items: Sequence[Item]) -> tuple[Tensor, Tensor, list[list[int]]]:
-    """Return float32 `[B, T, D]` with T a multiple of `STACK`, lengths and targets."""
+def collated_items(items: Sequence[Item], stack: int = 2) -> tuple[Tensor, Tensor, list[list[int]]]:
+    """Return float32 `[B, T, D]` with T a multiple of `stack`, lengths and targets."""
     lens = torch.tensor([len(item[0]) for item in items])
-    hidden = torch.zeros(len(items), int(lens.max() + 1) // STACK * STACK, items[0][0].shape[1])
+    longest = -(-int(lens.max()) // stack) * stack
+    hidden = torch.zeros(len(items), longest, items[0][0].shape[1])
     for row, item in enumerate(items):
         hidden[row, : len(item[0])] = item[0].float()
     return hidden, lens, [item[1] for item in items]
@@ -165,7 +170,7 @@ def loss_of(
         with torch.set_grad_enabled(not frozen):
             for_output = model.trained_layers(hidden, lens, is_whole=is_whole)
         encoder_out = model.projected(for_output)
-        return model.loss(encoder_out, (lens + STACK - 1) // STACK, targets)
+        return model.loss(encoder_out, model.output_lens(lens), targets)
 
 
 @torch.inference_mode()
@@ -177,9 +182,9 @@ def dev_wer(model: FrozenEncoder, tokenizer: str, folder: Path) -> float:
         items.sort(key=lambda item: len(item[0]))
         for start in range(0, len(items), 8):
             some = items[start : start + 8]
-            hidden, lens, _ = collated_items(some)
+            hidden, lens, _ = collated_items(some, model.config.stack)
             output = model.projected(model.trained_layers(hidden, lens))
-            units = model.greedy(output, (lens + STACK - 1) // STACK)
+            units = model.greedy(output, model.output_lens(lens))
             found += [text_of(tokenizer, item) for item in units]
             texts += [item[2] for item in some]
     return wer(texts, found) if texts else math.nan

@@ -17,9 +17,9 @@ import sherpa_onnx
 
 from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
+from lab.baselines.folder_peers import recognizer_of
 from lab.training.ctc.data import utterances_of
 from lab.training.ctc.evaluate import Table
-from lab.training.transducer.export import FILES
 from lab.waveforms import waveform_of
 
 _STREAMS = 8
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
     table = Table([item.source for item in utterances], [item.text for item in utterances])
     print(table.head)
     for beam in args.beam:
-        recognizer = recognizer_of(args.folder, beam)
+        recognizer = recognizer_of("transducer", args.folder, max(1, beam))
         started = time.monotonic()
         texts = []
         for first in range(0, len(waveforms), _STREAMS):
@@ -57,20 +57,6 @@ def main(arguments: list[str] | None = None) -> None:
         if args.texts:
             pairs = zip(utterances, texts, strict=True)
             args.texts.write_text("".join(f"{item.path}\t{text}\n" for item, text in pairs))
-
-
-def recognizer_of(folder: Path, beam: int) -> sherpa_onnx.OnlineRecognizer:
-    """Return sherpa-onnx's recogniser of a folder; greedy with a beam of 0."""
-    encoder, decoder, joiner = (str(folder / name) for name in FILES)
-    return sherpa_onnx.OnlineRecognizer.from_transducer(
-        tokens=str(folder / "tokens.txt"),
-        encoder=encoder,
-        decoder=decoder,
-        joiner=joiner,
-        num_threads=1,
-        decoding_method="modified_beam_search" if beam else "greedy_search",
-        max_active_paths=beam or 4,
-    )
 
 
 def texts_of(

@@ -1,6 +1,6 @@
 """The map from Kaldi's filter banks to the features that the CTC encoder reads."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import torch
@@ -33,7 +33,14 @@ def with_previous(fbank: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
     return torch.cat([torch.cat([previous, fbank[:, :-1]], 1), fbank], 2)
 
 
-def fitted_front(waveforms: Iterable[FloatArray]) -> nn.Linear:
+def icefall_fbank(waveform: FloatArray) -> FloatArray:
+    """Return filter banks, float32 `[F, 80]`, as icefall's models take them."""
+    return KaldiFbank(NUM_BINS).whole(waveform)
+
+
+def fitted_front(
+    waveforms: Iterable[FloatArray], fbank_of: Callable[[FloatArray], FloatArray] = icefall_fbank
+) -> nn.Linear:
     """Return the linear map of two filter bank frames to one log-mel frame, by least squares.
 
     Whisper's frame t ends with sample 160 (t + 1), where Kaldi's frames t - 1 and t lie around it.
@@ -41,7 +48,7 @@ def fitted_front(waveforms: Iterable[FloatArray]) -> nn.Linear:
     squares, products = np.zeros((161, 161)), np.zeros((161, NUM_BINS))
     for waveform in waveforms:
         padded = with_tail(waveform)
-        fbank = KaldiFbank(NUM_BINS).whole(padded)
+        fbank = fbank_of(padded)
         target = features_of(padded, NUM_BINS)[: len(fbank)]
         rows = np.concatenate([fbank[np.maximum(np.arange(len(fbank)) - 1, 0)], fbank], 1)
         rows = np.pad(rows, ((0, 0), (0, 1)), constant_values=1.0).astype(np.float64)

@@ -1,6 +1,5 @@
 """The same folder of CTC writes the same in sherpa-onnx and here."""
 
-from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import groupby
 from pathlib import Path
@@ -13,29 +12,17 @@ import onnx
 import onnx.compose
 import onnxruntime
 import pytest
-import sherpa_onnx
 from onnx import TensorProto
 from recordings import recordings_of
 
-from conch.component import Row
 from conch.component.graph import Graph
-from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
-from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
-from conch.families.ctc.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
-from conch.families.ctc.streaming_encoder import CtcStreamingEncoderConfig, streaming_encoder
 from conch.families.ctc.vocabulary import SHIPPED, read_vocabulary
+from lab.baselines.components import live, recorded, text_of, words_of
+from lab.baselines.folder_peers import Heard, peer_of
 
 STEP = 10_240
-WHOLE = {
-    "icefall": sherpa_onnx.OfflineRecognizer.from_zipformer_ctc,
-    "wenet": sherpa_onnx.OfflineRecognizer.from_wenet_ctc,
-    "nemo": sherpa_onnx.OfflineRecognizer.from_nemo_ctc,
-    "waveform": sherpa_onnx.OfflineRecognizer.from_omnilingual_asr_ctc,
-}
-LIVE = {
-    "icefall_live": sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc,
-    "wenet": sherpa_onnx.OnlineRecognizer.from_wenet_ctc,
-}
+WHOLE = ("icefall", "wenet", "nemo", "waveform")
+LIVE = ("icefall_live", "wenet")
 
 
 @pytest.fixture(scope="module")
@@ -44,71 +31,33 @@ def waveforms() -> list[np.ndarray]:
     return [item.waveform() for item in found[:3]]
 
 
-def recorded(folder: Path, waveforms: list[np.ndarray]) -> list[Any]:
-    encoder = CtcEncoder(CtcEncoderConfig(model=str(folder), intra_threads=1))
-    decoder = CtcDecoder(CtcDecoderConfig(model=str(folder)))
-    encoded = encoder([Row({"waveform": item}) for item in waveforms])
-    return [*decoder([Row(item, {"beam_size": 1}) for item in encoded])]
-
-
-def live(folder: Path, waveforms: list[np.ndarray]) -> list[Any]:
-    """Return what is found in streams that are heard at the same time."""
-    encoder = streaming_encoder(CtcStreamingEncoderConfig(model=str(folder)))
-    decoder = CtcStreamingDecoder(CtcStreamingDecoderConfig(model=str(folder)))
-    last = dict[int, Any]()
-    for start in range(0, max(map(len, waveforms)), STEP):
-        rows = [
-            Row(
-                {"waveform": item[start : start + STEP]},
-                {"beam_size": 1},
-                stream_id=number,
-                starts=start == 0,
-                ends=start + STEP >= len(item),
-            )
-            for number, item in enumerate(waveforms, 1)
-            if start < len(item)
-        ]
-        encoded: Any = encoder(rows)
-        frames = [replace(row, inputs=found) for row, found in zip(rows, encoded, strict=True)]
-        last.update(zip((int(row.stream_id) for row in rows), decoder(frames), strict=True))
-    encoder.close()
-    decoder.close()
-    return [last[number] for number in sorted(last)]
-
-
-def check(found: list[Any], expected: list[Any], frame_s: float) -> None:
-    texts = [item["hypotheses"][0].decode() for item in found]
-    assert texts == [" ".join(item.text.split()) for item in expected]
+def check(found: list[Any], expected: list[Heard], frame_s: float) -> None:
+    texts = [text_of(item) for item in found]
+    assert texts == [item.text for item in expected]
     assert len(set(texts)) == len(texts) and all(len(text.split()) > 5 for text in texts)
     for item, peer in zip(found, expected, strict=True):
-        starts = item["word_starts"][: item["num_words"][0]]
+        starts = words_of(item, "word_starts")
         assert len(starts) == len(peer.text.split())
-        times = {round(time / frame_s) for time in peer.timestamps}
+        times = {round(time / frame_s) for time in peer.times}
         assert {round(time / frame_s) for time in starts} <= times
 
 
 @pytest.mark.parametrize("kind", WHOLE)
 def test_both_write_the_same_of_recordings(tmp_path, waveforms, kind):
     folder = getattr(ctc_toys, kind)(tmp_path / kind, seed=3)
-    (model,) = [path for path in folder.glob("*.onnx") if "streaming" not in path.name]
-    recognizer = WHOLE[kind](str(model), str(folder / "tokens.txt"), num_threads=1)
+    peer = peer_of("ctc", folder)
     if kind == "wenet":  # to which the peer adds noise of one bit
         random = np.random.default_rng(0)
         waveforms = [
             (item + random.normal(0, 0.03, len(item))).astype(np.float32) for item in waveforms
         ]
-    expected = []
-    for waveform in waveforms:
-        stream = recognizer.create_stream()
-        stream.accept_waveform(16_000, waveform)
-        recognizer.decode_stream(stream)
-        expected.append(stream.result)
-    found = recorded(folder, waveforms)
+    expected = [peer(item) for item in waveforms]
+    found = recorded("ctc", folder, waveforms)[1]
     if kind != "wenet":
         check(found, expected, 0.02 if kind == "waveform" else 0.04)
         return
     for item, peer in zip(found, expected, strict=True):
-        texts = item["hypotheses"][0].decode(), " ".join(peer.text.split())
+        texts = text_of(item), peer.text
         assert SequenceMatcher(None, *texts, autojunk=False).ratio() > 0.95
 
 
@@ -117,7 +66,7 @@ def test_live_audio_of_nemo_is_written_as_by_the_script_of_the_peer(tmp_path, wa
     folder = ctc_toys.nemo_live(tmp_path / "toy", seed=3)
     known = [line.split()[0] for line in (folder / "tokens.txt").read_text().splitlines()]
     session = onnxruntime.InferenceSession(folder / "model.onnx")
-    for waveform, found in zip(waveforms, live(folder, waveforms), strict=True):
+    for waveform, found in zip(waveforms, live("ctc", folder, waveforms, STEP)[1], strict=True):
         fbank = knf.OnlineFbank(nemo_options())
         fbank.accept_waveform(16_000, waveform.tolist())
         fbank.accept_waveform(16_000, [0.0] * int(0.66 * 16_000))
@@ -137,7 +86,7 @@ def test_live_audio_of_nemo_is_written_as_by_the_script_of_the_peer(tmp_path, wa
             path += log_probs[0].argmax(axis=1).tolist()
         units = [unit for unit, _ in groupby(path) if unit != 39]
         text = "".join(known[unit] for unit in units).replace("▁", " ").strip()
-        assert found["hypotheses"][0].decode() == text
+        assert text_of(found) == text
         assert len(text.split()) > 5
 
 
@@ -156,26 +105,12 @@ def nemo_options() -> Any:
 @pytest.mark.parametrize("kind", LIVE)
 def test_both_write_the_same_of_live_audio(tmp_path, waveforms, kind):
     folder = getattr(ctc_toys, kind)(tmp_path / kind, seed=3)
-    model = sorted(folder.glob("*.onnx"))[0]
-    recognizer = LIVE[kind](str(folder / "tokens.txt"), str(model), num_threads=1)
-    expected = []
-    for waveform in waveforms:
-        stream = recognizer.create_stream()
-        for start in range(0, len(waveform), STEP):
-            stream.accept_waveform(16_000, waveform[start : start + STEP])
-            while recognizer.is_ready(stream):
-                recognizer.decode_stream(stream)
-        # As its examples do.
-        stream.accept_waveform(16_000, np.zeros(int(0.66 * 16_000), np.float32))
-        stream.input_finished()
-        while recognizer.is_ready(stream):
-            recognizer.decode_stream(stream)
-        expected.append(recognizer.get_result_all(stream))
-    check(live(folder, waveforms), expected, 0.04)
+    peer = peer_of("ctc", folder, step=STEP, is_live=True)
+    expected = [peer(item) for item in waveforms]
+    check(live("ctc", folder, waveforms, STEP)[1], expected, 0.04)
     if kind == "icefall_live":
-        texts = [item.text.strip() for item in expected]
-        found = recorded(folder, waveforms)
-        assert [item["hypotheses"][0].decode() for item in found] == texts
+        found = recorded("ctc", folder, waveforms)[1]
+        assert [text_of(item) for item in found] == [item.text for item in expected]
 
 
 @pytest.mark.nightly
@@ -202,14 +137,8 @@ def test_both_write_the_same_with_real_weights(tmp_path):
     onnx.save(whole, tmp_path / "model.onnx")
     lines = (f"{text or '<blk>'} {unit}\n" for unit, text in enumerate(texts))
     (tmp_path / "tokens.txt").write_text("".join(lines))
-    recognizer = WHOLE["waveform"](*(str(tmp_path / name) for name in ("model.onnx", "tokens.txt")))
     spoken = [item.waveform() for item in recordings_of(Path(__file__).parents[2] / "data")]
-    expected = []
-    for item in spoken:
-        stream = recognizer.create_stream()
-        stream.accept_waveform(16_000, item)
-        recognizer.decode_stream(stream)
-        expected.append(" ".join(stream.result.text.split()))
-    found = [item["hypotheses"][0].decode() for item in recorded(tmp_path, spoken)]
-    assert found == expected
+    peer = peer_of("ctc", tmp_path)
+    found = [text_of(item) for item in recorded("ctc", tmp_path, spoken)[1]]
+    assert found == [peer(item).text for item in spoken]
     assert sum(len(text.split()) for text in found) > 50

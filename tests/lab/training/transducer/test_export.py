@@ -113,7 +113,8 @@ def test_tokens_are_the_joiners_units(folder):
 
 def test_sherpa_hears_what_the_model_hears(model, folder, waveform):
     pytest.importorskip("sherpa_onnx")
-    from lab.training.transducer.evaluate import recognizer_of, texts_of, with_silence
+    from lab.baselines.folder_peers import recognizer_of
+    from lab.training.transducer.evaluate import texts_of, with_silence
 
     shift = 2 * model.config.chunk_frames
     fbank = torch.from_numpy(KaldiFbank(80).whole(with_silence(waveform)))
@@ -122,4 +123,4 @@ def test_sherpa_hears_what_the_model_hears(model, folder, waveform):
     units = model.greedy(output, torch.tensor([heard // 4]))[0]
     assert units
     expected = text_of(learned_units(TEXTS, VOCAB_SIZE), units)
-    assert texts_of(recognizer_of(folder, 0), [waveform]) == [expected]
+    assert texts_of(recognizer_of("transducer", folder), [waveform]) == [expected]

@@ -1,0 +1,158 @@
+"""Conch's components of a folder, in this process and without a server."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conch.component import Outputs, Row
+from conch.component.arrays import FloatArray
+from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
+from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
+from conch.families.ctc.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
+from conch.families.ctc.streaming_encoder import CtcStreamingEncoderConfig, streaming_encoder
+from conch.families.funasr.online import OnlineEncoder, OnlineEncoderConfig, OnlineParaformer
+from conch.families.funasr.paraformer import Paraformer, ParaformerConfig
+from conch.families.funasr.sense_voice import SenseVoice, SenseVoiceConfig
+from conch.families.funasr.unit_stream import OnlineDecoder, OnlineDecoderConfig
+from conch.families.transducer import decoder as transducer
+from conch.families.transducer.encoder import TransducerEncoder, TransducerEncoderConfig
+from conch.families.transducer.streaming_encoder import (
+    TransducerStreamingEncoder,
+    TransducerStreamingEncoderConfig,
+)
+
+_Parts = Mapping[str, Sequence[tuple[Any, Any]]]
+"""Components and their parameters, in the order of a request, by the kind of folder."""
+_OF_RECORDINGS: _Parts = {
+    "transducer": (
+        (TransducerEncoder, TransducerEncoderConfig),
+        (transducer.TransducerDecoder, transducer.TransducerDecoderConfig),
+    ),
+    "ctc": ((CtcEncoder, CtcEncoderConfig), (CtcDecoder, CtcDecoderConfig)),
+    "sensevoice": ((SenseVoice, SenseVoiceConfig),),
+    "paraformer": ((Paraformer, ParaformerConfig),),
+    "paraformer_online": ((OnlineParaformer, ParaformerConfig),),
+}
+_LIVE: _Parts = {
+    "transducer": (
+        (TransducerStreamingEncoder, TransducerStreamingEncoderConfig),
+        (transducer.TransducerStreamingDecoder, transducer.TransducerStreamingDecoderConfig),
+    ),
+    "ctc": (
+        (streaming_encoder, CtcStreamingEncoderConfig),
+        (CtcStreamingDecoder, CtcStreamingDecoderConfig),
+    ),
+    "paraformer_online": (
+        (OnlineEncoder, OnlineEncoderConfig),
+        (OnlineDecoder, OnlineDecoderConfig),
+    ),
+}
+KINDS = tuple(_OF_RECORDINGS)
+_TOGETHER = 8
+"""Recordings of a batch, or streams side by side."""
+
+
+def recorded(
+    kind: str, folder: Path, waveforms: Sequence[FloatArray], beam_sizes: Sequence[int] = (1,)
+) -> dict[int, list[Outputs]]:
+    """Return what is found in recordings, float32 `[samples]`, for each beam size."""
+    parts = _opened(_OF_RECORDINGS[kind], folder)
+    found: dict[int, list[Outputs]] = {beam_size: [] for beam_size in beam_sizes}
+    for some in _groups(waveforms):
+        rows = [Row({"waveform": item}) for item in some]
+        for beam_size, answers in _answered(parts, rows, beam_sizes).items():
+            found[beam_size] += answers
+    return found
+
+
+def live(
+    kind: str,
+    folder: Path,
+    waveforms: Sequence[FloatArray],
+    step: int,
+    beam_sizes: Sequence[int] = (1,),
+) -> dict[int, list[Outputs]]:
+    """Return the last answers of streams that send `step` samples at a time, as `recorded`."""
+    parts = _opened(_LIVE[kind], folder)
+    found: dict[int, list[Outputs]] = {beam_size: [] for beam_size in beam_sizes}
+    for some in _groups(waveforms):
+        last: dict[tuple[int, int | str], Outputs] = {}
+        for start in range(0, max(map(len, some)), step):
+            rows = [
+                Row(
+                    {"waveform": item[start : start + step]},
+                    {"is_over": start + step >= len(item)},
+                    stream_id=number,
+                    starts=start == 0,
+                    ends=start + step >= len(item),
+                )
+                for number, item in enumerate(some, 1)
+                if start < len(item)
+            ]
+            for beam_size, answers in _answered(parts, rows, beam_sizes).items():
+                for row, answer in zip(rows, answers, strict=True):
+                    last[beam_size, row.stream_id] = answer
+        for beam_size, outputs in found.items():
+            outputs += [last[beam_size, number] for number in range(1, len(some) + 1)]
+    for part in parts:
+        part.close()
+    return found
+
+
+def text_of(outputs: Outputs) -> str:
+    """Return the best text."""
+    return str(outputs["hypotheses"][0].decode())
+
+
+def words_of(outputs: Outputs, name: str) -> FloatArray:
+    """Return `word_starts` or another tensor of words, for those of the best text."""
+    counts = outputs.get("num_words", np.array([len(outputs[name])]))
+    return np.asarray(outputs[name][: counts[0]])
+
+
+def _opened(parts: Sequence[tuple[Any, Any]], folder: Path) -> list[Any]:
+    opened = []
+    for component, config in parts:
+        values: dict[str, Any] = {"model": str(folder)}
+        if any(item.name == "intra_threads" for item in fields(config)):
+            values["intra_threads"] = 1
+        opened.append(component(config(**values)))
+    return opened
+
+
+def _groups(waveforms: Sequence[FloatArray]) -> list[Sequence[FloatArray]]:
+    return [waveforms[start : start + _TOGETHER] for start in range(0, len(waveforms), _TOGETHER)]
+
+
+def _answered(
+    components: Sequence[Any], rows: Sequence[Row], beam_sizes: Sequence[int]
+) -> dict[int, list[Outputs]]:
+    """Return the answers of the last component, which has its own streams for each beam size."""
+    *before, last = components
+    for component in before:
+        rows = [
+            replace(row, inputs=answer)
+            for row, answer in zip(rows, _checked(component(rows)), strict=True)
+        ]
+    found = {}
+    for beam_size in beam_sizes:
+        asked = [
+            replace(
+                row,
+                parameters={**row.parameters, "beam_size": beam_size},
+                stream_id=f"{row.stream_id} by {beam_size}",
+            )
+            for row in rows
+        ]
+        found[beam_size] = _checked(last(asked))
+    return found
+
+
+def _checked(answers: Sequence[Outputs | Exception]) -> list[Outputs]:
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return [answer for answer in answers if not isinstance(answer, Exception)]

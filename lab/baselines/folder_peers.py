@@ -1,0 +1,160 @@
+"""What the authors' runtimes hear with a folder: sherpa-onnx, and funasr-onnx for FunASR's own.
+
+pip install sherpa-onnx funasr-onnx
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conch.catalogue.exports import TOKENS
+from conch.component.arrays import FloatArray
+from conch.component.log_probs import log_softmax
+from conch.component.waveform import SAMPLE_RATE
+from conch.decoding.hypothesis import unit_runs
+from conch.families.ctc.folder import read_ctc
+from conch.families.funasr.folder import (
+    TOKEN_LIST,
+    read_online_paraformer,
+    read_paraformer,
+    read_sense_voice,
+)
+from conch.families.funasr.sense_voice import NUM_TAGS
+from conch.families.transducer.folder import read_transducer
+
+_TAIL_S = {"paraformer_online": 0.9}
+"""Seconds of silence behind live audio, as in the examples of sherpa-onnx."""
+_USUAL_TAIL_S = 0.66
+_CTC = {
+    "zipformer2_ctc": "from_zipformer_ctc",
+    "wenet_ctc": "from_wenet_ctc",
+    "waveform": "from_omnilingual_asr_ctc",
+}
+_TAG = re.compile(r"<\|[^|]*\|>")
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a peer hears."""
+
+    text: str
+    times: Sequence[float] = ()
+    """Seconds of each unit."""
+    units: Sequence[str] = ()
+    log_probs: Sequence[float] = ()
+    """Of each unit; empty where the peer does not tell them."""
+
+
+Peer = Callable[[FloatArray], Heard]
+"""Hears a waveform, float32 `[samples]` at 16 kHz."""
+
+
+def peer_of(
+    kind: str, folder: Path, beam_size: int = 1, step: int = 0, *, is_live: bool = False
+) -> Peer | None:
+    """Return who hears with a folder; None if no peer has this search.
+
+    Args:
+        kind: Of the folder, as `conch models inspect` says it.
+        folder: A complete model.
+        beam_size: 1 is the greedy search.
+        step: Samples of live audio that come at once; 0 for all.
+        is_live: Whether the network of live audio is heard, where there are two.
+    """
+    if beam_size > 1 and kind != "transducer":
+        return None
+    if kind in ("sensevoice", "paraformer") and (folder / TOKEN_LIST).is_file():
+        return _funasr(kind, folder)
+    recognizer = recognizer_of(kind, folder, beam_size, is_live=is_live)
+    if hasattr(recognizer, "is_ready"):
+        tail_s = _TAIL_S.get(kind, _USUAL_TAIL_S)
+        return lambda waveform: _streamed(recognizer, waveform, step or len(waveform), tail_s)
+    return lambda waveform: _whole(recognizer, waveform)
+
+
+def recognizer_of(kind: str, folder: Path, beam_size: int = 1, *, is_live: bool = False) -> Any:
+    """Return sherpa-onnx's recogniser of a folder in its format; see `peer_of`."""
+    import sherpa_onnx
+
+    online, offline = sherpa_onnx.OnlineRecognizer, sherpa_onnx.OfflineRecognizer
+    shared = {"tokens": str(folder / TOKENS), "num_threads": 1}
+    if kind == "transducer":
+        found = read_transducer(folder)
+        shared |= {name: str(path) for name, path in found.parts.items()}
+        shared |= {"max_active_paths": beam_size}
+        shared["decoding_method"] = "modified_beam_search" if beam_size > 1 else "greedy_search"
+        if found.encoder.is_live:
+            return online.from_transducer(**shared, temperature_scale=1.0)
+        name = "nemo_transducer" if found.lstm else "transducer"
+        return offline.from_transducer(**shared, model_type=name)
+    if kind == "ctc":
+        ctc = read_ctc(folder)
+        if is_live or (ctc.live and ctc.live.path == ctc.recordings.path):
+            assert ctc.live
+            name = "from_wenet_ctc" if ctc.kind == "wenet_ctc" else "from_zipformer2_ctc"
+            return getattr(online, name)(model=str(ctc.live.path), **shared)
+        name = _CTC.get(ctc.kind, "from_nemo_ctc")
+        return getattr(offline, name)(model=str(ctc.recordings.path), **shared)
+    if kind == "paraformer_online":
+        parts = read_online_paraformer(folder, "float32")
+        return online.from_paraformer(
+            encoder=str(parts.network), decoder=str(parts.decoder), **shared
+        )
+    if kind == "paraformer":
+        network = read_paraformer(folder, "float32").network
+        return offline.from_paraformer(paraformer=str(network), **shared)
+    network = read_sense_voice(folder, "float32").network
+    return offline.from_sense_voice(model=str(network), **shared)
+
+
+def _whole(recognizer: Any, waveform: FloatArray) -> Heard:
+    stream = recognizer.create_stream()
+    stream.accept_waveform(SAMPLE_RATE, waveform)
+    recognizer.decode_stream(stream)
+    found = stream.result
+    return Heard(_joined(found.text), found.timestamps, found.tokens, found.ys_log_probs)
+
+
+def _streamed(recognizer: Any, waveform: FloatArray, step: int, tail_s: float) -> Heard:
+    stream = recognizer.create_stream()
+    tail = np.zeros(round(tail_s * SAMPLE_RATE), np.float32)
+    for piece in (*np.split(waveform, range(step, len(waveform), step)), tail):
+        stream.accept_waveform(SAMPLE_RATE, piece)
+        while recognizer.is_ready(stream):
+            recognizer.decode_stream(stream)
+    stream.input_finished()
+    while recognizer.is_ready(stream):
+        recognizer.decode_stream(stream)
+    found = recognizer.get_result_all(stream)
+    return Heard(_joined(found.text), found.timestamps, found.tokens, found.ys_probs)
+
+
+def _funasr(kind: str, folder: Path) -> Peer:
+    """Return funasr-onnx's model of a folder in FunASR's format."""
+    import funasr_onnx
+
+    if kind == "paraformer":
+        model = funasr_onnx.Paraformer(str(folder), intra_op_num_threads=1)
+        return lambda waveform: Heard(_joined(model(waveform)[0]["preds"][0]))
+    voice = funasr_onnx.SenseVoiceSmall(str(folder), intra_op_num_threads=1)
+    tokens = json.loads((folder / TOKEN_LIST).read_text("utf-8"))
+
+    def heard(waveform: FloatArray) -> Heard:
+        auto, plain = np.zeros(1, np.int32), np.full(1, 15, np.int32)
+        logits, _ = voice.infer(*voice.extract_feat([waveform]), auto, plain)
+        frames = log_softmax(logits[0, NUM_TAGS:])
+        best = frames.argmax(1)
+        units, _, _, log_probs = unit_runs(best, frames.max(1))
+        text = _TAG.sub("", voice(waveform)[0])
+        return Heard(_joined(text), (), [tokens[unit] for unit in units], log_probs.tolist())
+
+    return heard
+
+
+def _joined(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,99 @@
+"""Compare what a folder writes in Conch and in its authors' runtime, utterance by utterance.
+
+    python -m lab.baselines.same_text FOLDER --manifest speech/manifest.tsv --split dev --limit 200
+
+Conch's components run in this process, without a server. Live audio comes in pieces of 100 ms.
+The log probabilities are those of words with the same text, where the runtime tells them.
+"""
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from conch.catalogue.detection import detect
+from conch.component import Outputs
+from conch.component.arrays import FloatArray
+from conch.component.waveform import SAMPLE_RATE
+from conch.wire.errors import BenchError
+from lab.baselines.components import KINDS, live, recorded, text_of, words_of
+from lab.baselines.folder_peers import Heard, peer_of
+from lab.training.ctc.data import utterances_of
+from lab.training.ctc.evaluate import Table
+from lab.waveforms import waveform_of
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Compare as the command line says, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    add = parser.add_argument
+    add("folder", type=Path)
+    add("--manifest", type=Path, required=True)
+    add("--split", default="dev")
+    add("--limit", type=int, help="utterances, evenly taken; all if left out")
+    add("--beam", type=int, nargs="*", default=[1, 4], help="beam sizes; 1 is greedy")
+    add("--step-ms", type=int, default=100, help="live audio that comes at once")
+    args = parser.parse_args(arguments)
+    kind, folder, found = detect(str(args.folder))
+    if kind.name not in KINDS:
+        raise BenchError(f"{folder} is a {kind.title}, which has no peer here")
+    utterances = utterances_of(args.manifest, [args.split])
+    if args.limit:
+        places = np.linspace(0, len(utterances), args.limit, endpoint=False).astype(int)
+        utterances = [utterances[place] for place in places]
+    waveforms = [waveform_of(item.path) for item in tqdm(utterances, "recordings")]
+    table = Table([item.source for item in utterances], [item.text for item in utterances])
+    head, line = table.head.splitlines()
+    print(f"{head} same text | log probability |\n{line} --- | --- |")
+    step = args.step_ms * SAMPLE_RATE // 1000
+    written = {"recordings": recorded(kind.name, folder, waveforms, args.beam)}
+    if found.is_live:
+        written["live"] = live(kind.name, folder, waveforms, step, args.beam)
+    for beam_size in args.beam:
+        name = f"beam of {beam_size}" if beam_size > 1 else "greedy"
+        expected: list[Heard] = []
+        if peer := peer_of(kind.name, folder, beam_size, step):
+            expected = [peer(item) for item in tqdm(waveforms, f"peer, {name}")]
+            print(table.row(f"peer, {name}", [item.text for item in expected]), "| |")
+        for heard, of_beams in written.items():
+            outputs = of_beams[beam_size]
+            row = table.row(f"Conch, {name}, {heard}", [text_of(item) for item in outputs])
+            print(row, compared(outputs, expected), flush=True)
+
+
+def compared(outputs: Sequence[Outputs], expected: Sequence[Heard]) -> str:
+    """Return how many texts are equal, and how far apart log probabilities of words are."""
+    if not expected:
+        return "| |"
+    pairs = [*zip(outputs, expected, strict=True)]
+    same = [pair for pair in pairs if tight(text_of(pair[0])) == tight(pair[1].text)]
+    apart = [distance for pair in same for distance in distances(*pair)]
+    furthest = f"{max(apart):.0e}" if apart else ""
+    return f"{len(same)} of {len(pairs)} | {furthest} |"
+
+
+def distances(outputs: Outputs, heard: Heard) -> FloatArray:
+    """Return the differences of log probabilities of words; none if the peer does not tell them."""
+    words: list[list[float]] = []
+    for unit, log_prob in zip(heard.units, heard.log_probs, strict=False):
+        if unit[0] in " ▁" or not words:
+            words.append([])
+        if unit.strip(" ▁"):  # a space alone is of no word
+            words[-1].append(log_prob)
+    known = words_of(outputs, "word_confidences")
+    if len(known) != len(words):
+        return np.zeros(0, np.float32)
+    means = np.array([np.mean(item) for item in words], np.float32)
+    return np.asarray(np.abs(np.log(known) - means))
+
+
+def tight(text: str) -> str:
+    """Return a text without the spaces next to Chinese letters, which only Conch writes."""
+    return re.sub(r"(?<=[\u4e00-\u9fff]) | (?=[\u4e00-\u9fff])", "", text)
+
+
+if __name__ == "__main__":
+    main()

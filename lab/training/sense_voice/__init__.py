@@ -1,0 +1,1 @@
+"""Training of a small model in the formats of SenseVoice."""
