@@ -1,5 +1,6 @@
 """Which tests pytest-xdist gives to one worker, with `--dist loadgroup`."""
 
+import gc
 import sys
 from typing import Any
 
@@ -37,6 +38,16 @@ OWN_SERVERS = (
 )
 """Files that start servers of their own. The others of their folder share one of two servers."""
 
+LONGEST = (
+    "tests/integration/test_hangs.py",
+    "tests/integration/test_own_server.py",
+    "tests/integration/test_deaths.py",
+    "tests/launcher/test_serve_heals.py",
+    "tests/integration/test_models.py",
+    "tests/integration/test_on_demand.py",
+)
+"""Files with few tests that take long: none of them may begin when all others are done."""
+
 SECOND_HALF = "tests/integration/test_g"
 """The first files of the second of these, so that no worker has much more to do than others."""
 
@@ -54,10 +65,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = nodeid.partition("::")[0]
             if file.startswith("tests/gateway/"):
                 return "shared gateway"
+            if file.startswith("tests/families/"):
+                # What the tests of a family load.
+                return file.rpartition("/")[0]
             shares_server = file.startswith("tests/integration/") and file not in OWN_SERVERS
             if not shares_server:
                 return file
             return "shared server, again" if file >= SECOND_HALF else "shared server"
+
+        def schedule(self) -> None:
+            super().schedule()
+            for file in reversed(LONGEST):
+                if file in self.workqueue:
+                    self.workqueue.move_to_end(file, last=False)
 
     return FilesTogether(config, log) if config.getvalue("dist") == "loadgroup" else None
 
@@ -71,6 +91,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("server"):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+
+
+def pytest_configure() -> None:
+    """Import all tests without collecting garbage, of which there is little."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of later collections, each of which would take half a second."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

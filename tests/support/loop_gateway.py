@@ -75,4 +75,4 @@ async def until(condition: Callable[[], bool]) -> None:
         while not condition():
             await asyncio.sleep(0.01)
 
-    await asyncio.wait_for(wait(), 20)
+    await asyncio.wait_for(wait(), 60)

@@ -183,9 +183,9 @@ def test_a_score_agrees_with_the_alignments_probabilities(exact_decoder, exactly
 
 def test_a_batch_answers_each_row_as_if_alone(exact_encoder, exact_decoder, recordings, tiger):
     encoder, decoder = exact_encoder, exact_decoder
-    waveforms = [tiger, *(waveform for waveform, _ in recordings[:3]), np.tile(tiger, 2)]
+    waveforms = [tiger, recordings[0][0], np.tile(tiger, 2)]
     rows = encoder([Row({"waveform": waveform}) for waveform in waveforms])
-    parameters = [{"beam_size": size, "nbest": 2} for size in (5, 5, 2, 1, 5)]
+    parameters = [{"beam_size": size, "nbest": 2} for size in (5, 1, 5)]
     together = decoder([Row(*item) for item in zip(rows, parameters, strict=True)])
     for row, sent, answer in zip(rows, parameters, together, strict=True):
         (alone,) = decoder([Row(row, sent)])
