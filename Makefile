@@ -77,10 +77,10 @@ other-cpu: $(TOOLS) ## Unit tests of int8 again, as on a weaker processor (MKL=1
 	@echo "conch: unit tests of int8, as on another processor"
 	@$(OTHER_CPU) $(PYTEST) $(WORKERS) -m "not nightly" -k "not faster_whisper" $(INT8_TESTS)
 
-# Three on two cores: a third of the time, tests wait for audio that is sent as fast as it is spoken.
+# Four on two cores: tests wait for servers that start, and for audio as fast as it is spoken.
 integration: $(TOOLS) ## Tests against a real tritonserver
 	@echo "conch: server tests"
-	@$(PYTEST) --dist loadgroup -n 3 -m "server and not nightly" $(or $(ARGS),$(SERVER_TESTS))
+	@$(PYTEST) --dist loadgroup -n 4 -m "server and not nightly" $(or $(ARGS),$(SERVER_TESTS))
 
 nightly: $(TOOLS) ## What takes longer: streams at random, hours of audio, GPU configs, every Python
 	@$(PYTEST) -m nightly $(ARGS)

@@ -92,15 +92,17 @@ def test_a_client_that_goes_away_ends_the_work_for_it(gateway, long_talk, stream
                 sending.cancel()
 
     asyncio.run(leave())
-    wait_until(lambda: metric(gateway, "conch_gateway_files") == 0, timeout_s=10)
+    wait_until(lambda: metric(gateway, "conch_gateway_files") == 0)
     assert metric(gateway, cancelled) == before + 1
 
 
-def test_a_streamed_answer_comes_while_the_rest_is_recognised(gateway, long_talk):
+def test_a_streamed_answer_comes_while_the_rest_is_recognised(gateway, talk, tmp_path):
+    long = lengthened(talk.path, 180, tmp_path / "talk.wav")
+
     async def events() -> list[tuple[float, dict[str, Any]]]:
         found = []
         async with aiohttp.ClientSession() as session:
-            data = form(long_talk, stream="true", response_format="conch")
+            data = form(long, stream="true", response_format="conch")
             async with session.post(files_url(gateway), data=data) as answer:
                 assert answer.content_type == "text/event-stream"
                 async for line in answer.content:

@@ -131,7 +131,7 @@ def test_words_come_while_somebody_speaks(gateway_url: str, talk: np.ndarray) ->
 
             speaking = asyncio.create_task(speak_slowly())
             first = await client.until(f"{TEXT}.delta")
-            assert time.monotonic() - begin < 4.0, "words of an utterance of four seconds"
+            assert not speaking.done()
             await client.until(f"{TEXT}.completed", 2)
             await speaking
         own = [e for e in client.of("conch.partial") if e["item_id"] == first["item_id"]]

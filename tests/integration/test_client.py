@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
+from recordings import Recording
 
 from conch.client import AsyncClient, Client
 from conch.wire.errors import (
@@ -30,11 +31,19 @@ def url(request: pytest.FixtureRequest, server: Any) -> str:
     return f"{request.param}://{address}"
 
 
+@pytest.fixture(scope="module")
+def speech_wav(recordings: list[Recording], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return four seconds of speech: requests here are many."""
+    path = tmp_path_factory.mktemp("speech") / "president.wav"
+    soundfile.write(path, recordings[4].waveform(), 16_000)
+    return path
+
+
 def test_a_file_and_its_bytes_and_its_samples_say_the_same(url: str, speech_wav: Path) -> None:
     samples, rate = soundfile.read(speech_wav, dtype="int16")
     with Client(url) as client:
         text = client.transcribe(speech_wav).text
-        assert len(text.split()) > 10
+        assert len(text.split()) >= 10
         assert client.transcribe(str(speech_wav)).text == text
         assert client.transcribe(speech_wav.read_bytes()).text == text
         assert client.transcribe(samples, sample_rate=rate).text == text

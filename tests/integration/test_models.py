@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as http
-from neural import needs_weights
 
 from conch.catalogue.kinds import KINDS
 from conch.catalogue.places import find
@@ -101,32 +100,6 @@ def test_so_does_a_batch_and_a_live_stream(lean_server, waveform):
         live = client.live(mode="streaming")
         with live as stream, pytest.raises(MissingModelError, match=expected):
             stream.send(waveform)
-
-
-@needs_weights
-def test_the_neural_rescorer_scores_texts_after_a_context():
-    texts = ["And fail better.", "And fail butter."]
-    context = "Try again. Fail again."
-
-    def scored(triton, **sent):
-        inputs = []
-        for name, values in sent.items():
-            inputs.append(http.InferInput(name, [1, len(values)], "BYTES"))
-            inputs[-1].set_data_from_numpy(np.array([values], dtype=np.object_))
-        found = triton.infer("neural_rescorer", inputs)
-        assert found.as_numpy("num_words").tolist() == [[3, 3]]
-        return found.as_numpy("lm_scores")[0]
-
-    with (
-        TritonServer(
-            ServerConfig(models=["neural_rescorer"], open_components=True, stop_timeout_s=8)
-        ) as server,
-        contextlib.closing(http.InferenceServerClient(server.http_url)) as triton,
-    ):
-        assert server.models() == ("neural_rescorer",)
-        better, butter = scored(triton, hypotheses=texts)
-        assert butter < better < 0
-        assert (scored(triton, hypotheses=texts, context=[context]) > [better, butter]).all()
 
 
 def test_a_server_of_ones_own_has_what_it_was_asked_for():

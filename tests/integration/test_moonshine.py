@@ -14,15 +14,8 @@ pytestmark = pytest.mark.server
 OPTIONS = {"decoder": "moonshine"}
 
 
-@pytest.fixture(params=["http", "grpc"])
-def client(request, server):
-    url = {"http": server.http_url, "grpc": f"grpc://{server.grpc_url}"}[request.param]
-    with Client(url) as made:
-        yield made
-
-
 @pytest.fixture
-def grpc(server):
+def client(server):
     with Client(f"grpc://{server.grpc_url}") as made:
         yield made
 
@@ -42,42 +35,42 @@ def test_speech_becomes_text_with_words_and_hypotheses(client, recordings: list[
     assert np.mean(errors) < 0.06
 
 
-def test_each_opinion_scores_its_hypotheses(grpc, recordings):
-    found = grpc.transcribe(recordings[0].path, accuracy="best", nbest=5, **OPTIONS)
+def test_each_opinion_scores_its_hypotheses(client, recordings):
+    found = client.transcribe(recordings[0].path, accuracy="best", nbest=5, **OPTIONS)
     assert len(found.nbest) > 1
     assert all(item.lm_score is not None for item in found.nbest)
     assert all(item.ctc_score is not None for item in found.nbest)
     assert wer(recordings[0].text, found.text) < 0.1
 
 
-def test_a_hotword_is_written_for_what_sounds_like_it(grpc, recordings):
+def test_a_hotword_is_written_for_what_sounds_like_it(client, recordings):
     path = recordings[2].path
-    plain = grpc.transcribe(path, **OPTIONS).text
-    hot = grpc.transcribe(path, hotwords="Krae:20, Prynne, Uncas", **OPTIONS).text
+    plain = client.transcribe(path, **OPTIONS).text
+    hot = client.transcribe(path, hotwords="Krae:20, Prynne, Uncas", **OPTIONS).text
     assert not plain.startswith("Krae")
     assert hot.startswith("Krae ")
     assert hot.split()[1:] == plain.split()[1:]
 
 
-def test_a_long_recording_comes_in_parts_and_loses_nothing(grpc, recordings):
+def test_a_long_recording_comes_in_parts_and_loses_nothing(client, recordings):
     talk = np.concatenate(
         [part for item in recordings for part in (item.waveform(), np.zeros(8_000, np.float32))]
     )
     said = " ".join(item.text for item in recordings)
-    whole = grpc.transcribe(talk, **OPTIONS)
+    whole = client.transcribe(talk, **OPTIONS)
     assert wer(said, whole.text) < 0.06
-    parts = [part.text for part in grpc.stream(talk, **OPTIONS) if part.text]
+    parts = [part.text for part in client.stream(talk, **OPTIONS) if part.text]
     assert len(parts) > 1
     assert " ".join(parts) == whole.text
 
 
-def test_it_passes_over_live_speech_while_somebody_speaks(grpc, recordings):
+def test_it_passes_over_live_speech_while_somebody_speaks(client, recordings):
     speech = recordings[0].waveform()
-    with grpc.live(mode="two_pass", adaptive=False, **OPTIONS) as stream:
+    with client.live(mode="two_pass", adaptive=False, **OPTIONS) as stream:
         answers = [stream.send(speech[at : at + 8_000]) for at in range(0, len(speech), 8_000)]
         final = stream.finish()
     assert any(item.utterance and item.utterance.heard_until for item in answers)
-    assert final.text == grpc.transcribe(recordings[0].path, **OPTIONS).text
+    assert final.text == client.transcribe(recordings[0].path, **OPTIONS).text
     assert [segment.passes for segment in final.segments] == [2] * len(final.segments)
 
 
@@ -92,12 +85,12 @@ def test_it_passes_over_live_speech_while_somebody_speaks(grpc, recordings):
         ({"attention_rescore": True}, "option 'attention_rescore' goes with decoder ctc or wfst"),
     ],
 )
-def test_what_it_cannot_do_is_an_error_of_the_option(grpc, recordings, options, error):
+def test_what_it_cannot_do_is_an_error_of_the_option(client, recordings, options, error):
     with pytest.raises(OptionError, match=error):
-        grpc.transcribe(recordings[0].path, **options, **OPTIONS)
+        client.transcribe(recordings[0].path, **options, **OPTIONS)
 
 
-def test_silence_and_noise_have_no_text(grpc):
+def test_silence_and_noise_have_no_text(client):
     noise = np.random.default_rng(0).normal(0, 0.05, 80_000).astype(np.float32)
     for waveform in (np.zeros(80_000, np.float32), noise):
-        assert grpc.transcribe(waveform, vad=False, **OPTIONS).text == ""
+        assert client.transcribe(waveform, vad=False, **OPTIONS).text == ""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tritonclient.http as http
 from recordings import Recording, recordings_of
 
 from conch.client import Client
@@ -19,10 +20,9 @@ DATA = Path(__file__).parents[1] / "data"
 OPINIONS = ("neural_rescorer", "ctc_encoder", "ctc_decoder")
 
 
-@pytest.fixture(params=["http", "grpc"])
-def client(request: pytest.FixtureRequest, server: TritonServer) -> Iterator[Client]:
-    url = server.http_url if request.param == "http" else f"grpc://{server.grpc_url}"
-    with Client(url) as made:
+@pytest.fixture
+def client(server: TritonServer) -> Iterator[Client]:
+    with Client(f"grpc://{server.grpc_url}") as made:
         yield made
 
 
@@ -79,6 +79,24 @@ def test_a_prompt_changes_what_the_language_model_says(client: Client, recording
     )
     shared = before.keys() & after.keys()
     assert shared and all(after[text] > before[text] + 5 for text in shared)
+
+
+def test_the_neural_rescorer_scores_texts_after_a_context(triton, caller) -> None:
+    texts = ["And fail better.", "And fail butter."]
+    context = "Try again. Fail again."
+
+    def scored(**sent: list[str]) -> np.ndarray:
+        inputs = []
+        for name, values in sent.items():
+            inputs.append(http.InferInput(name, [1, len(values)], "BYTES"))
+            inputs[-1].set_data_from_numpy(np.array([values], dtype=np.object_))
+        found = triton.infer("neural_rescorer", inputs, parameters=caller)
+        assert found.as_numpy("num_words").tolist() == [[3, 3]]
+        return found.as_numpy("lm_scores")[0]
+
+    better, butter = scored(hypotheses=texts)
+    assert butter < better < 0
+    assert (scored(hypotheses=texts, context=[context]) > [better, butter]).all()
 
 
 def test_a_second_pass_is_rescored_by_what_the_first_one_heard(client, recordings):

@@ -174,6 +174,7 @@ def test_the_end_flushes_all_that_was_heard(server, recordings):
     assert final.text == offline_text(server, waveform, segment)
 
 
+@pytest.mark.nightly
 def test_an_abandoned_stream_leaves_nothing(busy, recordings):
     gone = Chunks(busy.http_url, 1)
     waveform = recordings[0].waveform()

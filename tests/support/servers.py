@@ -18,13 +18,15 @@ ANY_TRITON_PORTS = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0
 ANY_PORTS = [*ANY_TRITON_PORTS, "--no-gateway"]
 
 
-def infer(http_url: str, values: list[float], model: str = "identity") -> list[float]:
+def infer(
+    http_url: str, values: list[float], model: str = "identity", timeout_s: float = 10
+) -> list[float]:
     tensor = {"name": "VALUES", "shape": [len(values)], "datatype": "FP32", "data": values}
     request = urllib.request.Request(
         f"http://{http_url}/v2/models/{model}/infer",
         data=json.dumps({"inputs": [tensor]}).encode(),
     )
-    with urllib.request.urlopen(request, timeout=10) as response:
+    with urllib.request.urlopen(request, timeout=timeout_s) as response:
         found = json.loads(response.read())
     return [float(value) for value in found["outputs"][0]["data"]]
 
