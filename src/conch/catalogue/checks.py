@@ -7,7 +7,8 @@ import json
 import os
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -44,6 +45,19 @@ class UnfitModelError(ConfigError):
         self.likeness = likeness
 
 
+@contextmanager
+def readable() -> Iterator[None]:
+    """Take what cannot be read for unfit, in a block or in a function that has this in front.
+
+    Raises:
+        UnfitModelError: there was an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UnfitModelError(f"it cannot be read: {error}") from None
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """A model in a folder, as its files describe it."""
@@ -64,82 +78,72 @@ class Found:
     """The voices that it speaks with."""
 
 
+@readable()
 def check_known(folder: Path, files: Mapping[str, KnownFile]) -> None:
     """Check that a folder has the files of a known model, byte by byte.
 
     Raises:
         UnfitModelError: it lacks one, or one differs.
     """
-    try:
-        lacking = [name for name in files if not (folder / name).is_file()]
-        if lacking:
-            raise UnfitModelError(f"it lacks {_and(lacking)}")
-        for name, file in files.items():
-            size = (folder / name).stat().st_size
-            if size != file.size:
-                raise UnfitModelError(f"its {name} has {size} bytes, not {file.size}")
-            # A run that serves one model reads its files once for this: 0.1 s for base.
-            if (found := sha256_of(folder / name)) != file.sha256:
-                raise UnfitModelError(
-                    f"the sha256 of its {name} is {found}, expected {file.sha256}"
-                )
-    except OSError as error:
-        raise UnfitModelError(f"it cannot be read: {error}") from None
+    lacking = [name for name in files if not (folder / name).is_file()]
+    if lacking:
+        raise UnfitModelError(f"it lacks {_and(lacking)}")
+    for name, file in files.items():
+        size = (folder / name).stat().st_size
+        if size != file.size:
+            raise UnfitModelError(f"its {name} has {size} bytes, not {file.size}")
+        # A run that serves one model reads its files once for this: 0.1 s for base.
+        if (found := sha256_of(folder / name)) != file.sha256:
+            raise UnfitModelError(f"the sha256 of its {name} is {found}, expected {file.sha256}")
 
 
+@readable()
 def check_folder(folder: Path) -> Found:
     """Check that a folder is a Whisper with all that a server reads; return what it describes.
 
     Raises:
         UnfitModelError: a file is missing, is cut short or is of another kind of model.
     """
-    try:
-        _check_files(folder)
-        vocabulary = _vocabulary_size(folder / "model.bin")
-        tokens = _special_tokens(folder / "tokenizer.json")
-        read_json(folder / "config.json", dict, "JSON object")
-        _check_tokenizer(folder, tokens, vocabulary)
-        size = size_of(folder)
-    except OSError as error:
-        raise UnfitModelError(f"it cannot be read: {error}") from None
+    _check_files(folder)
+    vocabulary = _vocabulary_size(folder / "model.bin")
+    tokens = _special_tokens(folder / "tokenizer.json")
+    read_json(folder / "config.json", dict, "JSON object")
+    _check_tokenizer(folder, tokens, vocabulary)
+    size = size_of(folder)
     is_multilingual = vocabulary >= _MULTILINGUAL_VOCABULARY
     languages = sum(bool(_LANGUAGE.fullmatch(token)) for token in tokens)
     return Found(languages if is_multilingual else 1, size)
 
 
+@readable()
 def check_files(layouts: Sequence[Sequence[str]], folder: Path) -> Found:
     """Check that a folder has all files of one of several layouts, of a model of one language.
 
     Raises:
         UnfitModelError: files are missing.
     """
-    try:
-        lacking = [[name for name in files if not (folder / name).is_file()] for files in layouts]
-        if nearest := min(lacking, key=len):
-            layout = layouts[lacking.index(nearest)]
-            raise UnfitModelError(f"it lacks {_and(nearest)}", 1 - len(nearest) / len(layout))
-        return Found(1, size_of(folder))
-    except OSError as error:
-        raise UnfitModelError(f"it cannot be read: {error}") from None
+    lacking = [[name for name in files if not (folder / name).is_file()] for files in layouts]
+    if nearest := min(lacking, key=len):
+        layout = layouts[lacking.index(nearest)]
+        raise UnfitModelError(f"it lacks {_and(nearest)}", 1 - len(nearest) / len(layout))
+    return Found(1, size_of(folder))
 
 
+@readable()
 def check_weights_are_here(folder: Path) -> None:
     """Check that no file stands for one that Git LFS fetches.
 
     Raises:
         UnfitModelError: one does.
     """
-    try:
-        for path in (*folder.glob("*"), *folder.glob("*/*")):
-            # Git LFS's specification says that they are shorter.
-            is_short = path.is_file() and 0 < path.stat().st_size < 1024
-            if is_short and path.read_bytes().startswith(b"version https://git-lfs"):
-                raise UnfitModelError(
-                    f"its {path.name} is a pointer of Git LFS, without the weights: "
-                    "git lfs pull in that folder fetches them"
-                )
-    except OSError as error:
-        raise UnfitModelError(f"it cannot be read: {error}") from None
+    for path in (*folder.glob("*"), *folder.glob("*/*")):
+        # Git LFS's specification says that they are shorter.
+        is_short = path.is_file() and 0 < path.stat().st_size < 1024
+        if is_short and path.read_bytes().startswith(b"version https://git-lfs"):
+            raise UnfitModelError(
+                f"its {path.name} is a pointer of Git LFS, without the weights: "
+                "git lfs pull in that folder fetches them"
+            )
 
 
 def size_of(folder: Path) -> int:

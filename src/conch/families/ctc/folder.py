@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.catalogue.checks import Found, UnfitModelError, read_json, size_of
+from conch.catalogue.checks import Found, UnfitModelError, read_json, readable, size_of
 from conch.catalogue.encoders import Encoder, read_encoder, read_nemo_encoder, with_caches
 from conch.catalogue.exports import (
     BLANKS,
@@ -87,6 +87,7 @@ def networks_of_ctc(folder: Path) -> tuple[Network, ...]:
     )
 
 
+@readable()
 def read_ctc(folder: Path, precision: str = "float32") -> CtcFolder:
     """Return what a folder holds, without its weights.
 
@@ -98,30 +99,27 @@ def read_ctc(folder: Path, precision: str = "float32") -> CtcFolder:
     Raises:
         UnfitModelError: a file is missing or broken, or is of another kind of model.
     """
-    try:
-        files = files_in(folder, "*.onnx")
-        tokens = [*files_in(folder, TOKENS), *files_in(folder, VOCABULARY)]
-        if not files or not tokens:
-            lacking = ["*.onnx"] * (not files) + [f"{TOKENS} or {VOCABULARY}"] * (not tokens)
-            raise UnfitModelError(
-                f"it lacks {' and '.join(lacking)}; a CTC model has one .onnx file for recordings, "
-                "for live audio or for each, and its units",
-                1 - len(lacking) / 2,
-            )
-        parts = [path.name for path in files if {"decoder", "joiner"} & {*path.stem.split("-")}]
-        if parts:
-            raise UnfitModelError(f"it has {parts[0]}, and a CTC model is one network", 0)
-        full = [path for path in files if not any(name in path.name for name in _OTHERS)] or files
-        headers = {path: header_of(path) for path in full}
-        live = [path for path, header in headers.items() if len(header.outputs) > 2]
-        whole = [path for path in full if path not in live]
-        chosen = [
-            of_precision(whole, "model of recordings", precision),
-            of_precision(live, "model of live audio", precision),
-        ]
-        return _folder(folder, [path for path in chosen if path], headers, tokens[0])
-    except OSError as error:
-        raise UnfitModelError(f"it cannot be read: {error}") from None
+    files = files_in(folder, "*.onnx")
+    tokens = [*files_in(folder, TOKENS), *files_in(folder, VOCABULARY)]
+    if not files or not tokens:
+        lacking = ["*.onnx"] * (not files) + [f"{TOKENS} or {VOCABULARY}"] * (not tokens)
+        raise UnfitModelError(
+            f"it lacks {' and '.join(lacking)}; a CTC model has one .onnx file for recordings, "
+            "for live audio or for each, and its units",
+            1 - len(lacking) / 2,
+        )
+    parts = [path.name for path in files if {"decoder", "joiner"} & {*path.stem.split("-")}]
+    if parts:
+        raise UnfitModelError(f"it has {parts[0]}, and a CTC model is one network", 0)
+    full = [path for path in files if not any(name in path.name for name in _OTHERS)] or files
+    headers = {path: header_of(path) for path in full}
+    live = [path for path, header in headers.items() if len(header.outputs) > 2]
+    whole = [path for path in full if path not in live]
+    chosen = [
+        of_precision(whole, "model of recordings", precision),
+        of_precision(live, "model of live audio", precision),
+    ]
+    return _folder(folder, [path for path in chosen if path], headers, tokens[0])
 
 
 def _folder(

@@ -4,7 +4,7 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from conch.catalogue.checks import Found, UnfitModelError, size_of
+from conch.catalogue.checks import Found, UnfitModelError, readable, size_of
 from conch.packaged import install
 
 _NEEDED = ("am/final.mdl", "conf/mfcc.conf", "conf/model.conf")
@@ -22,6 +22,7 @@ _IVECTOR = tuple(
 _FILTERS = re.compile(r"^\s*--num-ceps=(\d+)", re.M)
 
 
+@readable()
 def check_kaldi(folder: Path) -> Found:
     """Check a folder, and return what it is.
 
@@ -41,10 +42,7 @@ def check_kaldi(folder: Path) -> Found:
         )
     if not find_spec("vosk"):
         raise UnfitModelError(f"it needs the package vosk: {install('kaldi')}")
-    try:
-        found = _FILTERS.search((folder / "conf/mfcc.conf").read_text("utf-8", "replace"))
-    except OSError as error:
-        raise UnfitModelError(f"it cannot be read: {error}") from None
+    found = _FILTERS.search((folder / "conf/mfcc.conf").read_text("utf-8", "replace"))
     return Found(
         None,
         size_of(folder),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conch.catalogue.checks import Found, UnfitModelError, read_json, size_of
+from conch.catalogue.checks import Found, UnfitModelError, read_json, readable, size_of
 from conch.families import voices
 from conch.families.family import AddedVoice
 from conch.families.piper.declaration import NAME, UNITS
@@ -84,24 +84,22 @@ def check_piper(folder: Path) -> Found:
     return Found(1, size_of(folder), family=family, voices=found)
 
 
+@readable()
 def read_voices(folder: Path) -> list[PiperVoice]:
     """Return the voices of a folder, by name; their networks are not read.
 
     Raises:
         UnfitModelError: there is none, or one is incomplete or of another kind.
     """
-    try:
-        paths = sorted(folder.glob("*.onnx"))
-        lacking = [f"{path.name}.json" for path in paths if not Path(f"{path}.json").is_file()]
-        if lacking or not paths:
-            raise UnfitModelError(
-                f"it lacks {', '.join(lacking) or 'NAME.onnx'}; a voice of Piper has NAME.onnx and "
-                "NAME.onnx.json",
-                1 - len(lacking) / len(paths) if paths else 0,
-            )
-        return [_voice(path) for path in paths]
-    except OSError as error:
-        raise UnfitModelError(f"it cannot be read: {error}") from None
+    paths = sorted(folder.glob("*.onnx"))
+    lacking = [f"{path.name}.json" for path in paths if not Path(f"{path}.json").is_file()]
+    if lacking or not paths:
+        raise UnfitModelError(
+            f"it lacks {', '.join(lacking) or 'NAME.onnx'}; a voice of Piper has NAME.onnx and "
+            "NAME.onnx.json",
+            1 - len(lacking) / len(paths) if paths else 0,
+        )
+    return [_voice(path) for path in paths]
 
 
 def _voice(path: Path) -> PiperVoice:

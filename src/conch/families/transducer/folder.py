@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from conch.catalogue.checks import Found, UnfitModelError, size_of
+from conch.catalogue.checks import Found, UnfitModelError, readable, size_of
 from conch.catalogue.encoders import Encoder, read_encoder, read_nemo_encoder
 from conch.catalogue.exports import (
     TOKENS,
@@ -100,6 +100,7 @@ def networks_of_transducer(folder: Path) -> tuple[Network, ...]:
     )
 
 
+@readable()
 def read_transducer(folder: Path, precision: str = "float32") -> Transducer:
     """Return what a folder holds, without its weights.
 
@@ -111,24 +112,21 @@ def read_transducer(folder: Path, precision: str = "float32") -> Transducer:
     Raises:
         UnfitModelError: a file is missing or broken, or is of another kind of model.
     """
-    try:
-        chosen = {part: chosen_file(folder, part, precision) for part in PARTS}
-        tokens = files_in(folder, TOKENS)
-        parts = {part: path for part, path in chosen.items() if path}
-        lacking = [f"{part}*.onnx" for part in PARTS if part not in parts]
-        lacking += [] if tokens else [TOKENS]
-        if lacking:
-            raise UnfitModelError(
-                f"it lacks {', '.join(lacking)}; a transducer "
-                f"has encoder*.onnx, decoder*.onnx, joiner*.onnx and {TOKENS}, as icefall and "
-                "NeMo are exported for sherpa-onnx",
-                1 - len(lacking) / (len(PARTS) + 1),
-            )
-        headers = {part: header_of(path) for part, path in parts.items()}
-        is_nemo = "pred_hidden" in headers["encoder"].metadata
-        return (_nemo if is_nemo else _transducer)(folder, parts, headers, tokens[0])
-    except OSError as error:
-        raise UnfitModelError(f"it cannot be read: {error}") from None
+    chosen = {part: chosen_file(folder, part, precision) for part in PARTS}
+    tokens = files_in(folder, TOKENS)
+    parts = {part: path for part, path in chosen.items() if path}
+    lacking = [f"{part}*.onnx" for part in PARTS if part not in parts]
+    lacking += [] if tokens else [TOKENS]
+    if lacking:
+        raise UnfitModelError(
+            f"it lacks {', '.join(lacking)}; a transducer "
+            f"has encoder*.onnx, decoder*.onnx, joiner*.onnx and {TOKENS}, as icefall and "
+            "NeMo are exported for sherpa-onnx",
+            1 - len(lacking) / (len(PARTS) + 1),
+        )
+    headers = {part: header_of(path) for part, path in parts.items()}
+    is_nemo = "pred_hidden" in headers["encoder"].metadata
+    return (_nemo if is_nemo else _transducer)(folder, parts, headers, tokens[0])
 
 
 def _transducer(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from conch.catalogue.checks import Found, UnfitModelError, read_yaml, size_of
+from conch.catalogue.checks import Found, UnfitModelError, read_yaml, readable, size_of
 from conch.catalogue.encoders import Encoder, state_of, with_caches
 from conch.catalogue.exports import (
     TOKENS,
@@ -111,6 +111,7 @@ def networks_of_wenet(folder: Path) -> tuple[Network, ...]:
     )
 
 
+@readable()
 def read_wenet(folder: Path, precision: str = "float32") -> WenetFolder:
     """Return what a folder holds, without its weights.
 
@@ -122,30 +123,27 @@ def read_wenet(folder: Path, precision: str = "float32") -> WenetFolder:
     Raises:
         UnfitModelError: a file is missing or broken, or is of another kind of model.
     """
-    try:
-        parts = {part: chosen_file(folder, part, precision) for part in ("encoder", "decoder")}
-        path, decoder = parts["encoder"], parts["decoder"]
-        units = next((found[0] for name in UNITS if (found := files_in(folder, name))), None)
-        if path is None or decoder is None or units is None:
-            lacking = [f"{part}.onnx" for part, file in parts.items() if file is None]
-            lacking += [" or ".join(UNITS[:3])] * (units is None)
-            raise UnfitModelError(
-                f"it lacks {', '.join(lacking)}; a model of WeNet has encoder.onnx, decoder.onnx, "
-                f"{UNITS[0]}, and {CONFIG} or ctc.onnx",
-                0 if files_in(folder, "*joiner*.onnx") else 1 - len(lacking) / 3,
-            )
-        header, training = header_of(path), _training(folder)
-        x, *others = header.inputs
-        if x.name == "chunk":
-            return _for_cpu(folder, path, header, decoder, units, precision)
-        if x.name not in ("speech", "chunk_xs") or not others:
-            raise UnfitModelError(
-                f"its {path.name} takes {x.name}; that of WeNet takes speech, chunk_xs or chunk",
-                0,
-            )
-        return _for_gpu(folder, path, header, decoder, units, training)
-    except OSError as error:
-        raise UnfitModelError(f"it cannot be read: {error}") from None
+    parts = {part: chosen_file(folder, part, precision) for part in ("encoder", "decoder")}
+    path, decoder = parts["encoder"], parts["decoder"]
+    units = next((found[0] for name in UNITS if (found := files_in(folder, name))), None)
+    if path is None or decoder is None or units is None:
+        lacking = [f"{part}.onnx" for part, file in parts.items() if file is None]
+        lacking += [" or ".join(UNITS[:3])] * (units is None)
+        raise UnfitModelError(
+            f"it lacks {', '.join(lacking)}; a model of WeNet has encoder.onnx, decoder.onnx, "
+            f"{UNITS[0]}, and {CONFIG} or ctc.onnx",
+            0 if files_in(folder, "*joiner*.onnx") else 1 - len(lacking) / 3,
+        )
+    header, training = header_of(path), _training(folder)
+    x, *others = header.inputs
+    if x.name == "chunk":
+        return _for_cpu(folder, path, header, decoder, units, precision)
+    if x.name not in ("speech", "chunk_xs") or not others:
+        raise UnfitModelError(
+            f"its {path.name} takes {x.name}; that of WeNet takes speech, chunk_xs or chunk",
+            0,
+        )
+    return _for_gpu(folder, path, header, decoder, units, training)
 
 
 def _for_gpu(
