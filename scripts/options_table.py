@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from conch.families import all_families, decoders, takers
-from conch.wire.options import all_options, all_rules, default_of, describe
+from conch.wire.option_values import default_of, describe
+from conch.wire.options import all_options, all_rules
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "guide" / "options.md"
 MARKED = re.compile(r"(<!-- (options|presets|contradictions) -->\n).*?(<!-- /\2 -->)", flags=re.S)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from conch.wire.options import all_options, kind_of, words_of
+from conch.wire.option_values import kind_of, words_of
+from conch.wire.options import all_options
 
 Item = TypeVar("Item")
 

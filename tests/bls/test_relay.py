@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from waiting import wait_until
 
-from conch.bls.channel import Channel
-from conch.bls.relay import Relay, RelayServer, address_of
+from conch.bls.channel import Channel, address_of
+from conch.bls.relay import Relay
+from conch.bls.relay_server import RelayServer
 from conch.bls.service import Message, Responder
 from conch.wire.errors import OptionError, OverloadedError, ProcessLostError
 

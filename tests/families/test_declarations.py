@@ -11,7 +11,8 @@ from conch.families import FAMILIES, all_components, decoders, traits
 from conch.families.family import Family
 from conch.families.options import Above, Below, Given, Other, When
 from conch.recognition.hooks import recogniser_of
-from conch.wire.options import RULES, RecognitionOptions, all_options, all_rules, describe, words_of
+from conch.wire.option_values import describe, words_of
+from conch.wire.options import RULES, RecognitionOptions, all_options, all_rules
 
 DEFAULTS = RecognitionOptions.parse({})
 

@@ -42,7 +42,8 @@ from conch.wire.errors import (
     SessionError,
 )
 from conch.wire.needs import components_for
-from conch.wire.options import RecognitionOptions, default_of
+from conch.wire.option_values import default_of
+from conch.wire.options import RecognitionOptions
 from conch.wire.parts import with_turns
 from conch.wire.result import Hypothesis, Segment, Stage, Transcript, Turn, Word
 

@@ -6,6 +6,7 @@ header lists. Tensors of bytes have the length of each element in the header.
 
 import json
 import logging
+import os
 import socket
 import struct
 import threading
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from conch.component import Array
+from conch.processes import stat_fields
 
 logger = logging.getLogger(__name__)
 
@@ -23,10 +25,40 @@ Header = Mapping[str, Any]
 """The JSON part of a frame."""
 Received = Callable[[Header, Mapping[str, Array]], None]
 Frame = list[bytes | memoryview]
+Trusts = Callable[[int, int], bool]
+"""Returns whether a process may be the peer, by its id and its user."""
 
 SEND_TIMEOUT_S = 10
 """Seconds after which a peer that reads nothing counts as gone."""
+POLL_S = 0.05
+"""Seconds between two tries to reach the host."""
 _LENGTH = struct.Struct(">I")
+
+
+def address_of(model: str) -> str:
+    """Return the address at which a model of this server takes the requests of others.
+
+    It is in Linux's abstract namespace, so it disappears with the process. It has the beginning of
+    `tritonserver`, because process ids are reused.
+    """
+    server = os.getppid()
+    return f"\0conch-{server}-{stat_fields(str(server))[19]}-{model}"
+
+
+def is_of_this_server(process: int, user: int) -> bool:
+    """Return whether a process is one of a model of this server, and of this user."""
+    try:
+        return user == os.geteuid() and int(stat_fields(str(process))[1]) == os.getppid()
+    except OSError:  # it has ended, or belongs to another container
+        return False
+
+
+def peer_of(connection: socket.socket) -> tuple[int, int]:
+    """Return process and user of the peer of a local connection (Linux: unix(7), SO_PEERCRED)."""
+    credentials = struct.Struct("3i")
+    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size)
+    process, user, _ = credentials.unpack(peer)
+    return process, user
 
 
 class Channel:

@@ -2,6 +2,9 @@
 
 from conch.wire.errors import ComponentError
 
+UNLOADED = "the model is being unloaded; try again"
+"""What a request is told whose model goes."""
+
 
 class ComponentAwayError(ComponentError):
     """A component has died or is being replaced: a call may be repeated, streams are lost."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from conch.bls.access_log import AccessRecord
 from conch.bls.call import Components
+from conch.bls.errors import UNLOADED
 from conch.bls.runtime import Runtime
 from conch.bls.service import Message, Responder, Service
 from conch.wire import health
@@ -85,7 +86,7 @@ class Host:
             await self._run(message, responder, components, record)
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError):  # only `close` cancels
-                error = OverloadedError("the model is being unloaded; try again")
+                error = OverloadedError(UNLOADED)
             failure = public_error(error)
             responder.fail(failure)
         finally:

@@ -63,6 +63,8 @@ class Responder(Protocol):
         ...
 
 
+Start = Callable[[Message, Responder], None]
+"""Begins to answer a request, without waiting for it."""
 Request = TypeVar("Request")
 
 

@@ -23,7 +23,8 @@ from conch.cli.own_server import server_url
 from conch.cli.server_flags import add_server_flags, checked_options, given_server, weights_of
 from conch.packaged import install
 from conch.wire.errors import BulkError, OptionError
-from conch.wire.options import RecognitionOptions, words_of
+from conch.wire.option_values import words_of
+from conch.wire.options import RecognitionOptions
 
 if TYPE_CHECKING:
     from conch.bulk.inputs import Source

@@ -9,7 +9,8 @@ from typing import Any
 
 from conch.wire.errors import ConfigError
 from conch.wire.known_speakers import option_of
-from conch.wire.options import all_options, default_of, describe, kind_of, words_of
+from conch.wire.option_values import default_of, describe, kind_of, words_of
+from conch.wire.options import all_options
 
 _FOR_PROGRAMS = ("vad_state",)
 """Options without a flag: only programs set them."""

@@ -22,7 +22,7 @@ from conch.gateway.format import FormatRequest
 from conch.gateway.option_fields import taken_options
 from conch.gateway.options import Option, takes_live
 from conch.wire.needs import Component
-from conch.wire.options import kind_of, words_of
+from conch.wire.option_values import kind_of, words_of
 from conch.wire.result import Transcript
 from conch.wire.synthesis import Spoken, SynthesisOptions
 

@@ -14,13 +14,8 @@ from conch.gateway.listen_query import query_of
 from conch.gateway.option_fields import taken_options
 from conch.gateway.state import GATEWAY
 from conch.wire.needs import components_for, components_that_speak
-from conch.wire.options import (
-    RecognitionOptions,
-    default_of,
-    is_of_first_pass,
-    kind_of,
-    words_of,
-)
+from conch.wire.option_values import default_of, kind_of, words_of
+from conch.wire.options import RecognitionOptions, is_of_first_pass
 from conch.wire.synthesis import SynthesisOptions
 
 _RECORDINGS_ONLY = ("channels", "coverage", "speaker_embeddings")

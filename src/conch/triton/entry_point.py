@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from conch.bls.channel import address_of, is_of_this_server
 from conch.bls.config import BlsConfig
 from conch.bls.hangs import HangWatch
 from conch.bls.host import Host
 from conch.bls.metrics import Metrics
 from conch.bls.model_processes import ModelProcesses, boot_time_s
 from conch.bls.on_demand import OnDemand
-from conch.bls.relay import RelayServer, address_of, is_of_this_server
+from conch.bls.relay_server import RelayServer
 from conch.bls.runtime import Runtime
 from conch.bls.service import Message, Responder, Service
 from conch.bls.traits import OwnComponents, with_copies

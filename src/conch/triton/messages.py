@@ -4,8 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from conch.bls.relay import Start
-from conch.bls.service import Message
+from conch.bls.service import Message, Start
 from conch.triton.requests import sequence_flags
 from conch.triton.responders import Answers, TritonResponder
 from conch.triton.tracing import trace_of

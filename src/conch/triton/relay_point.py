@@ -4,7 +4,8 @@ import gc
 from collections.abc import Mapping
 from typing import Any
 
-from conch.bls.relay import Relay, RelayConfig, address_of, is_of_this_server
+from conch.bls.channel import address_of, is_of_this_server
+from conch.bls.relay import Relay, RelayConfig
 from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
 from conch.triton.messages import Requests

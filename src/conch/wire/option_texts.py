@@ -6,13 +6,8 @@ from dataclasses import Field
 from typing import Any
 
 from conch.wire.errors import OptionError
-from conch.wire.options import (
-    all_options,
-    describe,
-    kind_of,
-    unknown_name,
-    words_of,
-)
+from conch.wire.option_values import describe, kind_of, unknown_name, words_of
+from conch.wire.options import all_options
 
 _BOOLS = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)

@@ -4,13 +4,11 @@ A request carries its options as Triton request parameters. An `OptionError` nam
 range and the value that was sent.
 """
 
-import difflib
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import Field, dataclass, fields, replace
 from functools import lru_cache
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar
 
 from conch.families import all_families, decoders, default_decoders, takers
 from conch.families.ctc.declaration import CtcOptions
@@ -28,7 +26,8 @@ from conch.wire.errors import OptionError
 from conch.wire.hotwords import hotwords_of, prompt_of
 from conch.wire.known_speakers import known_speakers_of
 from conch.wire.languages import code_of
-from conch.wire.limits import MAX_HOTWORD_TEXT, MAX_PARAMETERS, MAX_TEXT, clipped
+from conch.wire.limits import MAX_HOTWORD_TEXT
+from conch.wire.option_values import checked
 from conch.wire.replacements import read_replacements
 from conch.wire.text_steps import post_models
 from conch.wire.weights import Opinion, Weights, fusion_weights, tuned_weights
@@ -535,91 +534,3 @@ def _defaults(decoder: str, is_rescored: bool = False, nbest: int = 1) -> Mappin
     own = {**found.defaults, **(found.rescored if is_rescored else {})}
     beam_size = own.get("beam_size", RecognitionOptions.beam_size)
     return {**own, "beam_size": max(beam_size, nbest)}
-
-
-def describe(item: "Field[Any]") -> str:
-    """Return the type and range of an option in words, for error messages and `--help`."""
-    names = {bool: "a bool (true or false)", int: "an integer", float: "a number", str: "a string"}
-    words, kind = words_of(item), kind_of(item)
-    if kind is None:
-        return "one of " + ", ".join(words)
-    low, high = item.metadata["low"], item.metadata["high"]
-    text = names[kind] if low is None else f"{names[kind]} from {low:.10g} to {high:.10g}"
-    return ", ".join(words) + f" or {text}" if words else text
-
-
-def words_of(item: "Field[Any]") -> tuple[str, ...]:
-    """Return the words that an option takes; empty if it takes any value of its type."""
-    if choices := item.metadata["choices"]:
-        found: tuple[str, ...] = choices()
-        return found
-    kinds = (item.type, *get_args(item.type))
-    return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
-
-
-def kind_of(item: "Field[Any]") -> type | None:
-    """Return the type of the values that an option takes next to words, or None."""
-    if item.metadata["choices"]:
-        return None
-    kinds = (item.type, *get_args(item.type))
-    return next((kind for kind in kinds if isinstance(kind, type)), None)
-
-
-def default_of(item: "Field[Any]") -> str:
-    """Return the default of an option in words, for `--help` and docs/guide/options.md."""
-    otherwise: str = item.metadata["otherwise"]
-    if item.default is None:
-        return otherwise
-    default = str(item.default).lower() if isinstance(item.default, bool) else str(item.default)
-    return "; ".join(filter(None, (default or "none", otherwise)))
-
-
-def unknown_name(name: str, known: Sequence[str]) -> str:
-    """Return the error message for an option that does not exist, with the closest that does."""
-    name = clipped(name)
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean '{close[0]}'?" if close else f"; the options are {', '.join(known)}"
-    return f"unknown option '{name}'{hint}"
-
-
-def checked(known: Mapping[str, "Field[Any]"], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of options, each checked by itself.
-
-    Raises:
-        OptionError: there are too many, one is unknown, or one has a wrong type or range.
-    """
-    if len(parameters) > MAX_PARAMETERS:
-        raise OptionError(
-            f"a request takes at most {MAX_PARAMETERS} options; sent: {len(parameters)}"
-        )
-    for name in parameters:
-        if name not in known:
-            raise OptionError(unknown_name(name, list(known)))
-    return {name: _checked(known[name], value) for name, value in parameters.items()}
-
-
-def _checked(item: "Field[Any]", value: Any) -> Any:
-    most = item.metadata["longest"] or MAX_TEXT
-    if isinstance(value, str) and len(value) > most:
-        raise OptionError(
-            f"option '{item.name}' takes at most {most} characters; sent: {len(value)}"
-        )
-    if words_of(item) and kind_of(item) is int and isinstance(value, str):
-        # Command lines and HTTP headers send numbers as text.
-        value = int(value) if value.isdecimal() and len(value) < 10 else value
-    if not _fits(item, value):
-        raise OptionError(f"option '{item.name}' takes {describe(item)}; sent: {value!r:.80}")
-    return float(value) if kind_of(item) is float else value
-
-
-def _fits(item: "Field[Any]", value: Any) -> bool:
-    kind = kind_of(item)
-    if isinstance(value, str) and value in words_of(item):
-        return True
-    if kind in (None, bool, str):
-        return kind is not None and isinstance(value, kind)
-    # In Python bool is an int, but nbest=true is a mistake.
-    if isinstance(value, bool) or not isinstance(value, int if kind is int else int | float):
-        return False
-    low, high = item.metadata["low"], item.metadata["high"]
-    return math.isfinite(value) and low <= value <= high

@@ -9,7 +9,7 @@ import msgspec
 from conch.families import voices
 from conch.families.options import option
 from conch.wire.errors import OptionError
-from conch.wire.options import checked
+from conch.wire.option_values import checked
 from conch.wire.result import Stage
 from conch.wire.voices import MOST_REFERENCE, reference_of, synthesizer_of
 

@@ -10,27 +10,33 @@ Nothing here calls a component. A frame is one of `speaker_segmentation`, counte
 the stream; voices are numbered from 0 in the order in which they were found.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from conch.component.arrays import Array, FloatArray, IntArray
-from conch.component.waveform import SAMPLE_RATE
-from conch.families.speakers.assignment import CLOSED_S, LEAST_S, VoiceTurn, runs_of
+from conch.families.speakers.assignment import runs_of
 from conch.families.speakers.clustering import (
-    LEAST_VOICE_SHARE,
     MOST_PIECES,
     one_to_one,
     sure_voices,
     unit,
 )
 from conch.families.speakers.declaration import FRAME_FIELD, FRAME_SAMPLES
-from conch.families.speakers.pieces import WINDOW_S, second_at
+from conch.families.speakers.pieces import WINDOW_S
+from conch.families.speakers.relabelling import (
+    CLOSED,
+    FRAME_S,
+    SURE_S,
+    Piece,
+    Run,
+    heard_of,
+    is_long,
+    kept_numbers,
+)
 
-FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
 SOLO_S, LEAST_SOLO_S, LEAST_NEW_S = 1.5, 0.25, 0.6
 """Most that is embedded of who speaks alone, the least, and the least of a stranger's voice."""
 SETTLE_S = 2.0
@@ -45,9 +51,6 @@ STRANGERS_S = 2.0
 """Longest time between two strangers that become a voice."""
 REGROUP_S, REGROUPED, SAME = 20.0, 400, 0.5
 """How often the voices are learnt anew, of how many pieces, and the cosine of two that are one."""
-SURE_S = 0.97
-"""Least that was embedded of a piece that finds voices at the end."""
-_CLOSED, _LEAST = round(CLOSED_S / FRAME_S), round(LEAST_S / FRAME_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +82,6 @@ class Solo(NamedTuple):
         middle = (FRAME_FIELD - FRAME_SAMPLES) // 2
         for run in np.split(self.frames, np.flatnonzero(np.diff(self.frames) > 1) + 1):
             yield int(run[0]) * FRAME_SAMPLES + middle, int(run[-1] + 1) * FRAME_SAMPLES + middle
-
-
-class Piece(NamedTuple):
-    """What was embedded, and whose voice it was taken for; -1 for nobody's."""
-
-    frame: float
-    """Its middle."""
-    seconds: float
-    voice: int
-    embedding: Array
-    """float16, as a stream of hours has thousands."""
-
-
-class Run(NamedTuple):
-    """A stretch in which a voice speaks."""
-
-    voice: int
-    first: int
-    behind: int
 
 
 def solos(first: int, active: Array, since: int) -> list[Solo]:
@@ -202,9 +186,14 @@ class LiveVoices:
             return
         places = np.unique(np.linspace(0, len(owned) - 1, REGROUPED).astype(int))
         heard = heard_of([owned[place] for place in places])
-        found = heard.clustered(is_line=is_line, least_share=1.0, most=self._most)
+        found = sure_voices(
+            *(heard.embeddings, heard.seconds, heard.is_sure),
+            is_line=is_line,
+            least_share=1.0,
+            most=self._most,
+        )
         now = (heard.embeddings @ found.T).argmax(axis=1)
-        numbers = _kept_numbers(heard.before, now, heard.seconds)
+        numbers = kept_numbers(heard.before, now, heard.seconds)
         for voice in set(heard.before.tolist()) - set(numbers.tolist()):
             if (found @ unit(self._sums[voice])).max() >= SAME:
                 self._sums[voice] = np.zeros_like(self._sums[voice])
@@ -219,9 +208,9 @@ class LiveVoices:
         ended = self._runs_of(self._settled, until, self._open)
         self._settled = max(self._settled, until)
         for run in [*self._open.values()]:
-            if run.behind + _CLOSED <= until:
+            if run.behind + CLOSED <= until:
                 ended.append(self._open.pop(run.voice))
-        self.runs += sorted(filter(_is_long, ended), key=lambda run: run.behind)
+        self.runs += sorted(filter(is_long, ended), key=lambda run: run.behind)
         # Windows to come still ask who spoke in theirs.
         drop = max(0, min(until, self._end) - round(WINDOW_S / FRAME_S) - self._first)
         self._votes, self._counts = self._votes[drop:].copy(), self._counts[drop:].copy()
@@ -231,12 +220,12 @@ class LiveVoices:
         """Return the runs that end after a frame, in order; the latest ones may change."""
         found = []
         for run in reversed(self.runs):
-            if run.behind < frame - _CLOSED:
+            if run.behind < frame - CLOSED:
                 break
             found.append(run)
         still = dict(self._open)
         ended = self._runs_of(self._settled, self._end, still)
-        found += filter(_is_long, (*ended, *still.values()))
+        found += filter(is_long, (*ended, *still.values()))
         return sorted((run for run in found if run.behind > frame), key=lambda run: run.first)
 
     @property
@@ -315,151 +304,9 @@ class LiveVoices:
             for run in runs_of(speaks[:, voice]):
                 start, end = (first + edge for edge in run)
                 before = still.get(voice)
-                if before and start - before.behind < _CLOSED:
+                if before and start - before.behind < CLOSED:
                     start = before.first
                 elif before:
                     ended.append(before)
                 still[voice] = Run(voice, start, end)
         return ended
-
-
-@dataclass(frozen=True, slots=True)
-class HeardPieces:
-    """Pieces with a voice, as arrays."""
-
-    embeddings: FloatArray
-    """Of unit length, `[pieces, size]`."""
-    seconds: FloatArray
-    before: IntArray
-    """The voice that each was taken for."""
-
-    def clustered(
-        self,
-        *,
-        is_line: bool,
-        least_share: float = LEAST_VOICE_SHARE,
-        fewest: int = 1,
-        most: int | None = None,
-    ) -> FloatArray:
-        """Return what the voices in them sound like, `[voices, size]`; see `sure_voices`.
-
-        Args:
-            is_line: Whether they have come over a telephone line.
-            least_share: Share of all that a voice has at least, if LEAST_VOICE_S is more.
-            fewest: Least number of voices.
-            most: Largest number of voices.
-        """
-        return sure_voices(
-            self.embeddings,
-            self.seconds,
-            self.seconds >= SURE_S,
-            is_line=is_line,
-            least_share=least_share,
-            fewest=fewest,
-            most=most,
-        )
-
-
-def heard_of(pieces: Sequence[Piece]) -> HeardPieces:
-    """Return pieces with a voice as arrays."""
-    embeddings, seconds, before = (
-        np.array([getattr(piece, name) for piece in pieces])
-        for name in ("embedding", "seconds", "voice")
-    )
-    return HeardPieces(embeddings.astype(np.float32), seconds.astype(np.float32), before)
-
-
-@dataclass(frozen=True, slots=True)
-class Relabelled:
-    """Who speaks in a stream that has ended."""
-
-    parts: Sequence[tuple[int, Run]]
-    """Place of a run of the stream, and a part of it, with the voice that it has now."""
-    sounds: FloatArray
-    """How the voices sound, by their numbers, `[voices, size]`; zeros of those that are no more."""
-
-
-def relabelled(
-    runs: Sequence[Run],
-    pieces: Sequence[Piece],
-    *,
-    is_line: bool,
-    fewest: int = 1,
-    most: int | None = None,
-) -> Relabelled:
-    """Return the runs of a stream with the voices that clustering finds in its pieces.
-
-    A voice that agrees with one of the stream has its number.
-
-    Args:
-        runs: Those of the stream, all settled.
-        pieces: Those that it has kept, in order.
-        is_line: Whether it has come over a telephone line.
-        fewest: Least number of voices.
-        most: Largest number of voices.
-    """
-    owned = [piece for piece in pieces if piece.voice >= 0]
-    if not owned:
-        return Relabelled([*enumerate(runs)], np.zeros((0, 0), np.float32))
-    heard = heard_of(owned)
-    found = heard.clustered(is_line=is_line, fewest=fewest, most=most)
-    before, places = heard.before, np.array([piece.frame for piece in owned])
-    now = (heard.embeddings @ found.T).argmax(axis=1)
-    numbers = _kept_numbers(before, now, heard.seconds)
-    now = numbers[now]
-    sounds = np.zeros((numbers.max() + 1, found.shape[1]), np.float32)
-    sounds[numbers] = found[: len(numbers)]
-    parts: list[tuple[int, Run]] = []
-    for place, run in enumerate(runs):
-        (own,) = np.nonzero(before == run.voice)
-        # Between two pieces, the nearer one counts.
-        between = (places[own][1:] + places[own][:-1]) / 2
-        edges = np.searchsorted(between, (run.first, run.behind))
-        cuts = [run.first, *between[slice(*edges)].astype(int).tolist(), run.behind]
-        voice_of = now[own[edges[0] : edges[0] + len(cuts) - 1]].tolist()
-        parts += [
-            (place, Run(voice, start, end))
-            for voice, (start, end) in zip(voice_of, pairwise(cuts), strict=True)
-        ]
-    return Relabelled(parts, sounds)
-
-
-def joined_runs(runs: Iterable[Run]) -> list[Run]:
-    """Return runs in order of time; those of a voice that touch or nearly do become one."""
-    latest: dict[int, int] = {}
-    found: list[Run] = []
-    for run in sorted(runs, key=lambda run: run.first):
-        place = latest.get(run.voice)
-        if place is not None and run.first - found[place].behind < _CLOSED:
-            found[place] = found[place]._replace(behind=max(found[place].behind, run.behind))
-        else:
-            latest[run.voice] = len(found)
-            found.append(run)
-    return [run for run in found if _is_long(run)]
-
-
-def turn_of(run: Run) -> VoiceTurn:
-    """Return a run in seconds, as `assignment.turns_of` does."""
-    return VoiceTurn(run.voice, second_at(run.first), second_at(run.behind))
-
-
-def _kept_numbers(before: IntArray, now: IntArray, seconds: Array) -> IntArray:
-    """Return the number of each voice that was found now: that of which it has most, or a new one.
-
-    Args:
-        before: Voice of each piece in the stream, `[pieces]`.
-        now: The voice that was found for it, `[pieces]`.
-        seconds: Its length, `[pieces]`.
-    """
-    shared = np.zeros((now.max() + 1, before.max() + 1))
-    np.add.at(shared, (now, before), seconds)
-    numbers = np.full(len(shared), -1)
-    for voice, number in one_to_one(np.where(shared > 0, shared, -np.inf)).items():
-        numbers[voice] = number
-    is_new = numbers < 0
-    numbers[is_new] = shared.shape[1] + np.arange(is_new.sum())
-    return numbers
-
-
-def _is_long(run: Run) -> bool:
-    return run.behind - run.first >= _LEAST

@@ -22,12 +22,8 @@ from conch.families.speakers.live import (
     REGROUP_S,
     SETTLE_S,
     LiveVoices,
-    Run,
     Solo,
-    joined_runs,
-    relabelled,
     solos,
-    turn_of,
 )
 from conch.families.speakers.networks import active_in, embedded
 from conch.families.speakers.pieces import (
@@ -39,6 +35,7 @@ from conch.families.speakers.pieces import (
     num_frames,
     spoken,
 )
+from conch.families.speakers.relabelling import Run, joined_runs, relabelled, turn_of
 from conch.recognition.hooks import StreamTurns
 from conch.wire.known_speakers import known_speakers_of
 from conch.wire.options import RecognitionOptions
