@@ -12,7 +12,8 @@ from conch.gateway.listen_messages import (
     ListenMessages,
     without_overlap,
 )
-from conch.gateway.live_session import LiveSegment, LiveUpdate
+from conch.gateway.live_session import LiveUpdate
+from conch.gateway.server_stream import LiveSegment
 from conch.session.answers import latest_segments
 from conch.session.overlap import OverlapRemoval
 from conch.session.resume_state import Cut

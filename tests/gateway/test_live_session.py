@@ -19,10 +19,10 @@ from conch.gateway.live_session import (
     QUIET_S,
     LiveSession,
     LiveUpdate,
-    _Stream,
     joined,
     wait_for_more_s,
 )
+from conch.gateway.server_stream import ServerStream
 from conch.session.clock import labels_of
 from conch.wire.errors import AudioError, ComponentError, OptionError, OverloadedError
 from conch.wire.result import Hypothesis, Segment, Transcript, Word
@@ -428,7 +428,7 @@ def test_a_chunk_waits_for_more_only_while_it_is_short() -> None:
 
 
 def test_a_segment_whose_speakers_change_is_told_again_and_a_repeated_one_is_not() -> None:
-    stream = _Stream(cast(AsyncLiveStream, None), 10.0, 0, labels_of(2))
+    stream = ServerStream(cast(AsyncLiveStream, None), 10.0, 0, labels_of(2))
     said = Segment(0.0, 1.0, (Hypothesis("one", 0, 0),), (Word("one", 0.0, 1.0, 0.5),))
 
     def told(*speakers: str) -> list[list[tuple[str, bool]]]:

@@ -1,7 +1,7 @@
 """The live session of a caller, opened, measured and charged alike in every protocol."""
 
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping
 
 from conch.client import AsyncClient, OptionValue
 from conch.gateway.live_session import LiveSession, LiveUpdate
@@ -30,23 +30,15 @@ def live_session_of(
 
 
 async def charged_updates(
-    live: LiveSession,
-    gateway: Gateway,
-    caller: Caller,
-    route: str,
-    first_audio_at: Callable[[], float | None],
-    is_closing: Callable[[], bool],
+    live: LiveSession, gateway: Gateway, caller: Caller, route: str
 ) -> AsyncIterator[LiveUpdate]:
     """Yield the updates; measure the first text, and charge the audio of each after it is taken.
 
     Args:
-        live: The session.
+        live: The session. What it has when it takes no more audio is recognised in any case.
         gateway: Keeps the metrics.
         caller: Is charged.
         route: Label of the metrics.
-        first_audio_at: Returns when audio first came, by `time.monotonic`; None before.
-        is_closing: Returns whether the session takes no more audio: what is left of it is
-            recognised in any case.
 
     Raises:
         ApiError: the caller has used up its audio.
@@ -54,14 +46,13 @@ async def charged_updates(
     """
     has_text, charged_s = False, 0.0
     async for update in live.updates():
-        began = first_audio_at()
-        if not has_text and began is not None and update.has_text:
+        if not has_text and update.has_text and live.first_audio_at is not None:
             has_text = True
-            seconds = time.monotonic() - began
+            seconds = asyncio.get_running_loop().time() - live.first_audio_at
             gateway.metrics.first_text_seconds.labels(route).observe(seconds)
         yield update
         if update.audio_s > charged_s:
             gateway.heard(caller, route, update.audio_s - charged_s)
             charged_s = update.audio_s
-            if not is_closing():
+            if not live.is_closed:
                 caller.check_audio()

@@ -66,10 +66,10 @@ def invalid(param: str | None, message: str) -> ApiError:
     return ApiError(400, message, param=param, code="invalid_value")
 
 
-def one_of(name: str, value: str, known: Sequence[str], hint: str = "") -> str:
+def one_of(name: str, value: str, known: Sequence[str]) -> str:
     """Return the value of a field; raise an ApiError if it is not a known one."""
     if value not in known:
-        raise invalid(name, f"{name} takes {', '.join(known)}; sent: {value!r:.80}{hint}")
+        raise invalid(name, f"{name} takes {', '.join(known)}; sent: {value!r:.80}")
     return value
 
 

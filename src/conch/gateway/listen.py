@@ -60,7 +60,6 @@ class _Listener(PlainSession):
     async def _hear(self, data: bytes, *, ends: bool = False) -> None:
         if self._is_closing:
             return
-        self._note_audio()
         try:
             async for samples in self._frames.decoded(data, ends=ends):
                 if not self._is_closing:

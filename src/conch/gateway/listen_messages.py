@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, TypeAlias
 
-from conch.gateway.live_session import LiveSegment, LiveUpdate
+from conch.gateway.live_session import LiveUpdate
+from conch.gateway.server_stream import LiveSegment
 from conch.session.answers import Calls, added_passes, latest_segments
 from conch.session.overlap import OverlapRemoval
 from conch.session.resume_state import Cut, ResumeState

@@ -15,22 +15,19 @@ from functools import partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from conch.client import AsyncClient, OptionValue
-from conch.client.live import AsyncLiveStream
 from conch.client.timeouts import timeout
+from conch.gateway.live_audio import Samples
+from conch.gateway.server_stream import LiveSegment, ServerStream
 from conch.session.clock import (
-    Label,
-    has_last_text,
     labels_of,
-    shifted_segment,
     shifted_turns,
     shifted_utterance,
 )
-from conch.wire.errors import AudioError, ConchError, OverloadedError
+from conch.wire.errors import AudioError, OverloadedError
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, Turn
+from conch.wire.result import Hypothesis, OpenUtterance, Transcript, Turn
 
 LEAST_S = 0.16
 """Seconds of audio that are worth a chunk: a quarter of the server's step."""
@@ -53,35 +50,17 @@ FREE_TIMEOUT_S = 2.0
 """Seconds that closing waits for the stream to end; clean-up then continues in the background."""
 HISTORY_S = 1
 """Seconds of ended utterances that the server keeps: the session keeps the rest."""
-MAX_LABELLED = 100
-"""Latest utterances whose speakers may still change."""
 MAX_WAITING = 10_000
 """Frames and requests that may wait: half a minute of the shortest usual frames, of 3 ms. Shorter
 ones would take more memory than their audio."""
 MAX_UPDATES = 32
 """Updates that may wait to be taken. With more, the server is not asked."""
 
-Samples = NDArray[Any]
-"""Mono int16 or float32 [N]."""
-
 _Mark: TypeAlias = Callable[[], Awaitable[None]]
 """What to do once the audio before it is recognised."""
 
 _EMPTY = np.zeros(0, np.float32)
 _NOTHING = Transcript((Hypothesis("", 0.0, 0.0),), (), 0.0, (), {})
-
-
-@dataclass(frozen=True, slots=True)
-class LiveSegment:
-    """An utterance that has ended."""
-
-    segment: Segment
-    """Its index and times are those of the session. `endpoint` is `silence`, `length`, `end` of
-    the session, or `finalize`."""
-    is_final: bool
-    """False while its second pass is to come."""
-    is_relabelled: bool = False
-    """Whether it was final before, and only its speakers are others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,9 +141,11 @@ class LiveSession:
         self._num_waiting = self._num_fed = self._num_taken = 0
         """Samples that wait, that were fed, and that were sent or thrown away."""
         self._num_segments = self._num_streams = 0
-        self._stream: _Stream | None = None
+        self._stream: ServerStream | None = None
         self._audio_s = 0.0
         self._fed_at = self._sent_at = -math.inf
+        self.first_audio_at: float | None = None
+        """When audio was first fed, by the clock of the event loop."""
         self._changed = asyncio.Event()
         """Set whenever something was added to `_waiting`."""
         self._updates: asyncio.Queue[LiveUpdate | None] = asyncio.Queue(MAX_UPDATES)
@@ -203,6 +184,11 @@ class LiveSession:
         return self._num_fed / self._sample_rate
 
     @property
+    def is_closed(self) -> bool:
+        """Whether it takes no more audio."""
+        return self._is_closed
+
+    @property
     def backlog_s(self) -> float:
         """Seconds of audio that wait for the server."""
         return self._num_waiting / self._sample_rate
@@ -234,6 +220,8 @@ class LiveSession:
         self._num_fed += len(samples)
         self._num_waiting += len(samples)
         self._fed_at = _now()
+        if self.first_audio_at is None:
+            self.first_audio_at = self._fed_at
 
     def finalize(self) -> None:
         """End the utterance now; the last update of it is marked as `finalized`."""
@@ -347,7 +335,7 @@ class LiveSession:
             await self._end("length")
 
     async def _ask(
-        self, stream: "_Stream", chunk: Samples, *, is_keep_alive: bool = False
+        self, stream: ServerStream, chunk: Samples, *, is_keep_alive: bool = False
     ) -> Transcript:
         """Send a chunk and put the answer into an update."""
         answer = await stream.send(chunk, len(chunk) / self._sample_rate)
@@ -355,7 +343,7 @@ class LiveSession:
         await self._put(stream, answer, is_keep_alive=is_keep_alive)
         return answer
 
-    def _opened(self) -> "_Stream":
+    def _opened(self) -> ServerStream:
         live = self._client.live(
             sample_rate=self._sample_rate,
             timeout_s=ANSWER_TIMEOUT_S,
@@ -368,7 +356,7 @@ class LiveSession:
         self._num_streams += 1
         start_s = self._num_taken / self._sample_rate
         label = labels_of(self._num_streams, str(self._options.get("known_speakers", "")))
-        return _Stream(live, start_s, self._num_segments, label)
+        return ServerStream(live, start_s, self._num_segments, label)
 
     async def _change_to(self, options: Mapping[str, OptionValue]) -> None:
         await self._end("finalize")
@@ -402,7 +390,7 @@ class LiveSession:
             self._num_segments += stream.num_segments
 
     async def _put(
-        self, stream: "_Stream | None", answer: Transcript, endpoint: str = "end", **flags: bool
+        self, stream: ServerStream | None, answer: Transcript, endpoint: str = "end", **flags: bool
     ) -> None:
         index, utterance = self._num_segments, answer.utterance
         segments: tuple[LiveSegment, ...] = ()
@@ -424,86 +412,6 @@ class LiveSession:
             **flags,
         )
         await self._updates.put(update)
-
-
-class _Stream:
-    """One Triton stream of a session."""
-
-    def __init__(
-        self, live: AsyncLiveStream, start_s: float, first_index: int, label: Label
-    ) -> None:
-        self._live = live
-        self.start_s, self._first_index, self.label = start_s, first_index, label
-        self._request: asyncio.Future[Transcript] | None = None
-        """The request in flight, or the latest one."""
-        self._awaited: set[int] = set()
-        """Indices in the stream of the segments whose second pass is to come."""
-        self._speakers: dict[int, tuple[str, ...]] = {}
-        """Speakers of the words of the latest segments, by their indices."""
-        self._is_speaking = False
-        self.num_segments = 0
-        self.sent_s = self.unheard_s = 0.0
-        """Seconds of audio sent so far, and those of them in a step that is not complete."""
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether the text may still change without further audio."""
-        return bool(self._awaited) or self._is_speaking
-
-    async def send(self, chunk: Samples, seconds: float) -> Transcript:
-        self.sent_s += seconds
-        answer = await self._answered(self._live.send(chunk))
-        self._is_speaking = answer.utterance is not None
-        self.unheard_s = self.sent_s - answer.duration
-        return answer
-
-    async def finish(self) -> Transcript:
-        """End the stream and return its last answer."""
-        return await self._answered(self._live.finish())
-
-    async def free(self) -> None:
-        """End the stream, whatever its answer."""
-        if self._request is not None:
-            with suppress(ConchError):
-                await self._request
-        async with self._live:  # leaving it ends the stream
-            pass
-
-    async def _answered(self, request: Awaitable[Transcript]) -> Transcript:
-        # A request is not cancelled: Triton 2.51 may then never end it.
-        self._request = asyncio.ensure_future(request)
-        return await asyncio.shield(self._request)
-
-    def changed(self, answer: Transcript, endpoint: str) -> tuple[LiveSegment, ...]:
-        """Return the segments of an answer that are new or got their second pass.
-
-        Args:
-            answer: The next answer of the stream; the last one repeats segments.
-            endpoint: What has ended an utterance that ended with the stream.
-        """
-        found = []
-        for segment in answer.segments:
-            is_known = segment.index < self.num_segments and segment.index not in self._awaited
-            if not self._takes_speakers(segment) and is_known:
-                continue
-            self.num_segments = max(self.num_segments, segment.index + 1)
-            is_final = has_last_text(segment, answer)
-            (self._awaited.discard if is_final else self._awaited.add)(segment.index)
-            segment = shifted_segment(segment, self.start_s, self._first_index, self.label)
-            if segment.endpoint == "end":
-                segment = replace(segment, endpoint=endpoint)
-            found.append(LiveSegment(segment, is_final, is_relabelled=is_known))
-        return tuple(found)
-
-    def _takes_speakers(self, segment: Segment) -> bool:
-        """Return whether a segment has other speakers than before."""
-        speakers = tuple(str(word.speaker) for word in segment.words) if segment.speaker else ()
-        before = self._speakers.get(segment.index, ())
-        if speakers:
-            self._speakers[segment.index] = speakers
-            while len(self._speakers) > MAX_LABELLED:
-                del self._speakers[min(self._speakers)]
-        return speakers != before
 
 
 def wait_for_more_s(waiting_s: float, quiet_s: float) -> float:

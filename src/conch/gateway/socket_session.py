@@ -37,7 +37,6 @@ class SocketSession(ABC):
         """Code of the close frame after the last text."""
         self._is_closing = False
         """Whether no more audio is taken."""
-        self._first_audio_at: float | None = None
 
     async def run(self) -> int:
         """Hold the session and return the code of its close frame.
@@ -109,17 +108,9 @@ class SocketSession(ABC):
             *(self._gateway, self._client, options, sample_rate, self._request_id), joins=joins
         )
 
-    def _note_audio(self) -> None:
-        if self._first_audio_at is None:
-            self._first_audio_at = time.monotonic()
-
     def _updates(self, live: LiveSession) -> AsyncIterator[LiveUpdate]:
         """Yield the updates of the live session; measure its first text and charge its audio."""
-        return charged_updates(
-            *(live, self._gateway, self._caller, self._route),
-            first_audio_at=lambda: self._first_audio_at,
-            is_closing=lambda: self._is_closing,
-        )
+        return charged_updates(live, self._gateway, self._caller, self._route)
 
 
 async def hold(

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from conch.gateway.errors import ApiError
-from conch.gateway.live_session import LiveSegment, LiveUpdate
+from conch.gateway.live_session import LiveUpdate
 from conch.gateway.realtime.turns import Style, Turns
+from conch.gateway.server_stream import LiveSegment
 from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, Word
 
 NOTHING = Transcript((Hypothesis("", 0, 0),), (), 0.0, (), {})

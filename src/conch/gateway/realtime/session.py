@@ -154,7 +154,6 @@ class _Session(SocketSession):
         if not len(samples):
             return
         if self._live is None:
-            self._note_audio()
             options = self._config.options(self._gateway.model_aliases)
             self._live = self._new_live_session(options, kind.rate)
             self._has_begun.set()

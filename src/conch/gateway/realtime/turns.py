@@ -14,18 +14,17 @@ Nothing here waits or sends.
 from bisect import bisect
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import count, takewhile
+from dataclasses import dataclass
+from itertools import count
 from operator import itemgetter
 
-from conch.gateway.errors import ApiError, api_error
-from conch.gateway.live_session import LiveSegment, LiveUpdate
+from conch.gateway.errors import ApiError
+from conch.gateway.live_session import LiveUpdate
 from conch.gateway.realtime import events
 from conch.gateway.realtime.events import Event
-from conch.wire.errors import OptionError
-from conch.wire.joining import joined_text, separator
-from conch.wire.result import OpenUtterance, Segment, Word, text_of_words
-from conch.wire.turns import cut_by_speaker
+from conch.gateway.realtime.items import Item, Utterance
+from conch.gateway.server_stream import LiveSegment
+from conch.wire.result import OpenUtterance
 
 LEAST_COMMIT_S = 0.1
 """Shortest audio that may be committed, as at OpenAI."""
@@ -46,150 +45,13 @@ class Style:
 
 
 @dataclass(slots=True, eq=False)
-class _Utterance:
-    """One utterance of an item: its text so far, and what of it was sent."""
-
-    text: str = ""
-    """All of it, sure or not."""
-    sure: str = ""
-    """Beginning of the text that is firm; all of it once it is final."""
-    solid: str = ""
-    """Beginning of the text that Whisper has heard."""
-    sent: str = ""
-    words: tuple[Word, ...] = ()
-    """Words of the final text, where the session asks for them."""
-    turns: tuple[Segment, ...] = ()
-    """What each speaker says, where the session asks for it."""
-    failure: ApiError | None = None
-    """Why there is no second pass."""
-    is_final: bool = False
-
-    def hear(self, spoken: OpenUtterance) -> None:
-        """Take its text while it is spoken."""
-        self.text = spoken.text
-        self.sure = text_of_words(spoken.firm)
-        self.solid = text_of_words((*spoken.firm, *spoken.tentative))
-
-    def end(self, found: LiveSegment) -> None:
-        """Take the text of its end, or of its second pass."""
-        self.text = self.solid = found.segment.text
-        self.words = found.segment.words
-        self.turns = tuple(cut_by_speaker(found.segment)) if found.segment.speaker else ()
-        self.failure = _failure_of(found.segment)
-        if found.is_final:
-            self.settle()
-
-    def settle(self) -> None:
-        """Make the text final."""
-        self.sure, self.is_final = self.text, True
-
-    @property
-    def unsent(self) -> str:
-        """Return the sure text after the deltas; nothing if they were corrected."""
-        return self.sure[len(self.sent) :] if self.sure.startswith(self.sent) else ""
-
-
-@dataclass(slots=True, eq=False)
-class _Item:
-    """A turn, from its first word to its text."""
-
-    is_single: bool
-    """Whether it ends with its utterance, because turn detection found it."""
-    id: str = field(default_factory=lambda: events.new_id("item"))
-    final: list[str] = field(default_factory=list)
-    """Texts of its first utterances, which no longer change: a long turn has many."""
-    words: list[Word] = field(default_factory=list)
-    turns: list[Segment] = field(default_factory=list)
-    """Of its final texts, those that were not sent."""
-    failure: ApiError | None = None
-    utterances: dict[int, _Utterance] = field(default_factory=dict)
-    """The others, by index in the session, in order."""
-    has_begun: bool = False
-    """Whether the client was sent that speech has begun."""
-    has_delta: bool = False
-    is_committed: bool = False
-    seconds: float = 0.0
-    shown: tuple[str, str, str] | None = None
-    """Texts of its latest partial event; None before the first one."""
-    num_shown: int = 0
-    """Final texts in its partial events."""
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the client has events of it."""
-        return self.is_committed or self.has_begun or self.has_delta or self.shown is not None
-
-    @property
-    def text(self) -> str:
-        """Return the text of all its utterances."""
-        others = (utterance.text for utterance in self.utterances.values())
-        return joined_text([*self.final, *others])
-
-    @property
-    def parts(self) -> tuple[str, str, str]:
-        """Return firm, tentative and newest text, which are `text` if joined to the final one."""
-        firm: list[str] = []
-        solid: list[str] = []
-        is_settled = True
-        for utterance in self.utterances.values():
-            solid.append(utterance.solid)
-            if is_settled:
-                firm.append(utterance.sure)
-            is_settled &= utterance.is_final
-        texts = [utterance.text for utterance in self.utterances.values()]
-        said = joined_text(self.final)
-        text, *ends = (
-            separator(said, part) + part for part in map(joined_text, (texts, firm, solid))
-        )
-        first, second = map(len, ends)
-        return text[:first], text[first:second], text[second:]
-
-    def take_final(self) -> str:
-        """Return the final text that no partial event had, and mark it as sent."""
-        before = joined_text(self.final[: self.num_shown])
-        text = joined_text(self.final[self.num_shown :])
-        self.num_shown = len(self.final)
-        return separator(before, text) + text
-
-    def fold(self) -> list[int]:
-        """Join the first utterances that are final, and return their indices.
-
-        Otherwise each update would look at all of a long turn.
-        """
-        folded = list(takewhile(lambda index: self.utterances[index].is_final, self.utterances))
-        for index in folded:
-            utterance = self.utterances.pop(index)
-            self.final += [utterance.text] * bool(utterance.text)
-            self.words += utterance.words
-            self.turns += utterance.turns
-            self.failure = self.failure or utterance.failure
-        return folded
-
-    def take_delta(self) -> str:
-        """Return the sure text that was not sent, and mark it as sent.
-
-        An utterance waits for the ones before it, because deltas can only be appended.
-        """
-        text = ""
-        for utterance in self.utterances.values():
-            if new := utterance.unsent:
-                is_first = not utterance.sent
-                text += f" {new}" if is_first and (self.has_delta or text) else new
-                utterance.sent += new
-            if not utterance.is_final:
-                break
-        self.has_delta |= bool(text)
-        return text
-
-
-@dataclass(slots=True, eq=False)
 class _Era:
     """A stretch of audio up to a commit, a clear, or other settings."""
 
     number: int
-    item: _Item | None
+    item: Item | None
     """Item of all its utterances; None if each is an item."""
-    speaking: _Item | None = None
+    speaking: Item | None = None
     """The item of the utterance that is being spoken, if each is an item."""
     is_dropped: bool = False
     """Whether the client has cleared it."""
@@ -210,7 +72,7 @@ class Turns:
         self._numbers = count()
         self._eras = deque([self._new_era()])
         """The first one is that of the next update, the last one that of the next audio."""
-        self._owners: dict[int, _Item] = {}
+        self._owners: dict[int, Item] = {}
         """Item of each utterance that is not final, by index."""
         self._first_heard: dict[int, tuple[int, int]] = {}
         """Place of each utterance that is not final, by index."""
@@ -252,7 +114,7 @@ class Turns:
                 code="input_audio_buffer_commit_empty",
             )
         era = self._eras[-1]
-        era.item = era.item or era.speaking or _Item(is_single=False)
+        era.item = era.item or era.speaking or Item(is_single=False)
         era.item.is_single, era.speaking = False, None
         result = self._commit(era, era.item, seconds)
         self._eras.append(self._new_era())
@@ -300,9 +162,9 @@ class Turns:
         self._owners.clear()
         return [events.failed(item.id, error) for item in items if item.is_known]
 
-    def _new_era(self, item: _Item | None = None) -> _Era:
+    def _new_era(self, item: Item | None = None) -> _Era:
         if self._is_manual and item is None:
-            item = _Item(is_single=False)
+            item = Item(is_single=False)
         return _Era(next(self._numbers), item)
 
     def _new_place(self, era: _Era) -> tuple[int, int]:
@@ -316,7 +178,7 @@ class Turns:
         result = self._begin_speech(item, spoken.start)
         if item.is_single:
             era.speaking = item
-        item.utterances.setdefault(index, _Utterance()).hear(spoken)
+        item.utterances.setdefault(index, Utterance()).hear(spoken)
         return [*result, *self._further_text(item)]
 
     def _end(self, era: _Era, found: LiveSegment) -> list[Event]:
@@ -327,7 +189,7 @@ class Turns:
                 del self._first_heard[segment.index]
             return []
         result = self._begin_speech(item, segment.start)
-        item.utterances.setdefault(segment.index, _Utterance()).end(found)
+        item.utterances.setdefault(segment.index, Utterance()).end(found)
         if item.is_single and not item.is_committed:
             era.speaking = None
             result += self._stop_speech(era, item, segment.start, segment.end)
@@ -335,26 +197,26 @@ class Turns:
             return [*result, *self._complete(item)]
         return [*result, *self._further_text(item)]
 
-    def _owner(self, era: _Era, index: int, *, has_text: bool) -> _Item | None:
+    def _owner(self, era: _Era, index: int, *, has_text: bool) -> Item | None:
         """Return the item of an utterance, a new one if it has any; None for silence."""
         if index not in self._first_heard:
             self._first_heard[index] = self._new_place(era)
         if index not in self._owners and has_text and not era.is_dropped:
-            self._owners[index] = era.item or _Item(is_single=True)
+            self._owners[index] = era.item or Item(is_single=True)
         return self._owners.get(index)
 
-    def _begin_speech(self, item: _Item, start_s: float) -> list[Event]:
+    def _begin_speech(self, item: Item, start_s: float) -> list[Event]:
         if not item.is_single or item.has_begun:
             return []
         item.has_begun = True
         return [events.speech_started(item.id, start_s)]
 
-    def _stop_speech(self, era: _Era, item: _Item, start_s: float, end_s: float) -> list[Event]:
+    def _stop_speech(self, era: _Era, item: Item, start_s: float, end_s: float) -> list[Event]:
         self._buffer_start_s = max(self._buffer_start_s, end_s)
         stopped = events.speech_stopped(item.id, end_s)
         return [stopped, *self._commit(era, item, max(0.0, end_s - start_s))]
 
-    def _commit(self, era: _Era, item: _Item, seconds: float) -> list[Event]:
+    def _commit(self, era: _Era, item: Item, seconds: float) -> list[Event]:
         item.is_committed, item.seconds = True, seconds
         # An utterance whose text only the second pass finds may come late.
         first = self._first_heard.get(min(item.utterances)) if item.is_single else None
@@ -365,7 +227,7 @@ class Turns:
         del self._places[:-MAX_PLACES]
         return events.committed(item.id, previous_id, is_beta=self.style.is_beta)
 
-    def _further_text(self, item: _Item) -> list[Event]:
+    def _further_text(self, item: Item) -> list[Event]:
         result = self._delta(item)
         for index in item.fold():
             self._owners.pop(index, None)
@@ -379,15 +241,15 @@ class Turns:
             result.append(events.partial(item.id, final, *parts))
         return result
 
-    def _delta(self, item: _Item) -> list[Event]:
+    def _delta(self, item: Item) -> list[Event]:
         return [events.delta(item.id, text)] if (text := item.take_delta()) else []
 
-    def _segments(self, item: _Item) -> list[Event]:
+    def _segments(self, item: Item) -> list[Event]:
         """Return the events of who says what of the final text, each once."""
         turns, item.turns = item.turns, []
         return [events.segment(item.id, turn) for turn in turns]
 
-    def _complete(self, item: _Item) -> list[Event]:
+    def _complete(self, item: Item) -> list[Event]:
         self._forget(item)
         for utterance in item.utterances.values():
             utterance.settle()
@@ -399,7 +261,7 @@ class Turns:
         wanted = item.words if self.style.has_logprobs else None
         return [*result, events.completed(item.id, item.text, item.seconds, wanted)]
 
-    def _finish(self, era: _Era, audio_s: float, keep: _Item | None = None) -> list[Event]:
+    def _finish(self, era: _Era, audio_s: float, keep: Item | None = None) -> list[Event]:
         """Complete all items of the audio before a mark, except the one to keep."""
         result: list[Event] = []
         for item in _different([*self._owners.values(), era.item]):
@@ -417,20 +279,13 @@ class Turns:
                 self._forget(item)
         return result
 
-    def _forget(self, item: _Item) -> None:
+    def _forget(self, item: Item) -> None:
         for index in item.utterances:
             if self._owners.get(index) is item:
                 del self._owners[index]
             self._first_heard.pop(index, None)
 
 
-def _failure_of(segment: Segment) -> ApiError | None:
-    """Return why an utterance has no second pass; None if it has one."""
-    if segment.error_code == OptionError.code:
-        return api_error(OptionError(segment.error))
-    return ApiError(500, segment.error, code="no_text") if segment.error else None
-
-
-def _different(items: Sequence[_Item | None]) -> list[_Item]:
+def _different(items: Sequence[Item | None]) -> list[Item]:
     """Return items, each of them once."""
     return list(dict.fromkeys(item for item in items if item is not None))

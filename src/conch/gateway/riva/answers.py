@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from conch.gateway.live_session import LiveSegment, LiveUpdate
+from conch.gateway.live_session import LiveUpdate
 from conch.gateway.riva.protocol import Message, message_class
+from conch.gateway.server_stream import LiveSegment
 from conch.wire.joining import num_words, separator
 from conch.wire.result import Hypothesis, Segment, Transcript, Word
 

@@ -74,7 +74,7 @@ def asked_in(config: Message, aliases: Mapping[str, str], *, live: bool) -> Aske
     Raises:
         ApiError: a field has a value that it does not take; the message names the field.
     """
-    encoding = encoding_of("encoding", config.encoding)
+    encoding = encoding_of(config.encoding)
     rate, channels = config.sample_rate_hertz, config.audio_channel_count
     if rate and not MIN_SAMPLE_RATE <= rate <= MAX_SAMPLE_RATE:
         takes = f"{MIN_SAMPLE_RATE} to {MAX_SAMPLE_RATE} Hz, or 0 for that of the file"
@@ -109,11 +109,11 @@ def asked_in(config: Message, aliases: Mapping[str, str], *, live: bool) -> Aske
     return Asked(options, fields, wishes, encoding, rate, max(1, channels))
 
 
-def encoding_of(field: str, number: int) -> str:
-    """Return the name of an encoding, empty for none; raise an ApiError for an unknown one."""
+def encoding_of(number: int) -> str:
+    """Return the name of an `encoding`, empty for none; raise an ApiError for an unknown one."""
     if number not in ENCODINGS:
         known = ", ".join(f"{name} ({known})" for known, name in ENCODINGS.items())
-        raise invalid(field, f"{field} takes {known}; sent: {number}")
+        raise invalid("encoding", f"encoding takes {known}; sent: {number}")
     return ENCODINGS[number] if number else ""
 
 

@@ -5,7 +5,6 @@ import hashlib
 import io
 import logging
 import struct
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
@@ -148,10 +147,8 @@ class _Stream:
         """First bytes, until they show the format."""
         self._taken = asyncio.Event()
         """Set whenever the server has taken audio."""
-        self._is_closing = False
         self._error: ApiError | SessionError | None = None
         """Why the gateway has ended the stream."""
-        self._first_audio_at: float | None = None
 
     async def run(self, client: AsyncClient) -> None:
         """Answer to the end.
@@ -217,7 +214,7 @@ class _Stream:
                 await self._hear(samples)
         async for samples in self._decoded(b"", ends=True):
             await self._hear(samples)
-        self._close()
+        self._live.close()
 
     async def _decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[Samples]:
         if self._frames is None:
@@ -236,20 +233,14 @@ class _Stream:
 
     async def _hear(self, samples: Samples) -> None:
         """Hand samples to the server; wait, and so let the client wait, while it has enough."""
-        if self._first_audio_at is None:
-            self._first_audio_at = time.monotonic()
         most_s = self._gateway.config.max_backlog_s / 2
         size = round(min(PIECE_S, most_s) * self._rate)
         for start in range(0, len(samples), size):
             while self._live.backlog_s > most_s:
                 self._taken.clear()
                 await self._taken.wait()
-            if not self._is_closing:
+            if not self._live.is_closed:
                 self._live.feed(samples[start : start + size])
-
-    def _close(self) -> None:
-        self._is_closing = True
-        self._live.close()
 
     async def _end_in_time(self) -> None:
         """End the stream with its last text when the gateway stops, or it lasts too long."""
@@ -261,7 +252,7 @@ class _Stream:
         except asyncio.TimeoutError:
             lasted = f"the stream has lasted {longest_s:g} s, as long as one may"
             self._error = SessionError(f"{lasted}: open another")
-        self._close()
+        self._live.close()
 
     def _note_problems(self, segments: Iterable[Segment]) -> None:
         """Keep problems of texts as warnings; raise that of an utterance without any text."""
@@ -274,9 +265,7 @@ class _Stream:
 
     async def _send(self, results: LiveResults) -> None:
         updates = charged_updates(
-            *(self._live, self._gateway, self._call.caller, self._call.method.path),
-            first_audio_at=lambda: self._first_audio_at,
-            is_closing=lambda: self._is_closing,
+            self._live, self._gateway, self._call.caller, self._call.method.path
         )
         async for update in updates:
             self._taken.set()

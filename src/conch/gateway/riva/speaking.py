@@ -73,7 +73,7 @@ def asked_in(request: Message) -> Asked:
     for field in ("zero_shot_data", "custom_dictionary"):
         if field in {sent.name for sent, _ in request.ListFields()}:
             raise invalid(field, f"{field} has no counterpart here: leave it out")
-    encoding = encoding_of("encoding", request.encoding)
+    encoding = encoding_of(request.encoding)
     if encoding not in FORMATS:
         takes = ", ".join(filter(None, FORMATS))
         raise invalid("encoding", f"encoding takes {takes}; sent: {encoding}")

@@ -1,7 +1,6 @@
 """`transcribe`: the audio of a command in, its text out while somebody still speaks."""
 
 import asyncio
-import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 
@@ -9,7 +8,7 @@ from wyoming.asr import Transcribe, Transcript, TranscriptChunk, TranscriptStart
 
 from conch.client import OptionValue
 from conch.gateway.callers_live import charged_updates, live_session_of
-from conch.gateway.live_session import Samples
+from conch.gateway.live_audio import Samples
 from conch.gateway.models import options_of
 from conch.gateway.state import Caller, Gateway, cancelled
 from conch.gateway.wyoming.events import Events
@@ -79,8 +78,6 @@ class Hearing:
         self._num_sent = 0
         """Utterances whose text was sent."""
         self._language: str | None = None
-        self._first_audio_at: float | None = None
-        self._is_closing = False
         self._stack = AsyncExitStack()
 
     async def open(self) -> None:
@@ -114,7 +111,6 @@ class Hearing:
         """
         if self._sending.done():
             self._sending.result()
-        self._first_audio_at = self._first_audio_at or time.monotonic()
         self._live.feed(samples)
 
     async def finish(self) -> None:
@@ -123,7 +119,6 @@ class Hearing:
         Raises:
             ConchError: the server has failed.
         """
-        self._is_closing = True
         self._live.close()
         await self._sending
         await self._events.send(Transcript(" ".join(self._texts), language=self._language))
@@ -132,12 +127,7 @@ class Hearing:
     async def _send_chunks(self) -> None:
         await self._events.send(TranscriptStart())
         final = dict[int, Segment]()
-        updates = charged_updates(
-            *(self._live, self._gateway, self._caller, ROUTE),
-            first_audio_at=lambda: self._first_audio_at,
-            is_closing=lambda: self._is_closing,
-        )
-        async for update in updates:
+        async for update in charged_updates(self._live, self._gateway, self._caller, ROUTE):
             final |= {item.segment.index: item.segment for item in update.segments if item.is_final}
             # A second pass may end before that of the utterance before.
             while (segment := final.pop(self._num_sent, None)) is not None:

@@ -1,0 +1,156 @@
+"""A turn of a realtime session: its text so far, and what of it the client was sent."""
+
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from conch.gateway.errors import ApiError, api_error
+from conch.gateway.realtime import events
+from conch.gateway.server_stream import LiveSegment
+from conch.wire.errors import OptionError
+from conch.wire.joining import joined_text, separator
+from conch.wire.result import OpenUtterance, Segment, Word, text_of_words
+from conch.wire.turns import cut_by_speaker
+
+
+@dataclass(slots=True, eq=False)
+class Utterance:
+    """One utterance of an item: its text so far, and what of it was sent."""
+
+    text: str = ""
+    """All of it, sure or not."""
+    sure: str = ""
+    """Beginning of the text that is firm; all of it once it is final."""
+    solid: str = ""
+    """Beginning of the text that Whisper has heard."""
+    sent: str = ""
+    words: tuple[Word, ...] = ()
+    """Words of the final text, where the session asks for them."""
+    turns: tuple[Segment, ...] = ()
+    """What each speaker says, where the session asks for it."""
+    failure: ApiError | None = None
+    """Why there is no second pass."""
+    is_final: bool = False
+
+    def hear(self, spoken: OpenUtterance) -> None:
+        """Take its text while it is spoken."""
+        self.text = spoken.text
+        self.sure = text_of_words(spoken.firm)
+        self.solid = text_of_words((*spoken.firm, *spoken.tentative))
+
+    def end(self, found: LiveSegment) -> None:
+        """Take the text of its end, or of its second pass."""
+        self.text = self.solid = found.segment.text
+        self.words = found.segment.words
+        self.turns = tuple(cut_by_speaker(found.segment)) if found.segment.speaker else ()
+        self.failure = _failure_of(found.segment)
+        if found.is_final:
+            self.settle()
+
+    def settle(self) -> None:
+        """Make the text final."""
+        self.sure, self.is_final = self.text, True
+
+    @property
+    def unsent(self) -> str:
+        """Return the sure text after the deltas; nothing if they were corrected."""
+        return self.sure[len(self.sent) :] if self.sure.startswith(self.sent) else ""
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """A turn, from its first word to its text."""
+
+    is_single: bool
+    """Whether it ends with its utterance, because turn detection found it."""
+    id: str = field(default_factory=lambda: events.new_id("item"))
+    final: list[str] = field(default_factory=list)
+    """Texts of its first utterances, which no longer change: a long turn has many."""
+    words: list[Word] = field(default_factory=list)
+    turns: list[Segment] = field(default_factory=list)
+    """Of its final texts, those that were not sent."""
+    failure: ApiError | None = None
+    utterances: dict[int, Utterance] = field(default_factory=dict)
+    """The others, by index in the session, in order."""
+    has_begun: bool = False
+    """Whether the client was sent that speech has begun."""
+    has_delta: bool = False
+    is_committed: bool = False
+    seconds: float = 0.0
+    shown: tuple[str, str, str] | None = None
+    """Texts of its latest partial event; None before the first one."""
+    num_shown: int = 0
+    """Final texts in its partial events."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the client has events of it."""
+        return self.is_committed or self.has_begun or self.has_delta or self.shown is not None
+
+    @property
+    def text(self) -> str:
+        """Return the text of all its utterances."""
+        others = (utterance.text for utterance in self.utterances.values())
+        return joined_text([*self.final, *others])
+
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        """Return firm, tentative and newest text, which are `text` if joined to the final one."""
+        firm: list[str] = []
+        solid: list[str] = []
+        is_settled = True
+        for utterance in self.utterances.values():
+            solid.append(utterance.solid)
+            if is_settled:
+                firm.append(utterance.sure)
+            is_settled &= utterance.is_final
+        texts = [utterance.text for utterance in self.utterances.values()]
+        said = joined_text(self.final)
+        text, *ends = (
+            separator(said, part) + part for part in map(joined_text, (texts, firm, solid))
+        )
+        first, second = map(len, ends)
+        return text[:first], text[first:second], text[second:]
+
+    def take_final(self) -> str:
+        """Return the final text that no partial event had, and mark it as sent."""
+        before = joined_text(self.final[: self.num_shown])
+        text = joined_text(self.final[self.num_shown :])
+        self.num_shown = len(self.final)
+        return separator(before, text) + text
+
+    def fold(self) -> list[int]:
+        """Join the first utterances that are final, and return their indices.
+
+        Otherwise each update would look at all of a long turn.
+        """
+        folded = list(takewhile(lambda index: self.utterances[index].is_final, self.utterances))
+        for index in folded:
+            utterance = self.utterances.pop(index)
+            self.final += [utterance.text] * bool(utterance.text)
+            self.words += utterance.words
+            self.turns += utterance.turns
+            self.failure = self.failure or utterance.failure
+        return folded
+
+    def take_delta(self) -> str:
+        """Return the sure text that was not sent, and mark it as sent.
+
+        An utterance waits for the ones before it, because deltas can only be appended.
+        """
+        text = ""
+        for utterance in self.utterances.values():
+            if new := utterance.unsent:
+                is_first = not utterance.sent
+                text += f" {new}" if is_first and (self.has_delta or text) else new
+                utterance.sent += new
+            if not utterance.is_final:
+                break
+        self.has_delta |= bool(text)
+        return text
+
+
+def _failure_of(segment: Segment) -> ApiError | None:
+    """Return why an utterance has no second pass; None if it has one."""
+    if segment.error_code == OptionError.code:
+        return api_error(OptionError(segment.error))
+    return ApiError(500, segment.error, code="no_text") if segment.error else None

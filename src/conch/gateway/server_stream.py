@@ -1,0 +1,108 @@
+"""One Triton stream of a live session: what it was sent, and which of its segments have changed."""
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from conch.client.live import AsyncLiveStream
+from conch.gateway.live_audio import Samples
+from conch.session.clock import Label, has_last_text, shifted_segment
+from conch.wire.errors import ConchError
+from conch.wire.result import Segment, Transcript
+
+MAX_LABELLED = 100
+"""Latest utterances whose speakers may still change."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSegment:
+    """An utterance that has ended."""
+
+    segment: Segment
+    """Its index and times are those of the session. `endpoint` is `silence`, `length`, `end` of
+    the session, or `finalize`."""
+    is_final: bool
+    """False while its second pass is to come."""
+    is_relabelled: bool = False
+    """Whether it was final before, and only its speakers are others."""
+
+
+class ServerStream:
+    """One Triton stream of a session."""
+
+    def __init__(
+        self, live: AsyncLiveStream, start_s: float, first_index: int, label: Label
+    ) -> None:
+        self._live = live
+        self.start_s, self._first_index, self.label = start_s, first_index, label
+        self._request: asyncio.Future[Transcript] | None = None
+        """The request in flight, or the latest one."""
+        self._awaited: set[int] = set()
+        """Indices in the stream of the segments whose second pass is to come."""
+        self._speakers: dict[int, tuple[str, ...]] = {}
+        """Speakers of the words of the latest segments, by their indices."""
+        self._is_speaking = False
+        self.num_segments = 0
+        self.sent_s = self.unheard_s = 0.0
+        """Seconds of audio sent so far, and those of them in a step that is not complete."""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the text may still change without further audio."""
+        return bool(self._awaited) or self._is_speaking
+
+    async def send(self, chunk: Samples, seconds: float) -> Transcript:
+        self.sent_s += seconds
+        answer = await self._answered(self._live.send(chunk))
+        self._is_speaking = answer.utterance is not None
+        self.unheard_s = self.sent_s - answer.duration
+        return answer
+
+    async def finish(self) -> Transcript:
+        """End the stream and return its last answer."""
+        return await self._answered(self._live.finish())
+
+    async def free(self) -> None:
+        """End the stream, whatever its answer."""
+        if self._request is not None:
+            with suppress(ConchError):
+                await self._request
+        async with self._live:  # leaving it ends the stream
+            pass
+
+    async def _answered(self, request: Awaitable[Transcript]) -> Transcript:
+        # A request is not cancelled: Triton 2.51 may then never end it.
+        self._request = asyncio.ensure_future(request)
+        return await asyncio.shield(self._request)
+
+    def changed(self, answer: Transcript, endpoint: str) -> tuple[LiveSegment, ...]:
+        """Return the segments of an answer that are new or got their second pass.
+
+        Args:
+            answer: The next answer of the stream; the last one repeats segments.
+            endpoint: What has ended an utterance that ended with the stream.
+        """
+        found = []
+        for segment in answer.segments:
+            is_known = segment.index < self.num_segments and segment.index not in self._awaited
+            if not self._takes_speakers(segment) and is_known:
+                continue
+            self.num_segments = max(self.num_segments, segment.index + 1)
+            is_final = has_last_text(segment, answer)
+            (self._awaited.discard if is_final else self._awaited.add)(segment.index)
+            segment = shifted_segment(segment, self.start_s, self._first_index, self.label)
+            if segment.endpoint == "end":
+                segment = replace(segment, endpoint=endpoint)
+            found.append(LiveSegment(segment, is_final, is_relabelled=is_known))
+        return tuple(found)
+
+    def _takes_speakers(self, segment: Segment) -> bool:
+        """Return whether a segment has other speakers than before."""
+        speakers = tuple(str(word.speaker) for word in segment.words) if segment.speaker else ()
+        before = self._speakers.get(segment.index, ())
+        if speakers:
+            self._speakers[segment.index] = speakers
+            while len(self._speakers) > MAX_LABELLED:
+                del self._speakers[min(self._speakers)]
+        return speakers != before
