@@ -109,13 +109,13 @@ async def paced(
     return await _load(send, [[item] for item in enumerate(due_s)], on_outcome)
 
 
-def arrivals_s(requests: int, rate: float, seed: int = 0) -> list[float]:
+def arrivals_s(requests: int, rate: float) -> list[float]:
     """Return when requests are due, in seconds: a Poisson process, the same one each time.
 
     The number of its events is fixed, and fixed events are spread evenly over the time. So even a
     few requests have exactly the given rate, in requests per second.
     """
-    rng = random.Random(seed)
+    rng = random.Random(0)
     return sorted(rng.uniform(0, requests / rate) for _ in range(requests))
 
 

@@ -19,9 +19,9 @@ DEFAULT_TRACES_URL = "http://localhost:4318/v1/traces"
 """Where Triton sends traces by default."""
 
 
-def libpython_name(python: tuple[int, int] = sys.version_info[:2]) -> str:
+def libpython_name() -> str:
     """Return the file name of the shared library that a stub of this Python links to."""
-    return f"libpython{python[0]}.{python[1]}.so.1.0"
+    return f"libpython{sys.version_info[0]}.{sys.version_info[1]}.so.1.0"
 
 
 def python_library_directories() -> list[Path]:

@@ -109,7 +109,7 @@ def encoder(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
         value = graph.op("Gelu", graph.op("Conv", value, *kernel, strides=[stride]))
     value = graph.op("Transpose", value, perm=[0, 2, 1])
     rotary, start = graph.rotary(ENCODER_POSITIONS), graph.ints(0)
-    for number in range(_layers(weights, "mlp.fc1")):
+    for number in range(_num_layers(weights)):
         layer = f"layers.{number}."
         normed = graph.norm(value, weights[f"{layer}input_layernorm.weight"])
         heard = graph.op(
@@ -137,7 +137,7 @@ def cross(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
     """
     graph = _Graph(exact=exact)
     size = len(weights["norm.weight"])
-    head, layers = size // HEADS, _layers(weights, "mlp.fc1")
+    head, layers = size // HEADS, _num_layers(weights)
     names = [(number, name) for number in range(layers) for name in ("keys", "values")]
     joined = [weights[f"layers.{number}.encoder_attn.{name[0]}_proj"] for number, name in names]
     value = graph.linear(graph.takes("hidden", 1, "frames", size), np.concatenate(joined, axis=1))
@@ -166,7 +166,7 @@ def step(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
     """
     graph = _Graph(exact=exact)
     size = len(weights["norm.weight"])
-    head, layers = size // HEADS, _layers(weights, "mlp.fc1")
+    head, layers = size // HEADS, _num_layers(weights)
     ids = graph.takes("ids", "rows", "tokens", kind=TensorProto.INT64)
     parents = graph.takes("parents", "rows", kind=TensorProto.INT64)
     position = graph.takes("position", 1, kind=TensorProto.INT64)
@@ -233,8 +233,8 @@ def step(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
     return graph.model("moonshine")
 
 
-def _layers(weights: Weights, part: str) -> int:
-    return sum(name.endswith(part) for name in weights)
+def _num_layers(weights: Weights) -> int:
+    return sum(name.endswith("mlp.fc1") for name in weights)
 
 
 def _cross_shape(name: str, head: int) -> tuple[int | str, ...]:
