@@ -1,6 +1,6 @@
 """Conch's components of a folder, in this process and without a server."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -9,45 +9,49 @@ import numpy as np
 
 from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
-from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
+from conch.decoding.streaming_decoder import StreamingDecoder
+from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig, CtcStreamingDecoderConfig
 from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
-from conch.families.ctc.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
 from conch.families.ctc.streaming_encoder import CtcStreamingEncoderConfig, streaming_encoder
-from conch.families.funasr.online import OnlineEncoder, OnlineEncoderConfig, OnlineParaformer
+from conch.families.funasr.online import OnlineEncoder, OnlineParaformer
 from conch.families.funasr.paraformer import Paraformer, ParaformerConfig
-from conch.families.funasr.sense_voice import SenseVoice, SenseVoiceConfig
-from conch.families.funasr.unit_stream import OnlineDecoder, OnlineDecoderConfig
+from conch.families.funasr.sense_voice import SenseVoice
+from conch.families.funasr.unit_stream import OnlineDecoderConfig, UnitSearcher
+from conch.families.search.folders import FolderConfig, LiveConfig, RecordingsConfig
 from conch.families.transducer import decoder as transducer
-from conch.families.transducer.encoder import TransducerEncoder, TransducerEncoderConfig
-from conch.families.transducer.streaming_encoder import (
-    TransducerStreamingEncoder,
-    TransducerStreamingEncoderConfig,
-)
+from conch.families.transducer.encoder import TransducerEncoder
+from conch.families.transducer.streaming_encoder import TransducerStreamingEncoder
+
+
+def _live(searcher: Callable[[Any], Any]) -> Callable[[Any], StreamingDecoder[Any]]:
+    """Return what makes the live decoder of a searcher, from its parameters."""
+    return lambda config: StreamingDecoder(searcher(config), config.stream_ttl_s)
+
 
 _Parts = Mapping[str, Sequence[tuple[Any, Any]]]
 """Components and their parameters, in the order of a request, by the kind of folder."""
 _OF_RECORDINGS: _Parts = {
     "transducer": (
-        (TransducerEncoder, TransducerEncoderConfig),
+        (TransducerEncoder, RecordingsConfig),
         (transducer.TransducerDecoder, transducer.TransducerDecoderConfig),
     ),
     "ctc": ((CtcEncoder, CtcEncoderConfig), (CtcDecoder, CtcDecoderConfig)),
-    "sensevoice": ((SenseVoice, SenseVoiceConfig),),
+    "sensevoice": ((SenseVoice, FolderConfig),),
     "paraformer": ((Paraformer, ParaformerConfig),),
     "paraformer_online": ((OnlineParaformer, ParaformerConfig),),
 }
 _LIVE: _Parts = {
     "transducer": (
-        (TransducerStreamingEncoder, TransducerStreamingEncoderConfig),
-        (transducer.TransducerStreamingDecoder, transducer.TransducerStreamingDecoderConfig),
+        (TransducerStreamingEncoder, LiveConfig),
+        (_live(transducer.TransducerDecoder), transducer.TransducerStreamingDecoderConfig),
     ),
     "ctc": (
         (streaming_encoder, CtcStreamingEncoderConfig),
-        (CtcStreamingDecoder, CtcStreamingDecoderConfig),
+        (_live(CtcDecoder), CtcStreamingDecoderConfig),
     ),
     "paraformer_online": (
-        (OnlineEncoder, OnlineEncoderConfig),
-        (OnlineDecoder, OnlineDecoderConfig),
+        (OnlineEncoder, LiveConfig),
+        (_live(UnitSearcher), OnlineDecoderConfig),
     ),
 }
 KINDS = tuple(_OF_RECORDINGS)

@@ -75,8 +75,7 @@ def main() -> None:
             rates = [wer(decoded(row, column)) for column in columns]
             print(f"| {row:g} | {' | '.join(rates)} |", flush=True)
 
-    language_model = LanguageModelConfig(oov_log_prob=args.oov_log_prob)
-    model = load_fused_language_model(language_model, vocab.texts)
+    model = load_fused_language_model("", args.oov_log_prob, vocab.texts)
     plain = CtcSearchOptions(beam_size=args.beam_size)
     alone = wer(beam_texts(log_probs, vocab, plain))
     print(f"beam {args.beam_size} without the language model: {alone}")

@@ -49,7 +49,7 @@ def config(tmp_path_factory) -> LanguageModelConfig:
 
 @pytest.fixture(scope="module")
 def model(config) -> FusedLanguageModel:
-    return load_fused_language_model(config, VOCAB)
+    return load_fused_language_model(config.model, OOV, VOCAB)
 
 
 def options(**changes) -> CtcSearchOptions:
@@ -80,7 +80,7 @@ def run(model, log_probs, own, is_final=True, chunk=1000, vocab=VOCAB):
 def test_final_scores_are_those_of_enumeration(config, vocab, seed):
     log_probs = random_log_probs(seed, 4, vocab)
     model = load_language_model(config)
-    fused = load_fused_language_model(config, vocab)
+    fused = load_fused_language_model(config.model, OOV, vocab)
     found = {item.text: item for item in run(fused, log_probs, options(), vocab=vocab)}
     exact = text_scores(log_probs, vocab)
     assert found.keys() == exact.keys()
@@ -168,4 +168,4 @@ def test_a_model_without_sentence_marks_cannot_be_fused(tmp_path):
     path = tmp_path / "bare.arpa"
     path.write_text("\\data\\\nngram 1=1\n\n\\1-grams:\n-1.0\ta\n\n\\end\\\n")
     with pytest.raises(ConfigError, match="has no <s>"):
-        load_fused_language_model(LanguageModelConfig(model=str(path)), VOCAB)
+        load_fused_language_model(str(path), OOV, VOCAB)

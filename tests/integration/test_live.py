@@ -17,10 +17,8 @@ from conch.catalogue.known import END_OF_TURN
 from conch.catalogue.places import state_of
 from conch.client import AsyncClient, Client
 from conch.component import Row
-from conch.families.ctc.streaming_decoder import (
-    CtcStreamingDecoder,
-    CtcStreamingDecoderConfig,
-)
+from conch.decoding.streaming_decoder import StreamingDecoder
+from conch.families.ctc.decoder import CtcDecoder, CtcStreamingDecoderConfig
 from conch.families.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 from conch.wire.errors import AudioError, SessionError
 
@@ -135,7 +133,7 @@ def test_a_stream_says_what_its_components_say(server, recordings):
     """The encoder and the search of the server's configs, called here step by step."""
     waveform = recordings[1].waveform()
     encoder = CtcStreamingEncoder(CtcStreamingEncoderConfig())
-    decoder = CtcStreamingDecoder(CtcStreamingDecoderConfig())
+    decoder = StreamingDecoder(CtcDecoder(CtcStreamingDecoderConfig()), 90.0)
     # As in the server: with more threads a last bit of the features differs, and int8 rounds it up.
     with threadpool_limits(1, "blas"):
         for start in range(0, len(waveform), STEP):

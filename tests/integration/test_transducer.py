@@ -13,8 +13,9 @@ from recordings import Recording
 from conch.client import Client
 from conch.component import Row
 from conch.families.funasr.paraformer import Paraformer, ParaformerConfig
+from conch.families.search.folders import RecordingsConfig
 from conch.families.transducer.decoder import TransducerDecoder, TransducerDecoderConfig
-from conch.families.transducer.encoder import TransducerEncoder, TransducerEncoderConfig
+from conch.families.transducer.encoder import TransducerEncoder
 from conch.launcher import ServerConfig, TritonServer
 from conch.wire.errors import OptionError
 
@@ -58,7 +59,7 @@ def client(
 
 def text_of(folder: Path, waveform: np.ndarray) -> str:
     """Return what the components write of a whole waveform."""
-    encoder = TransducerEncoder(TransducerEncoderConfig(model=str(folder)))
+    encoder = TransducerEncoder(RecordingsConfig(model=str(folder)))
     decoder = TransducerDecoder(TransducerDecoderConfig(model=str(folder)))
     (found,) = decoder([Row(encoder([Row({"waveform": waveform})])[0])])
     assert not isinstance(found, Exception)

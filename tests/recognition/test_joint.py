@@ -9,10 +9,8 @@ from plain_components import HostTensor
 from recordings import Recording, recordings_of
 
 from conch.component import Row
-from conch.families.ctc.streaming_decoder import (
-    CtcStreamingDecoder,
-    CtcStreamingDecoderConfig,
-)
+from conch.decoding.streaming_decoder import StreamingDecoder
+from conch.families.ctc.decoder import CtcDecoder, CtcStreamingDecoderConfig
 from conch.families.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 from conch.families.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
 from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
@@ -41,7 +39,7 @@ class Models:
         self.encoder = WhisperEncoder(WhisperEncoderConfig(nice=0))
         self.decoder = WhisperDecoder(WhisperDecoderConfig(nice=0))
         self.ctc_encoder = CtcStreamingEncoder(CtcStreamingEncoderConfig())
-        self.ctc_decoder = CtcStreamingDecoder(CtcStreamingDecoderConfig())
+        self.ctc_decoder = StreamingDecoder(CtcDecoder(CtcStreamingDecoderConfig()), 90.0)
 
     def rolling_pass(self, waveform) -> tuple[Word, ...]:
         (encoded,) = self.encoder([Row({"waveform": waveform}, OPEN_WINDOW)])

@@ -1,10 +1,8 @@
 import gc
 from typing import Any
 
-from conch.families.ctc.streaming_decoder import (
-    CtcStreamingDecoder,
-    CtcStreamingDecoderConfig,
-)
+from conch.decoding.streaming_decoder import StreamingDecoder
+from conch.families.ctc.decoder import CtcDecoder, CtcStreamingDecoderConfig
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 
@@ -13,9 +11,8 @@ class TritonPythonModel:
     """A stream's log probabilities, chunk by chunk, to the text so far."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(
-            CtcStreamingDecoder(read_parameters(CtcStreamingDecoderConfig, args))
-        )
+        config = read_parameters(CtcStreamingDecoderConfig, args)
+        self.component = settled(StreamingDecoder(CtcDecoder(config), config.stream_ttl_s))
         # A full collection would walk all that was loaded, and hold up every stream for 0.1 s.
         gc.freeze()
         self.publisher = publish_streams(args, self.component)

@@ -1,9 +1,7 @@
 from typing import Any
 
-from conch.families.kaldi.decoder import (
-    KaldiStreamingDecoder,
-    KaldiStreamingDecoderConfig,
-)
+from conch.decoding.streaming_decoder import StreamingDecoder
+from conch.families.kaldi.decoder import KaldiSearcher, KaldiStreamingDecoderConfig
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 
@@ -12,9 +10,8 @@ class TritonPythonModel:
     """A stream's samples, chunk by chunk, to the text so far."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(
-            KaldiStreamingDecoder(read_parameters(KaldiStreamingDecoderConfig, args))
-        )
+        config = read_parameters(KaldiStreamingDecoderConfig, args)
+        self.component = settled(StreamingDecoder(KaldiSearcher(config), config.stream_ttl_s))
         self.publisher = publish_streams(args, self.component)
 
     def execute(self, requests: list[Any]) -> list[Any]:

@@ -1,9 +1,7 @@
 from typing import Any
 
-from conch.families.funasr.unit_stream import (
-    OnlineDecoder,
-    OnlineDecoderConfig,
-)
+from conch.decoding.streaming_decoder import StreamingDecoder
+from conch.families.funasr.unit_stream import OnlineDecoderConfig, UnitSearcher
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 
@@ -12,7 +10,8 @@ class TritonPythonModel:
     """A stream's units, chunk by chunk, to the text so far."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(OnlineDecoder(read_parameters(OnlineDecoderConfig, args)))
+        config = read_parameters(OnlineDecoderConfig, args)
+        self.component = settled(StreamingDecoder(UnitSearcher(config), config.stream_ttl_s))
         self.publisher = publish_streams(args, self.component)
 
     def execute(self, requests: list[Any]) -> list[Any]:

@@ -1,9 +1,7 @@
 from typing import Any
 
-from conch.families.funasr.online import (
-    OnlineEncoder,
-    OnlineEncoderConfig,
-)
+from conch.families.funasr.online import OnlineEncoder
+from conch.families.search.folders import LiveConfig
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 
@@ -12,7 +10,7 @@ class TritonPythonModel:
     """A stream's samples, piece by piece, to the units of an online Paraformer."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(OnlineEncoder(read_parameters(OnlineEncoderConfig, args)))
+        self.component = settled(OnlineEncoder(read_parameters(LiveConfig, args)))
         self.publisher = publish_streams(args, self.component)
 
     def execute(self, requests: list[Any]) -> list[Any]:

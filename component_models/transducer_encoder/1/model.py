@@ -1,6 +1,7 @@
 from typing import Any
 
-from conch.families.transducer.encoder import TransducerEncoder, TransducerEncoderConfig
+from conch.families.search.folders import RecordingsConfig
+from conch.families.transducer.encoder import TransducerEncoder
 from conch.triton import read_parameters, respond, settled
 
 
@@ -8,7 +9,7 @@ class TritonPythonModel:
     """A segment's waveform to the frames of a transducer."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(TransducerEncoder(read_parameters(TransducerEncoderConfig, args)))
+        self.component = settled(TransducerEncoder(read_parameters(RecordingsConfig, args)))
 
     def execute(self, requests: list[Any]) -> list[Any]:
         return respond(requests, self.component)

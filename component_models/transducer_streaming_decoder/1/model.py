@@ -1,9 +1,7 @@
 from typing import Any
 
-from conch.families.transducer.decoder import (
-    TransducerStreamingDecoder,
-    TransducerStreamingDecoderConfig,
-)
+from conch.decoding.streaming_decoder import StreamingDecoder
+from conch.families.transducer.decoder import TransducerDecoder, TransducerStreamingDecoderConfig
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 
@@ -12,9 +10,8 @@ class TritonPythonModel:
     """A stream's frames, chunk by chunk, to the text so far."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(
-            TransducerStreamingDecoder(read_parameters(TransducerStreamingDecoderConfig, args))
-        )
+        config = read_parameters(TransducerStreamingDecoderConfig, args)
+        self.component = settled(StreamingDecoder(TransducerDecoder(config), config.stream_ttl_s))
         self.publisher = publish_streams(args, self.component)
 
     def execute(self, requests: list[Any]) -> list[Any]:

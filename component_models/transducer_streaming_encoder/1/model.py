@@ -1,9 +1,7 @@
 from typing import Any
 
-from conch.families.transducer.streaming_encoder import (
-    TransducerStreamingEncoder,
-    TransducerStreamingEncoderConfig,
-)
+from conch.families.search.folders import LiveConfig
+from conch.families.transducer.streaming_encoder import TransducerStreamingEncoder
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 
@@ -12,9 +10,7 @@ class TritonPythonModel:
     """A stream's samples, piece by piece, to the frames of a transducer."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(
-            TransducerStreamingEncoder(read_parameters(TransducerStreamingEncoderConfig, args))
-        )
+        self.component = settled(TransducerStreamingEncoder(read_parameters(LiveConfig, args)))
         self.publisher = publish_streams(args, self.component)
 
     def execute(self, requests: list[Any]) -> list[Any]:

@@ -1,6 +1,7 @@
 from typing import Any
 
-from conch.families.wenet.encoder import WenetEncoder, WenetEncoderConfig
+from conch.families.search.folders import RecordingsConfig
+from conch.families.wenet.encoder import WenetEncoder
 from conch.triton import read_parameters, respond, settled
 
 
@@ -8,7 +9,7 @@ class TritonPythonModel:
     """A segment's waveform to the frames of a WeNet model."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(WenetEncoder(read_parameters(WenetEncoderConfig, args)))
+        self.component = settled(WenetEncoder(read_parameters(RecordingsConfig, args)))
 
     def execute(self, requests: list[Any]) -> list[Any]:
         return respond(requests, self.component)

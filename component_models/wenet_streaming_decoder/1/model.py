@@ -1,6 +1,7 @@
 from typing import Any
 
-from conch.families.wenet.decoder import WenetStreamingDecoder, WenetStreamingDecoderConfig
+from conch.decoding.streaming_decoder import StreamingDecoder
+from conch.families.wenet.decoder import WenetDecoder, WenetStreamingDecoderConfig
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 
@@ -9,9 +10,8 @@ class TritonPythonModel:
     """A stream's frames, chunk by chunk, to the text so far."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(
-            WenetStreamingDecoder(read_parameters(WenetStreamingDecoderConfig, args))
-        )
+        config = read_parameters(WenetStreamingDecoderConfig, args)
+        self.component = settled(StreamingDecoder(WenetDecoder(config), config.stream_ttl_s))
         self.publisher = publish_streams(args, self.component)
 
     def execute(self, requests: list[Any]) -> list[Any]:

@@ -1,6 +1,7 @@
 from typing import Any
 
-from conch.families.wenet.encoder import WenetStreamingEncoder, WenetStreamingEncoderConfig
+from conch.families.search.folders import LiveConfig
+from conch.families.wenet.encoder import WenetStreamingEncoder
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 
@@ -9,9 +10,7 @@ class TritonPythonModel:
     """A stream's samples, piece by piece, to the frames of a WeNet model."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(
-            WenetStreamingEncoder(read_parameters(WenetStreamingEncoderConfig, args))
-        )
+        self.component = settled(WenetStreamingEncoder(read_parameters(LiveConfig, args)))
         self.publisher = publish_streams(args, self.component)
 
     def execute(self, requests: list[Any]) -> list[Any]:

@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from conch.component.arrays import FloatArray
-from conch.component.lfr import LowFrameRate
+from conch.families.funasr.features import fbank_of, features_of
+from conch.families.funasr.folder import FrontEnd
 from lab.training.ctc.model import EncoderLayer, seen_frames
 from lab.training.frozen.model import FLOOR, EncoderConfig, FrozenEncoder, loaded
 from lab.training.transducer.features import NUM_BINS, fitted_front, with_previous
@@ -122,16 +123,18 @@ class SenseVoiceModel(FrozenEncoder):
 
     def fit(self, waveforms: Iterable[FloatArray]) -> None:
         """Fit what becomes of the features before the encoder, and how they are normalised."""
-        features = LowFrameRate(NUM_BINS, WINDOW, SHIFT, [0.0], [1.0])
+        front_end = FrontEnd(
+            num_mels=NUM_BINS, window=WINDOW, shift=SHIFT, neg_mean=(0.0,), inv_stddev=(1.0,)
+        )
         waveforms = list(waveforms)
 
         def fbank(waveform: FloatArray) -> FloatArray:
-            frames = features.stream().whole(waveform)  # they start 10 ms later than icefall's
+            frames = fbank_of(front_end).whole(waveform)  # they start 10 ms later than icefall's
             found: FloatArray = np.concatenate([frames[:1], frames]).clip(min=_SILENT)
             return found
 
         self.front = fitted_front(waveforms, fbank)
-        frames = np.concatenate([features.features(item) for item in waveforms])
+        frames = np.concatenate([features_of(front_end, item) for item in waveforms])
         self.neg_mean.copy_(torch.from_numpy(-frames.mean(0)))
         self.inv_stddev.copy_(torch.from_numpy(1 / frames.std(0)))
 

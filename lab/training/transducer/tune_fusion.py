@@ -16,7 +16,8 @@ from conch.component.arrays import FloatArray
 from conch.decoding.fusion import Fusion, load_fused_language_model
 from conch.decoding.ngram.model import LanguageModelConfig
 from conch.decoding.written import WrittenUnits
-from conch.families.transducer.encoder import TransducerEncoder, TransducerEncoderConfig
+from conch.families.search.folders import RecordingsConfig
+from conch.families.transducer.encoder import TransducerEncoder
 from conch.families.transducer.folder import read_transducer
 from conch.families.transducer.guide import Guide
 from conch.families.transducer.joint import Joint
@@ -47,8 +48,8 @@ def main(arguments: list[str] | None = None) -> None:
     folder = read_transducer(args.folder)
     units = WrittenUnits(folder.tokens, folder.blank)
     search = TransducerSearch(Joint(folder, 1, 0.0), units)
-    model = load_fused_language_model(LanguageModelConfig(model=args.arpa), units.texts)
-    encoder = TransducerEncoder(TransducerEncoderConfig(model=str(args.folder)))
+    model = load_fused_language_model(args.arpa, LanguageModelConfig().oov_log_prob, units.texts)
+    encoder = TransducerEncoder(RecordingsConfig(model=str(args.folder)))
     frames = [encoded(encoder, waveform_of(item.path)) for item in tqdm(utterances)]
     table = Table([item.source for item in utterances], [item.text for item in utterances])
     print(table.head)

@@ -7,7 +7,6 @@ pyctcdecode: otherwise the beam would fill with words that turn out to be unknow
 import functools
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from conch.decoding.ngram.model import (
@@ -86,17 +85,17 @@ class FusedLanguageModel:
 
 
 def load_fused_language_model(
-    config: LanguageModelConfig, texts: Sequence[str]
+    model: str, oov_log_prob: float, texts: Sequence[str]
 ) -> FusedLanguageModel:
-    """Load an n-gram for units with these texts.
+    """Load an n-gram for units with these texts; see `LanguageModelConfig`.
 
     Raises:
         ConfigError: the file is missing, broken, in KenLM's binary form (only ARPA files can
             be fused), or has no marks of the sentence's beginning and end.
     """
-    model = load_language_model(replace(config, engine="numpy"))
-    assert isinstance(model, NgramModel)
-    return FusedLanguageModel(model, texts)
+    found = load_language_model(LanguageModelConfig(model=model, oov_log_prob=oov_log_prob))
+    assert isinstance(found, NgramModel)
+    return FusedLanguageModel(found, texts)
 
 
 class Fusion:

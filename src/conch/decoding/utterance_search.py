@@ -11,22 +11,15 @@ from conch.decoding.beam import BeamHypothesis, BeamSearch
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstHypothesis, WfstStream
 from conch.decoding.hotwords.placing import HotwordFinder, Reading, beam_reading
 from conch.decoding.hypothesis import CtcHypothesis
+from conch.decoding.streaming_decoder import Search
 from conch.wire.joining import joined_text
 
 
-class UtteranceSearch(Protocol):
-    """The search of one utterance."""
+class UtteranceSearch(Search, Protocol):
+    """The search of one utterance that takes its frames alone."""
 
     def advance(self, log_probs: FloatArray) -> None:
         """Take the next frames, float32 `[T, vocab]`."""
-        ...
-
-    def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
-        """Return the best hypotheses, best first; no frame may come after the final ones."""
-        ...
-
-    def stable_text(self) -> str:
-        """Return the words at the beginning of the text that no later frame can change."""
         ...
 
 

@@ -12,12 +12,9 @@ from kaldi_lattice import best_path, read
 from without_torch import run
 
 from conch.component import Row, bytes_array
+from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.decoding.units import units_from_dict
-from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
-from conch.families.ctc.streaming_decoder import (
-    CtcStreamingDecoder,
-    CtcStreamingDecoderConfig,
-)
+from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig, CtcStreamingDecoderConfig
 from conch.families.ctc.vocabulary import read_vocabulary
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError, SessionError
 
@@ -29,7 +26,7 @@ def decoder(letters) -> CtcDecoder:
 
 @pytest.fixture(scope="module")
 def streaming(letters):
-    component = CtcStreamingDecoder(CtcStreamingDecoderConfig(**letters))
+    component = StreamingDecoder(CtcDecoder(CtcStreamingDecoderConfig(**letters)), 90.0)
     yield component
     component.close()
 

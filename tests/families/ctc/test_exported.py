@@ -10,10 +10,10 @@ from tiny_arpa import TINY
 
 from conch.component import Row
 from conch.decoding.ngram.arpa import read_ngrams
+from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.decoding.units import units_from_dict
 from conch.decoding.vocab import vocab_of
-from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
-from conch.families.ctc.streaming_decoder import CtcStreamingDecoder, CtcStreamingDecoderConfig
+from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig, CtcStreamingDecoderConfig
 from conch.families.ctc.vocabulary import read_vocabulary
 from conch.graphs.build import build_graph
 from conch.wire.errors import ConfigError, OptionError
@@ -93,7 +93,7 @@ def test_pieces_are_words_with_times(folder, beam_size):
 
 @pytest.mark.parametrize("beam_size", [1, 8])
 def test_letters_of_a_script_without_spaces_are_words(hanzi, beam_size):
-    decoder = CtcStreamingDecoder(CtcStreamingDecoderConfig(model=str(hanzi)))
+    decoder = StreamingDecoder(CtcDecoder(CtcStreamingDecoderConfig(model=str(hanzi))), 90.0)
     log_probs = path_of(hanzi, "你", "<blk>", "好", "▁a", "b", "世")
     inputs = {"log_probs": log_probs, "log_probs_lens": np.array([6], np.int32)}
     (found,) = decoder([Row(inputs, {"beam_size": beam_size}, stream_id=1, starts=True)])

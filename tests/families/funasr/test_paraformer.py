@@ -1,7 +1,5 @@
 """The component, and what it refuses."""
 
-from dataclasses import asdict
-
 import funasr_toys
 import numpy as np
 import onnx
@@ -11,7 +9,7 @@ from onnxruntime import InferenceSession
 
 from conch.component import Row
 from conch.component.graph import Graph
-from conch.component.lfr import LowFrameRate
+from conch.families.funasr.features import features_of
 from conch.families.funasr.folder import read_paraformer
 from conch.families.funasr.paraformer import Paraformer, ParaformerConfig, times_of
 from conch.wire.errors import AudioError, ConfigError, OptionError
@@ -82,7 +80,7 @@ def test_hotwords_are_read_by_their_network(tmp_path):
         phrases[row, : len(item)] = item
     (read,) = reader.run(None, {"hotword": phrases})
     known = np.stack([read[1, 0], read[2, 1], read[0, 2]])
-    features = LowFrameRate(**asdict(read_paraformer(folder, "float32").front_end)).features(tone)
+    features = features_of(read_paraformer(folder, "float32").front_end, tone)
     lens = np.array([len(features)], np.int32)
     feed = {"speech": features[None], "speech_lengths": lens, "bias_embed": known[None]}
     best = network.run(["logits"], feed)[0][0, :-1].argmax(1)

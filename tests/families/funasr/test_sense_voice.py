@@ -10,7 +10,8 @@ import sherpa_onnx
 from recordings import recordings_of
 
 from conch.component import Row
-from conch.families.funasr.sense_voice import SenseVoice, SenseVoiceConfig
+from conch.families.funasr.sense_voice import SenseVoice
+from conch.families.search.folders import FolderConfig
 from conch.wire.errors import OptionError
 
 TELLS = ("language", "emotion", "event")
@@ -34,7 +35,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def component(folders: tuple[Path, Path]) -> SenseVoice:
-    return SenseVoice(SenseVoiceConfig(model=str(folders[0]), intra_threads=1))
+    return SenseVoice(FolderConfig(model=str(folders[0]), intra_threads=1))
 
 
 @pytest.mark.parametrize(("language", "itn"), [("auto", False), ("en", True), ("ko", False)])
@@ -50,7 +51,7 @@ def test_both_write_and_tell_the_same(folders, waveforms, language, itn):
     parameters = {"language": language, "itn": itn, "beam_size": 1, "decoder": "sensevoice"}
     texts, told = [], set()
     for folder in (original, converted):
-        component = SenseVoice(SenseVoiceConfig(model=str(folder), intra_threads=1))
+        component = SenseVoice(FolderConfig(model=str(folder), intra_threads=1))
         for waveform in waveforms:
             stream = recognizer.create_stream()
             stream.accept_waveform(16_000, waveform)

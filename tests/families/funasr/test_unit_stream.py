@@ -11,15 +11,16 @@ import sherpa_onnx
 from recordings import recordings_of
 
 from conch.component import Row
+from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.families.funasr.folder import read_online_paraformer
 from conch.families.funasr.online import (
     OnlineEncoder,
-    OnlineEncoderConfig,
     OnlineNetworks,
     OnlineParaformer,
 )
 from conch.families.funasr.paraformer import ParaformerConfig
-from conch.families.funasr.unit_stream import OnlineDecoder, OnlineDecoderConfig
+from conch.families.funasr.unit_stream import OnlineDecoderConfig, UnitSearcher
+from conch.families.search.folders import LiveConfig
 from conch.wire.errors import InvalidRequestError, OptionError
 
 STEP = 10_240
@@ -53,8 +54,8 @@ def peers_text(folder: Path, waveform: np.ndarray) -> str:
 
 def live(folder: Path, waveforms: list[np.ndarray]) -> list[dict[str, Any]]:
     """Return the last answers of streams that are heard at the same time."""
-    encoder = OnlineEncoder(OnlineEncoderConfig(model=str(folder), intra_threads=1))
-    decoder = OnlineDecoder(OnlineDecoderConfig(model=str(folder)))
+    encoder = OnlineEncoder(LiveConfig(model=str(folder), intra_threads=1))
+    decoder = StreamingDecoder(UnitSearcher(OnlineDecoderConfig(model=str(folder))), 90.0)
     last = dict[int | str, Any]()
     before = dict[int | str, str]()
     for start in range(0, max(map(len, waveforms)), STEP):
@@ -108,7 +109,9 @@ def test_streams_are_heard_one_by_one_where_a_network_is_int8(folders):
 
 
 def test_what_is_refused(folders):
-    decoder = OnlineDecoder(OnlineDecoderConfig(model=str(folders[0]), language="zh"))
+    decoder = StreamingDecoder(
+        UnitSearcher(OnlineDecoderConfig(model=str(folders[0]), language="zh")), 90.0
+    )
     lens = np.ones(1, np.int32)
     row = Row({"units": np.zeros((1, 2), np.float32), "units_lens": lens}, stream_id=1, starts=True)
     (found,) = decoder([replace(row, parameters={"language": "en"})])

@@ -8,11 +8,9 @@ import pytest
 
 from conch.component import Row
 from conch.component.kaldi_fbank import KaldiFbank
-from conch.families.transducer.encoder import TransducerEncoder, TransducerEncoderConfig
-from conch.families.transducer.streaming_encoder import (
-    TransducerStreamingEncoder,
-    TransducerStreamingEncoderConfig,
-)
+from conch.families.search.folders import LiveConfig, RecordingsConfig
+from conch.families.transducer.encoder import TransducerEncoder
+from conch.families.transducer.streaming_encoder import TransducerStreamingEncoder
 from conch.wire.errors import ConfigError, OptionError, SessionError
 
 LIVE = ("zipformer2", "lstm", "conformer")
@@ -26,14 +24,14 @@ def noise() -> list[np.ndarray]:
 
 @pytest.fixture(params=LIVE)
 def live(request: pytest.FixtureRequest, toys: dict[str, Path]) -> Iterator[tuple[str, object]]:
-    config = TransducerStreamingEncoderConfig(model=str(toys[request.param]), intra_threads=1)
+    config = LiveConfig(model=str(toys[request.param]), intra_threads=1)
     encoder = TransducerStreamingEncoder(config)
     yield request.param, encoder
     encoder.close()
 
 
 def recorded(folder: Path, waveforms: list[np.ndarray]) -> list[np.ndarray]:
-    encoder = TransducerEncoder(TransducerEncoderConfig(model=str(folder), intra_threads=1))
+    encoder = TransducerEncoder(RecordingsConfig(model=str(folder), intra_threads=1))
     found = encoder([Row({"waveform": item}) for item in waveforms])
     for item in found:
         assert item["encoder_out_lens"].item() == len(item["encoder_out"])
@@ -97,7 +95,7 @@ def test_a_stream_that_is_not_open(live):
 
 
 def test_an_encoder_of_recordings_hears_no_live_audio(toys):
-    config = TransducerStreamingEncoderConfig(model=str(toys["offline"]))
+    config = LiveConfig(model=str(toys["offline"]))
     encoder = TransducerStreamingEncoder(config)
     with pytest.raises(OptionError, match="'decoder' cannot be transducer for live audio here"):
         encoder([Row({"waveform": np.zeros(10, np.float32)}, stream_id=5, starts=True)])
@@ -122,4 +120,4 @@ def test_the_shortest_audio_has_a_frame(kind, toys):
 def test_settings_that_are_refused(settings, message, toys):
     settings = {"model": str(toys["lstm"]), **settings} if settings else {}
     with pytest.raises(ConfigError, match=message):
-        TransducerEncoder(TransducerEncoderConfig(**settings))
+        TransducerEncoder(RecordingsConfig(**settings))

@@ -14,18 +14,17 @@ import wenet_toys
 from recordings import recordings_of
 
 from conch.component import Row
+from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.decoding.vocab import vocab_of
+from conch.families.search.folders import LiveConfig, RecordingsConfig
 from conch.families.wenet.decoder import (
     WenetDecoder,
     WenetDecoderConfig,
-    WenetStreamingDecoder,
     WenetStreamingDecoderConfig,
 )
 from conch.families.wenet.encoder import (
     WenetEncoder,
-    WenetEncoderConfig,
     WenetStreamingEncoder,
-    WenetStreamingEncoderConfig,
 )
 from conch.families.wenet.networks import WenetGraph, opened_folder, vocabulary_of
 from conch.wire.errors import ConfigError, OptionError
@@ -69,7 +68,7 @@ def hidden_of(kind: str, waveform: np.ndarray) -> torch.Tensor:
 
 
 def encoded(folder: Path, waveforms: list[np.ndarray]) -> list[Any]:
-    encoder = WenetEncoder(WenetEncoderConfig(model=str(folder), intra_threads=1))
+    encoder = WenetEncoder(RecordingsConfig(model=str(folder), intra_threads=1))
     return [*encoder([Row({"waveform": item}) for item in waveforms])]
 
 
@@ -149,8 +148,8 @@ def test_texts_are_those_of_the_search_and_of_both_decoders(folders, waveforms, 
 
 def live(folder: Path, waveforms: list[np.ndarray], **parameters: Any) -> list[Any]:
     """Return what is found in streams that are heard at the same time, piece by piece."""
-    encoder = WenetStreamingEncoder(WenetStreamingEncoderConfig(model=str(folder)))
-    decoder = WenetStreamingDecoder(WenetStreamingDecoderConfig(model=str(folder)))
+    encoder = WenetStreamingEncoder(LiveConfig(model=str(folder)))
+    decoder = StreamingDecoder(WenetDecoder(WenetStreamingDecoderConfig(model=str(folder))), 90.0)
     last = dict[int, Any]()
     for start in range(0, max(map(len, waveforms)), 5_120):
         rows = [
@@ -209,7 +208,7 @@ def test_other_settings_of_an_export(tmp_path, waveforms, made, behind):
     first, again = (written(folder, frames, own_rescore=asks) for asks in (False, True))
     assert first["scores"][0] > again["scores"][0]
     if behind is None:
-        encoder = WenetStreamingEncoder(WenetStreamingEncoderConfig(model=str(folder)))
+        encoder = WenetStreamingEncoder(LiveConfig(model=str(folder)))
         with pytest.raises(OptionError, match="'decoder' cannot be wenet for live audio here"):
             encoder([Row({"waveform": waveform}, stream_id=1, starts=True)])
 

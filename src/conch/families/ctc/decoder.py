@@ -1,4 +1,5 @@
-"""The `ctc_decoder` component: CTC log probabilities to n-best texts, or scores of given texts."""
+"""The `ctc_decoder` and `ctc_streaming_decoder` components: CTC log probabilities to n-best texts,
+or scores of given texts."""
 
 import functools
 import json
@@ -19,7 +20,6 @@ from conch.decoding.greedy import GreedySearch
 from conch.decoding.hotwords.placing import HotwordFinder
 from conch.decoding.hotwords.trie import HotwordTrie, hotword_trie
 from conch.decoding.hypothesis import CtcHypothesis
-from conch.decoding.ngram.model import LanguageModelConfig
 from conch.decoding.search_parameters import (
     decoder_of,
     has_lattice,
@@ -81,6 +81,14 @@ class CtcDecoderConfig:
     """Largest number of states of the graph that the search follows from a frame."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CtcStreamingDecoderConfig(CtcDecoderConfig):
+    """Parameters of the `ctc_streaming_decoder` component."""
+
+    stream_ttl_s: float = 90.0
+    """Seconds without a chunk after which a stream expires."""
+
+
 class CtcDecoder:
     """Decodes segments into n-best texts with words, or scores texts."""
 
@@ -96,10 +104,9 @@ class CtcDecoder:
         self._language_model = None
         nothing = {"none", ""} if vocabulary.symbols else {"none"}
         if config.language_model not in nothing:
-            language_model = LanguageModelConfig(
-                model=config.language_model, oov_log_prob=config.oov_log_prob
+            self._language_model = load_fused_language_model(
+                config.language_model, config.oov_log_prob, self._vocab.texts
             )
-            self._language_model = load_fused_language_model(language_model, self._vocab.texts)
         self._graph = None
         if config.graph not in nothing:
             path = Path(config.graph) if config.graph else unpacked_graph()

@@ -2,17 +2,16 @@
 
 from dataclasses import dataclass
 
-from conch.families.ctc.exported import CtcConfig, CtcExport, opened_folder
+from conch.families.ctc.exported import CtcExport, opened_folder
 from conch.families.ctc.onnx_model import CtcGraph
+from conch.families.search.folders import RecordingsConfig
 from conch.families.search.recordings import RecordingEncoder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CtcEncoderConfig(CtcConfig):
+class CtcEncoderConfig(RecordingsConfig):
     """Parameters of the `ctc_encoder` component."""
 
-    max_padding: float = 0.2
-    """Largest share of padding in a row of a batch. Rows that differ more are encoded apart."""
     max_batch_s: float = 8.0
     """Largest batch in seconds of audio, with padding; a longer row is encoded alone. A CPU gains
     nothing from more, a GPU needs hundreds."""

@@ -1,7 +1,6 @@
 """CTC models as others export them: encoders for recordings and for live audio."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,25 +9,17 @@ from conch.catalogue.exports import check_precision
 from conch.component import Array
 from conch.component.arrays import FloatArray
 from conch.component.log_probs import log_softmax
-from conch.component.parameters import DeviceConfig
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.ctc.folder import CtcFolder
 from conch.families.ctc.vocabulary import is_folder, read_folder, vocabulary_of_folder
+from conch.families.search.folders import FolderConfig
 from conch.families.search.graphs import EncoderGraph
 from conch.families.search.live import LiveEncoder
 from conch.families.search.recordings import ExportedEncoder
 from conch.wire.errors import ConfigError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CtcConfig(DeviceConfig):
-    """Parameters of every encoder of CTC."""
-
-    precision: str = "float32"
-    """Of a folder with several files, which are taken: float32 or int8."""
-
-
-def opened_folder(config: CtcConfig) -> CtcFolder | None:
+def opened_folder(config: FolderConfig) -> CtcFolder | None:
     """Return the folder that the parameter `model` names; None for a graph of Conch's recipe.
 
     Raises:

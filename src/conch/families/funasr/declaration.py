@@ -14,6 +14,7 @@ from conch.families.family import (
 from conch.families.options import GIVEN, Above, Other, Rule
 from conch.families.search.contract import (
     BEHIND,
+    DEFAULT_WHEN,
     LIVE_PARAMETERS,
     PARAMETERS,
     PIECE,
@@ -21,6 +22,8 @@ from conch.families.search.contract import (
     frames,
     hypotheses,
     live_hypotheses,
+    live_takes_the_vad,
+    rescoring_takes_a_weight,
 )
 
 PARAFORMER, SENSE_VOICE, ONLINE = "paraformer", "sensevoice", "paraformer_online"
@@ -65,7 +68,6 @@ _LIVE_HYPOTHESES = hypotheses(
     lm_scores="0",
     word_confidences="geometric mean of the probabilities of the word's units",
 )
-_DEFAULT_WHEN = {"task": "transcribe", "languages": "", "prompt": ""}
 
 FAMILY = Family(
     name="funasr",
@@ -165,7 +167,7 @@ FAMILY = Family(
         Decoder(
             name=PARAFORMER,
             components=(PARAFORMER,),
-            default_when=_DEFAULT_WHEN,
+            default_when=DEFAULT_WHEN,
             detects_language=True,
             is_rolling=True,
         ),
@@ -174,13 +176,13 @@ FAMILY = Family(
             components=(ONLINE,),
             live=LIVE,
             live_when={"decoder": ONLINE},
-            default_when=_DEFAULT_WHEN,
+            default_when=DEFAULT_WHEN,
             detects_language=True,
         ),
         Decoder(
             name=SENSE_VOICE,
             components=(SENSE_VOICE,),
-            default_when={**_DEFAULT_WHEN, "language": ("auto", *LANGUAGES)},
+            default_when={**DEFAULT_WHEN, "language": ("auto", *LANGUAGES)},
             follows=("itn",),
             detects_language=True,
             languages=LANGUAGES,
@@ -206,16 +208,8 @@ FAMILY = Family(
             {"rescore": True, "decoder": (PARAFORMER, ONLINE)},
             "option 'rescore' does not go with decoder {decoder}, which finds one text",
         ),
-        Rule(
-            {"vad": False, "decoder": ONLINE, "mode": ("streaming", "two_pass")},
-            "option 'vad' takes true for live audio with decoder paraformer_online, which does not "
-            "say where speech is",
-        ),
-        Rule(
-            {"rescore": True, "decoder": SENSE_VOICE, "lm_weight": None},
-            "option 'rescore' with decoder sensevoice takes lm_weight too: no weight is tuned for "
-            "it",
-        ),
+        live_takes_the_vad(ONLINE),
+        rescoring_takes_a_weight(SENSE_VOICE),
         Rule(
             {"language": Other(("auto", *LANGUAGES)), "decoder": SENSE_VOICE},
             f"option 'language' takes auto, {', '.join(LANGUAGES)} with decoder sensevoice; sent: "

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from conch.catalogue.checks import Found, UnfitModelError, read_json, read_yaml, size_of
+from conch.catalogue.checks import Found, UnfitModelError, read_json, read_yaml, readable, size_of
 from conch.catalogue.exports import (
     TOKENS,
     Network,
@@ -30,13 +30,17 @@ _FRONT_END = {"fs": 16_000, "window": "hamming", "frame_length": 25, "frame_shif
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontEnd:
-    """The features of a model: the arguments of `conch.component.lfr.LowFrameRate`."""
+    """The features of a model."""
 
     num_mels: int
     window: int
+    """Frames of 10 ms in one."""
     shift: int
+    """Frames of 10 ms from one to the next."""
     neg_mean: tuple[float, ...]
+    """What is added to each feature, `[window * num_mels]`."""
     inv_stddev: tuple[float, ...]
+    """What each feature is multiplied by after that, `[window * num_mels]`."""
 
     @property
     def in_words(self) -> str:
@@ -181,19 +185,7 @@ def _found(folder: Path, found: FunasrFolder, family: str) -> Found:
     )
 
 
-def _reader(read: Reader[Folder]) -> Reader[Folder]:
-    """Return a reader for which what cannot be read is unfit."""
-
-    def checked(folder: Path, precision: str) -> Folder:
-        try:
-            return read(folder, precision)
-        except OSError as error:
-            raise UnfitModelError(f"it cannot be read: {error}") from None
-
-    return checked
-
-
-@_reader
+@readable()
 def read_paraformer(folder: Path, precision: str) -> Paraformer:
     """See `Reader`.
 
@@ -218,7 +210,7 @@ def read_paraformer(folder: Path, precision: str) -> Paraformer:
     )
 
 
-@_reader
+@readable()
 def read_sense_voice(folder: Path, precision: str) -> SenseVoice:
     """See `Reader`; the folder is as that of a Paraformer, or has symbols in a `.bpe.model`."""
     network, header = _network(folder, precision, "SenseVoice", ("sense_voice_ctc", 4, 1))
@@ -240,7 +232,7 @@ def read_sense_voice(folder: Path, precision: str) -> SenseVoice:
     )
 
 
-@_reader
+@readable()
 def read_online_paraformer(folder: Path, precision: str) -> OnlineParaformer:
     """See `Reader`; the folder is as that of a Paraformer, and has `decoder.onnx` too.
 

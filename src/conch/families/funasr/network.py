@@ -1,31 +1,19 @@
 """A network that takes features at a low frame rate."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 
 import numpy as np
 import onnxruntime
 
-from conch.catalogue.onnx_header import FLOAT, INT32, INT64
 from conch.component.arrays import Array, FloatArray
-from conch.component.lfr import LowFrameRate
 from conch.component.onnx import open_network, session_options
-from conch.component.parameters import DeviceConfig
+from conch.families.funasr.features import features_of
 from conch.families.funasr.folder import Folder, FunasrFolder, Reader
-from conch.families.search.folders import FolderConfig, folder_of
-
-_TYPES = {INT32: np.int32, INT64: np.int64, FLOAT: np.float32}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunasrConfig(DeviceConfig):
-    """Parameters of every component of FunASR's models."""
-
-    precision: str = "float32"
-    """File that is taken where there are two: float32 or int8."""
+from conch.families.search.folders import NamesFolder, folder_of
+from conch.families.search.graphs import TYPES
 
 
-def opened_folder(config: FolderConfig, kind: str, read: Reader[Folder]) -> Folder:
+def opened_folder(config: NamesFolder, kind: str, read: Reader[Folder]) -> Folder:
     """Return the folder that the parameter `model` names.
 
     Raises:
@@ -43,7 +31,7 @@ class LowRateNetwork:
         Raises:
             ConfigError: it cannot be loaded.
         """
-        self._front_end = LowFrameRate(**asdict(found.front_end))
+        self._front_end = found.front_end
         self._inputs = found.header.inputs
         options = session_options(threads, keeps_memory=False)
         self._session = open_network("a network of FunASR", found.network, options)
@@ -58,12 +46,12 @@ class LowRateNetwork:
             waveform: At 16 kHz, in [-1, 1].
             more: Values of the inputs behind the number of frames.
         """
-        features = self._front_end.features(waveform)
+        features = features_of(self._front_end, waveform)
         if not len(features):
             return ()
         x, *others = self._inputs
         feed: dict[str, Array] = {x.name: features[None]}
         for item, value in zip(others, (len(features), *more), strict=True):
-            feed[item.name] = np.array([value], _TYPES[item.kind])
+            feed[item.name] = np.array([value], TYPES.get(item.kind, np.float32))
         found: Sequence[Array] = self._session.run(None, feed, self._once)
         return found

@@ -7,23 +7,23 @@ sum passes 1 has found a unit, which the decoder names.
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from conch.component.arrays import FloatArray, IntArray
 from conch.component.kaldi_fbank import FRAME_S
-from conch.component.lfr import LowFrameRate
 from conch.component.log_probs import log_softmax
 from conch.component.onnx import open_network, session_options
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.funasr import folder
 from conch.families.funasr.declaration import ONLINE, UNITS
+from conch.families.funasr.features import fbank_of, normalised
 from conch.families.funasr.folder import read_online_paraformer
-from conch.families.funasr.network import FunasrConfig, opened_folder
+from conch.families.funasr.network import opened_folder
 from conch.families.funasr.paraformer import SILENT, ParaformerConfig, UnitWriter
 from conch.families.funasr.words import Unit
+from conch.families.search.folders import LiveConfig
 from conch.families.search.live import StreamEncoder
 
 LEFT, CHUNK, RIGHT = 5, 10, 3
@@ -41,7 +41,7 @@ class OnlineNetworks:
         Raises:
             ConfigError: one cannot be loaded.
         """
-        self.front_end = LowFrameRate(**asdict(found.front_end))
+        self.front_end = found.front_end
         self.frame_s = self.front_end.shift * FRAME_S
         self.scale = np.float32(math.sqrt(found.size))
         self.caches, self.size = found.caches, found.size
@@ -104,7 +104,7 @@ class OnlineStream:
     def __init__(self, networks: OnlineNetworks) -> None:
         """Begin a stream."""
         self._networks, front = networks, networks.front_end
-        self._fbank = front.stream()
+        self._fbank = fbank_of(front)
         self._span = front.window + (CHUNK - 1) * front.shift
         self._samples = self._chunks = 0
         self._before = np.zeros((LEFT + RIGHT, front.window * front.num_mels), np.float32)
@@ -148,7 +148,7 @@ class OnlineStream:
         # Those of a chunk have all of their neighbours.
         windows = np.lib.stride_tricks.sliding_window_view(frames, front.window, axis=0)
         windows = windows[:: front.shift].swapaxes(1, 2).reshape(CHUNK, -1)
-        joined = front.normalised(windows) * self._networks.scale
+        joined = normalised(front, windows) * self._networks.scale
         joined += positions(CHUNK * self._chunks + 1, *joined.shape)
         heard: FloatArray = np.concatenate([self._before, joined])
         self._before = heard[-(LEFT + RIGHT) :]
@@ -254,18 +254,10 @@ def units_of(
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnlineEncoderConfig(FunasrConfig):
-    """Parameters of the `paraformer_online_encoder` component."""
-
-    stream_ttl_s: float = 90.0
-    """Seconds without a chunk after which a stream expires."""
-
-
 class OnlineEncoder(StreamEncoder[OnlineStream]):
     """Turns samples of streams into units."""
 
-    def __init__(self, config: OnlineEncoderConfig) -> None:
+    def __init__(self, config: LiveConfig) -> None:
         """Load the networks.
 
         Raises:

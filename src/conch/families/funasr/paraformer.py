@@ -18,12 +18,9 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.families.attention.tensors import words_outputs
 from conch.families.funasr.declaration import PARAFORMER
 from conch.families.funasr.folder import EMBEDDER, read_paraformer
-from conch.families.funasr.network import (
-    FunasrConfig,
-    LowRateNetwork,
-    opened_folder,
-)
+from conch.families.funasr.network import LowRateNetwork, opened_folder
 from conch.families.funasr.words import Unit, has_spaces, words_of_units
+from conch.families.search.folders import FolderConfig
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import DEFAULT_HOTWORD_WEIGHT, hotwords_of
 from conch.wire.joining import joined_text
@@ -48,7 +45,7 @@ _LONGEST_S = 0.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParaformerConfig(FunasrConfig):
+class ParaformerConfig(FolderConfig):
     """Parameters of the `paraformer` component."""
 
     language: str = ""

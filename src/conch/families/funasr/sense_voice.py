@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,7 +12,8 @@ from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
 from conch.families.ctc.vocabulary import exported_vocabulary
 from conch.families.funasr.declaration import SENSE_VOICE
 from conch.families.funasr.folder import read_sense_voice
-from conch.families.funasr.network import FunasrConfig, LowRateNetwork, opened_folder
+from conch.families.funasr.network import LowRateNetwork, opened_folder
+from conch.families.search.folders import FolderConfig
 from conch.wire.errors import OptionError
 from conch.wire.limits import MAX_SEGMENT_S
 
@@ -22,15 +22,10 @@ NUM_TAGS = 4
 _UNKNOWN = {"emo_unknown", "event_unk", "nospeech"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SenseVoiceConfig(FunasrConfig):
-    """Parameters of the `sensevoice` component."""
-
-
 class SenseVoice:
     """Writes segments by the searches of CTC."""
 
-    def __init__(self, config: SenseVoiceConfig) -> None:
+    def __init__(self, config: FolderConfig) -> None:
         """Load the network and its units.
 
         Raises:

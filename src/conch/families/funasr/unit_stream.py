@@ -8,7 +8,6 @@ from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.component.kaldi_fbank import FRAME_S
 from conch.decoding.hypothesis import AlignedWord, CtcHypothesis
-from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.decoding.tensors import checked_frames, outputs_of
 from conch.families.funasr.declaration import ONLINE, UNITS
 from conch.families.funasr.folder import read_online_paraformer
@@ -27,7 +26,7 @@ class OnlineDecoderConfig:
     model: str = ""
     """The folder."""
     precision: str = "float32"
-    """As in `FunasrConfig`."""
+    """As in `FolderConfig`."""
     language: str = ""
     """Language of the model; a request with another one is an error. Empty takes any."""
     stream_ttl_s: float = 90.0
@@ -110,11 +109,3 @@ class UnitSearcher:
     def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
         """Return hypotheses as tensors."""
         return outputs_of(found, self._frame_s)
-
-
-class OnlineDecoder(StreamingDecoder[UnitSearch]):
-    """Decoder of units."""
-
-    def __init__(self, config: OnlineDecoderConfig) -> None:
-        """Read the units; see `UnitSearcher`."""
-        super().__init__(UnitSearcher(config), config.stream_ttl_s)

@@ -3,12 +3,14 @@
 from conch.families.family import Component, Decoder, Family, FamilyHooks, ModelKind, WeightsPackage
 from conch.families.options import GIVEN, Above, Rule
 from conch.families.search.contract import (
+    DEFAULT_WHEN,
     LIVE_PARAMETERS,
     PARAMETERS,
     PIECE,
     SEGMENT,
     hypotheses,
     live_hypotheses,
+    live_takes_the_vad,
 )
 
 DECODER, STREAMING_DECODER = "kaldi_decoder", "kaldi_streaming_decoder"
@@ -65,7 +67,7 @@ FAMILY = Family(
             components=(DECODER,),
             live=(STREAMING_DECODER,),
             live_when={"decoder": "kaldi"},
-            default_when={"task": "transcribe", "languages": "", "prompt": ""},
+            default_when=DEFAULT_WHEN,
             detects_language=True,
         ),
     ),
@@ -88,11 +90,7 @@ FAMILY = Family(
             "option 'rescore' does not go with decoder kaldi, whose scores hold those of its own "
             "language model",
         ),
-        Rule(
-            {"vad": False, "decoder": "kaldi", "mode": ("streaming", "two_pass")},
-            "option 'vad' takes true for live audio with decoder kaldi, which does not say where "
-            "speech is",
-        ),
+        live_takes_the_vad("kaldi"),
     ),
     warm_ups=({"decoder": "kaldi"}, {"decoder": "kaldi", "mode": "streaming"}),
     hooks=FamilyHooks(

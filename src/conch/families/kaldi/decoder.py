@@ -17,7 +17,6 @@ from conch.component.parameters import DeviceConfig
 from conch.component.waveform import SAMPLE_RATE
 from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.search_parameters import nbest_count
-from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.decoding.tensors import outputs_of
 from conch.families.kaldi.folder import check_kaldi
 from conch.families.kaldi.results import FRAME_S, Alternative, alternatives, joined
@@ -179,14 +178,6 @@ class KaldiStreamingDecoderConfig(KaldiDecoderConfig):
 
     stream_ttl_s: float = 90.0
     """Seconds without a chunk after which a stream expires."""
-
-
-class KaldiStreamingDecoder(StreamingDecoder[KaldiUtterance]):
-    """Writes streams, chunk by chunk."""
-
-    def __init__(self, config: KaldiStreamingDecoderConfig) -> None:
-        """Load the model; see `KaldiSearcher`."""
-        super().__init__(KaldiSearcher(config), config.stream_ttl_s)
 
 
 @contextmanager

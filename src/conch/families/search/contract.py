@@ -3,6 +3,10 @@
 from dataclasses import replace
 
 from conch.families.family import Tensor
+from conch.families.options import Rule
+
+DEFAULT_WHEN = {"task": "transcribe", "languages": "", "prompt": ""}
+"""The requests that a model of the user's answers where they choose no decoder."""
 
 PARAMETERS: dict[str, type] = {
     "decoder": str,
@@ -78,3 +82,21 @@ PIECE = Tensor(
     (-1,),
     "the next samples, any number, even none; `speech` omits silence between utterances",
 )
+
+
+def rescoring_takes_a_weight(decoder: str) -> Rule:
+    """Return the rule of a decoder for models whose weights nobody has tuned."""
+    return Rule(
+        {"rescore": True, "decoder": decoder, "lm_weight": None},
+        f"option 'rescore' with decoder {decoder} takes lm_weight too: no weight is tuned for your "
+        "model",
+    )
+
+
+def live_takes_the_vad(decoder: str) -> Rule:
+    """Return the rule of a decoder whose live encoder does not find speech."""
+    return Rule(
+        {"vad": False, "decoder": decoder, "mode": ("streaming", "two_pass")},
+        f"option 'vad' takes true for live audio with decoder {decoder}, which does not say where "
+        "speech is",
+    )

@@ -1,17 +1,45 @@
-"""The folder of an export that the parameters of a component name."""
+"""The folder of an export, and the parameters that name it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from conch.catalogue.checks import UnfitModelError
 from conch.catalogue.exports import check_precision
+from conch.component.parameters import DeviceConfig
 from conch.wire.errors import ConfigError
 
 Folder = TypeVar("Folder")
 
 
-class FolderConfig(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderConfig(DeviceConfig):
+    """Parameters of every component that runs an export."""
+
+    precision: str = "float32"
+    """Files that are taken where there are several: float32 or int8."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingsConfig(FolderConfig):
+    """Parameters of an encoder of recordings."""
+
+    max_padding: float = 0.2
+    """Largest share of padding in a row of a batch. Rows that differ more are encoded apart."""
+    max_batch_s: float = 16.0
+    """Largest batch in seconds of audio, with padding; a longer row is encoded alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveConfig(FolderConfig):
+    """Parameters of an encoder of live audio."""
+
+    stream_ttl_s: float = 90.0
+    """Seconds without a chunk after which a stream expires."""
+
+
+class NamesFolder(Protocol):
     """Parameters that name a folder."""
 
     @property
@@ -22,7 +50,7 @@ class FolderConfig(Protocol):
 
 
 def folder_of(
-    config: FolderConfig, flag: str, problem: str, read: Callable[[Path, str], Folder]
+    config: NamesFolder, flag: str, problem: str, read: Callable[[Path, str], Folder]
 ) -> Folder:
     """Return what `read` finds in the folder that the parameter `model` names.
 

@@ -12,6 +12,7 @@ from conch.families.family import (
 from conch.families.options import Above, Rule
 from conch.families.search.contract import (
     BEHIND,
+    DEFAULT_WHEN,
     LIVE_PARAMETERS,
     PARAMETERS,
     PIECE,
@@ -19,6 +20,8 @@ from conch.families.search.contract import (
     frames,
     hypotheses,
     live_hypotheses,
+    live_takes_the_vad,
+    rescoring_takes_a_weight,
 )
 
 OFFLINE = ("transducer_encoder", "transducer_decoder")
@@ -119,7 +122,7 @@ FAMILY = Family(
             components=OFFLINE,
             live=LIVE,
             live_when={"decoder": "transducer"},
-            default_when={"task": "transcribe", "languages": "", "prompt": ""},
+            default_when=DEFAULT_WHEN,
             detects_language=True,
             takes=("lm_fusion",),
             weights={("fusion",): {"lm": 0.3, "word_bonus": 1.0}},
@@ -132,16 +135,8 @@ FAMILY = Family(
             f"option 'beam_size' takes at most {MAX_BEAM} with decoder transducer; "
             "sent: {beam_size}",
         ),
-        Rule(
-            {"vad": False, "decoder": "transducer", "mode": ("streaming", "two_pass")},
-            "option 'vad' takes true for live audio with decoder transducer, which does not say "
-            "where speech is",
-        ),
-        Rule(
-            {"rescore": True, "decoder": "transducer", "lm_weight": None},
-            "option 'rescore' with decoder transducer takes lm_weight too: no weight is tuned for "
-            "your model",
-        ),
+        live_takes_the_vad("transducer"),
+        rescoring_takes_a_weight("transducer"),
     ),
     warm_ups=({"decoder": "transducer"}, {"decoder": "transducer", "mode": "streaming"}),
     hooks=FamilyHooks(

@@ -9,14 +9,13 @@ from conch.component.arrays import FloatArray
 from conch.decoding.beam import CtcSearchOptions
 from conch.decoding.fusion import Fusion, load_fused_language_model
 from conch.decoding.hypothesis import CtcHypothesis
-from conch.decoding.ngram.model import LanguageModelConfig
 from conch.decoding.search_parameters import hotwords, nbest_count, search_options
-from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.decoding.tensors import checked_frames, outputs_of
 from conch.decoding.written import WrittenUnits
+from conch.families.search.folders import FolderConfig
 from conch.families.transducer.bias import Bias
 from conch.families.transducer.declaration import MAX_BEAM
-from conch.families.transducer.graphs import TransducerConfig, opened_folder
+from conch.families.transducer.graphs import opened_folder
 from conch.families.transducer.guide import Guide
 from conch.families.transducer.joint import Joint
 from conch.families.transducer.search import TransducerSearch, TransducerUtterance
@@ -28,7 +27,7 @@ _PART_OF_LETTER = "\ufffd"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransducerDecoderConfig(TransducerConfig):
+class TransducerDecoderConfig(FolderConfig):
     """Parameters of the `transducer_decoder` component."""
 
     language: str = ""
@@ -59,10 +58,9 @@ class TransducerDecoder:
         self._texts = units.texts
         self._language_model = None
         if config.language_model:
-            language_model = LanguageModelConfig(
-                model=config.language_model, oov_log_prob=config.oov_log_prob
+            self._language_model = load_fused_language_model(
+                config.language_model, config.oov_log_prob, self._texts
             )
-            self._language_model = load_fused_language_model(language_model, self._texts)
         # Bytes write any letter.
         letters = {letter for text in self._texts for letter in text.lower()}
         self._letters = set() if _PART_OF_LETTER in letters else {*letters, " "}
@@ -158,11 +156,3 @@ class TransducerStreamingDecoderConfig(TransducerDecoderConfig):
 
     stream_ttl_s: float = 90.0
     """Seconds without a chunk after which a stream expires."""
-
-
-class TransducerStreamingDecoder(StreamingDecoder[TransducerUtterance]):
-    """Decodes the streams of all rows of a batch in one search."""
-
-    def __init__(self, config: TransducerStreamingDecoderConfig) -> None:
-        """Load decoder, joiner and units; see `TransducerDecoder`."""
-        super().__init__(TransducerDecoder(config), config.stream_ttl_s)

@@ -1,25 +1,14 @@
 """The networks of a transducer on ONNX Runtime."""
 
-from dataclasses import dataclass
-
 import onnxruntime
 
 from conch.component.onnx import open_network, session_options
-from conch.component.parameters import DeviceConfig
-from conch.families.search.folders import folder_of
+from conch.families.search.folders import FolderConfig, folder_of
 from conch.families.search.graphs import EncoderGraph
 from conch.families.transducer.folder import Transducer, read_transducer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransducerConfig(DeviceConfig):
-    """Parameters of every component of a transducer."""
-
-    precision: str = "float32"
-    """Files that are taken where there are several: float32 or int8."""
-
-
-def opened_folder(config: TransducerConfig) -> Transducer:
+def opened_folder(config: FolderConfig) -> Transducer:
     """Return the folder that the parameter `model` names.
 
     Raises:

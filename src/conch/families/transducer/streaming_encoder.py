@@ -1,18 +1,9 @@
 """The `transducer_streaming_encoder` component: live audio to frames, chunk by chunk."""
 
-from dataclasses import dataclass
-
+from conch.families.search.folders import LiveConfig
 from conch.families.search.live import LiveEncoder
 from conch.families.transducer.declaration import FRAMES
-from conch.families.transducer.graphs import TransducerConfig, opened_encoder, opened_folder
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransducerStreamingEncoderConfig(TransducerConfig):
-    """Parameters of the `transducer_streaming_encoder` component."""
-
-    stream_ttl_s: float = 90.0
-    """Seconds without a chunk after which a stream expires."""
+from conch.families.transducer.graphs import opened_encoder, opened_folder
 
 
 class TransducerStreamingEncoder(LiveEncoder):
@@ -21,7 +12,7 @@ class TransducerStreamingEncoder(LiveEncoder):
     An encoder of recordings has no live part: then every stream is refused.
     """
 
-    def __init__(self, config: TransducerStreamingEncoderConfig) -> None:
+    def __init__(self, config: LiveConfig) -> None:
         """Load the encoder.
 
         Raises:

@@ -11,9 +11,10 @@ from conch.families.family import (
     Tensor,
     WeightsPackage,
 )
-from conch.families.options import Rule, option
+from conch.families.options import option
 from conch.families.search.contract import (
     BEHIND,
+    DEFAULT_WHEN,
     LIVE_PARAMETERS,
     PARAMETERS,
     PIECE,
@@ -21,6 +22,7 @@ from conch.families.search.contract import (
     frames,
     hypotheses,
     live_hypotheses,
+    rescoring_takes_a_weight,
 )
 
 OFFLINE = ("wenet_encoder", "wenet_decoder")
@@ -126,19 +128,13 @@ FAMILY = Family(
             components=OFFLINE,
             live=LIVE,
             live_when={"decoder": "wenet"},
-            default_when={"task": "transcribe", "languages": "", "prompt": ""},
+            default_when=DEFAULT_WHEN,
             detects_language=True,
             defaults={"beam_size": 16, RESCORE: True},
         ),
     ),
     options=WenetOptions,
-    rules=(
-        Rule(
-            {"rescore": True, "decoder": "wenet", "lm_weight": None},
-            "option 'rescore' with decoder wenet takes lm_weight too: no weight is tuned for your "
-            "model",
-        ),
-    ),
+    rules=(rescoring_takes_a_weight("wenet"),),
     warm_ups=({"decoder": "wenet"}, {"decoder": "wenet", "mode": "streaming"}),
     hooks=FamilyHooks(
         recognisers={"wenet": "conch.families.wenet.recogniser:WENET"},

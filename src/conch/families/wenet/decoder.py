@@ -14,22 +14,17 @@ from conch.component import Row
 from conch.component.arrays import FloatArray
 from conch.decoding.beam import BeamHypothesis
 from conch.decoding.hypothesis import CtcHypothesis
-from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.decoding.tensors import checked_frames
 from conch.decoding.utterance_search import UtteranceSearch
 from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
+from conch.families.search.folders import FolderConfig
 from conch.families.wenet.declaration import FRAMES, RESCORE
-from conch.families.wenet.networks import (
-    AttentionDecoders,
-    WenetConfig,
-    opened_folder,
-    vocabulary_of,
-)
+from conch.families.wenet.networks import AttentionDecoders, opened_folder, vocabulary_of
 from conch.wire.languages import check_language
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WenetDecoderConfig(WenetConfig):
+class WenetDecoderConfig(FolderConfig):
     """Parameters of the `wenet_decoder` component."""
 
     language: str = ""
@@ -117,11 +112,3 @@ class WenetStreamingDecoderConfig(WenetDecoderConfig):
 
     stream_ttl_s: float = 90.0
     """Seconds without a chunk after which a stream expires."""
-
-
-class WenetStreamingDecoder(StreamingDecoder[RescoredUtterance]):
-    """Decodes streams."""
-
-    def __init__(self, config: WenetStreamingDecoderConfig) -> None:
-        """Load the attention decoders and the units; see `WenetDecoder`."""
-        super().__init__(WenetDecoder(config), config.stream_ttl_s)

@@ -1,7 +1,6 @@
 """The networks of a folder of WeNet on ONNX Runtime."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +8,9 @@ import onnx
 
 from conch.component.arrays import Array, FloatArray, IntArray
 from conch.component.onnx import open_network, session_options
-from conch.component.parameters import DeviceConfig
 from conch.decoding.vocab import Vocabulary
 from conch.families.ctc.vocabulary import exported_vocabulary
-from conch.families.search.folders import folder_of
+from conch.families.search.folders import FolderConfig, folder_of
 from conch.families.search.graphs import TYPES, EncoderGraph
 from conch.families.wenet.folder import REVERSED, WenetFolder, read_wenet
 from conch.wire.errors import ConfigError
@@ -23,15 +21,7 @@ _LEAST = 1e-10
 """Probability of all units together that an encoder leaves out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WenetConfig(DeviceConfig):
-    """Parameters of every component of WeNet."""
-
-    precision: str = "float32"
-    """Files that are taken where there are several: float32 or int8."""
-
-
-def opened_folder(config: WenetConfig) -> WenetFolder:
+def opened_folder(config: FolderConfig) -> WenetFolder:
     """Return the folder that the parameter `model` names.
 
     Raises:

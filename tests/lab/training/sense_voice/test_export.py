@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from conch.component.lfr import LowFrameRate
 
 from conch.catalogue.onnx_header import read_pieces
-from conch.component.lfr import LowFrameRate
 from conch.families.funasr.folder import read_sense_voice
 from conch.families.funasr.network import LowRateNetwork
 from lab.training.ctc.data import features_of

@@ -4,7 +4,13 @@ import kaldi_native_fbank as knf
 import numpy as np
 import pytest
 
-from conch.component.lfr import LowFrameRate, joined
+from conch.families.funasr.features import features_of, joined
+from conch.families.funasr.folder import FrontEnd
+
+
+def front_end(mean: float, scale: float) -> FrontEnd:
+    means, scales = (mean,) * 560, (scale,) * 560
+    return FrontEnd(num_mels=80, window=7, shift=6, neg_mean=means, inv_stddev=scales)
 
 
 @pytest.mark.parametrize("count", [1, 2, 6, 7, 8, 13, 40])
@@ -24,12 +30,10 @@ def test_features_are_kaldis_with_the_settings_of_funasr():
     whole = knf.OnlineFbank(options)
     whole.accept_waveform(16_000, (waveform * 32768).tolist())
     frames = np.stack([whole.get_frame(at) for at in range(whole.num_frames_ready)])
-    settings = LowFrameRate(80, 7, 6, neg_mean=[-12.0] * 560, inv_stddev=[0.25] * 560)
-    found = settings.features(waveform)
+    found = features_of(front_end(-12.0, 0.25), waveform)
     assert found.shape == (-(-len(frames) // 6), 560)
     assert found == pytest.approx((joined(frames, 7, 6) - 12) / 4, abs=1e-5)
 
 
 def test_audio_shorter_than_a_frame_has_none():
-    settings = LowFrameRate(80, 7, 6, neg_mean=[0.0] * 560, inv_stddev=[1.0] * 560)
-    assert settings.features(np.zeros(399, np.float32)).shape == (0, 560)
+    assert features_of(front_end(0.0, 1.0), np.zeros(399, np.float32)).shape == (0, 560)
