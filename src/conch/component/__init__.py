@@ -1,6 +1,15 @@
 """Building blocks of component models: rows, parameters, state of streams. Knows no Triton."""
 
 from conch.component.arrays import Array, FloatArray
-from conch.component.row import Component, Outputs, Row, answers, bytes_array
+from conch.component.row import Component, Outputs, Row, RowByRow, answers, bytes_array
 
-__all__ = ["Array", "Component", "FloatArray", "Outputs", "Row", "answers", "bytes_array"]
+__all__ = [
+    "Array",
+    "Component",
+    "FloatArray",
+    "Outputs",
+    "Row",
+    "RowByRow",
+    "answers",
+    "bytes_array",
+]

@@ -3,6 +3,7 @@
 The code of a component does not know Triton. `conch.triton.respond` calls it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -103,6 +104,18 @@ class Component(Protocol):
     """
 
     def __call__(self, rows: Sequence[Row], /) -> Sequence[Outputs | Exception]: ...
+
+
+class RowByRow(ABC):
+    """A component that answers one row after the other."""
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
+        """Return the outputs of rows; the first error is that of all."""
+        return [self.answer(row) for row in rows]
+
+    @abstractmethod
+    def answer(self, row: Row, /) -> Outputs:
+        """Return the outputs of a row."""
 
 
 def answers(component: Component, rows: Sequence[Row]) -> Sequence[Outputs | Exception]:

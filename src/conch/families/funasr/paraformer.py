@@ -1,7 +1,7 @@
 """The `paraformer` component: segments to texts."""
 
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
-from conch.component import Outputs, Row, bytes_array
+from conch.component import Outputs, Row, RowByRow, bytes_array
 from conch.component.arrays import FloatArray
 from conch.component.log_probs import log_softmax
 from conch.component.onnx import open_network, session_options
@@ -52,7 +52,7 @@ class ParaformerConfig(FolderConfig):
     """Language of the model; a request with another one is an error. Empty takes any."""
 
 
-class UnitWriter(ABC):
+class UnitWriter(RowByRow):
     """Writes segments by the units that are found in them."""
 
     def __init__(self, language: str, tokens: Sequence[str]) -> None:
@@ -60,11 +60,8 @@ class UnitWriter(ABC):
         self._language, self._tokens = language, tokens
         self._has_spaces = has_spaces(tokens)
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return the outputs of rows with `waveform`."""
-        return [self._written(row) for row in rows]
-
-    def _written(self, row: Row) -> Outputs:
+    def answer(self, row: Row, /) -> Outputs:
+        """Return the outputs of a row with `waveform`."""
         check_language(row.parameters, self._language, "Paraformer")
         phrases = hotwords_of(str(row.parameters.get("hotwords", "")), DEFAULT_HOTWORD_WEIGHT)
         found = self.units(row.segment(MAX_SEGMENT_S), [item.phrase for item in phrases])

@@ -1,11 +1,10 @@
 """The `sensevoice` component: segments to texts, with what is heard beside them."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
-from conch.component import Outputs, Row, bytes_array
+from conch.component import Outputs, Row, RowByRow, bytes_array
 from conch.component.arrays import FloatArray
 from conch.component.log_probs import log_softmax
 from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
@@ -22,7 +21,7 @@ NUM_TAGS = 4
 _UNKNOWN = {"emo_unknown", "event_unk", "nospeech"}
 
 
-class SenseVoice:
+class SenseVoice(RowByRow):
     """Writes segments by the searches of CTC."""
 
     def __init__(self, config: FolderConfig) -> None:
@@ -41,11 +40,8 @@ class SenseVoice:
         vocabulary = exported_vocabulary(found.tokens, 10 * found.front_end.shift)
         self._decoder = CtcDecoder(CtcDecoderConfig(), vocabulary)
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return the outputs of rows with `waveform`."""
-        return [self._written(row) for row in rows]
-
-    def _written(self, row: Row) -> Outputs:
+    def answer(self, row: Row, /) -> Outputs:
+        """Return the outputs of a row with `waveform`."""
         asked = row.parameters.get("language", "auto")
         if asked not in self._languages:
             raise OptionError(

@@ -1,10 +1,8 @@
 """The `acoustic` component: once for a sentence."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from conch.component import Outputs, Row
+from conch.component import Outputs, Row, RowByRow
 from conch.families.hibari.declaration import MAX_TOKENS
 from conch.families.hibari.signal import starting_phases
 from conch.families.hibari.weights import DURATIONS, HIBARI, LATENTS, PITCH
@@ -15,7 +13,7 @@ FRAMES_OF_UNIT = 2
 """Frames of a unit of duration."""
 
 
-class Acoustic:
+class Acoustic(RowByRow):
     """Says when each sound is spoken, and how the voice does it."""
 
     def __init__(self, config: VoiceConfig) -> None:
@@ -26,8 +24,8 @@ class Acoustic:
         """
         self._session = HIBARI.open(config, ACOUSTIC)
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return `latents` and `durations` of rows with `tokens` and `speed`.
+    def answer(self, row: Row, /) -> Outputs:
+        """Return `latents` and `durations` of a row with `tokens` and `speed`.
 
         Latents [frames, 132] are what the network's second half takes, the pitch in Hz, and the
         phase at which the frame begins, in turns.
@@ -35,9 +33,6 @@ class Acoustic:
         Raises:
             InvalidRequestError: there are no tokens, or too many, or the speed is out of range.
         """
-        return [self._spoken(row) for row in rows]
-
-    def _spoken(self, row: Row) -> Outputs:
         tokens, speed = sounds_of(row, MAX_TOKENS)
         latents, pitch, units = self._session.run(
             [LATENTS, PITCH, DURATIONS], {"ids": tokens, "speed": speed}

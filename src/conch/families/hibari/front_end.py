@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from conch.component import Outputs, Row, bytes_array
+from conch.component import Outputs, Row, RowByRow, bytes_array
 from conch.component.niceness import be_nice
 from conch.families.hibari.cleaning import Word, words_of
 from conch.families.hibari.declaration import PACKAGE
@@ -53,7 +53,7 @@ class Spoken:
     phonemes: str
 
 
-class FrontEnd:
+class FrontEnd(RowByRow):
     """Says how a sentence is spoken."""
 
     def __init__(self, config: FrontEndConfig) -> None:
@@ -72,15 +72,12 @@ class FrontEnd:
         self._normalize, self._g2p = normalize, G2P()
         self._g2p("Zyzzyva.")  # opens the network
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return `phonemes`, `tokens` and `spans` of rows with `text`.
+    def answer(self, row: Row, /) -> Outputs:
+        """Return `phonemes`, `tokens` and `spans` of a row with `text`.
 
         Raises:
             InvalidRequestError: a text is too long to be a sentence.
         """
-        return [self._read(row) for row in rows]
-
-    def _read(self, row: Row) -> Outputs:
         (text,) = row.texts("text", 1, LONGEST_BYTES)
         words = words_of(text)
         tokens, spans, phonemes = [PAD], [], ""

@@ -1,11 +1,8 @@
 """The `vocoder` component: any stretch of a sentence, equal to that part of the whole."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
+from conch.component import Outputs, Row, RowByRow
 from conch.families.hibari.declaration import FRAME_SAMPLES
 from conch.families.hibari.signal import REACH, noise, waveform
 from conch.families.hibari.weights import HIBARI, LATENTS, SPECTRUM
@@ -15,7 +12,7 @@ from conch.families.speech.rows import Stretch
 CHANNELS = 132
 
 
-class Vocoder:
+class Vocoder(RowByRow):
     """Makes the waveform of frames."""
 
     def __init__(self, config: VoiceConfig) -> None:
@@ -26,15 +23,12 @@ class Vocoder:
         """
         self._session = HIBARI.open(config, VOCODER)
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return the `waveform` of rows with `latents` and `context`.
+    def answer(self, row: Row, /) -> Outputs:
+        """Return the `waveform` of a row with `latents` and `context`.
 
         Raises:
             InvalidRequestError: there are no frames or too many, or none of them is spoken.
         """
-        return [{"waveform": self._sound(row)} for row in rows]
-
-    def _sound(self, row: Row) -> FloatArray:
         part = Stretch.of(row, CHANNELS)
         latents, frames = part.latents, len(part.latents)
         inputs = np.ascontiguousarray(latents[:, :-2].T)[np.newaxis]
@@ -49,4 +43,4 @@ class Vocoder:
             start - around.start,
         )
         samples = samples[(part.before - start) * FRAME_SAMPLES :]
-        return samples[: (frames - part.before - part.after) * FRAME_SAMPLES]
+        return {"waveform": samples[: (frames - part.before - part.after) * FRAME_SAMPLES]}

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from wetext import AlignmentError, Normalizer
 
-from conch.component import Outputs, Row
+from conch.component import Outputs, Row, RowByRow
 from conch.component.text_step import Change, changed, text_step_outputs
 from conch.language.normalize import ONES, TENS, ordinal, spelled
 from conch.wire.errors import ConfigError
@@ -86,7 +86,7 @@ class _Said(NamedTuple):
     end: int
 
 
-class InverseNormalizer:
+class InverseNormalizer(RowByRow):
     """Writes spoken forms of English, Chinese and Japanese in digits, row by row."""
 
     def __init__(self, config: InverseNormalizerConfig) -> None:
@@ -101,11 +101,8 @@ class InverseNormalizer:
         for language, text in (("en", "ten"), ("zh", "十"), ("ja", "十")):
             self._grammars[language].normalize_with_mapping(text)
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Answer rows with `text` and perhaps `language`."""
-        return [self._answer(row) for row in rows]
-
-    def _answer(self, row: Row) -> Outputs:
+    def answer(self, row: Row, /) -> Outputs:
+        """Answer a row with `text` and perhaps `language`."""
         (text,) = row.texts("text", 1)
         (language,) = row.texts("language", 1) if "language" in row.inputs else ("",)
         return text_step_outputs(*changed(text, self.changes(text, language)))

@@ -1,10 +1,8 @@
 """The `kokoro_acoustic` component: once for a sentence."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from conch.component import Outputs, Row
+from conch.component import Outputs, Row, RowByRow
 from conch.component.arrays import FloatArray
 from conch.families.kokoro.declaration import MAX_TOKENS
 from conch.families.kokoro.latents import LATENTS, packed
@@ -22,7 +20,7 @@ from conch.families.speech.graphs import ACOUSTIC
 from conch.families.speech.rows import sounds_of
 
 
-class Acoustic:
+class Acoustic(RowByRow):
     """Says when each sound is spoken, and how the voice does it."""
 
     def __init__(self, config: KokoroConfig) -> None:
@@ -34,16 +32,13 @@ class Acoustic:
         self._session = KOKORO.open(config, ACOUSTIC)
         self._styles = opened_styles(config.model)
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return `latents` and `durations` of rows with `tokens` and `speed`.
+    def answer(self, row: Row, /) -> Outputs:
+        """Return `latents` and `durations` of a row with `tokens` and `speed`.
 
         Raises:
             InvalidRequestError: there are no tokens, or too many, or the speed is out of range.
             OptionError: the parameter `voice` names none of its voices.
         """
-        return [self._spoken(row) for row in rows]
-
-    def _spoken(self, row: Row) -> Outputs:
         tokens, speed = sounds_of(row, MAX_TOKENS)
         style = self.style(row.parameters["voice"], tokens.shape[1])
         *values, durations = self._session.run(

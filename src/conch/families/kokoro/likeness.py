@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
-from conch.component import Outputs, Row, bytes_array
+from conch.component import Outputs, Row, RowByRow, bytes_array
 from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.kokoro.declaration import NAMES
@@ -26,7 +26,7 @@ SOUNDS = Path(__file__).with_name("sounds.npy")
 """How each voice sounds, of unit length, `[voices, size]`; lab.training.kokoro.sounds writes it."""
 
 
-class VoiceStyle:
+class VoiceStyle(RowByRow):
     """Finds a voice that is like one."""
 
     def __init__(self, config: SpeakersConfig) -> None:
@@ -38,16 +38,13 @@ class VoiceStyle:
         self._embedding = EmbeddingComponent(config)
         self._sounds: FloatArray = np.load(SOUNDS)
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return `style` and `similarity` of rows with `waveform` or `embedding`.
+    def answer(self, row: Row, /) -> Outputs:
+        """Return `style` and `similarity` of a row with `waveform` or `embedding`.
 
         Raises:
             AudioError: a waveform is too short, too long, or not finite.
             InvalidRequestError: an embedding has another size, or there is neither.
         """
-        return [self._nearest(row) for row in rows]
-
-    def _nearest(self, row: Row) -> Outputs:
         if "embedding" in row.inputs:
             sound = unit(row.inputs["embedding"].ravel())
             if sound.shape != self._sounds.shape[1:]:

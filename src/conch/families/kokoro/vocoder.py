@@ -1,11 +1,8 @@
 """The `kokoro_vocoder` component: any stretch of a sentence."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
+from conch.component import Outputs, Row, RowByRow
 from conch.families.kokoro.declaration import FRAME_SAMPLES
 from conch.families.kokoro.latents import CHANNELS, unpacked
 from conch.families.kokoro.weights import AUDIO, KOKORO, STATISTIC, KokoroConfig, mixed, statistics
@@ -13,7 +10,7 @@ from conch.families.speech.graphs import VOCODER
 from conch.families.speech.rows import Stretch
 
 
-class Vocoder:
+class Vocoder(RowByRow):
     """Makes the waveform of frames."""
 
     def __init__(self, config: KokoroConfig) -> None:
@@ -24,17 +21,14 @@ class Vocoder:
         """
         self._session = KOKORO.open(config, VOCODER)
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return the `waveform` of rows with `latents` and `context`; nothing in it is drawn.
+    def answer(self, row: Row, /) -> Outputs:
+        """Return the `waveform` of a row with `latents` and `context`; nothing in it is drawn.
 
         Raises:
             InvalidRequestError: there are no frames or too many, or none of them is spoken.
             OptionError: the parameter `voice` names none of its voices.
         """
-        return [{"waveform": self._sound(row)} for row in rows]
-
-    def _sound(self, row: Row) -> FloatArray:
         part = Stretch.of(row, CHANNELS)
         of_voice = mixed(statistics(), row.parameters["voice"])[np.newaxis, :, np.newaxis]
         (samples,) = self._session.run([AUDIO], {**unpacked(part.latents), STATISTIC: of_voice})
-        return part.spoken(samples.ravel(), FRAME_SAMPLES)
+        return {"waveform": part.spoken(samples.ravel(), FRAME_SAMPLES)}

@@ -1,15 +1,13 @@
 """The `rescorer` component: score texts by a language model."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from conch.component import Outputs, Row
+from conch.component import Outputs, Row, RowByRow
 from conch.decoding.ngram.model import LanguageModelConfig, load_language_model
 from conch.language.normalize import language_model_words
 
 
-class Rescorer:
+class Rescorer(RowByRow):
     """Scorer of each text of each row by a language model."""
 
     def __init__(self, config: LanguageModelConfig) -> None:
@@ -20,11 +18,8 @@ class Rescorer:
         """
         self._model = load_language_model(config)
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Answer rows with `hypotheses`."""
-        return [self._answer(row) for row in rows]
-
-    def _answer(self, row: Row) -> Outputs:
+    def answer(self, row: Row, /) -> Outputs:
+        """Answer a row with `hypotheses`."""
         texts = [language_model_words(text) for text in row.texts("hypotheses")]
         return {
             "lm_scores": np.array([self._model.score(words) for words in texts], dtype=np.float32),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from conch.component import Array, Outputs, Row
+from conch.component import Array, Outputs, Row, RowByRow
 from conch.families.hibari.front_end import symbols
 from conch.families.piper.declaration import BEGIN, BETWEEN, END, MAX_TOKENS, SOUNDS
 from conch.families.piper.voices import NOISE, Voices, noise
@@ -15,7 +15,7 @@ SILENCE = "\0"
 """Sound of a token that has none."""
 
 
-class Acoustic:
+class Acoustic(RowByRow):
     """Says when each sound is spoken, and how the voice does it."""
 
     def __init__(self, config: VoiceConfig) -> None:
@@ -26,16 +26,13 @@ class Acoustic:
         """
         self._voices, self._symbols = Voices(config, ACOUSTIC), symbols()
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return `latents` and `durations` of rows with `tokens` and `speed`.
+    def answer(self, row: Row, /) -> Outputs:
+        """Return `latents` and `durations` of a row with `tokens` and `speed`.
 
         Raises:
             InvalidRequestError: there are no tokens, or too many, or the speed is out of range.
             OptionError: the parameter `voice` names none of its voices.
         """
-        return [self._spoken(row) for row in rows]
-
-    def _spoken(self, row: Row) -> Outputs:
         tokens, speed = sounds_of(row, MAX_TOKENS)
         voice, session, speaker = self._voices.of(row)
         sounds = "".join(self._symbols.get(token, SILENCE) for token in tokens[0].tolist())

@@ -1,17 +1,14 @@
 """The `piper_vocoder` component: any stretch of a sentence, equal to that part of the whole."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
+from conch.component import Outputs, Row, RowByRow
 from conch.families.piper.voices import Voices
 from conch.families.speech.graphs import VOCODER, VoiceConfig
 from conch.families.speech.rows import Stretch
 
 
-class Vocoder:
+class Vocoder(RowByRow):
     """Makes the waveform of frames."""
 
     def __init__(self, config: VoiceConfig) -> None:
@@ -22,19 +19,16 @@ class Vocoder:
         """
         self._voices = Voices(config, VOCODER)
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return the `waveform` of rows with `latents` and `context`; nothing in it is drawn.
+    def answer(self, row: Row, /) -> Outputs:
+        """Return the `waveform` of a row with `latents` and `context`; nothing in it is drawn.
 
         Raises:
             InvalidRequestError: there are no frames or too many, or none of them is spoken.
             OptionError: the parameter `voice` names none of its voices.
         """
-        return [{"waveform": self._sound(row)} for row in rows]
-
-    def _sound(self, row: Row) -> FloatArray:
         _, session, speaker = self._voices.of(row)
         taken = session.get_inputs()[0]
         part = Stretch.of(row, taken.shape[1])
         latents = np.ascontiguousarray(part.latents.T)[np.newaxis]
         (samples,) = session.run(None, {taken.name: latents, **speaker})
-        return part.spoken(samples.ravel(), samples.size // len(part.latents))
+        return {"waveform": part.spoken(samples.ravel(), samples.size // len(part.latents))}

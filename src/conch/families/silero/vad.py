@@ -1,12 +1,11 @@
 """Silero VAD (https://github.com/snakers4/silero-vad): a speech probability every 32 ms."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from conch.component import Outputs, Row
+from conch.component import Outputs, Row, RowByRow
 from conch.component.arrays import FloatArray
 from conch.component.onnx import open_network, session_options
 from conch.component.waveform import VAD_FRAME_SAMPLES, VAD_STATE_SIZE
@@ -35,7 +34,7 @@ class SileroConfig:
     """Frames per call of the network (16 s), which limits the memory of long audio."""
 
 
-class SileroVad:
+class SileroVad(RowByRow):
     """The `vad` component: a function of the samples and of the state that the caller keeps."""
 
     def __init__(self, config: SileroConfig) -> None:
@@ -54,11 +53,8 @@ class SileroVad:
             )
         self._block = config.block_frames
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return the outputs of rows with `waveform` and, after the first call, `state`."""
-        return [self._answer(row) for row in rows]
-
-    def _answer(self, row: Row) -> Outputs:
+    def answer(self, row: Row, /) -> Outputs:
+        """Return the outputs of a row with `waveform` and, after the first call, `state`."""
         state = row.inputs.get("state", np.zeros(VAD_STATE_SIZE, dtype=np.float32))
         if state.size != VAD_STATE_SIZE:
             raise InvalidRequestError(

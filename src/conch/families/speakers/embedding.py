@@ -1,12 +1,10 @@
 """The `speaker_embedding` component."""
 
-from collections.abc import Sequence
 from functools import cache, partial
 
 import numpy as np
 
-from conch.component import Outputs, Row
-from conch.component.arrays import FloatArray
+from conch.component import Outputs, Row, RowByRow
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.declaration import MAX_PIECE_S, MAX_S
 from conch.families.speakers.fbank import FRAME_LENGTH, FRAME_SHIFT, fbank
@@ -17,7 +15,7 @@ BATCH = 8
 """Pieces of one call of the network."""
 
 
-class EmbeddingComponent:
+class EmbeddingComponent(RowByRow):
     """Says how the voice of each piece sounds."""
 
     def __init__(self, config: SpeakersConfig) -> None:
@@ -30,16 +28,13 @@ class EmbeddingComponent:
         self._opened = cache(partial(open_graph, config))
         self._size = self._opened(EMBEDDING).get_outputs()[0].shape[1]
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return the outputs of rows with `waveform`, `starts` and `ends`.
+    def answer(self, row: Row, /) -> Outputs:
+        """Return the outputs of a row with `waveform`, `starts` and `ends`.
 
         Raises:
             AudioError: a waveform is empty or too long.
             InvalidRequestError: a piece is not in it, or is too short or too long.
         """
-        return [{"embeddings": self._embedded(row)} for row in rows]
-
-    def _embedded(self, row: Row) -> FloatArray:
         waveform = row.segment(MAX_S)
         most = round(MAX_PIECE_S * SAMPLE_RATE)
         spans = spans_of(row, len(waveform), least=FRAME_LENGTH, most=most)
@@ -55,4 +50,4 @@ class EmbeddingComponent:
                 pieces = np.stack([features[f : f + count] for f in firsts[chosen]])
                 pieces -= pieces.mean(axis=1, keepdims=True)
                 found[chosen] = session.run(["embeddings"], {"features": pieces})[0]
-        return found
+        return {"embeddings": found}

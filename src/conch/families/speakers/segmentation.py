@@ -1,10 +1,8 @@
 """The `speaker_segmentation` component."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from conch.component import Outputs, Row
+from conch.component import Outputs, Row, RowByRow
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.declaration import FRAME_FIELD, MAX_S, MAX_WINDOW_S
 from conch.families.speakers.spans import spans_of
@@ -15,7 +13,7 @@ BATCH = 8
 """Windows of one call of the network."""
 
 
-class SegmentationComponent:
+class SegmentationComponent(RowByRow):
     """Says how many speak when, and which of them are the same in a window."""
 
     def __init__(self, config: SpeakersConfig) -> None:
@@ -26,16 +24,13 @@ class SegmentationComponent:
         """
         self._session = open_graph(config, SEGMENTATION)
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return the outputs of rows with `waveform`, `starts` and `ends`.
+    def answer(self, row: Row, /) -> Outputs:
+        """Return the outputs of a row with `waveform`, `starts` and `ends`.
 
         Raises:
             AudioError: a waveform is empty or too long.
             InvalidRequestError: a window is not in it or is too long, or they differ in length.
         """
-        return [self._answer(row) for row in rows]
-
-    def _answer(self, row: Row) -> Outputs:
         waveform = row.segment(MAX_S)
         most = round(MAX_WINDOW_S * SAMPLE_RATE)
         windows = spans_of(row, len(waveform), least=1, most=most)

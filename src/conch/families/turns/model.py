@@ -1,13 +1,12 @@
 """The `end_of_turn` component."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from conch.catalogue.known import END_OF_TURN
-from conch.component import Outputs, Row
+from conch.component import Outputs, Row, RowByRow
 from conch.component.features import FRAME_SHIFT, N_FFT, log_mel_spectrogram
 from conch.component.niceness import be_nice
 from conch.component.onnx import open_network, session_options
@@ -29,7 +28,7 @@ class TurnsConfig(DeviceConfig):
     """Least niceness of the process, 0 to 19: with more than 0, live streams' steps go first."""
 
 
-class EndOfTurnComponent:
+class EndOfTurnComponent(RowByRow):
     """Says whether a speaker has finished, by what the end of the utterance sounds like."""
 
     def __init__(self, config: TurnsConfig) -> None:
@@ -44,15 +43,12 @@ class EndOfTurnComponent:
         options = session_options(config.threads)
         self._session = open_network(PACKAGE.what, path if config.model else path / name, options)
 
-    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return the outputs of rows with `waveform`.
+    def answer(self, row: Row, /) -> Outputs:
+        """Return the outputs of a row with `waveform`.
 
         Raises:
             AudioError: a waveform is empty, too long, or not finite.
         """
-        return [self._answer(row) for row in rows]
-
-    def _answer(self, row: Row) -> Outputs:
         waveform = row.segment(WINDOW_S)
         heard = np.pad(waveform, (WINDOW - len(waveform), 0))
         heard = (heard - heard.mean()) / np.sqrt(heard.var() + 1e-7)
