@@ -1,14 +1,13 @@
 """Exported folders as Conch and the authors' packages read them, against the model."""
 
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from conch.component.lfr import LowFrameRate
 
 from conch.catalogue.onnx_header import read_pieces
+from conch.families.funasr import features as low_rate
 from conch.families.funasr.folder import read_sense_voice
 from conch.families.funasr.network import LowRateNetwork
 from lab.training.ctc.data import features_of
@@ -54,7 +53,7 @@ def folders(model, tmp_path_factory):
 
 def heard(folder, waveform):
     front_end = read_sense_voice(folder, "float32").front_end
-    return torch.from_numpy(LowFrameRate(**asdict(front_end)).features(waveform))[None]
+    return torch.from_numpy(low_rate.features_of(front_end, waveform))[None]
 
 
 def test_both_folders_have_the_scores_of_the_model(model, folders, waveforms):
