@@ -116,7 +116,7 @@ class CtcModel(nn.Module):
         places = steps if offsets is None else steps + offsets[:, None]
         # In the type of the convolutions' output, so that under autocast no layer has to convert.
         hidden = hidden + self.positions[places % POSITIONS].to(hidden.dtype)
-        return hidden, seen_frames(steps.numel(), (lens + 1) // 2, chunk_frames, left_frames)
+        return hidden, seen_frames(hidden.shape[1], (lens + 1) // 2, chunk_frames, left_frames)
 
     def step(self, features: Tensor, lens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
         """Return log probabilities of the next chunk of each stream, and what it leaves.
@@ -135,17 +135,23 @@ class CtcModel(nn.Module):
         hidden, following = self.step_hidden(features, lens, cache)
         return self._log_probs(hidden), following
 
-    def step_hidden(self, features: Tensor, lens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        """Return the last layer's output of a `step`, float32 `[B, F / 2, D]`, and the cache."""
+    def step_hidden(
+        self, features: Tensor, lens: Tensor, cache: Cache, seen: Tensor | None = None
+    ) -> tuple[Tensor, Cache]:
+        """Return the last layer's output of a `step`, float32 `[B, F / 2, D]`, and the cache.
+
+        `seen`, bool `[B, left_frames + F / 2]`, takes the place of what position and `lens` say.
+        """
         mel = torch.cat([cache.mel, features], 1)
         hidden, conv = self._convolved(mel.transpose(1, 2), cache.conv.transpose(1, 2))
         num_frames = hidden.shape[1]
         steps = torch.arange(num_frames, device=features.device)
         hidden = hidden + self.positions[(cache.position[:, None] + steps) % POSITIONS]
         left = cache.keys.shape[3]
-        slots = torch.arange(-left, num_frames, device=features.device)
-        mask = (slots >= -cache.position[:, None]) & (slots < (lens[:, None] + 1) // 2)
-        mask = mask[:, None, None, :]
+        if seen is None:
+            slots = torch.arange(-left, num_frames, device=features.device)
+            seen = (slots >= -cache.position[:, None]) & (slots < (lens[:, None] + 1) // 2)
+        mask = seen[:, None, None, :]
         keys, values = [], []
         for index, layer in enumerate(self.layers):
             assert isinstance(layer, EncoderLayer)

@@ -11,6 +11,7 @@ from conch.component.features import FRAME_SHIFT
 from conch.component.kaldi_fbank import KaldiFbank
 from conch.component.waveform import SAMPLE_RATE
 from lab.training.ctc.data import features_of
+from lab.training.frozen.features import fitted_map
 
 NUM_BINS = 80
 TAIL_S = 0.4
@@ -45,18 +46,12 @@ def fitted_front(
 
     Whisper's frame t ends with sample 160 (t + 1), where Kaldi's frames t - 1 and t lie around it.
     """
-    squares, products = np.zeros((161, 161)), np.zeros((161, NUM_BINS))
-    for waveform in waveforms:
-        padded = with_tail(waveform)
-        fbank = fbank_of(padded)
-        target = features_of(padded, NUM_BINS)[: len(fbank)]
-        rows = np.concatenate([fbank[np.maximum(np.arange(len(fbank)) - 1, 0)], fbank], 1)
-        rows = np.pad(rows, ((0, 0), (0, 1)), constant_values=1.0).astype(np.float64)
-        squares += rows.T @ rows
-        products += rows.T @ target
-    solution = np.linalg.solve(squares + 1e-3 * np.eye(161), products)
-    front = nn.Linear(160, NUM_BINS)
-    with torch.no_grad():
-        front.weight.copy_(torch.from_numpy(solution[:160].T))
-        front.bias.copy_(torch.from_numpy(solution[160]))
-    return front
+    return fitted_map(_pair(with_tail(waveform), fbank_of) for waveform in waveforms)
+
+
+def _pair(
+    padded: FloatArray, fbank_of: Callable[[FloatArray], FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    fbank = torch.from_numpy(fbank_of(padded))[None]
+    rows: FloatArray = with_previous(fbank, fbank[:, :1])[0].numpy()
+    return rows, features_of(padded, NUM_BINS)[: len(rows)]

@@ -1,0 +1,1 @@
+"""Training of a U2++ in the formats of WeNet."""
