@@ -69,9 +69,10 @@ docs: $(TOOLS) ## Build the documentation into site/, and check its links
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@$(BIN)/python scripts/check_links.py
 
+# A worker more than cores: a fifth of the time, tests wait for a clock, a browser or a process.
 unit: $(TOOLS) ## Tests that need no server
 	@echo "conch: unit tests"
-	@$(PYTEST) $(WORKERS) $(UNIT) $(ARGS)
+	@$(PYTEST) $(WORKERS) -n $$(($$(nproc) + 1)) $(UNIT) $(ARGS)
 
 other-cpu: $(TOOLS) ## Unit tests of int8 again, as on a weaker processor (MKL=1: by Intel's library)
 	@echo "conch: unit tests of int8, as on another processor"
