@@ -1,1 +1,1 @@
-"""Decode log probabilities of CTC units into texts: the two components and their searches."""
+"""Searches of CTC, and what other searches share with them: units, n-grams, hypotheses, streams."""
