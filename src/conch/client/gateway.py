@@ -85,9 +85,12 @@ def _got(endpoint: Endpoint, route: str, patience_s: float) -> tuple[int, bytes]
             answer = connection.getresponse()
             return answer.status, answer.read(MAX_PROBE_BYTES)
         except ConnectionResetError as failure:
+            if address.is_secure:
+                raise tensors.unreachable(str(endpoint), failure) from None
             # So a server with TLS answers plain HTTP: to wait until it is back is of no use.
-            hint = "" if address.is_secure else "; with TLS, its URL begins with https://"
-            raise UnreachableError(f"{endpoint} closes the connection: {failure}{hint}") from None
+            raise UnreachableError(
+                f"{endpoint} closes the connection: {failure}; with TLS, its URL begins with https://"
+            ) from None
         except http.client.BadStatusLine as failure:
             if str(failure).isprintable():
                 raise tensors.unreachable(str(endpoint), failure) from None
