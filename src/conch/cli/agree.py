@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conch.catalogue.kinds import KINDS
 from conch.cli.arguments import (
     Subparsers,
     UsageError,
@@ -158,8 +159,8 @@ def _check(args: argparse.Namespace) -> None:
     other = checked_options(args.b)
     if (weights := weights_of(args)) and args.url_a and args.url_b:
         raise UsageError(
-            f"--{next(iter(weights))} is for a server that this command starts; here both have a "
-            "--url"
+            f"{KINDS[next(iter(weights))].flag} is for a server that this command starts; here "
+            "both have a --url"
         )
     if one == other and (args.url_a or args.url) == (args.url_b or args.url):
         raise UsageError("--a and --b are the same recogniser, which always agrees with itself")

@@ -71,9 +71,10 @@ def given_server(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, st
     weights = weights_of(args)
     for name in weights:
         if args.url:
+            flag = KINDS[name].flag
             raise UsageError(
-                f"--{name} is for a server that this command starts, and --url names one that "
-                f"runs: start that one with conch serve --{name}"
+                f"{flag} is for a server that this command starts, and --url names one that "
+                f"runs: start that one with conch serve {flag}"
             )
     return headers, weights
 

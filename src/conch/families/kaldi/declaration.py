@@ -57,7 +57,7 @@ FAMILY = Family(
             title="Kaldi",
             components=(DECODER, STREAMING_DECODER),
             form="a folder of Kaldi or Vosk with am, conf and graph",
-            help="the same with a nnet3 model of Kaldi, in Vosk's folders",
+            help="the same with an nnet3 model of Kaldi, in Vosk's folders",
             check="conch.families.kaldi.folder:check_kaldi",
         ),
     ),
