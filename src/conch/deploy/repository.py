@@ -101,9 +101,10 @@ class Model:
 
     def _ends(self, what: str, tensors: Iterable[Tensor]) -> str:
         reshape = " reshape: { shape: [ ] }"
+        num_axes = 1 if self.max_batch else 0  # of a number
         listed = ",\n".join(
             f"  {{ name: {json.dumps(item.name)} data_type: TYPE_{item.kind} "
-            f"dims: {self._sizes(item)}{reshape * (len(item.dims) == (self.max_batch > 0))} }}"
+            f"dims: {self._sizes(item)}{reshape * (len(item.dims) == num_axes)} }}"
             for item in tensors
         )
         return f"{what} [\n{listed}\n]\n"

@@ -34,6 +34,10 @@ class ServerStream:
     def __init__(
         self, live: AsyncLiveStream, start_s: float, first_index: int, label: Label
     ) -> None:
+        """Begin a stream at `start_s` of the session, whose next segment has `first_index`.
+
+        `label` returns the session's name of a speaker.
+        """
         self._live = live
         self.start_s, self._first_index, self.label = start_s, first_index, label
         self._request: asyncio.Future[Transcript] | None = None
@@ -53,6 +57,7 @@ class ServerStream:
         return bool(self._awaited) or self._is_speaking
 
     async def send(self, chunk: Samples, seconds: float) -> Transcript:
+        """Send the next samples, which last so many seconds, and return the answer."""
         self.sent_s += seconds
         answer = await self._answered(self._live.send(chunk))
         self._is_speaking = answer.utterance is not None

@@ -162,4 +162,5 @@ def kept_numbers(before: IntArray, now: IntArray, seconds: Array) -> IntArray:
 
 
 def is_long(run: Run) -> bool:
+    """Return whether a run is long enough to be a turn."""
     return run.behind - run.first >= LEAST
