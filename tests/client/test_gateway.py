@@ -3,12 +3,15 @@
 import asyncio
 import io
 import socket
+import ssl
 import threading
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import soundfile
+import trustme
 from aiohttp import web
 from live_answers import segment
 from plain_gateway import SAID, PlainGateway, error_body
@@ -52,25 +55,33 @@ def answering(status: int, body: object = None, **headers: str):
     return answer
 
 
-@pytest.fixture
-def closing():
-    """Yield the URL of what reads a request and closes, as a server with TLS does."""
+def cut_off(context: ssl.SSLContext | None) -> str:
+    """Ask a server that cuts off plain HTTP, with TLS or without; return the error."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(30)
 
-        def close() -> None:
-            connection, _ = listening.accept()
-            with connection:
-                connection.recv(1 << 16)
+        def serve() -> None:
+            for _ in range(2):
+                connection, _ = listening.accept()
+                with connection, suppress(OSError):
+                    if context:
+                        context.wrap_socket(connection, server_side=True).close()
+                    connection.recv(1 << 16)
 
-        thread = threading.Thread(target=close)
+        thread = threading.Thread(target=serve)
         thread.start()
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(ServerError) as error:
+            is_gateway(Endpoint.parse(f"http://127.0.0.1:{listening.getsockname()[1]}"))
         thread.join()
+        assert isinstance(error.value, UnreachableError) == bool(context)
+    return str(error.value)
 
 
-def test_plain_http_to_a_server_with_tls_says_what_its_url_is(closing):
-    with pytest.raises(UnreachableError, match="with TLS, its URL begins with https://"):
-        is_gateway(Endpoint.parse(closing))
+def test_plain_http_that_is_cut_off_was_for_a_server_with_tls_or_is_lost():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    assert "speaks TLS: its URL begins with https://" in cut_off(context)
+    assert "lost the connection" in cut_off(None)
 
 
 @pytest.mark.parametrize(

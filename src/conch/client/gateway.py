@@ -9,6 +9,8 @@ import contextlib
 import http.client
 import io
 import json
+import socket
+import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from functools import partial
@@ -85,12 +87,11 @@ def _got(endpoint: Endpoint, route: str, patience_s: float) -> tuple[int, bytes]
             answer = connection.getresponse()
             return answer.status, answer.read(MAX_PROBE_BYTES)
         except ConnectionResetError as failure:
-            if address.is_secure:
-                raise tensors.unreachable(str(endpoint), failure) from None
-            # So a server with TLS answers plain HTTP: to wait until it is back is of no use.
-            raise UnreachableError(
-                f"{endpoint} closes the connection: {failure}; with TLS, its URL begins with https://"
-            ) from None
+            if not address.is_secure and _speaks_tls(connection, patience_s):
+                raise UnreachableError(
+                    f"{endpoint} speaks TLS: its URL begins with https://"
+                ) from None
+            raise tensors.unreachable(str(endpoint), failure) from None
         except http.client.BadStatusLine as failure:
             if str(failure).isprintable():
                 raise tensors.unreachable(str(endpoint), failure) from None
@@ -103,6 +104,18 @@ def _got(endpoint: Endpoint, route: str, patience_s: float) -> tuple[int, bytes]
             raise tensors.no_answer(patience_s, str(endpoint)) from None
         except (OSError, http.client.HTTPException) as failure:
             raise tensors.unreachable(str(endpoint), failure) from None
+
+
+def _speaks_tls(connection: http.client.HTTPConnection, patience_s: float) -> bool:
+    """Return whether a server that has cut off a connection takes one with TLS."""
+    trust = ssl.create_default_context()
+    trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+    try:
+        peer = connection.host, connection.port
+        with socket.create_connection(peer, patience_s) as plain, trust.wrap_socket(plain):
+            return True
+    except OSError:
+        return False
 
 
 def _is_of_gateway(body: bytes) -> bool:
