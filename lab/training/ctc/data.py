@@ -59,6 +59,12 @@ def utterances_of(manifest: Path, splits: Iterable[str] = ()) -> list[Utterance]
     return [item for item in spoken if item.text]
 
 
+def some_utterances(manifest: Path, split: str, limit: int | None) -> list[Utterance]:
+    """Return about so many utterances of a split, evenly taken, or all; see `utterances_of`."""
+    utterances = utterances_of(manifest, [split])
+    return utterances[:: max(1, len(utterances) // (limit or len(utterances)))]
+
+
 class Waveforms:
     """Utterances' waveforms, decoded once into one int16 file that is mapped into memory."""
 

@@ -19,7 +19,7 @@ from conch.decoding.graph.search import DecodingGraph
 from conch.decoding.ngram.model import LanguageModelConfig, load_language_model
 from conch.families.ctc.shipped_graph import unpacked_graph
 from lab.training.ctc import checkpoint
-from lab.training.ctc.data import utterances_of
+from lab.training.ctc.data import some_utterances
 from lab.training.ctc.graph_rescoring import best_texts, scored_lists
 from lab.training.ctc.model import CtcModel
 from lab.training.ctc.scoring import ExportedModel, greedy_texts, log_probs_of, word_errors
@@ -54,8 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
     else:
         model, units = checkpoint.load_model(args.model)
         model.to("cuda" if torch.cuda.is_available() else "cpu")
-    utterances = utterances_of(args.manifest, [args.split])
-    utterances = utterances[:: max(1, len(utterances) // (args.limit or len(utterances)))]
+    utterances = some_utterances(args.manifest, args.split, args.limit)
     waveforms = [waveform_of(item.path) for item in utterances]
     audio_s = sum(map(len, waveforms)) / 16_000
     table = Table([item.source for item in utterances], [item.text for item in utterances])

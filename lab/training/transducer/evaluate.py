@@ -18,7 +18,7 @@ import sherpa_onnx
 from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from lab.baselines.folder_peers import recognizer_of
-from lab.training.ctc.data import utterances_of
+from lab.training.ctc.data import some_utterances
 from lab.training.ctc.evaluate import Table
 from lab.waveforms import waveform_of
 
@@ -39,8 +39,7 @@ def main(arguments: list[str] | None = None) -> None:
     add("--limit", type=int, help="utterances, evenly taken; all if left out")
     add("--texts", type=Path, help="file for the texts of the last beam")
     args = parser.parse_args(arguments)
-    utterances = utterances_of(args.manifest, [args.split])
-    utterances = utterances[:: max(1, len(utterances) // (args.limit or len(utterances)))]
+    utterances = some_utterances(args.manifest, args.split, args.limit)
     waveforms = [waveform_of(item.path) for item in utterances]
     audio_s = sum(map(len, waveforms)) / SAMPLE_RATE
     table = Table([item.source for item in utterances], [item.text for item in utterances])

@@ -22,7 +22,7 @@ from conch.families.transducer.folder import read_transducer
 from conch.families.transducer.guide import Guide
 from conch.families.transducer.joint import Joint
 from conch.families.transducer.search import TransducerSearch
-from lab.training.ctc.data import utterances_of
+from lab.training.ctc.data import some_utterances
 from lab.training.ctc.evaluate import Table
 from lab.waveforms import waveform_of
 
@@ -43,8 +43,7 @@ def main(arguments: list[str] | None = None) -> None:
     add("--lm-weights", type=float, nargs="*", default=[0.2, 0.3, 0.4, 0.5])
     add("--word-bonuses", type=float, nargs="*", default=[0.5, 1.0, 1.5])
     args = parser.parse_args(arguments)
-    utterances = utterances_of(args.manifest, [args.split])
-    utterances = utterances[:: max(1, len(utterances) // (args.limit or len(utterances)))]
+    utterances = some_utterances(args.manifest, args.split, args.limit)
     folder = read_transducer(args.folder)
     units = WrittenUnits(folder.tokens, folder.blank)
     search = TransducerSearch(Joint(folder, 1, 0.0), units)

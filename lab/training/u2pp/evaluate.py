@@ -30,7 +30,7 @@ from conch.families.wenet.declaration import FRAMES, RESCORE
 from conch.families.wenet.decoder import WenetDecoder, WenetDecoderConfig
 from conch.families.wenet.encoder import WenetEncoder, WenetStreamingEncoder
 from conch.families.wenet.folder import read_wenet
-from lab.training.ctc.data import utterances_of
+from lab.training.ctc.data import some_utterances
 from lab.training.ctc.evaluate import Table
 from lab.training.transducer.units import text_of
 from lab.training.u2pp.export import BEAM_SIZE, CTC_WEIGHT, Scores
@@ -56,8 +56,7 @@ def main(arguments: list[str] | None = None) -> None:
     add("--beam", type=int, nargs="*", default=[16], help="beam_size of Conch; WeNet's is 10")
     args = parser.parse_args(arguments)
     model, tokenizer = load(args.checkpoint)
-    utterances = utterances_of(args.manifest, [args.split])
-    utterances = utterances[:: max(1, len(utterances) // (args.limit or len(utterances)))]
+    utterances = some_utterances(args.manifest, args.split, args.limit)
     waveforms = [waveform_of(item.path) for item in utterances]
     table = Table([item.source for item in utterances], [item.text for item in utterances])
     print(table.head)

@@ -76,6 +76,12 @@ def _sizes(model: U2pp) -> dict[str, int]:
     return {"attention_heads": _HEADS, "num_blocks": blocks, "cnn_module_kernel": 2}
 
 
+def _chunk(model: U2pp) -> tuple[int, int, int]:
+    """Return the frames of a chunk and those before it that it sees, and its filter banks."""
+    count, left = model.config.chunk_frames // _STACK, model.config.left_frames // _STACK
+    return count, left, (count - 1) * _SUBSAMPLING + _CONTEXT
+
+
 class Part(nn.Module):
     """A graph of an export."""
 
@@ -263,13 +269,8 @@ def _gpu(model: U2pp, folder: Path) -> None:
 
 
 def _gpu_live(model: U2pp, folder: Path) -> None:
-    sizes, size, count = (
-        _sizes(model),
-        model.config.output_size,
-        model.config.chunk_frames // _STACK,
-    )
-    left, blocks = model.config.left_frames // _STACK, sizes["num_blocks"]
-    window = (count - 1) * _SUBSAMPLING + _CONTEXT
+    size, blocks = model.config.output_size, _sizes(model)["num_blocks"]
+    count, left, window = _chunk(model)
     inputs = {
         "chunk_xs": torch.randn(2, window, NUM_BINS),
         "chunk_lens": torch.full((2,), window, dtype=torch.int32),
@@ -315,13 +316,9 @@ def _ranking(model: U2pp, folder: Path, config: dict[str, Any]) -> None:
 
 
 def _cpu(model: U2pp, folder: Path) -> None:
-    sizes, size, count = (
-        _sizes(model),
-        model.config.output_size,
-        model.config.chunk_frames // _STACK,
-    )
-    left, blocks = model.config.left_frames // _STACK, sizes["num_blocks"]
-    window = (count - 1) * _SUBSAMPLING + _CONTEXT
+    sizes, size = _sizes(model), model.config.output_size
+    blocks = sizes["num_blocks"]
+    count, left, window = _chunk(model)
     known = {
         "output_dir": folder.name,
         "batch": 1,

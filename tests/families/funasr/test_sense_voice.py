@@ -1,6 +1,5 @@
 """A SenseVoice writes the same in sherpa-onnx and here, and tells the same beside its text."""
 
-import re
 from pathlib import Path
 
 import funasr_toys
@@ -13,13 +12,9 @@ from conch.component import Row
 from conch.families.funasr.sense_voice import SenseVoice
 from conch.families.search.folders import FolderConfig
 from conch.wire.errors import OptionError
+from lab.baselines.same_text import tight
 
 TELLS = ("language", "emotion", "event")
-
-
-def tight(text: str) -> str:
-    """Return a text without the spaces next to Chinese letters, which only Conch writes."""
-    return re.sub(r"(?<=[\u4e00-\u9fff]) | (?=[\u4e00-\u9fff])", "", text)
 
 
 @pytest.fixture(scope="module")
