@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from conch.audio.pieces import length_of
+from conch.audio.intake import length_of
 from conch.cli.terminal import size_of
 
 TICK_S = 0.5

@@ -63,7 +63,7 @@ examples:
   conch transcribe meeting.mp3 --speakers auto      a line for each turn, with its speaker
   curl -s https://example.org/talk.m4a | conch transcribe -
 
-The command takes any audio that libsndfile or FFmpeg reads: wav, flac, ogg, mp3, m4a, webm, amr,
+The command takes any audio that FFmpeg decodes: wav, flac, ogg, mp3, m4a, webm, amr,
 wma, the sound of a video, ... Warnings about a file (cut off, clipped, without speech) go to
 stderr. An existing output file is overwritten once its transcript is ready.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from conch.audio.pieces import length_of
+from conch.audio.intake import length_of
 from conch.client import AsyncClient, joined_parts
 from conch.client.tensors import StoredFile
 from conch.client.triton_grpc import GRACE_S

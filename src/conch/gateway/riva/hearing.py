@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
-from conch.audio.pieces import length_of
+from conch.audio.intake import length_of
 from conch.audio.sniffing import container_of, named_container_of, num_first_bytes
 from conch.client import AsyncClient, OptionValue
 from conch.client.timeouts import timeout
