@@ -123,7 +123,7 @@ class LiveFrames:
         try:
             container = container_of(first)
         except AudioError as error:
-            raise AudioError(f"the session is {error}") from None
+            raise AudioError(f"the audio is {error}") from None
         if container is not None:
             self._container = ContainerDecoder(container, self._sample_rate)
         elif self._encoding == "auto":

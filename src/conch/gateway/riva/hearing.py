@@ -10,7 +10,12 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from conch.audio.intake import length_of
-from conch.audio.sniffing import container_of, named_container_of, num_first_bytes
+from conch.audio.sniffing import (
+    NUM_NAMED_BYTES,
+    container_of,
+    named_container_of,
+    num_first_bytes,
+)
 from conch.client import AsyncClient, OptionValue
 from conch.client.timeouts import timeout
 from conch.gateway.callers_live import charged_updates, live_session_of
@@ -29,8 +34,6 @@ DEFAULT_RATE = 16_000
 """Hz to which the audio of a container is decoded in a stream."""
 PIECE_S = 1.0
 """Longest piece of audio that is handed on at once."""
-NAMED_BYTES = 12
-"""First bytes that name a container, which some clients send as LINEAR_PCM."""
 _WAV = {"LINEAR_PCM": (1, 16), "ALAW": (6, 8), "MULAW": (7, 8)}
 """Format tag of WAV and bits of a sample, by encoding."""
 
@@ -220,7 +223,7 @@ class _Stream:
         if self._frames is None:
             self._first = data = self._first + data
             is_raw = self._asked.encoding in RAW
-            needed = NAMED_BYTES if is_raw else num_first_bytes(data)
+            needed = NUM_NAMED_BYTES if is_raw else num_first_bytes(data)
             if not data or (len(data) < needed and not ends):
                 return
             self._first = b""
