@@ -4,8 +4,8 @@ FFmpeg decodes it, in a process of its own for each: see `conch.audio.worker`.
 """
 
 import io
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from typing import IO, TypeAlias
 
 import msgspec
@@ -24,7 +24,7 @@ from conch.audio.messages import (
     WANTED,
 )
 from conch.audio.workers import Decoder
-from conch.component import Array, FloatArray
+from conch.component import FloatArray
 from conch.wire.errors import AudioError, OverloadedError
 
 Bytes: TypeAlias = Callable[[int, int], bytes]
@@ -61,6 +61,10 @@ class Form(msgspec.Struct, frozen=True):
         return found.reshape(-1, self.channels)
 
 
+_Message: TypeAlias = "Form | bytes | list[str]"
+"""The form of samples, samples, or warnings."""
+
+
 def form_of(payload: bytes, name: str) -> Form:
     """Return the form of a message; raise an AudioError if its sample rate is out of range."""
     form = msgspec.json.decode(payload, type=Form)
@@ -78,16 +82,14 @@ def error_of(kind: bytes, payload: bytes, name: str) -> Exception:
 
 
 class AudioFile:
-    """A file, or a container that comes over a pipe, opened up to its first samples."""
+    """A file, or a container that comes over a pipe; its form is known before its samples."""
 
     def __init__(
-        self,
-        source: bytes | IO[bytes] | Bytes,
-        name: str = "AUDIO",
-        *,
-        container: str | None = None,
+        self, source: bytes | IO[bytes] | Bytes, name: str = "AUDIO", container: str | None = None
     ) -> None:
-        """Open it.
+        """Decode up to the first samples.
+
+        A file is opened again for its samples: until then it may wait for long, without a decoder.
 
         Args:
             source: The file, or a function that returns the next bytes of a pipe.
@@ -98,23 +100,17 @@ class AudioFile:
             AudioError: there is no audio that can be decoded; the message says what was found.
             OverloadedError: no process for it can be started.
         """
-        self._at, size = _readable(source)
-        self._name = name
+        self._at, self._size = _readable(source)
+        self._name, self._container = name, container
         self.warnings: list[str] = []
         """Problems of the file, one sentence each; complete when all blocks are read."""
-        self._decoder = Decoder(name, size, container)
-        try:
-            form = self._next()
-            assert isinstance(form, Form)
-            self._form = form
-        except BaseException:
-            self.close()
-            raise
+        messages = self._messages(only_form=self._size is not None)
+        form = next(messages)
+        assert isinstance(form, Form)
+        self._form, self._pipe = form, messages if self._size is None else None
+        if self._size is not None:
+            next(messages)  # the last one: the decoder is free
         self.sample_rate, self.num_channels, self.length_s = form.rate, form.channels, form.length_s
-
-    def close(self) -> None:
-        """End the decoder."""
-        self._decoder.close()
 
     def blocks(self, block_frames: int) -> Iterator[FloatArray]:
         """Yield the samples, FP32 [block_frames, channels]; call this once.
@@ -126,33 +122,38 @@ class AudioFile:
 
     def pieces(self) -> Iterator[FloatArray]:
         """Yield the samples, FP32 [samples, channels], as they are decoded; call this once."""
-        try:
-            while isinstance(piece := self._next(), np.ndarray):
-                yield piece
-        finally:
-            self.close()
+        messages = self._pipe or self._messages()
+        with closing(messages):
+            for found in messages:
+                if isinstance(found, bytes):
+                    yield self._form.samples(found)
+                elif isinstance(found, list):
+                    self.warnings += found
 
-    def _next(self) -> "Form | Array | None":
-        """Return the next message of the decoder, None after the last one."""
-        kind = payload = b""
-        try:
+    def _messages(
+        self, *, only_form: bool = False
+    ) -> "Generator[Form | bytes | list[str], None, None]":
+        """Yield what a decoder says: the form, samples, and at the end warnings."""
+        decoder = Decoder(self._name, self._size, self._container, only_form=only_form)
+        with closing(decoder):
             while True:
-                kind, payload = self._decoder.receive()
-                if kind != WANTED:
-                    break
-                place, size = ASK.unpack(payload)
-                self._decoder.send(BYTES, self._at(place, size))
-        except (EOFError, OSError):
-            kind = b""
-        if kind == FORM:
-            return form_of(payload, self._name)
-        if kind == SAMPLES:
-            return self._form.samples(payload)
-        if kind == DONE:
-            self._decoder.finish()
-            self.warnings += json.loads(payload)
-            return None
-        raise error_of(kind, payload, self._name)
+                try:
+                    kind, payload = decoder.receive()
+                    if kind == WANTED:
+                        decoder.send(BYTES, self._at(*ASK.unpack(payload)))
+                        continue
+                except (EOFError, OSError):
+                    kind = payload = b""
+                if kind == SAMPLES:
+                    yield payload
+                elif kind == FORM:
+                    yield form_of(payload, self._name)
+                elif kind == DONE:
+                    decoder.finish()
+                    yield msgspec.json.decode(payload, type=list[str])
+                    return
+                else:
+                    raise error_of(kind, payload, self._name)
 
 
 def _readable(source: bytes | IO[bytes] | Bytes) -> tuple[Bytes, int | None]:
@@ -172,8 +173,6 @@ def _readable(source: bytes | IO[bytes] | Bytes) -> tuple[Bytes, int | None]:
 def length_of(file: IO[bytes]) -> float | None:
     """Return the seconds of audio that a file states; None if it states none, or is no audio."""
     try:
-        opened = AudioFile(file)
+        return AudioFile(file).length_s
     except (AudioError, OverloadedError):
         return None
-    opened.close()
-    return opened.length_s

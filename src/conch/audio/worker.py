@@ -55,6 +55,12 @@ class Job:
     """Bytes of a file; None for a pipe."""
     container: str | None
     """FFmpeg's name of the format; None to detect it."""
+    only_form: bool = False
+    """Whether no samples are wanted."""
+
+
+class _EnoughError(Exception):
+    """All that was asked for is known."""
 
 
 class _Source:
@@ -92,13 +98,15 @@ class _Source:
 class _Sink:
     """Sends samples, many at a time."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: Connection, *, only_form: bool) -> None:
+        self._connection, self._only_form = connection, only_form
         self._held = bytearray()
 
     def begin(self, rate: int, channels: int, kind: str, length_s: float | None) -> None:
         form = {"rate": rate, "channels": channels, "kind": kind, "length_s": length_s}
         self._connection.send_json(FORM, form)
+        if self._only_form:
+            raise _EnoughError
 
     def write(self, samples: bytes | memoryview) -> None:
         self._held += samples
@@ -140,12 +148,13 @@ def _work(connection: Connection) -> None:
 
 
 def _decode(connection: Connection, job: Job) -> None:
-    sink = _Sink(connection)
+    sink = _Sink(connection, only_form=job.only_form)
     source = _Source(connection, job.size, sink.flush)
     is_file = job.size is not None
     decoding = Decoding(source, sink, job.name, container=job.container, fills_gaps=is_file)
     try:
-        decoding.run()
+        with suppress(_EnoughError):
+            decoding.run()
     except AudioError as error:
         said = str(error)
     except Exception as error:  # FFmpeg has more errors than PyAV names

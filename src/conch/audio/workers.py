@@ -107,11 +107,14 @@ def _python() -> str:
 class Decoder(Connection):
     """The connection with a decoder at work on one job; see `conch.audio.worker.Job`."""
 
-    def __init__(self, name: str, size: int | None, container: str | None) -> None:
+    def __init__(
+        self, name: str, size: int | None, container: str | None, *, only_form: bool = False
+    ) -> None:
         """Give it the job."""
         super().__init__(_POOL.take())
+        job = {"name": name, "size": size, "container": container, "only_form": only_form}
         with suppress(OSError):  # `receive` finds out
-            self.send_json(JOB, {"name": name, "size": size, "container": container})
+            self.send_json(JOB, job)
 
     def fileno(self) -> int:
         """Return the descriptor, for an event loop to use in place of `receive`."""

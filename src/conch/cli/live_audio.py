@@ -45,14 +45,12 @@ def of_file(path: Path, chunk_ms: int, speed: float) -> LiveAudio:
     Raises:
         AudioError: the file is missing or not audio.
     """
+    if path.is_fifo():
+        raise AudioError(f"{path} is a pipe: conch stream - reads one from stdin")
     try:
-        file = path.open("rb")
+        decoded = AudioFile(path.read_bytes(), str(path))
     except OSError as error:
         raise AudioError(f"{path} cannot be read: {error.strerror}") from None
-    if not file.seekable():
-        file.close()
-        raise AudioError(f"{path} is a pipe: conch stream - reads one from stdin")
-    decoded = AudioFile(file, str(path))
     rate = decoded.sample_rate
     return LiveAudio(rate, _paced(_cut(_mono(decoded), rate * chunk_ms // 1000), rate, speed))
 
@@ -135,8 +133,7 @@ def _raw(first: bytes, pipe: io.BufferedReader, channels: int, size: int) -> Chu
     frame = 2 * channels
     held = first
     while True:
-        whole = len(held) // frame * frame
-        if whole:
+        while whole := min(len(held), max(size, frame)) // frame * frame:
             samples = np.frombuffer(held[:whole], dtype="<i2").reshape(-1, channels)
             held = held[whole:]
             yield samples[:, 0] if channels == 1 else samples.mean(axis=1).astype(np.int16)
