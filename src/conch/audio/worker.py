@@ -75,8 +75,6 @@ class _Source:
         if self.size is not None:
             return self._asked(place, min(size, max(0, self.size - place)))
         while place >= (end := self._first + len(self._kept)):
-            # Nobody knows when more comes: what was decoded must not wait for it.
-            self._flush()
             more = self._asked(end, size)
             if not more:
                 return b""
@@ -91,8 +89,12 @@ class _Source:
     def _asked(self, place: int, size: int) -> bytes:
         if not size:
             return b""
-        self._connection.send(WANTED, ASK.pack(place, size))
-        return self._connection.receive()[1]
+        try:
+            self._flush()  # nobody knows when more comes: what was decoded must not wait for it
+            self._connection.send(WANTED, ASK.pack(place, size))
+            return self._connection.receive()[1]
+        except (EOFError, OSError):
+            os._exit(1)  # nobody listens, and FFmpeg would try again and again
 
 
 class _Sink:
