@@ -304,8 +304,10 @@ class Transcript:
 
     def by_channel(self) -> Iterator[tuple[int, list[Segment]]]:
         """Yield the number of each channel in order, and its segments."""
-        for number in sorted({segment.channel for segment in self.segments}):
-            yield number, [item for item in self.segments if item.channel == number]
+        by_number: dict[int, list[Segment]] = {}
+        for segment in self.segments:
+            by_number.setdefault(segment.channel, []).append(segment)
+        yield from sorted(by_number.items())
 
     def to_json(self) -> str:
         """Return the JSON of the tensor RESULT: all fields, and the text of each n-best list.
