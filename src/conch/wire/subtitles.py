@@ -106,9 +106,9 @@ def cues(transcript: Transcript) -> list[Cue]:
 
     A cue has at most MAX_LINES lines of MAX_LINE_CHARS. If the next words and the end of the audio
     allow it, a cue takes MIN_CUE_MS to MAX_CUE_MS, and as long as a reader of MAX_CHARS_PER_S
-    needs. It does not hold one word if there are more around it. Words of a segment without word times share its time. If the
-    speakers are known, each cue has one and begins with it; or else, if the channels are split,
-    with its channel number.
+    needs. It does not hold one word if there are more around it. Words of a segment without word
+    times share its time. If the speakers are known, each cue has one and begins with it; or else,
+    if the channels are split, with its channel number.
     """
     is_split = len(transcript.channels) > 1
     audio_end_ms = floor(transcript.duration * 1000) or inf
