@@ -15,6 +15,8 @@ MAX_HOTWORD_WEIGHT = 100.0
 DEFAULT_HOTWORD_WEIGHT = 8.0
 MAX_NAMES_TOKENS = 220
 """Tokens of names in a prompt: Whisper reads 223 before a transcript."""
+_SEPARATORS = re.compile("[\n,،、，]")  # noqa: RUF001
+_COLONS = re.compile("[:：]")  # noqa: RUF001
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Hotword:
 @lru_cache(maxsize=16)
 def hotwords_of(text: str, weight: float, option: str = "hotwords") -> tuple[Hotword, ...]:
     """Return phrases separated by commas or line ends; a colon and a weight may follow a phrase.
+
+    The commas and colons of other scripts count too.
 
     Args:
         text: The phrases.
@@ -48,8 +52,7 @@ def hotwords_of(text: str, weight: float, option: str = "hotwords") -> tuple[Hot
         )
     if not text.strip():
         return ()
-    items = text.replace("\n", ",").split(",")
-    hotwords = tuple(_hotword(item, weight, option) for item in items)
+    hotwords = tuple(_hotword(item, weight, option) for item in _SEPARATORS.split(text))
     if len(hotwords) > MAX_HOTWORDS:
         raise _out_of_range(option, f"at most {MAX_HOTWORDS} phrases", len(hotwords))
     return hotwords
@@ -95,7 +98,7 @@ def as_ctc_writes(phrases: str) -> str:
 
 
 def _hotword(item: str, weight: float, option: str) -> Hotword:
-    phrase, colon, own = item.partition(":")
+    phrase, *own = _COLONS.split(item, maxsplit=1)
     words = " ".join(phrase.split())
     if not words:
         raise OptionError(
@@ -105,7 +108,7 @@ def _hotword(item: str, weight: float, option: str) -> Hotword:
     if len(words) > MAX_HOTWORD_LENGTH:
         raise _out_of_range(option, f"phrases of at most {MAX_HOTWORD_LENGTH} characters", words)
     try:
-        hotword = Hotword(words, float(own) if colon else weight)
+        hotword = Hotword(words, float(own[0]) if own else weight)
     except ValueError:
         raise OptionError(
             f"option '{option}' takes a number after a colon; sent: {item.strip()!r:.60}"

@@ -87,6 +87,23 @@ def test_a_hotword_is_tried_for_two_words_more_than_its_own_at_most():
     assert near_misses("one too three four five six seven", hotwords_of(names, 10)) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["Conch，Triton、Oman：9", "Conch,Triton\nOman:9", "Conch،Triton, Oman :9"],  # noqa: RUF001
+)
+def test_phrases_are_separated_by_the_commas_of_any_script(text):
+    assert hotwords_of(text, 8) == (
+        Hotword("Conch", 8), Hotword("Triton", 8), Hotword("Oman", 9)
+    )  # fmt: skip
+
+
+def test_a_list_in_capitals_has_possessives_too():
+    found = written("if a fellow's bad", "IF A FELLOW'S")
+    assert "IF A FELLOW'S bad" in found
+    assert all("FELLOW'S bad" in text for text in found)
+    assert "said SYME'S egotism" in written("said Sime's egotism", "SYME'S")
+
+
 def test_a_text_that_has_the_hotword_has_no_near_miss_there():
     assert near_misses("Prynne", hotwords_of("Prynne", 10)) == []
 

@@ -43,8 +43,8 @@ MOST_WORDS = 6
 _MOST_LOOKED_AT = 1000
 """Closest pairs of a place and a hotword, most of which are the hotword itself."""
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
-_POSSESSIVE = re.compile(r"['\u2019]s$")
-_BEHIND_NAME = re.compile(r"['\u2019]s\b|(?<=s)['\u2019](?!\w)")
+_POSSESSIVE = re.compile(r"['\u2019]s$", re.IGNORECASE)
+_BEHIND_NAME = re.compile(r"['\u2019]s\b|(?<=s)['\u2019](?!\w)", re.IGNORECASE)
 """What a possessive ends in: that of `Syme's`, or the apostrophe of `Symes'`."""
 _PAUSE = re.compile(r"[^\s\-]")
 
