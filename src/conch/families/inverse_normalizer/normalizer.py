@@ -18,6 +18,7 @@ from wetext import AlignmentError, Normalizer
 
 from conch.component import Outputs, Row, RowByRow
 from conch.component.text_step import Change, changed, text_step_outputs
+from conch.families.inverse_normalizer.digit_runs import commas_in_numbers
 from conch.language.normalize import ONES, TENS, ordinal, spelled
 from conch.wire.errors import ConfigError
 
@@ -199,14 +200,14 @@ def _guessed(text: str) -> str:
 def _clauses(text: str) -> Iterator[list[_Said]]:
     """Yield the runs of words between punctuation that have a number among them."""
     clause: list[_Said] = []
-    tokens = [*re.finditer(r"\S+", text)]
-    for index, token in enumerate(tokens):
-        before, core, behind = _edges(token[0])
+    found = [*re.finditer(r"\S+", text)]
+    tokens = [_edges(token[0]) for token in found]
+    joined = commas_in_numbers(tokens, _NUMBERS)
+    for index, (before, core, behind) in enumerate(tokens):
         if before and clause:
             yield from _read(clause)
             clause = []
-        start = token.start() + len(before)
-        said = _words(core, start)
+        said = _words(core, found[index].start() + len(before))
         if said and said[0].word in _NUMBERS and _are_two_numbers(clause):
             # They may be two numbers too, so the words stay.
             said = [] if _is_of_old(clause, said) else said
@@ -214,9 +215,9 @@ def _clauses(text: str) -> Iterator[list[_Said]]:
             clause = []
         clause += said
         _count_a_as_one(clause)
-        after = _edges(tokens[index + 1][0])[1].lower() if index + 1 < len(tokens) else ""
+        after = tokens[index + 1][1].lower() if index + 1 < len(tokens) else ""
         goes_on = behind == "," and core.lower() in _SCALES and after.split("-")[0] in _NUMBERS
-        if _CLAUSE_ENDS.search(behind) and not goes_on:
+        if _CLAUSE_ENDS.search(behind) and not goes_on and index not in joined:
             yield from _read(clause)
             clause = []
     yield from _read(clause)
