@@ -5,6 +5,7 @@ Pure: a form in, what to do out. Fields: openai-openapi f85dbe2, `CreateTranscri
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -87,10 +88,10 @@ def parse(
     format = formats[one_of("response_format", wanted, tuple(formats))]
     granularities = frozenset(
         one_of("timestamp_granularities", item, GRANULARITIES)
-        for item in sent.get("timestamp_granularities", ())
+        for item in _words(sent, "timestamp_granularities")
     )
     has_logprobs = "logprobs" in [
-        one_of("include", item, ("logprobs",)) for item in sent.get("include", ())
+        one_of("include", item, ("logprobs",)) for item in _words(sent, "include")
     ]
     is_streamed = _truth("stream", _last(sent, "stream"))
     if is_streamed and format not in FORMATS:
@@ -102,10 +103,10 @@ def parse(
     known = taken_options()
     own = {name: values[-1] for name, values in sent.items() if name in known and values}
     own.pop("languages", None)
-    ignored = [name for name in sent if name in NO_MEANING]
+    ignored = [name for name in NO_MEANING if _last(sent, name)]
     if language := own.pop("language", ""):
         own["language"] = code_of(language)
-    languages = codes_of(",".join(sent.get("languages", ())))
+    languages = codes_of(",".join(_words(sent, "languages")))
     if len(languages) == 1:
         own.setdefault("language", languages[0])
     own |= forced
@@ -173,7 +174,7 @@ def _lists(fields: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         # An option is one value, which may have brackets; `languages` is OpenAI's list as well.
         is_one = bare in taken_options() and bare != "languages"
         items = values if is_one else [i for value in values for i in _json_list(value)]
-        found[bare] = (*found.get(bare, ()), *items)
+        found[bare] = (*found.get(bare, ()), *(item for item in items if is_one or item.strip()))
     objects = [name for name in found if name.startswith("chunking_strategy[")]
     if objects:
         parts = {name[len("chunking_strategy[") : -1]: found.pop(name)[-1] for name in objects}
@@ -188,6 +189,12 @@ def _json_list(value: str) -> Iterable[str]:
         except ValueError:
             pass
     return [value]
+
+
+def _words(sent: Mapping[str, tuple[str, ...]], name: str) -> list[str]:
+    """Return the values of a list of words, of which some clients make `[a, b]` or `a,b`."""
+    pieces = (piece for value in sent.get(name, ()) for piece in re.split(r"[,\[\]]", value))
+    return [word for piece in pieces if (word := piece.strip(" \t'\""))]
 
 
 def _last(sent: Mapping[str, tuple[str, ...]], name: str) -> str:

@@ -22,6 +22,8 @@ def options_of_text(
 ) -> dict[str, bool | int | float | str]:
     """Return options with values of their types; their ranges and rules are still to be checked.
 
+    An empty text sets nothing: forms send one for a field that nobody has filled in.
+
     Args:
         texts: Options by name.
         others: Further names that are right in the same place, for the hint at a wrong one.
@@ -34,7 +36,7 @@ def options_of_text(
     for name in texts:
         if name not in known:
             raise OptionError(unknown_name(name, [*known, *others]))
-    return {name: _value(known[name], text) for name, text in texts.items()}
+    return {name: _value(known[name], text) for name, text in texts.items() if text.strip()}
 
 
 def _value(item: "Field[Any]", text: str) -> bool | int | float | str:
