@@ -75,6 +75,26 @@ def test_a_possessive_takes_the_place_of_a_whole_one(heard):
     assert (curly.written, curly.tried) == ("Syme\u2019s", "Syme's")
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "wanted"),
+    [
+        ("and Diness cat", "Dinah", "and Dinah's cat"),
+        ("Captain Servidex ears", "Servadac", "Captain Servadac's ears"),
+        ("Captain Servidex ears", "Servadac", "Captain Servadac's"),
+        ("my cousin Hepzebuz, you", "Hepzibah", "my cousin Hepzibah's, you"),
+        ("Simes' egotism", "Syme", "Syme's egotism"),
+        ("DINESS CAT", "DINAH", "DINAH'S CAT"),
+    ],
+)
+def test_a_possessive_may_be_heard_in_the_last_letters(text, name, wanted):
+    assert wanted in written(text, name)
+
+
+@pytest.mark.parametrize(("text", "name"), [("Simpsons", "Simpson"), ("said Uncas", "Uncas")])
+def test_a_plural_and_a_name_in_s_are_no_possessive(text, name):
+    assert not any("'s" in found for found in written(text, name))
+
+
 def test_a_name_keeps_the_possessive_behind_it():
     assert "said Syme's egotism" in written("said Sime's egotism", "Syme")
 
