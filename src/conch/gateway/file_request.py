@@ -7,6 +7,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -32,7 +33,7 @@ GRANULARITIES = ("word", "segment")
 NO_MEANING = ("temperature",)
 """OpenAI's fields that change nothing here: the search has no temperature."""
 DIARIZATION: Mapping[str, str] = {"json": "diarization", "rttm": "rttm"}
-"""The same where who speaks when is all that is asked."""
+"""The same of /v1/audio/diarization."""
 MAX_IGNORED = 16
 """Ignored fields that an answer names."""
 _VAD_FIELDS = {
@@ -71,17 +72,10 @@ def parse(
     forced: Mapping[str, str] = MappingProxyType({}),
     formats: Mapping[str, str] = FORMATS,
 ) -> FileRequest:
-    """Return the request in a form.
+    """Return the request in a form, with values by name: `x[]` and a JSON list are lists too.
 
-    Args:
-        fields: Values by name; `x[]` and a JSON list in one value are lists too.
-        aliases: Further names of models.
-        forced: Options that go before those of the form, as text.
-        formats: The formats of the answer, by what `response_format` takes.
-
-    Raises:
-        ApiError: a field has a value that it does not take.
-        OptionError: an option of Conch has one.
+    `forced` are options that go before those of the form, as text. `formats` are those of the
+    answer, by what `response_format` takes.
     """
     sent = _lists(fields)
     wanted = _last(sent, "response_format") or "json"
@@ -183,11 +177,9 @@ def _lists(fields: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
 
 
 def _json_list(value: str) -> Iterable[str]:
-    if value.startswith("[") and value.endswith("]"):
-        try:
+    with suppress(ValueError):
+        if value.startswith("[") and value.endswith("]"):
             return [str(item) for item in read_json(value)]
-        except ValueError:
-            pass
     return [value]
 
 

@@ -120,11 +120,7 @@ SPEAKER_FORMATS = frozenset(("rttm", "seglst", "diarized_json", "diarization"))
 
 
 def with_options_of(formats: Sequence[str], sent: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a request, with those that formats need where none was sent.
-
-    Raises:
-        OptionError: a format says who speaks, and speakers is off.
-    """
+    """Return the options of a request, with those that formats need where none was sent."""
     needed: dict[str, Any] = {}
     if TIMED_FORMATS.intersection(formats):
         needed["word_timestamps"] = True

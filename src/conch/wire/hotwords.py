@@ -32,16 +32,8 @@ class Hotword:
 def hotwords_of(text: str, weight: float, option: str = "hotwords") -> tuple[Hotword, ...]:
     """Return phrases separated by commas or line ends; a colon and a weight may follow a phrase.
 
-    The commas and colons of other scripts count too.
-
-    Args:
-        text: The phrases.
-        weight: Of a phrase without its own.
-        option: What errors name.
-
-    Raises:
-        OptionError: the text or a phrase is too long, there are too many, one is empty, or its
-            weight is no number or out of range.
+    The commas and colons of other scripts count too. `weight` is that of a phrase without its own,
+    `option` what errors name.
 
     >>> [(item.phrase, item.weight) for item in hotwords_of("Conch:8, Triton  server", 5.0)]
     [('Conch', 8.0), ('Triton server', 5.0)]

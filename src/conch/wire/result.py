@@ -15,7 +15,7 @@ MAX_FP32 = 3.4028234663852886e38
 RARE = ("extra", "revised", "speakers", "turns", "overlaps", "relabelled")
 """Fields of `Transcript` that its JSON has only if they hold something."""
 RARE_OF_SEGMENT = ("speaker", "emotion", "event")
-"""The same of `Segment`."""
+"""Fields of `Segment` that are left out when empty."""
 SCORES = ("score", "am_score", "lm_score", "attention_score", "ctc_score")
 """Fields of `Hypothesis` that are log probabilities, or None."""
 _WRITABLE = {"NaN": None, "Infinity": MAX_FP32, "-Infinity": -MAX_FP32}

@@ -9,7 +9,7 @@ import math
 import string
 from collections.abc import Sequence
 
-from conch.wire.result import Segment, Transcript, Turn, strict_json
+from conch.wire.result import Segment, Transcript, Turn, Word, strict_json
 from conch.wire.subtitles import milliseconds, pieces_of, tokens_of
 
 _LETTERS = string.ascii_uppercase
@@ -120,14 +120,16 @@ def _channel(number: int) -> str:
 
 def _confidences(segment: Segment) -> list[str]:
     """Return the column of each word; empty where the confidence is not known."""
-    found = [word.confidence for word in segment.words if word.text.strip()]
-    found = found or [math.nan] * len(_texts(segment))
+    found = [word.confidence for word in _timed(segment)] or [math.nan] * len(_texts(segment))
     return ["" if math.isnan(confidence) else f" {confidence:.4f}" for confidence in found]
 
 
 def _texts(segment: Segment) -> Sequence[str]:
-    timed = [word.text for word in segment.words if word.text.strip()]
-    return timed or pieces_of(segment.text)
+    return [word.text for word in _timed(segment)] or pieces_of(segment.text)
+
+
+def _timed(segment: Segment) -> list[Word]:
+    return [word for word in segment.words if word.text.strip()]
 
 
 def _word(text: str) -> str:

@@ -41,8 +41,8 @@ _SHORT, _SHORT_PER_S = 60.0, 40.0  # below MIN_CUE_MS, and for each second that 
 _ONE_WORD = 40.0
 _FAST, _FAST_PER_SHARE = 8.0, 30.0  # above MAX_CHARS_PER_S, and for each time it is exceeded
 _SENTENCE, _CLAUSE, _PHRASE, _WORDS, _BOUND = 0.0, 2.0, 4.0, 7.0, 11.0
-"""Of the end of a cue after a sentence, after a clause, before a word that begins a phrase, between
-others, and after a word that needs the next one."""
+"""Where a cue ends: after a sentence, after a clause, before a word that begins a phrase, between
+others, after a word that needs the next one."""
 _PAUSE_MS = 600  # A pause as long makes a good end anywhere; a shorter one a better end.
 _INNER_SENTENCE = 3.0  # of a sentence's end within a cue
 _INNER_PAUSE_MS, _INNER_PAUSE_PER_S = 300, 20.0  # of a pause within a cue, for its time above
@@ -116,14 +116,13 @@ def cues(transcript: Transcript) -> list[Cue]:
     for channel, segments in transcript.by_channel():
         parts = (part for segment in segments for part in cut_by_speaker(segment))
         said = groupby(parts, lambda segment: segment.speaker)
-        runs = [(who, tokens_of(list(run))) for who, run in said]
-        runs = [(who, tokens) for who, tokens in runs if tokens]
+        runs = [(who, tokens) for who, run in said if (tokens := tokens_of(list(run)))]
         nexts = [*(tokens[0].start_ms for _, tokens in runs), inf][1:]
         for (who, tokens), next_ms in zip(runs, nexts, strict=True):
             label = f"{who}: " if who else f"[{channel}] " if is_split else ""
             next_ms = max(next_ms, tokens[-1].start_ms + 1)
             found = channel_cues(tokens, label, next_ms, audio_end_ms)
-            made += [replace(cue, speaker=who) for cue in found] if who else found
+            made += [replace(cue, speaker=who) for cue in found]
     return sorted(made, key=lambda cue: cue.start_ms)
 
 

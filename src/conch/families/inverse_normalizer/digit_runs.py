@@ -18,11 +18,8 @@ def commas_in_numbers(tokens: Sequence[tuple[str, str, str]], others: frozenset[
     """Return the places of the tokens whose comma is a pause within a number.
 
     Digits are one number if no comma is between some of them, as in `seven, seven three nine`, or
-    if they are many and neither count nor go on to another number.
-
-    Args:
-        tokens: Words, each with the punctuation before and behind it.
-        others: Words of numbers besides the digits.
+    if they are many and neither count nor go on to another number. Tokens are words with the
+    punctuation before and behind them, `others` the words of other numbers.
     """
     codes: list[str] = []
     for before, word, behind in tokens:

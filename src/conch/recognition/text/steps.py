@@ -147,11 +147,7 @@ async def _rewritten_by(
 
 
 def _text_of(output: Array | bytes) -> str:
-    """Return the one text of an output, which is no array if the model forgot a dimension.
-
-    Raises:
-        ValueError: it is none, or too long.
-    """
+    """Return the one text of an output, which is no array if the model forgot a dimension."""
     array = np.asarray(output)
     if array.dtype != np.object_ or array.size != 1:
         raise ValueError(f"text is BYTES [1]; it is {array.dtype} {list(array.shape)}")
