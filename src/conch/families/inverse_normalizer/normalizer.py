@@ -18,7 +18,7 @@ from wetext import AlignmentError, Normalizer
 
 from conch.component import Outputs, Row, RowByRow
 from conch.component.text_step import Change, changed, text_step_outputs
-from conch.families.inverse_normalizer.digit_runs import commas_in_numbers
+from conch.families.inverse_normalizer.digit_runs import followed_in_numbers
 from conch.language.normalize import ONES, TENS, ordinal, spelled
 from conch.wire.errors import ConfigError
 
@@ -192,12 +192,15 @@ def _clauses(text: str) -> Iterator[list[_Said]]:
     clause: list[_Said] = []
     found = [*re.finditer(r"\S+", text)]
     tokens = [_edges(token[0]) for token in found]
-    joined = commas_in_numbers(tokens, _NUMBERS)
+    followed = followed_in_numbers(tokens, _NUMBERS)
     for index, (before, core, behind) in enumerate(tokens):
         if before and clause:
             yield from _read(clause)
             clause = []
-        said = _words(core, found[index].start() + len(before))
+        start = found[index].start() + len(before)
+        # A recogniser may have written some digits of a number with commas.
+        is_cut = core[:1].isdecimal() and not followed.isdisjoint((index - 1, index))
+        said = _digits(core, start) if is_cut else _words(core, start)
         if said and said[0].word in _NUMBERS and _are_two_numbers(clause):
             # They may be two numbers too, so the words stay.
             said = [] if _is_of_old(clause, said) else said
@@ -207,7 +210,7 @@ def _clauses(text: str) -> Iterator[list[_Said]]:
         _count_a_as_one(clause)
         after = tokens[index + 1][1].lower() if index + 1 < len(tokens) else ""
         goes_on = behind == "," and core.lower() in _SCALES and after.split("-")[0] in _NUMBERS
-        if _CLAUSE_ENDS.search(behind) and not goes_on and index not in joined:
+        if _CLAUSE_ENDS.search(behind) and not goes_on and index not in followed:
             yield from _read(clause)
             clause = []
     yield from _read(clause)
@@ -274,6 +277,12 @@ def _words(core: str, start: int) -> list[_Said]:
         said.append(_Said(part.lower(), start, start + len(part)))
         start += len(part) + 1
     return said
+
+
+def _digits(core: str, start: int) -> list[_Said]:
+    """Return a numeral as the words that it is read in."""
+    words = ["point" if char == "." else ONES[int(char)] for char in core]
+    return [_Said(word, at, at + 1) for at, word in enumerate(words, start)]
 
 
 def _is_abbreviated(new: str) -> bool:
