@@ -106,7 +106,7 @@ def parse(
     own |= forced
     prompt = own.pop("prompt", "")
     options |= options_of_text(own)
-    if _needs_words(format, granularities, has_logprobs=has_logprobs):
+    if has_logprobs or (format == "verbose_json" and "word" in granularities):
         options.setdefault("word_timestamps", True)
     options |= known_speakers(sent.get(NAMES[0], ()), sent.get(NAMES[1], ()))
     if "known_speakers" in options:
@@ -198,13 +198,10 @@ def _truth(name: str, value: str) -> bool:
 
 
 def _check_temperature(value: str) -> None:
-    try:
-        is_taken = 0 <= float(value or 0) <= 1
-    except ValueError:
-        is_taken = False
-    if not is_taken:
-        message = f"temperature takes a number from 0 to 1; sent: {value!r:.80}"
-        raise invalid("temperature", message)
+    with suppress(ValueError):
+        if 0 <= float(value or 0) <= 1:
+            return
+    raise invalid("temperature", f"temperature takes a number from 0 to 1; sent: {value!r:.80}")
 
 
 def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
@@ -212,12 +209,10 @@ def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
     text = _last(sent, "chunking_strategy")
     if text in ("", "auto", "null", "none"):
         return {}
-    try:
+    asked = None
+    with suppress(ValueError):
         asked = read_json(text)
-        is_object = isinstance(asked, dict) and asked.get("type") == "server_vad"
-    except ValueError:
-        is_object = False
-    if not is_object:
+    if not isinstance(asked, dict) or asked.get("type") != "server_vad":
         message = "chunking_strategy takes auto or an object of type server_vad"
         raise invalid("chunking_strategy", f"{message}; sent: {text!r:.80}")
     chosen = {
@@ -226,9 +221,3 @@ def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
         if asked.get(name) is not None
     }
     return options_of_text(chosen)
-
-
-def _needs_words(format: str, granularities: frozenset[str], *, has_logprobs: bool) -> bool:
-    """Return whether an answer of a format for programs has the times of words."""
-    has_words = format == "verbose_json" and "word" in granularities
-    return has_words or has_logprobs

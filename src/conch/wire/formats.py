@@ -24,7 +24,7 @@ def to_text(transcript: Transcript) -> str:
     """
     parts = (part for segment in transcript.segments for part in cut_by_speaker(segment))
     spoken = [segment for segment in parts if segment.text]
-    if not _is_split(transcript) and not any(segment.speaker for segment in spoken):
+    if len(transcript.channels) < 2 and not any(segment.speaker for segment in spoken):
         return transcript.text + "\n"
 
     def label(segment: Segment) -> str:
@@ -89,10 +89,6 @@ def _webvtt_lines(cue: Cue) -> str:
         return lines
     who = html.escape(cue.speaker, quote=False)
     return f"<v {who}>{lines.removeprefix(f'{who}: ')}"
-
-
-def _is_split(transcript: Transcript) -> bool:
-    return len(transcript.channels) > 1
 
 
 def _time(milliseconds: int, separator: str) -> str:

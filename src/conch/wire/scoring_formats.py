@@ -8,6 +8,7 @@ has who speaks when, SegLST who says what.
 import math
 import string
 from collections.abc import Sequence
+from dataclasses import replace
 
 from conch.wire.result import Segment, Transcript, Turn, Word, strict_json
 from conch.wire.subtitles import milliseconds, pieces_of, tokens_of
@@ -50,11 +51,9 @@ def to_stm(transcript: Transcript, name: str) -> str:
     lines += [f'LABEL "{item}" "{item}" "Segments in the language {item}"' for item in languages]
     written = [f";; {line}\n" for line in lines] if spoken else []
     file = recording_name(name)
-    for number, segments in transcript.by_channel():
+    for number, segments in replace(transcript, segments=tuple(spoken)).by_channel():
         channel, until_ms = _channel(number), 0
         for segment in segments:
-            if not segment.text.strip():
-                continue
             # Segments of one channel must not overlap.
             start_ms = max(milliseconds(segment.start), until_ms)
             until_ms = max(milliseconds(segment.end), start_ms + 1)

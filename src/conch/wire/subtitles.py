@@ -305,8 +305,7 @@ def tokens_of(segments: Sequence[Segment]) -> list[Token]:
 def _timed(segment: Segment) -> list[tuple[str, float, float]]:
     """Return words with their times; those of the text, by their length, if none is timed."""
     words = [(word.text.strip(), word.start, word.end) for word in segment.words]
-    words = [item for item in words if item[0]]
-    if words:
+    if words := [item for item in words if item[0]]:
         return words
     texts = pieces_of(segment.text)
     ends = list(accumulate(map(columns, texts)))

@@ -56,9 +56,7 @@ class NearMiss:
     """A stretch of a text that a hotword may stand for."""
 
     start: int
-    """First character."""
     end: int
-    """Character after the last."""
     written: str
     """The hotword, as it is written there."""
     tried: str

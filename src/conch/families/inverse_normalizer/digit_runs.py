@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from conch.language.normalize import ONES
 
-_DIGITS = {**{word: digit for digit, word in enumerate(ONES[:10])}, "oh": 0, "o": 0}
-_DIGITS |= {str(digit): digit for digit in range(10)}
+_DIGITS = {word: at % 10 for at, word in enumerate((*ONES[:10], *"0123456789"))}
+_DIGITS |= {"oh": 0, "o": 0}
 _CODE = re.compile(
     rf"""
     (?P<o>oh?) | (?P<w>{"|".join(ONES[:10])}) | (?P<p>point)

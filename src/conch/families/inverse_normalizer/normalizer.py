@@ -131,7 +131,7 @@ class InverseNormalizer(RowByRow):
                 first -= 1
             words = clause[first : last + 1]
             new = _as_readers_expect(kind, new)
-            if kind == "measure" and not _is_abbreviated(new):
+            if kind == "measure" and not (new.endswith("%") or new.split()[-1] in _ABBREVIATED):
                 kind, new = "cardinal", _with_unit_as_said(new, said)
             if self._stays(kind, new):
                 continue
@@ -285,10 +285,6 @@ def _digits(core: str, start: int) -> list[_Said]:
     return [_Said(word, at, at + 1) for at, word in enumerate(words, start)]
 
 
-def _is_abbreviated(new: str) -> bool:
-    return new.endswith("%") or new.split()[-1] in _ABBREVIATED
-
-
 def _with_unit_as_said(new: str, said: Sequence[str]) -> str:
     """Return a measure with the words of its unit: those behind the last number."""
     behind = next((at for at in range(len(said), 0, -1) if said[at - 1] in _NUMBERS), 0)
@@ -329,12 +325,9 @@ def _as_readers_expect(kind: str, new: str) -> str:
     if kind in _GROUPED:
         # Four digits may be a year, unless they are money.
         least = 4 if kind == "money" else 5
-        new = re.sub(rf"(?<![\d.,])[1-9]\d{{{least - 1},}}(?!,)", _with_commas, new)
+        long = rf"(?<![\d.,])[1-9]\d{{{least - 1},}}(?!,)"
+        new = re.sub(long, lambda digits: f"{int(digits[0]):,}", new)
     return re.sub(r"(?<=\d) %", "%", new)
-
-
-def _with_commas(digits: re.Match[str]) -> str:
-    return f"{int(digits[0]):,}"
 
 
 def _without_what_is_equal(words: Sequence[_Said], new: str) -> tuple[Sequence[_Said], str]:

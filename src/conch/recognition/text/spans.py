@@ -94,14 +94,8 @@ def _replacements(text: str, rules: Replacements) -> Iterator[text_step.Change]:
 
 def _with_space(text: str, least: int, start: int, end: int) -> tuple[int, int]:
     """Return a stretch to delete together with the space on one side of it."""
-    before = start
-    while before > least and text[before - 1].isspace():
-        before -= 1
-    if before:
-        return before, end
-    while end < len(text) and text[end].isspace():
-        end += 1
-    return before, end
+    before = least + len(text[least:start].rstrip())
+    return before, end if before else len(text) - len(text[end:].lstrip())
 
 
 def retimed(words: Sequence[Word], text: str, after: Rewritten) -> tuple[Word, ...]:
