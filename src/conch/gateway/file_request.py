@@ -170,8 +170,8 @@ def _lists(fields: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         items = values if is_one else [i for value in values for i in _json_list(value)]
         found[bare] = (*found.get(bare, ()), *(item for item in items if is_one or item.strip()))
     objects = [name for name in found if name.startswith("chunking_strategy[")]
-    if objects:
-        parts = {name[len("chunking_strategy[") : -1]: found.pop(name)[-1] for name in objects}
+    sent = {name[len("chunking_strategy[") : -1]: found.pop(name) for name in objects}
+    if parts := {name: values[-1] for name, values in sent.items() if values}:
         found["chunking_strategy"] = (json.dumps(parts),)
     return found
 
