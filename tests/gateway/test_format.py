@@ -120,6 +120,12 @@ def test_the_text_is_that_of_the_segments_if_none_is_sent() -> None:
     assert FORMATS["text"](transcript_of(asked.transcript), "") == "你好。好。\n"
 
 
+def test_no_cue_ends_after_the_duration_that_is_sent() -> None:
+    segments = [{"start": 0.2, "end": 0.6, "text": "Hello there."}]
+    asked = read(asked_with(transcript={"segments": segments, "duration": 0.75}))
+    assert "00:00:00,200 --> 00:00:00,750\n" in FORMATS["srt"](transcript_of(asked.transcript), "")
+
+
 @pytest.mark.parametrize(
     ("sent", "param"),
     [
@@ -135,6 +141,7 @@ def test_the_text_is_that_of_the_segments_if_none_is_sent() -> None:
             asked_with(transcript={"segments": [{"start": 0, "end": 1e300}]}),
             "transcript.segments[0].end",
         ),
+        (asked_with(transcript={"segments": [], "duration": -1}), "transcript.duration"),
         (b"", "body"),
         (b"[]", "body"),
         (b"{", "body"),

@@ -68,6 +68,8 @@ class WrittenTranscript(msgspec.Struct, frozen=True):
     """Segments in order of time."""
     text: str | None = None
     """The whole text; by default that of the segments."""
+    duration: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
+    """Seconds of audio, after which no cue ends; 0 if it is not known."""
     channels: tuple[Any, ...] = ()
     """The channels, if they are split: with several, each line or cue has its channel."""
 
@@ -146,7 +148,7 @@ def transcript_of(written: WrittenTranscript) -> Transcript:
     return Transcript(
         nbest=(Hypothesis(text, 0.0, 0.0),),
         segments=segments,
-        duration=0.0,
+        duration=written.duration,
         path=(),
         stages={},
         channels=tuple(Channel(number, "", 0.0) for number, _ in enumerate(written.channels, 1)),

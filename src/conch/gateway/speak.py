@@ -54,7 +54,7 @@ def query_of(sent: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> Spe
     """
     values = values_of(sent)
     check_model(values.pop("model", ""), aliases)
-    format = FORMATS[one_of("format", values.pop("format", "pcm"), tuple(FORMATS))]
+    format = FORMATS[one_of("format", values.pop("format", "") or "pcm", tuple(FORMATS))]
     options = options_of_text(values, others=("model", "format"), known=OPTIONS)
     parsed = SynthesisOptions.parse({**options, "format": format})
     rate = parsed.sample_rate or synthesizer_of(parsed.voice).sample_rate
