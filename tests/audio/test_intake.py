@@ -415,6 +415,22 @@ def test_bytes_behind_the_audio_are_told(speech):
         assert decoded(wav + tag)[1] == ()
 
 
+@pytest.mark.parametrize(
+    ("container", "codec"),
+    [("flac", "flac"), ("ogg", "libopus"), ("mp3", "libmp3lame"), ("webm", "libopus")],
+)
+def test_damage_is_told_wherever_it_is(container, codec, speech):
+    rate = 48_000 if codec == "libopus" else None
+    data = bytearray(muxed(speech, RATE, container, codec, file_rate=rate))
+    middle = len(data) // 2
+    data[middle : middle + 800] = bytes(800)
+    for file in (bytes(data), bytes(data) + muxed(speech, RATE, container, codec, file_rate=rate)):
+        (warning,) = decoded(file)[1]
+        assert re.match(r"the file is damaged: \d of its packets, the first at \d\.\d s", warning)
+    with pytest.raises(AudioError, match=r"^AUDIO is damaged after \d\.\d s$"):
+        from_pipe(bytes(data))
+
+
 def test_a_file_that_is_cut_off_says_so(speech):
     wav = muxed(speech, RATE, "wav", "pcm_s16le")
     waveform, warnings = decoded(wav[: len(wav) // 2])

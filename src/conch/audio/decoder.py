@@ -58,6 +58,8 @@ MAX_FRAME_SAMPLES = 2**21
 """Most samples in a decoded frame, over all channels; no real frame has as many."""
 MIN_LEFT_BYTES = 1024
 """Fewest bytes behind the audio that are told; fewer are tags."""
+MAX_HEAD_BYTES = 200
+"""Bytes between two packets of a webm: the head of a cluster."""
 MAX_TAG_BYTES = 2**20
 """Bytes that may follow the audio of a stream: tags, and the pictures in them."""
 STARTS = {"ogg": b"OggS\0\2", "flac": b"fLaC\0\0\0\x22"}
@@ -134,11 +136,13 @@ class Decoding:
                 self._leave_out(place, str(error))
                 return
             further = piece.further()
+            if self._is_file:
+                self.warnings += piece.warnings
+                piece.warn_if_damaged(self.warnings)
             if further is None:
-                self._judge(piece)
+                self._tell_left(piece)
                 return
             place, container = further
-            self.warnings += piece.warnings
 
     def _leave_out(self, place: int, why: str) -> None:
         size = self._source.size
@@ -157,13 +161,14 @@ class Decoding:
                     *(frame.sample_rate, frame.layout.nb_channels, self._form.kind),
                     piece.stated_length_s(),
                 )
-            if self._is_file and (gap_s := piece.gap_s(frame)):
+            gap_s = piece.gap_s(frame)
+            if piece.lost and not self._is_file:
+                break
+            if gap_s and self._is_file:
                 self._write(self._form.silence(round(gap_s * self._form.rate)))
                 piece.decoded_s += gap_s
             piece.decoded_s += frame.samples / frame.sample_rate
             self._write(self._form.samples(frame, self._name))
-            if piece.lost and not self._is_file:
-                break
         if self._form is not None:
             self._write(self._form.rest())
         if not piece.decoded_s:
@@ -175,18 +180,14 @@ class Decoding:
         for piece in pieces:
             self._sink.write(piece)
 
-    def _judge(self, piece: "_Piece") -> None:
-        """Say what lies behind the last piece, and what is missing at its end."""
+    def _tell_left(self, piece: "_Piece") -> None:
+        """Say what lies behind the last piece."""
         left, is_tag = piece.left()
         said = f"{left} bytes behind the audio are left out: they are no audio"
-        if self._source.size is None:
-            if left > MAX_TAG_BYTES or not is_tag:
-                raise AudioError(f"{self._name} has ended after {piece.decoded_s:.1f} s; {said}")
-            return
-        self.warnings += piece.warnings
-        if not is_tag:
+        if self._is_file and not is_tag:
             self.warnings.append(said)
-        piece.warn_if_damaged(self.warnings)
+        if not self._is_file and (left > MAX_TAG_BYTES or not is_tag):
+            raise AudioError(f"{self._name} has ended after {piece.decoded_s:.1f} s; {said}")
 
 
 class _Form:
@@ -320,8 +321,8 @@ class _Piece:
         self.start_s = self.decoded_s = 0.0
         self._reached_s = 0.0
         """End of the packets so far, of any track, in seconds."""
-        self._end = 0
-        """End of the packets so far, in bytes."""
+        self._end = self._skipped = 0
+        """End of the packets so far, in bytes, and bytes before the last one that are in none."""
         self.lost: list[float] = []
         """Times of packets that could not be decoded, in seconds."""
         self.is_broken_off = False
@@ -429,7 +430,8 @@ class _Piece:
             except FFmpegError:
                 if not self._is_tag(packet):
                     self.lost.append(self._reached_s)
-                if not has_frames and len(self.lost) > MAX_LOST_FIRST:
+                is_hopeless = not has_frames and len(self.lost) > MAX_LOST_FIRST
+                if is_hopeless or (self.lost and self._size is None):
                     return
                 continue
             for frame in frames:
@@ -445,7 +447,8 @@ class _Piece:
         gap_s = float(frame.time - self.start_s - self.decoded_s)
         if not (MIN_FLAC_GAP_S if name == "flac" else MIN_GAP_S) < gap_s < MAX_GAP_S:
             return 0.0
-        if name == "flac":  # FFmpeg passes over frames that are damaged
+        # FFmpeg passes over frames, pages and clusters that are damaged. A webm may have pauses.
+        if name in ("flac", "ogg") or (name == "matroska,webm" and self._skipped > MAX_HEAD_BYTES):
             self.lost.append(self.decoded_s)
         return gap_s
 
@@ -454,6 +457,7 @@ class _Piece:
             end_s = float((packet.pts + (packet.duration or 0)) * packet.time_base)
             self._reached_s = max(self._reached_s, end_s - self.start_s)
         if packet.pos is not None:
+            self._skipped = packet.pos - self._end
             self._end = max(self._end, packet.pos + packet.size)
 
     def _is_tag(self, packet: Any) -> bool:

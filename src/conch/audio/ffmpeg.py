@@ -31,6 +31,7 @@ OPTIONS: Mapping[str, str] = MappingProxyType(
         "codec_whitelist": CODECS,
         "protocol_whitelist": "",
         "max_streams": str(MAX_STREAMS),
+        "err_detect": "crccheck",
     }
 )
 """Options for `av.open` of a file object. With them FFmpeg cannot open a file by name."""
