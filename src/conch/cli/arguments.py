@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from conch.cli.signals import interrupt_on_sigterm
+from conch.wire.hosts import is_address
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The group of a parser that commands are added to."""
@@ -133,3 +134,12 @@ def output(text: str) -> Path:
     if not path.parent.is_dir() or path.is_dir():
         raise argparse.ArgumentTypeError(f"not a file in a folder that exists: {text!r}")
     return path
+
+
+def host_and_port(text: str) -> tuple[str, str]:
+    """Return host and port of `HOST:PORT`, `:PORT` or `PORT`; the default host is the loopback."""
+    host, _, port = text.rpartition(":")
+    host = host.strip("[]") or "127.0.0.1"
+    if ":" in host and not is_address(host):
+        raise argparse.ArgumentTypeError(f"HOST:PORT, as [::1]:9000; got {text!r}")
+    return host, port

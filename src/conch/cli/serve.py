@@ -16,6 +16,7 @@ from conch.cli.gateway_flags import add_gateway_flags, gateway_config, given_gat
 from conch.cli.logs import add_log_flags, announce, with_log
 from conch.cli.server_flags import NO_WEIGHTS, WEIGHTS, weights_of
 from conch.wire.errors import ServerError
+from conch.wire.hosts import host_port, is_loopback
 
 if TYPE_CHECKING:
     from conch.gateway import GatewayConfig, GatewayService
@@ -158,7 +159,6 @@ def run(args: argparse.Namespace) -> int:
 def _make_server(
     args: argparse.Namespace, weights: Mapping[str, str], named: Mapping[str, str]
 ) -> "TritonServer":
-    from conch.client.address import is_loopback
     from conch.launcher import ServerConfig, TritonServer
     from conch.launcher.repositories import shipped_repositories
 
@@ -167,8 +167,8 @@ def _make_server(
             raise ServerError(
                 f"--host {args.host} would open Triton's ports to a network: they have no keys, "
                 "and one wrong HTTP request ends the server. Open the gateway instead, with keys: "
-                f"--gateway {args.host}:9000. Where everybody who reaches this machine is trusted, "
-                "add --trust-network"
+                f"--gateway {host_port(args.host, 9000)}. Where everybody who reaches this machine "
+                "is trusted, add --trust-network"
             )
         logging.getLogger("conch").warning(
             "Triton's ports listen on %s without authentication: any client that reaches them can "
@@ -295,7 +295,7 @@ def _checked_gateway(args: argparse.Namespace, weights: Mapping[str, str]) -> "G
     GatewayService(config)
     others = {"--wyoming": config.wyoming, "--riva": config.riva}
     for flag, address in {"--gateway": (config.host, config.port), **others}.items():
-        if address and address[1] and ":" not in address[0]:
+        if address and address[1]:
             require_free(resolve_host(address[0]), address[1], flag)
     return config
 

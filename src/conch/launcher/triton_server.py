@@ -26,6 +26,7 @@ from conch.launcher.preparation import Preparation, prepare
 from conch.launcher.process import ServerProcess, Workspace
 from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
 from conch.wire.errors import ServerError
+from conch.wire.hosts import host_port
 from conch.wire.voices import REFERENCES
 
 PORT_ATTEMPTS = 5
@@ -223,17 +224,18 @@ class TritonServer:
     @property
     def http_url(self) -> str:
         """`address:port` to connect to, as tritonclient takes it."""
-        return f"{self._listening().reachable}:{self._listening().http_port}"
+        return host_port(self._listening().reachable, self._listening().http_port)
 
     @property
     def grpc_url(self) -> str:
         """`address:port` to connect to, as tritonclient takes it."""
-        return f"{self._listening().reachable}:{self._listening().grpc_port}"
+        return host_port(self._listening().reachable, self._listening().grpc_port)
 
     @property
     def metrics_url(self) -> str:
         """Full URL of the Prometheus metrics."""
-        return f"http://{self._listening().reachable}:{self._listening().metrics_port}/metrics"
+        endpoints = self._listening()
+        return f"http://{host_port(endpoints.reachable, endpoints.metrics_port)}/metrics"
 
     def _free_endpoints(self) -> Endpoints:
         assert self._preparation is not None
