@@ -66,6 +66,13 @@ def test_whispers_text_needs_no_punctuator_but_utterances_without_it_do():
     assert PUNCTUATOR in needs(mode="streaming", punctuate=True)
 
 
+def test_a_model_that_has_what_is_missing_is_named():
+    served = ("speech", "transducer_encoder.toy", "transducer_decoder.toy", "ctc_encoder.mine")
+    said = str(missing("transducer_encoder", served))
+    assert "decoder=transducer needs it: model=toy has one, its weights come with conch ser" in said
+    assert "mine" not in said
+
+
 def test_what_is_missing_is_told_with_its_option(tmp_path, monkeypatch):
     assert needed_for(PUNCTUATOR) == ("punctuate=true",)
     assert needed_for(INVERSE_NORMALIZER) == ("itn=true",)

