@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from conch.cli import gateway_flags, main
-from conch.cli.serve import _welcome, models_named
+from conch.cli.serve import _also_as, _welcome, models_named
 from conch.wire.errors import ServerError
 from conch.wire.hosts import host_port
 
@@ -108,6 +108,23 @@ def test_all_models_have_a_name(names: str) -> None:
 def test_a_misspelt_path_is_distinguished_from_a_model():
     with pytest.raises(ServerError, match="no path or model 'two_pas'; did you mean two_pass"):
         models_named("two_pas")
+
+
+@pytest.mark.parametrize(
+    ("weights", "models", "decoder"),
+    [
+        ({}, ["moonshine_encoder", "moonshine_decoder"], "moonshine"),
+        ({}, ["attention_encoder", "attention_decoder"], "attention"),
+        ({"transducer": "toy"}, ["transducer_encoder", "transducer_decoder"], "transducer"),
+    ],
+)
+def test_a_further_name_says_whose_text_it_gives(
+    weights: dict[str, str], models: list[str], decoder: str
+) -> None:
+    server: Any = SimpleNamespace(models=lambda: ["speech", "transducer", *models], on_demand=())
+    said = _also_as("transducer", weights, server)
+    assert said.startswith("transducer (all are speech;")
+    assert f"decoder={decoder})" in said
 
 
 def test_the_printed_addresses_are_urls_that_a_client_takes() -> None:

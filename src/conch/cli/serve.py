@@ -104,7 +104,7 @@ FLAGS = """
 --piper FOLDER                    speak with the voices of Piper in it too: NAME.onnx and
                                   NAME.onnx.json of each
 --also-as NAME[,NAME…]            serve speech under these names too, for clients that insist on
-                                  them
+                                  them; no name chooses a decoder
 --voices-from-recordings          let requests for speech name a recording whose voice they want:
                                   you have the consent of whoever is heard
 --tritonserver PATH               the server to run (default: from PATH, else from the
@@ -273,6 +273,8 @@ def _serve(args: argparse.Namespace) -> int:
             more = {**{KINDS[name].title: asked for name, asked in weights.items()}, **named}
             url, openness = (service.url, service.openness) if service else ("", "")
             more |= service.other_urls if service else {}
+            if args.also_as:
+                more["also as"] = _also_as(args.also_as, weights, server)
             announce(args, _welcome(server, url, openness, more))
             server.keep_serving()
     except KeyboardInterrupt:
@@ -315,6 +317,16 @@ def _gateway(
     heals = HealMetrics(server, (*server.models(), *server.on_demand))
     with GatewayService(config, [heals]) as service:
         yield service
+
+
+def _also_as(names: str, weights: Mapping[str, str], server: "TritonServer") -> str:
+    """Return the further names of `speech`, and the decoder that writes behind all of them."""
+    from conch.families import all_components
+    from conch.wire.needs import options_to_serve
+
+    lacking = {item.name for item in all_components()}.difference(server.models(), server.on_demand)
+    found = options_to_serve({}, lacking=lacking, chosen=components_chosen(weights))
+    return f"{names} (all are speech; without options its text is of decoder={found.decoder})"
 
 
 def _welcome(
