@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -233,7 +234,7 @@ def run_export(args: argparse.Namespace) -> int:
             f"{folder} has only {', '.join(item.path.name for item in networks)}, which keeps what "
             f"it heard from call to call: conch serve --model {args.folder} runs it"
         )
-    target = Path(args.out or f"{folder.name}-triton").expanduser().absolute()
+    target = Path(os.path.expanduser(args.out or f"{folder.name}-triton")).absolute()
     write_repository(
         target,
         models,
