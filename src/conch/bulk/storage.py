@@ -1,7 +1,9 @@
 """Local paths and addresses of fsspec (s3://…): files that appear whole or not at all."""
 
 import contextlib
+import errno
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +26,21 @@ FILES = "_files"
 PUTS_WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "memory", "oss"})
 """File systems that show an object only when it is complete."""
 TEMPORARY = ".tmp-"
+_OF_NAMES = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EILSEQ}
+_URL = re.compile(r"([\w+.-]+://)(?:[^/\s@]*@)?([^\s?]*)(?:\?\S*)?")
+
+
+class UnfitNameError(BulkError):
+    """A file cannot have its name, on this file system or beside the others."""
+
+
+def without_secrets(text: str) -> str:
+    """Return a text with the URLs in it, but without their passwords and queries.
+
+    >>> without_secrets("https://anna:pw@host/a.wav?signature=b: no such file")
+    'https://host/a.wav no such file'
+    """
+    return _URL.sub(r"\1\2", text)
 
 
 def address_of(name: str) -> str:
@@ -71,7 +88,8 @@ def storage_errors(what: str) -> Iterator[None]:
         raise
     # The packages behind fsspec (botocore, paramiko, ...) share no base of their exceptions.
     except Exception as error:
-        raise BulkError(f"{what}: {reason(error)}") from error
+        is_of_name = "\0" in what or getattr(error, "errno", None) in _OF_NAMES
+        raise (UnfitNameError if is_of_name else BulkError)(f"{what}: {reason(error)}") from error
 
 
 @contextmanager

@@ -180,8 +180,8 @@ class Transcriber:
 
         job = self._job
         answer = await self._freest.transcribe(read, job.options)
-        if answer.transcript is not None and job.formats:
-            await asyncio.to_thread(write_formats, job, self._output, source, answer.transcript)
+        if job.formats:
+            answer = await asyncio.to_thread(write_formats, job, self._output, source, answer)
         return row_of(source, answer, job.options)
 
     async def _piece(self, unit: Unit, wav: bytes) -> Answer:

@@ -2,7 +2,7 @@
 
 import os
 from urllib.parse import urlsplit
-from urllib.request import proxy_bypass_environment
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
 from conch.wire.hosts import is_here
 
