@@ -43,10 +43,8 @@ def sources_of(
 ) -> list[Source]:
     """Return the recordings of all inputs, in order and each once.
 
-    Args:
-        names: Folders, globs, manifests (.tsv), tables (.parquet, .jsonl) and files: local paths,
-            or addresses that fsspec reads.
-        left_out: Gets the suffixes of the files in folders that are no audio by their names.
+    Inputs are folders, globs, manifests (.tsv), tables (.parquet, .jsonl) and files: local paths,
+    or addresses that fsspec reads. `left_out` gets the suffixes of files that are no audio.
 
     Raises:
         BulkError: an input cannot be read, holds nothing, or has a broken row; the message names it

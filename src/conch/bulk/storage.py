@@ -94,14 +94,9 @@ def storage_errors(what: str) -> Iterator[None]:
 
 @contextmanager
 def whole_file(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
-    """Open a local file that appears at `path` when the block ends without an error.
+    """Open a local file that appears at `path`, or leaves it as it was after an error.
 
-    Args:
-        path: Where it appears.
-        sync: Whether it then survives a power failure.
-
-    Raises:
-        OSError: it cannot be written; then `path` is as before.
+    With `sync` it then survives a power failure. An OSError says that it cannot be written.
     """
     temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
     try:
@@ -129,11 +124,7 @@ class Output:
     """
 
     def __init__(self, address: str) -> None:
-        """Find the file system.
-
-        Args:
-            address: Absolute path or URL of the folder.
-        """
+        """Find the file system of an absolute path or a URL."""
         self.address = address.rstrip("/") or "/"
         self._system, self._root = file_system(self.address)
         protocol = self._system.protocol

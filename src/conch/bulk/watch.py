@@ -33,15 +33,7 @@ def watched(
     look_s: float = LOOK_S,
     absence: Callable[[str], str | None] = absence,
 ) -> Iterator[None]:
-    """Watch servers inside the block.
-
-    Args:
-        urls: Their addresses.
-        on_loss: Called on a thread with an address and the reason, when no server answers there.
-        on_return: Called on a thread with an address, when one answers again.
-        look_s: Seconds between two looks.
-        absence: Looks at an address.
-    """
+    """Watch servers inside the block; the two functions are called on a thread."""
     done = threading.Event()
 
     def look() -> None:

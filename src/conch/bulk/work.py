@@ -191,13 +191,9 @@ def joined_answer(cut: Cut, parts: Sequence[Answer], nbest: int) -> Answer:
 
 
 def finish(job: Job, output: Output, unit: Unit, nbest: int) -> Outcome:
-    """Write the shard of a unit if all of its parts exist, and remove the parts.
+    """Write the shard of a unit, whose own part is written, if all parts exist; then remove them.
 
-    Args:
-        unit: A unit of the shard, whose own part is written.
-
-    Returns:
-        The outcome, with no files if the shard was not written.
+    The outcome has no files if the shard was not written.
 
     Raises:
         BulkError: a file cannot be read or written.

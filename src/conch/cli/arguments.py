@@ -35,12 +35,8 @@ def add_command(
 ) -> argparse.ArgumentParser:
     """Add a command and return its parser.
 
-    SIGTERM ends it like Ctrl-C, so that no server, child process or folder is left behind.
-
-    Args:
-        run: Runs it, and returns the exit code.
-        description: First lines of its own help.
-        usage: Usage, where argparse's own would be too long.
+    SIGTERM ends it like Ctrl-C, so that no server, child process or folder is left behind. A
+    `usage` takes the place of argparse's own where that is too long.
     """
     raw = argparse.RawDescriptionHelpFormatter if epilog else argparse.HelpFormatter
     parser = subparsers.add_parser(
@@ -109,11 +105,7 @@ positive = whole(1)
 
 
 def number(takes: str, is_taken: Callable[[float], bool]) -> Callable[[str], float]:
-    """Return an argument type for a range of numbers.
-
-    Args:
-        takes: the range in words, for errors.
-    """
+    """Return an argument type for a range of numbers, which an error tells in words."""
 
     def read(text: str) -> float:
         try:

@@ -78,11 +78,7 @@ class ServerConfig:
     """Passed to `tritonserver` unchanged, after the launcher's own arguments."""
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            ServerError: a value cannot work.
-        """
+        """Check the values; raise a ServerError for one that cannot work."""
         repositories = tuple(Path(path) for path in self.model_repositories)
         object.__setattr__(self, "model_repositories", repositories)
         object.__setattr__(self, "extra_args", tuple(self.extra_args))

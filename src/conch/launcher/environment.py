@@ -72,9 +72,6 @@ def server_environment(
 
     Args:
         stub: the wheel's stub; None for a server that brings its own.
-        base: environment to start from; None for this process's.
-        libpython: file name of the library; None for this interpreter's.
-        directories: where to look for it; None for `python_library_directories`.
 
     Raises:
         ServerError: a library is missing; the message names its Debian package.

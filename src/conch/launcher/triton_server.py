@@ -134,11 +134,7 @@ class TritonServer:
             process.kill()
 
     def wait(self, timeout_s: float | None = None) -> int | None:
-        """Return the exit status of the server once it has ended, None after `timeout_s`.
-
-        Raises:
-            ServerError: the server was not started.
-        """
+        """Return the exit status of the server once it has ended, None after `timeout_s`."""
         try:
             return self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -149,13 +145,7 @@ class TritonServer:
 
         A server that cannot be healed, or that ends by itself, is started again on the same
         ports, as often as needed: at once, then after 1, 2, 4 … 30 s. After an exception, for
-        example that of Ctrl-C, call `stop` on the same thread.
-
-        Args:
-            ended: ends this when it is set; without it only an exception does.
-
-        Raises:
-            ServerError: the server was not started.
+        example that of Ctrl-C, call `stop` on the same thread. `ended` ends this when it is set.
         """
         endpoints, backoff = self._listening(), Backoff(HEALTHY_S)
         ended = ended or threading.Event()
@@ -169,9 +159,6 @@ class TritonServer:
         """Run `keep_serving` on a separate thread until the block ends.
 
         Without it, requests of an entry point whose process has died wait without end.
-
-        Raises:
-            ServerError: the server was not started.
         """
         self._listening()
         ended = threading.Event()
@@ -204,11 +191,7 @@ class TritonServer:
 
     @property
     def process(self) -> "subprocess.Popen[bytes]":
-        """The server's process.
-
-        Raises:
-            ServerError: the server was not started.
-        """
+        """The server's process; raises a ServerError before its start."""
         return self._running().popen
 
     @property
