@@ -26,8 +26,7 @@ READS_AT_ONCE = 16
 class Events(Protocol):
     """Receiver of the progress of a run; of the state of servers on a thread of its own."""
 
-    left_out: Counter[str]
-    """Gets the suffixes of files that are no audio by their names."""
+    left_out: Counter[str]  # see `sources_of`
 
     def begun(self, files: int, before: Sequence[Outcome]) -> None:
         """Handle the number of files, and the outcomes of earlier runs."""

@@ -45,10 +45,7 @@ def _state(model: KnownModel, folder: Path | None) -> str:
 def find(kind: ModelKind, asked: str) -> Path:
     """Return the absolute folder of a complete model.
 
-    Args:
-        kind: Kind of the model.
-        asked: Name of a known model or of a folder in `home`, or path of a folder. A name goes
-            before a path.
+    What is `asked` for is the name of a known model or of a folder in `home`, or else a path.
 
     Raises:
         ConfigError: it is missing or incomplete; the message says what to do.

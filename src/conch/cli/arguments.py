@@ -55,18 +55,13 @@ def _run(run: Run, parser: argparse.ArgumentParser, args: argparse.Namespace) ->
 
 
 def add_flags(parser: "argparse._ActionsContainer", text: str, **values: Any) -> None:
-    """Add flags that are written as their help shows them.
+    """Add flags to a parser or a group; the text shows them as their help does.
 
     A line has the flag, the form of its value, at least two spaces, and the help, which goes on in
     indented lines. A flag without a form is a switch. A form like `{a,b}` has these choices. It
     may end in `=` and a default, in `!` if the flag is required, or in `...` if it may be given
-    several times.
-
-    Args:
-        parser: Parser or group to extend.
-        text: The flags.
-        values: By flag: the type of its value, or a default that the help does not show, or both as
-            a tuple.
+    several times. `values` has the type of a flag's value, or a default that the help does not
+    show, or both as a tuple.
     """
     for flag, form, help in _FLAG.findall(text):
         value = values.pop(flag.lstrip("-").replace("-", "_"), str)

@@ -22,8 +22,7 @@ class FileBar:
         self._bar: tqdm[None] | None = None
         self._problems: Counter[str] = Counter()
         self._started = time.monotonic()
-        self.left_out = Counter[str]()
-        """Suffixes of the files in folders that are no audio by their names."""
+        self.left_out = Counter[str]()  # see `sources_of`
         self.audio_s = 0.0
         """Seconds of audio that are done."""
 

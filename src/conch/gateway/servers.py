@@ -57,8 +57,7 @@ class Server:
     def __init__(self, url: str, client: AsyncClient) -> None:
         self.url, self.client = url, client
         self.is_ready = False
-        self._state = ""
-        """What the log said last."""
+        self._state = ""  # what the log said last
         self.away: tuple[str, ...] = ()
         """Its components that have died, hang or are being replaced, without those of options."""
         self.models: tuple[str, ...] = ()

@@ -55,7 +55,6 @@ def sources_to_label(
     Args:
         names: Folders, globs, manifests (.tsv with a column path) and files on this machine.
         wanted: Values of columns; only lines of manifests with these. None is any.
-        left_out: See `sources_of`.
 
     Raises:
         BulkError: an input cannot be read, holds nothing, or is not on this machine; or no
