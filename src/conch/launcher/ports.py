@@ -43,16 +43,11 @@ def pick_free(host: str, count: int) -> list[int]:
 
 def _listening(host: str, port: int, option: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    probe = socket.socket(family, socket.SOCK_STREAM)
-    # As Triton does: ignore the closing connections of an earlier server.
-    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        probe.bind((host, port))
-        probe.listen()
+        # As Triton does, it ignores the closing connections of an earlier server.
+        return socket.create_server((host, port), family=family)
     except OSError as error:
-        probe.close()
         raise ServerError(_refusal(host, port, option, error)) from error
-    return probe
 
 
 def _refusal(host: str, port: int, option: str, error: OSError) -> str:
