@@ -38,7 +38,7 @@ ARROWS: Mapping[str, set[str]] = {
     "graphs": {"component", "decoding", "wire"},
     # What is on this machine: weights in packages, and files that are made once.
     "packaged": {"declarations", "wire"},
-    "cache": {"wire"},
+    "cache": {"declarations", "wire"},
     "catalogue": {"cache", "declarations", "packaged", "wire"},
     # What starts servers, watches their processes and asks them.
     "processes": set(),

@@ -118,6 +118,19 @@ def failing(error: ConchError, *urls: str) -> Callable[[AsyncClient], Awaitable[
     return ask
 
 
+def test_the_log_says_why_a_server_is_not_ready_from_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    PlainClient.gone.add("grpc://b:1")
+
+    async def scenario(servers: Servers) -> None:
+        assert servers.num_ready == 2
+
+    with caplog.at_level("INFO", "conch.gateway"):
+        run(scenario)
+    assert "server grpc://b:1 is not ready: cannot reach a server at grpc://b:1" in caplog.messages
+
+
 def test_the_least_busy_one_gets_the_next_session() -> None:
     async def scenario(servers: Servers) -> None:
         async with servers.reserved() as first, servers.reserved() as second:

@@ -37,14 +37,22 @@ class Tensor:
     is_optional: bool = False
 
 
+def user_folder(variable: str, default: str) -> Path:
+    """Return Conch's folder of a kind, by the XDG Base Directory Specification.
+
+    A user without a home, as a number alone may be in a container, is at home in `/`.
+    """
+    home = os.path.expanduser("~")
+    whole = os.path.join("/" if home == "~" else home, default)
+    return Path(os.environ.get(variable) or whole).absolute() / "conch"
+
+
 def models_home() -> Path:
     """Return the folder of the user's models, which need not exist yet.
 
-    It is `$XDG_DATA_HOME/conch/models` (`~/.local/share/conch/models`), by the XDG Base Directory
-    Specification.
+    It is `$XDG_DATA_HOME/conch/models` (`~/.local/share/conch/models`).
     """
-    data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    return Path(data).absolute() / "conch" / "models"
+    return user_folder("XDG_DATA_HOME", ".local/share") / "models"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import json
 import logging
-import os
 import secrets
 import time
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from conch.client.private_files import write_private
+from conch.families.family import user_folder
 from conch.gateway.limits import Limits
 from conch.wire.errors import ConfigError
 
@@ -44,8 +44,7 @@ class Key:
 
 def default_keys_file() -> Path:
     """Return the file of keys where none is named."""
-    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(home) / "conch" / "gateway-keys.json"
+    return user_folder("XDG_CONFIG_HOME", ".config") / "gateway-keys.json"
 
 
 def digest(secret: str) -> str:

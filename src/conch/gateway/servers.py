@@ -57,6 +57,7 @@ class Server:
     def __init__(self, url: str, client: AsyncClient) -> None:
         self.url, self.client = url, client
         self.is_ready = False
+        self._state = ""  # what the log said last
         self.away: tuple[str, ...] = ()
         """Its components that have died, hang or are being replaced, without those of options."""
         self.models: tuple[str, ...] = ()
@@ -70,18 +71,21 @@ class Server:
 
     async def look(self) -> None:
         """Find out whether it is ready."""
+        reason = ""
         try:
             ready = await self.client.is_ready(timeout_s=READY_TIMEOUT_S)
-        except ConchError:
-            ready = False
+        except ConchError as error:
+            ready, reason = False, f": {error}"
         away = await self._components_away() if ready else ()
         if not ready:
             self._heard_at = time.monotonic()
         if away != self.away:
             logger.info("components of %s that are away: %s", self.url, ", ".join(away) or "none")
         self.away = away
-        if ready != self.is_ready:
-            logger.info("server %s is %s", self.url, "ready" if ready else "not ready")
+        state = "ready" if ready else "not ready"
+        if state != self._state:
+            logger.info("server %s is %s%s", self.url, state, reason)
+        self._state = state
         self.is_ready = ready
 
     async def _components_away(self) -> tuple[str, ...]:

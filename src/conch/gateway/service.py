@@ -12,12 +12,12 @@ from functools import partial
 from aiohttp import web
 from prometheus_client.registry import Collector
 
-from conch.client.address import is_loopback
 from conch.gateway.app import make_app
 from conch.gateway.config import GatewayConfig
 from conch.gateway.http_server import BACKLOG, LOGGER, limited, most_connections
 from conch.gateway.state import Gateway
 from conch.wire.errors import ConfigError, ServerError
+from conch.wire.hosts import host_port, is_loopback, reachable
 from conch.wire.limits import MAX_QUERY
 
 logger = logging.getLogger(__name__)
@@ -72,11 +72,8 @@ class GatewayService:
     @property
     def url(self) -> str:
         """The address of a running gateway, as this machine reaches it."""
-        host = self._config.host
-        if host in ("0.0.0.0", "::", ""):
-            host = "127.0.0.1"
         scheme = "https" if self._tls else "http"
-        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self._port.result()}"
+        return f"{scheme}://{host_port(reachable(self._config.host), self._port.result())}"
 
     @property
     def openness(self) -> str:
@@ -149,22 +146,24 @@ class GatewayService:
 
                 host, port = config.wyoming
                 port = await others.enter_async_context(wyoming(gateway, host, port))
-                self.other_urls["wyoming"] = f"tcp://{host}:{port}"
+                self.other_urls["wyoming"] = f"tcp://{host_port(host, port)}"
             if config.riva:
                 from conch.gateway.riva.server import listening as riva
 
                 host, port = config.riva
                 port = await others.enter_async_context(riva(gateway, host, port))
-                self.other_urls["Riva"] = f"grpc{'s' if self._tls else ''}://{host}:{port}"
+                scheme = "grpcs" if self._tls else "grpc"
+                self.other_urls["Riva"] = f"{scheme}://{host_port(host, port)}"
             try:
                 listening = await loop.create_server(
                     factory, config.host, config.port, ssl=self._tls, backlog=BACKLOG
                 )
             except OSError as error:
+                where = host_port(config.host, config.port)
                 raise ServerError(
-                    f"the gateway cannot listen on {config.host}:{config.port}: {error.strerror}; "
-                    "another address is given by conch serve --gateway HOST:PORT, or conch gateway "
-                    "--listen HOST:PORT; port 0 takes any free port"
+                    f"the gateway cannot listen on {where}: {error.strerror}; another address is "
+                    "given by conch serve --gateway HOST:PORT, or conch gateway --listen "
+                    "HOST:PORT; port 0 takes any free port"
                 ) from None
             await gateway.servers.start()
             self._ask_to_stop = partial(loop.call_soon_threadsafe, stop.set)

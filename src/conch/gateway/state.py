@@ -103,7 +103,7 @@ class Gateway:
         """Return the caller with a key; all without one are the same caller."""
         name = key.name if key else ""
         caller = self._callers.get(name)
-        if caller is None or caller.limits != (key.limits if key else Limits()):
+        if caller is None or caller.key != key:
             caller = self._callers[name] = Caller(key)
         return caller
 
