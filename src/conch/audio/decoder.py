@@ -5,6 +5,7 @@ of Conch. FFmpeg gets bytes and nothing else: see `conch.audio.ffmpeg`.
 """
 
 import ctypes
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Protocol
@@ -62,8 +63,16 @@ MAX_HEAD_BYTES = 200
 """Bytes between two packets of a webm: the head of a cluster."""
 MAX_TAG_BYTES = 2**20
 """Bytes that may follow the audio of a stream: tags, and the pictures in them."""
-STARTS = {"ogg": b"OggS\0\2", "flac": b"fLaC\0\0\0\x22"}
+STARTS = {
+    "ogg": re.compile(rb"OggS\x00\x02"),
+    "flac": re.compile(rb"fLaC\x00\x00\x00\x22"),
+    "matroska": re.compile(rb"\x1aE\xdf\xa3.{1,8}\x42\x86\x81", re.DOTALL),
+}
 """How a further file begins of formats that FFmpeg reads on, as if it were the first."""
+START_BYTES = 15
+"""Most bytes of such a beginning."""
+_LATER_ELEMENTS = (b"\x1c\x53\xbb\x6b", b"\x12\x54\xc3\x67", b"\x11\x4d\x9b\x74")
+"""First bytes of what may follow the last cluster of a webm: its index, tags, and places."""
 FILE_BUFFER, PIPE_BUFFER = 64 * 1024, 4096
 """Bytes that FFmpeg reads at a time; of a pipe also to detect the codecs, without seconds of delay.
 """
@@ -166,14 +175,14 @@ class Decoding:
                 break
             if gap_s and self._is_file:
                 self._write(self._form.silence(round(gap_s * self._form.rate)))
-                piece.decoded_s += gap_s
+            piece.decoded_s += gap_s
             piece.decoded_s += frame.samples / frame.sample_rate
             self._write(self._form.samples(frame, self._name))
         if self._form is not None:
             self._write(self._form.rest())
         if not piece.decoded_s:
             raise AudioError(f"{self._name} holds no samples: {piece.why_empty()}")
-        if not self._is_file and (piece.lost or piece.is_broken_off):
+        if not self._is_file and (piece.lost or piece.is_broken_off or piece.is_lost_at_end):
             raise AudioError(f"{self._name} is damaged after {piece.decoded_s:.1f} s")
 
     def _write(self, pieces: Iterator[bytes | memoryview]) -> None:
@@ -284,15 +293,15 @@ class _Reader:
         if self.stop is not None:
             data = data[: max(0, self.stop - self._place)]
         self._place += len(data)
-        self._before = data[-len(STARTS["flac"]) :]
+        self._before = data[-START_BYTES:]
         return data
 
     def _find_start(self, data: bytes) -> None:
         assert self._start is not None
         joined, place = self._before + data, self._place - len(self._before)
-        found = joined.find(self._start, max(0, self._searched_from - place))
-        if found >= 0 and (self.stop is None or place + found < self.stop):
-            self.stop = place + found
+        found = self._start.search(joined, max(0, self._searched_from - place))
+        if found and (self.stop is None or place + found.start() < self.stop):
+            self.stop = place + found.start()
 
     def tell(self) -> int:
         return self._place
@@ -375,6 +384,8 @@ class _Piece:
             )
         context.thread_count = 1
         context.options = {"max_samples": str(MAX_FRAME_SAMPLES)}
+        if context.name == "flac":  # otherwise it decodes what its checksum says is damaged
+            context.options |= {"err_detect": "crccheck+explode"}
         start = self._opened.start_time
         self.start_s = 0.0 if start is None else start / av.time_base
 
@@ -448,7 +459,7 @@ class _Piece:
         if not (MIN_FLAC_GAP_S if name == "flac" else MIN_GAP_S) < gap_s < MAX_GAP_S:
             return 0.0
         # FFmpeg passes over frames, pages and clusters that are damaged. A webm may have pauses.
-        if name in ("flac", "ogg") or (name == "matroska,webm" and self._skipped > MAX_HEAD_BYTES):
+        if name in ("flac", "ogg") or (name[:8] == "matroska" and self._skipped > MAX_HEAD_BYTES):
             self.lost.append(self.decoded_s)
         return gap_s
 
@@ -479,6 +490,14 @@ class _Piece:
             if container := container_of(self._reader.at(start, NUM_FIRST_BYTES)):
                 return self.place + start, container
         return None
+
+    @property
+    def is_lost_at_end(self) -> bool:
+        """Whether FFmpeg has found no packet in the last bytes of a webm that comes over a pipe."""
+        if self._size is not None or self._container != "matroska":
+            return False
+        num_bytes = self._reader.tell() - self._end
+        return num_bytes > MIN_LEFT_BYTES and self._reader.at(self._end, 4) not in _LATER_ELEMENTS
 
     def left(self) -> tuple[int, bool]:
         """Return how many bytes follow the container, and whether they may be tags or padding."""

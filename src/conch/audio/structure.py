@@ -139,7 +139,7 @@ def names_of_boxes(at: At, size: int) -> list[str]:
 
 def _extent_of_pages(at: At, size: int, read_until: int) -> Extent:
     first = max(0, read_until - _MAX_PAGE)
-    data = at(first, 2 * _MAX_PAGE)
+    data = at(first, min(2 * _MAX_PAGE, size - first))
     place, is_ended = data.find(b"OggS"), False
     while place >= 0 and data.startswith(b"OggS", place):
         header = data[place : place + 27]
