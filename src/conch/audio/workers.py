@@ -52,9 +52,17 @@ class _Pool:
             self._idle.append(Connection(end))
             del self._idle[:-MAX_IDLE]
 
-    def _fork(self, descriptor: int) -> None:
+    def prepare(self) -> None:
+        """Start the process that forks decoders, unless it runs."""
+        with self._lock:
+            self._ensure()
+
+    def _ensure(self) -> None:
         if self._process is None or self._process.poll() is not None:
             self._start()
+
+    def _fork(self, descriptor: int) -> None:
+        self._ensure()
         assert self._control is not None
         try:
             socket.send_fds(self._control, [b"d"], [descriptor])
@@ -94,6 +102,7 @@ class _Pool:
 
 
 _POOL = _Pool()
+prepare = _POOL.prepare
 atexit.register(_POOL.end)
 os.register_at_fork(after_in_child=_POOL.forget)
 
