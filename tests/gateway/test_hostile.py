@@ -28,6 +28,8 @@ from conch.wire.errors import ComponentError
 NOWHERE = ("grpc://127.0.0.1:1",)
 FILES = "/v1/audio/transcriptions"
 SECRETS = "/v1/realtime/client_secrets"
+SPEECH = "/v1/audio/speech"
+FORMAT = "/v1/format"
 BOUNDARY = "x"
 
 
@@ -418,3 +420,107 @@ def test_a_gateway_leaves_file_descriptors_for_all_else() -> None:
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+DIGITS = "9" * 400
+"""More than a float holds."""
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        *(
+            (SPEECH, {"input": "Hi.", name: 0}, name)
+            for name in ("speed", "sample_rate", "lead_ms")
+        ),
+        (SECRETS, {"expires_after": {"seconds": 0}}, "expires_after.seconds"),
+        (
+            SECRETS,
+            {"session": {"audio": {"input": {"turn_detection": {"threshold": 0}}}}},
+            "session.audio.input.turn_detection.threshold",
+        ),
+    ],
+)
+@pytest.mark.parametrize("digits", [DIGITS, DIGITS * 20], ids=len)
+def test_a_number_of_any_length_is_out_of_range(
+    port: int, path: str, body: dict[str, Any], param: str, digits: str
+) -> None:
+    status, error = post(port, path, json.dumps(body).replace("0", digits).encode())
+    assert (status, error["code"], error["param"]) == (400, "invalid_value", param)
+    assert "sent: inf" in error["message"]
+
+
+@pytest.mark.parametrize("value", [b"utf-8", b"UTF-8\r\n", b"us-ascii"])
+@pytest.mark.parametrize("before", [[], [part("language", b"en")]], ids=["first", "second"])
+def test_a_form_may_name_the_encoding_of_its_fields(
+    port: int, value: bytes, before: list[bytes]
+) -> None:
+    assert asked(port, *before, part("_charset_", value)) == PASSED
+
+
+@pytest.mark.parametrize("value", [b"x" * 32, b"iso-8859-1", b"\xff"])
+def test_another_encoding_is_refused(port: int, value: bytes) -> None:
+    assert asked(port, part("_charset_", value)) == (400, "invalid_form")
+
+
+@pytest.mark.parametrize("boundary", ["a;b", "a b", "y" * 70])
+def test_a_boundary_is_read_as_it_is_quoted(port: int, boundary: str) -> None:
+    body = form(part("_charset_", b"utf-8")).replace(b"--x", f"--{boundary}".encode())
+    kind = {"Content-Type": f'multipart/form-data; boundary="{boundary}"'}
+    status, error = post(port, FILES, body, kind)
+    assert (status, error["code"]) == PASSED
+
+
+@pytest.mark.parametrize("boundary", ["", "y" * 71])
+def test_a_boundary_has_its_limit(port: int, boundary: str) -> None:
+    kind = {"Content-Type": f'multipart/form-data; boundary="{boundary}"'}
+    status, error = post(port, FILES, form(), kind)
+    assert (status, error["code"]) == (400, "invalid_form")
+    assert error["message"].endswith("a boundary takes 1 to 70 characters")
+
+
+JSON = {SPEECH: b'{"input": "Hi."}', FORMAT: b'{"transcript": {"segments": []}}', SECRETS: b"{}"}
+
+
+@pytest.mark.parametrize("path", [FILES, *JSON])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_a_plain_body_that_is_called_compressed_is_refused(
+    port: int, path: str, encoding: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = JSON.get(path, form())
+    status, error = post(port, path, body, {"Content-Encoding": encoding})
+    assert status == 400
+    assert "is damaged: " in error["message"] and error["message"].endswith(encoding)
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+@pytest.mark.parametrize("path", [FILES, *JSON])
+def test_a_broken_chunk_is_answered_at_once(port: int, path: str) -> None:
+    kind = f"multipart/form-data; boundary={BOUNDARY}" if path == FILES else "application/json"
+    body = JSON.get(path, form())[:-1]
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(
+            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n"
+            f"Content-Type: {kind}\r\nExpect: 100-continue\r\n\r\n".encode()
+        )
+        # So the request has begun when its first chunk comes.
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(f"{len(body):x}\r\n".encode() + body + b"\r\nno chunk\r\n")
+        answer = connection.recv(65_536)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"is damaged: Invalid character in chunk size: b'no chunk'" in answer
+
+
+def test_a_full_disk_is_named(
+    port: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Each write to this file finds the disk full.
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: open("/dev/full", "w+b"))  # noqa: SIM115
+    monkeypatch.setattr("conch.gateway.form.MEMORY_BYTES", 1000)
+    body = part("file", bytes(900_000), "a.wav") + f"--{BOUNDARY}--\r\n".encode()
+    status, error = post(port, FILES, body)
+    assert (status, error["code"]) == (507, "disk_full")
+    assert "MB are free where it keeps uploads" in error["message"]
+    assert tempfile.gettempdir() not in error["message"]
+    assert f"no room for an upload in {tempfile.gettempdir()}" in caplog.text
+    assert asked(port) == PASSED

@@ -1,20 +1,27 @@
 """Read a form with a file, within limits, as it comes; a large file goes to the disk."""
 
 import asyncio
+import errno
 import hashlib
+import logging
+import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from email.message import Message
 from typing import IO, Any, TypeVar
 
-from aiohttp import BodyPartReader, hdrs, web
+from aiohttp import BodyPartReader, MultipartReader, hdrs, web
 from aiohttp.http import HttpProcessingError
 
 from conch.client.timeouts import timeout
 from conch.gateway.errors import ApiError
 from conch.gateway.limits import Room
+from conch.gateway.reading import problem_of
+
+logger = logging.getLogger(__name__)
 
 MB = 1_000_000
 MAX_FIELD_BYTES = 64 * 1024
@@ -25,6 +32,10 @@ MAX_AUDIO_BYTES = 8 * MB
 """All fields with audio, in base64: four references of 30 s take 5 MB."""
 MAX_FIELDS = 256
 """Fields of a form, with the file."""
+CHARSET = "_charset_"
+"""Field with the encoding of the others (RFC 7578, section 4.6)."""
+MAX_BOUNDARY = 70
+"""Characters (RFC 2046, section 5.1.1)."""
 MAX_NAME = 128
 """Characters of a field's name."""
 MAX_FORM_BYTES = 512 * 1024
@@ -69,7 +80,7 @@ async def uploaded(
 
     Raises:
         ApiError: there is no room, which is said before the body is read; the body is not a form,
-            has no file, is too large, or does not come.
+            has no file, is too large, or does not come; the disk is full.
     """
     if request.content_type != "multipart/form-data":
         raise ApiError(
@@ -87,6 +98,7 @@ async def uploaded(
         raise _too_large(most / MB)
     with (
         room.taken(min(most, most if length is None else length)) as keep,
+        _full_disk_named(),
         tempfile.SpooledTemporaryFile(MEMORY_BYTES, prefix="conch-upload-") as file,
     ):
         reader = _Reader(file, most, idle_s)
@@ -113,7 +125,7 @@ class _Reader:
 
     async def read(self, request: web.Request) -> None:
         try:
-            parts = await request.multipart()
+            parts = _Parts(request.headers, request.content)
             for _ in range(MAX_FIELDS + 1):
                 part = await self._soon(parts.next())
                 if part is None:
@@ -124,7 +136,9 @@ class _Reader:
                 raise _wrong(f"more than {MAX_FIELDS} fields")
         except UnicodeDecodeError:
             raise _wrong("a field is not UTF-8") from None
-        except (ValueError, HttpProcessingError, web.HTTPException) as error:
+        except web.RequestPayloadError as error:
+            raise _wrong(f"the form is damaged: {problem_of(error)}") from None
+        except (ValueError, HttpProcessingError) as error:
             said = getattr(error, "message", None) or error
             raise _wrong(f"the form is damaged: {said}") from None
         if not self._has_file:
@@ -162,7 +176,12 @@ class _Reader:
             problem = _wrong(f"the other fields have more than {MAX_FORM_BYTES} bytes")
         data = b"".join([piece async for piece in self._pieces(part, most, problem)])
         self._room -= len(data)
-        self.fields[name] = (*self.fields.get(name, ()), data.decode())
+        text = data.decode()
+        if name == CHARSET:
+            if text.strip().lower() not in ("utf-8", "utf8", "us-ascii"):
+                raise _wrong(f"{CHARSET} takes utf-8, as all fields are; sent: {text!r:.80}", name)
+            return
+        self.fields[name] = (*self.fields.get(name, ()), text)
 
     def _write(self, piece: bytes) -> None:
         self.digest.update(piece)
@@ -192,6 +211,38 @@ class _Reader:
                 return await coming
         except asyncio.TimeoutError:
             raise _stalled(f"nothing came for {self._idle_s:g} s") from None
+
+
+class _Parts(MultipartReader):
+    """The parts of a form, without two faults of aiohttp."""
+
+    def _get_boundary(self) -> str:
+        # Its own ends at a semicolon, also within quotes.
+        header = Message()
+        header[hdrs.CONTENT_TYPE] = self.headers[hdrs.CONTENT_TYPE]
+        if not 0 < len(boundary := header.get_boundary("")) <= MAX_BOUNDARY:
+            raise ValueError(f"a boundary takes 1 to {MAX_BOUNDARY} characters")
+        return boundary
+
+    async def fetch_next_part(self) -> "MultipartReader | BodyPartReader":
+        # Without a part before it, it reads CHARSET itself, and loses its place in the body.
+        self._last_part = await super().fetch_next_part()
+        return self._last_part
+
+
+@contextmanager
+def _full_disk_named() -> Iterator[None]:
+    """Raise an ApiError where a file finds no room on the disk within the block."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        folder = tempfile.gettempdir()
+        logger.error("no room for an upload in %s: %s", folder, error.strerror)
+        free = f"{shutil.disk_usage(folder).free / MB:.0f} MB are free where it keeps uploads"
+        message = f"the disk of this gateway is full: {free}; try again later"
+        raise ApiError(507, message, param="file", code="disk_full") from None
 
 
 def _wrong(message: str, param: str | None = None, code: str = "invalid_form") -> ApiError:

@@ -15,6 +15,8 @@ MAX_DEPTH = 32
 MAX_MARKS = 10_000
 """Commas, and beginnings of objects and lists, outside of texts: two bytes of them may take a
 hundred in memory."""
+MAX_DIGITS = 300
+"""Of an integer. Longer ones are floats, as no float is as large as some of them."""
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 """A text, or the rest if it has no end: so it is looked for once."""
 
@@ -28,13 +30,17 @@ def read_json(text: str) -> Any:
     if _marks(text) > MAX_MARKS and _marks(_STRING.sub("", text)) > MAX_MARKS:
         raise ValueError(f"it takes at most {MAX_MARKS} commas, lists and objects")
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_int=_number)
         is_deep = _is_deep(value)
     except RecursionError:
         is_deep = True
     if is_deep:
         raise ValueError(f"it takes lists and objects nested at most {MAX_DEPTH} deep")
     return value
+
+
+def _number(digits: str) -> int | float:
+    return int(digits) if len(digits) <= MAX_DIGITS else float(digits)
 
 
 def _marks(text: str) -> int:
@@ -54,7 +60,7 @@ def _is_deep(value: Any) -> bool:
 
 
 async def body_of(request: web.Request, max_bytes: int, within_s: float) -> bytes:
-    """Return the body of a request; raise an ApiError if it is larger, or late."""
+    """Return the body of a request; raise an ApiError if it is larger, late, or damaged."""
     data = bytearray()
     try:
         async with timeout(within_s):
@@ -63,6 +69,14 @@ async def body_of(request: web.Request, max_bytes: int, within_s: float) -> byte
     except asyncio.TimeoutError:
         message = f"the body did not come within {within_s:g} s"
         raise ApiError(408, message, param="body", code="upload_stalled") from None
+    except web.RequestPayloadError as error:
+        raise invalid("body", f"the body is damaged: {problem_of(error)}") from None
     if len(data) > max_bytes:
         raise invalid("body", f"the body takes at most {max_bytes} bytes")
     return bytes(data)
+
+
+def problem_of(error: Exception) -> str:
+    """Return in one line what is wrong with a body whose encoding or chunks are damaged."""
+    found = next((item for item in (error, error.__cause__) if hasattr(item, "message")), error)
+    return " ".join(str(getattr(found, "message", found)).split())

@@ -95,4 +95,5 @@ def _fits(item: "Field[Any]", value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int if kind is int else int | float):
         return False
     low, high = item.metadata["low"], item.metadata["high"]
-    return math.isfinite(value) and low <= value <= high
+    # No float is as large as some integers.
+    return (isinstance(value, int) or math.isfinite(value)) and low <= value <= high
