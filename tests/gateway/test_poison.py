@@ -1,5 +1,6 @@
 """Files that end servers: two proxies before a real Triton, which break off when one passes."""
 
+import hashlib
 import json
 import logging
 from collections.abc import Iterator
@@ -66,3 +67,25 @@ def test_a_file_that_ends_servers_is_refused_after_two(
     assert sum(proxy.num_cut for proxy in proxies) == MAX_LOSSES
     status, _, text = post(mortal, honest)
     assert (status, bool(json.loads(text)["text"])) == (200, True)
+
+
+def test_a_text_that_ends_servers_is_refused_and_others_are_spoken(mortal, proxies, caplog) -> None:
+    def speak(text: str) -> requests.Response:
+        body = {"input": text, "response_format": "pcm"}
+        return requests.post(f"{mortal.url}/v1/audio/speech", json=body, timeout=120)
+
+    with caplog.at_level(logging.ERROR, "conch.gateway"):
+        refused = [speak(POISON.decode()), speak(POISON.decode())]
+    for answer in refused:
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"], error["param"]) == (
+            *(422, "file_ends_server"),
+            "input",
+        )
+        assert "2 servers were lost while they had this request" in error["message"]
+    assert sum(proxy.num_cut for proxy in proxies) == MAX_LOSSES
+    digest = hashlib.sha256(POISON).hexdigest()
+    for answer, record in zip(refused, caplog.records, strict=True):
+        assert answer.headers["x-request-id"] in record.getMessage()
+        assert digest in record.getMessage()
+    assert len(speak("Another text.").content) > 10_000

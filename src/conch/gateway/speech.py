@@ -2,9 +2,10 @@
 
 import asyncio
 import base64
+import hashlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -20,8 +21,8 @@ from conch.gateway.file_answer import ignored_header
 from conch.gateway.models import DEFAULT_MODEL, SPEECH_MODELS, known_name, unknown_model
 from conch.gateway.reading import body_of, read_json
 from conch.gateway.served_voices import served_voices
-from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway, cancelled
-from conch.wire.errors import ConchError, TextError
+from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Caller, Gateway, cancelled
+from conch.wire.errors import ConchError, PoisonError, TextError
 from conch.wire.result import strict_json
 from conch.wire.synthesis import SpokenSentence, SynthesisOptions
 from conch.wire.voices import synthesizer_of
@@ -174,7 +175,8 @@ class _Answer:
         """
         try:
             # Before its first piece an answer may still come from another server.
-            await self._gateway.servers.answer(self._send_all)
+            caller, request_id = self._request[CALLER], self._request[REQUEST_ID]
+            await answer(self._gateway, self._send_all, self._asked.text, caller, request_id)
         except (ApiError, ConchError) as error:
             if not self._stream.prepared:
                 raise
@@ -241,6 +243,24 @@ class _Answer:
             await asyncio.wait_for(self._stream.write(data), self._gateway.config.times.idle_s)
         except asyncio.TimeoutError:
             raise ConnectionResetError("the client takes no audio") from None
+
+
+async def answer(
+    gateway: Gateway,
+    ask: Callable[[AsyncClient], Awaitable[None]],
+    text: str,
+    caller: Caller,
+    request_id: str,
+) -> None:
+    """Let a server answer a text by `ask`; see `Servers.answer`. The text is its name there."""
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    try:
+        await gateway.servers.answer(ask, digest)
+    except PoisonError as found:
+        gateway.log_poison(caller, request_id, digest)
+        error = api_error(found)
+        error.param = "input"
+        raise error from None
 
 
 async def encoded(encoder: Encoder, piece: Speech) -> bytes:

@@ -1,6 +1,7 @@
 """The state that the handlers of one gateway share: keys, servers, and running work."""
 
 import asyncio
+import logging
 import os
 from collections import Counter
 from collections.abc import Awaitable, Iterator, Mapping
@@ -23,6 +24,8 @@ from conch.gateway.limits import (
 )
 from conch.gateway.metrics import GatewayMetrics
 from conch.gateway.servers import Servers
+
+logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -152,6 +155,11 @@ class Gateway:
         """Count audio that was recognised for a caller."""
         self.metrics.audio_seconds.labels(route, caller.name).inc(seconds)
         caller.audio_s.take(seconds)
+
+    def log_poison(self, caller: Caller, request_id: str, digest: str) -> None:
+        """Log what ends servers."""
+        names = request_id, caller.name, digest
+        logger.error("request %s of key %s ends servers: what it sends has the SHA-256 %s", *names)
 
     async def drain(self, timeout_s: float) -> bool:
         """Take no new work and wait for running work; return whether all of it has ended."""

@@ -1,7 +1,6 @@
 """`POST /v1/audio/transcriptions`, `/v1/audio/translations` and `/v1/audio/diarization`."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
@@ -20,8 +19,6 @@ from conch.gateway.form import Form, uploaded
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, cancelled
 from conch.wire.errors import ConchError, OptionError, PoisonError
 from conch.wire.result import Transcript, strict_json
-
-logger = logging.getLogger(__name__)
 
 ROUTE = "/v1/audio/transcriptions"
 HEADERS_S = 2.0
@@ -102,8 +99,7 @@ class _Transcription:
         self._stream = web.StreamResponse()
 
     def log_poison(self) -> None:
-        names = self._id, self._request[CALLER].name, self._form.digest
-        logger.error("request %s of key %s ends servers: the file has the SHA-256 %s", *names)
+        self._gateway.log_poison(self._request[CALLER], self._id, self._form.digest)
 
     async def answer(self) -> web.Response:
         """Answer with the whole transcript."""

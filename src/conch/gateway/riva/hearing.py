@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import io
-import logging
 import struct
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack
@@ -22,8 +21,6 @@ from conch.gateway.riva.calls import Call
 from conch.gateway.riva.protocol import Message
 from conch.wire.errors import PoisonError, SessionError, TranscriptionError, from_wire
 from conch.wire.result import Segment, Transcript
-
-logger = logging.getLogger(__name__)
 
 DEFAULT_RATE = 16_000
 """Hz to which the audio of a container is decoded in a stream."""
@@ -61,8 +58,7 @@ async def _transcript(call: Call, file: bytes, options: Mapping[str, Any]) -> Tr
     try:
         return await call.gateway.unless_broken_off(call.gateway.servers.answer(ask, digest))
     except PoisonError:
-        names = call.request_id, call.caller.name, digest
-        logger.error("request %s of key %s ends servers: the file has the SHA-256 %s", *names)
+        call.gateway.log_poison(call.caller, call.request_id, digest)
         raise
 
 

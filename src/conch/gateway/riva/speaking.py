@@ -17,7 +17,7 @@ from conch.gateway.riva.calls import Call
 from conch.gateway.riva.models import VOICE_MODEL
 from conch.gateway.riva.protocol import Message
 from conch.gateway.served_voices import served_voices
-from conch.gateway.speech import MAX_INPUT, unbroken
+from conch.gateway.speech import MAX_INPUT, answer, unbroken
 from conch.gateway.state import Gateway
 from conch.wire.entry_points import SYNTHESIS
 from conch.wire.errors import ConchError, OptionError
@@ -221,7 +221,7 @@ class _Speaker:
                     self._gateway.heard(caller, route, seconds)
                     self._spoken_s += seconds
 
-        await self._gateway.servers.answer(ask)
+        await answer(self._gateway, ask, asked.text, caller, self._call.request_id)
 
     async def _send(self, piece: Speech, encoder: Encoder, send: Send) -> None:
         write = encoder.write
