@@ -9,7 +9,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ from conch.gateway.file_request import parse
 from conch.gateway.http_server import most_connections
 from conch.gateway.reading import read_json
 from conch.gateway.realtime.client_events import read_event
+from conch.gateway.state import ARRIVING
 from conch.wire.errors import ComponentError
 
 NOWHERE = ("grpc://127.0.0.1:1",)
@@ -31,6 +32,7 @@ SECRETS = "/v1/realtime/client_secrets"
 SPEECH = "/v1/audio/speech"
 FORMAT = "/v1/format"
 BOUNDARY = "x"
+HOST = "127.0.0.1"
 
 
 @contextmanager
@@ -141,6 +143,35 @@ def test_an_upload_without_room_is_refused_before_it_is_read(length: str) -> Non
             # A small one has its room.
             assert asked(port) == PASSED
         wait_until(lambda: post(port, FILES, wav)[1]["code"] == PASSED[1])
+
+
+def has_metric(port: int, line: str) -> bool:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        connection.request("GET", "/metrics")
+        return f"\n{line}\n" in connection.getresponse().read().decode()
+
+
+def test_uploads_that_do_not_come_keep_no_place_from_the_others() -> None:
+    with serving(max_files=1) as port, ExitStack() as stack:
+        for _ in range(ARRIVING - 1):
+            stack.enter_context(upload_begun(port, "Content-Length: 9000"))
+        wait_until(lambda: has_metric(port, f"conch_gateway_files {ARRIVING - 1}.0"))
+        assert asked(port) == PASSED
+        stack.enter_context(upload_begun(port, "Content-Length: 9000"))
+        wait_until(lambda: has_metric(port, f"conch_gateway_files {ARRIVING}.0"))
+        status, error = post(port, FILES, form())
+        assert (status, error["code"]) == (503, "overloaded")
+        assert error["message"] == f"{ARRIVING} files are uploaded; try again later"
+        stack.close()
+        wait_until(lambda: asked(port) == PASSED)
+
+
+def test_a_text_that_does_not_come_keeps_no_place_from_the_others() -> None:
+    with serving(max_files=1) as port, closing(socket.create_connection((HOST, port))) as line:
+        head = f"POST {SPEECH} HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 99\r\n\r\n"
+        line.sendall(head.encode())
+        wait_until(lambda: has_metric(port, "conch_gateway_texts 1.0"))
+        assert post(port, SPEECH, b'{"input": "Hi."}')[1]["code"] == PASSED[1]
 
 
 def test_a_file_larger_than_all_room_is_too_large() -> None:
@@ -317,6 +348,40 @@ def test_an_upload_that_trickles_is_given_up() -> None:
 
         wait_until(is_answered, 20)
         assert answers[0].startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize(
+    ("length", "said"),
+    [
+        ("Content-Length: 900000", b"less than 900000 bytes a second come"),
+        ("Transfer-Encoding: chunked", b"no end came within 1 s"),
+    ],
+)
+def test_an_upload_ends_in_a_time_whatever_its_size(length: str, said: bytes) -> None:
+    head = part("file", b"", "a.wav")[:-2]
+    with (
+        serving(times=Times(idle_s=0.5, upload_s=1.0)) as port,
+        upload_begun(port, length) as connection,
+    ):
+        connection.setblocking(False)
+        answers: list[bytes] = []
+
+        def is_answered() -> bool:
+            """Send more, faster than any upload must be, and look for the answer."""
+            with suppress(BlockingIOError):
+                answers.append(connection.recv(65_536))
+                return True
+            piece = bytes(1000) if sent else head
+            sent.append(piece)
+            if length.startswith("T"):
+                piece = f"{len(piece):x}\r\n".encode() + piece + b"\r\n"
+            connection.sendall(piece)
+            return False
+
+        sent: list[bytes] = []
+        wait_until(is_answered, 20)
+    assert answers[0].startswith(b"HTTP/1.1 408 ")
+    assert said in answers[0]
 
 
 def test_a_body_of_settings_that_does_not_come_is_given_up() -> None:

@@ -17,9 +17,10 @@ from aiohttp import BodyPartReader, MultipartReader, hdrs, web
 from aiohttp.http import HttpProcessingError
 
 from conch.client.timeouts import timeout
+from conch.gateway.config import Times
 from conch.gateway.errors import ApiError
-from conch.gateway.limits import Room
 from conch.gateway.reading import problem_of
+from conch.gateway.state import CALLER, GATEWAY
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,8 @@ MEMORY_BYTES = 1 << 20
 PIECE_BYTES = 256 * 1024
 """Bytes of a file to read at a time."""
 LEAST_BYTES_PER_S = 4000
-"""Slowest upload, after `idle_s` seconds: each takes room from the others."""
+"""Slowest upload, after `idle_s` seconds: each takes room from the others. A large one must be
+faster, so that it ends in `upload_s`."""
 HEADER_BYTES = 16 * 1024
 """Generous share of a part's headers in the length of a body."""
 
@@ -64,19 +66,11 @@ class Form:
 
 
 @asynccontextmanager
-async def uploaded(
-    request: web.Request, max_mb: float, room: Room, idle_s: float
-) -> AsyncIterator[Form]:
+async def uploaded(request: web.Request) -> AsyncIterator[Form]:
     """Yield the form that a request sends as multipart/form-data (RFC 7578).
 
     Uploads take as long as their clients like, and many come at once: so files larger than
     MEMORY_BYTES wait on the disk.
-
-    Args:
-        request: The request; its body is read.
-        max_mb: Largest file, in megabytes.
-        room: For its bytes, until the end of the block.
-        idle_s: Seconds without a byte after which an upload is refused.
 
     Raises:
         ApiError: there is no room, which is said before the body is read; the body is not a form,
@@ -90,18 +84,19 @@ async def uploaded(
             param="file",
             code="unsupported_media_type",
         )
-    most = min(int(max_mb * MB), room.most)
+    gateway, caller = request.app[GATEWAY], request[CALLER]
+    most = min(int(gateway.config.max_body_mb * MB), gateway.largest_upload)
     # A compressed body has any length, and a chunked one does not give its own.
     length = None if hdrs.CONTENT_ENCODING in request.headers else request.content_length
     others = MAX_FORM_BYTES + MAX_AUDIO_BYTES + HEADER_BYTES * MAX_FIELDS
     if (request.content_length or 0) > most + others:
         raise _too_large(most / MB)
     with (
-        room.taken(min(most, most if length is None else length)) as keep,
+        gateway.room_for(caller, min(most, most if length is None else length)) as keep,
         _full_disk_named(),
         tempfile.SpooledTemporaryFile(MEMORY_BYTES, prefix="conch-upload-") as file,
     ):
-        reader = _Reader(file, most, idle_s)
+        reader = _Reader(file, most, gateway.config.times, request.content_length or 0)
         await reader.read(request)
         if not file.tell():
             raise ApiError(400, "the file is empty: 0 bytes", param="file", code="invalid_audio")
@@ -112,8 +107,9 @@ async def uploaded(
 class _Reader:
     """Reads a form in pieces: its file to the disk, and its other fields to memory."""
 
-    def __init__(self, file: IO[bytes], max_bytes: int, idle_s: float) -> None:
-        self._file, self._max_bytes, self._idle_s = file, max_bytes, idle_s
+    def __init__(self, file: IO[bytes], max_bytes: int, times: Times, length: int) -> None:
+        self._file, self._max_bytes, self._times = file, max_bytes, times
+        self._least_rate = max(LEAST_BYTES_PER_S, length / times.upload_s)
         self.digest = hashlib.sha256()
         self.fields: dict[str, tuple[str, ...]] = {}
         self._has_file = False
@@ -200,17 +196,20 @@ class _Reader:
             yield piece
 
     def _keep_pace(self, size: int) -> None:
-        """Count bytes, and refuse a body that comes too slowly."""
+        """Count bytes, and refuse a body that comes too slowly to end in time."""
         self._num_bytes += size
-        if self._num_bytes < (time.monotonic() - self._began - self._idle_s) * LEAST_BYTES_PER_S:
-            raise _stalled(f"less than {LEAST_BYTES_PER_S} bytes a second come")
+        seconds = time.monotonic() - self._began - self._times.idle_s
+        if self._num_bytes < seconds * self._least_rate:
+            raise _stalled(f"less than {self._least_rate:.0f} bytes a second come")
+        if seconds > self._times.upload_s:
+            raise _stalled(f"no end came within {self._times.upload_s:g} s")
 
     async def _soon(self, coming: Awaitable[T]) -> T:
         try:
-            async with timeout(self._idle_s):
+            async with timeout(self._times.idle_s):
                 return await coming
         except asyncio.TimeoutError:
-            raise _stalled(f"nothing came for {self._idle_s:g} s") from None
+            raise _stalled(f"nothing came for {self._times.idle_s:g} s") from None
 
 
 class _Parts(MultipartReader):

@@ -88,7 +88,8 @@ async def write(request: web.Request) -> web.Response:
     gateway = request.app[GATEWAY]
     gateway.count_request(request[CALLER])
     length = min(request.content_length or MAX_BYTES, MAX_BYTES)
-    with gateway.uploads.taken(min(length * BYTES_OF_BYTE, gateway.uploads.most)):
+    size = min(length * BYTES_OF_BYTE, gateway.largest_upload)
+    with gateway.room_for(request[CALLER], size):
         body = await body_of(request, MAX_BYTES, BODY_S)
         # In a thread, and few at once: the cues of a day take a core for seconds.
         async with gateway.writing:

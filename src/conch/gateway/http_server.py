@@ -77,6 +77,8 @@ def shorten(record: logging.LogRecord) -> bool:
     aiohttp logs it with a traceback, and anybody can send a line that is too long.
     """
     error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, ConnectionResetError):
+        return False  # the access log has it
     if not isinstance(error, HttpProcessingError | web.RequestPayloadError):
         return True
     record.levelno, record.levelname = logging.INFO, "INFO"

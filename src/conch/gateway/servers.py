@@ -187,8 +187,8 @@ class Servers:
         """Return the answer of a server; if it cannot be reached, ask the next one.
 
         While all are lost, the request waits for the first one that is back, which may be one that
-        it has tried. It also waits while a ready server replaces the process that answers it. Requests
-        that have lost a server go to another one alone, one at a time.
+        it has tried; and while a ready server replaces the process that answers such requests.
+        Those that have lost a server go to another one alone, one at a time.
 
         Args:
             ask: Sends the request and returns the answer.
@@ -231,7 +231,9 @@ class Servers:
             try:
                 return await ask(server.client)
             except (ServerError, UnavailableError) as error:
-                logger.warning("server %s failed: %s", server.url, error)
+                # A request that waits would repeat it.
+                level = logging.DEBUG if _is_replacing(error) else logging.WARNING
+                logger.log(level, "server %s failed: %s", server.url, error)
                 if isinstance(error, ServerLostError) and not server.is_ready:
                     error.had_request = False  # it was about to stop
                 await server.look()

@@ -20,6 +20,7 @@ from conch.gateway.errors import ApiError, api_error, invalid, one_of
 from conch.gateway.file_answer import ignored_header
 from conch.gateway.models import DEFAULT_MODEL, SPEECH_MODELS, known_name, unknown_model
 from conch.gateway.reading import body_of, read_json
+from conch.gateway.sending import StreamedAnswer
 from conch.gateway.served_voices import served_voices
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Caller, Gateway, cancelled
 from conch.wire.errors import ConchError, PoisonError, TextError
@@ -140,9 +141,10 @@ async def speak(request: web.Request) -> web.StreamResponse:
     stops it, some sentences ahead.
     """
     gateway, caller = request.app[GATEWAY], request[CALLER]
-    with gateway.text_of(caller):
+    with gateway.text_of(caller) as begin:
         body = await body_of(request, MAX_BODY_BYTES, gateway.config.times.idle_s)
         asked = read(body, gateway.model_aliases)
+        begin()
         return await _Answer(request, asked).stream()
 
 
@@ -155,15 +157,16 @@ class _Answer:
         self._begun: tuple[SpokenSentence, ...] = ()
         """Sentences that begin in audio which is not sent yet."""
         kind = "text/event-stream" if asked.is_events else CONTENT_TYPES[asked.format]
-        self._stream = web.StreamResponse(
-            headers={
+        self._stream = StreamedAnswer(
+            request,
+            {
                 "Content-Type": kind,
                 "Cache-Control": "no-cache",
                 "X-Accel-Buffering": "no",
                 "x-request-id": request[REQUEST_ID],
                 **ignored_header(asked.ignored),
                 **cors_headers(request),
-            }
+            },
         )
 
     async def stream(self) -> web.StreamResponse:
@@ -223,7 +226,7 @@ class _Answer:
             return
         await self._stream.prepare(self._request)  # it has an effect once
         if not self._asked.is_events:
-            return await self._write(audio)
+            return await self._stream.write(audio)
         text = base64.b64encode(audio).decode()
         # Only the event at the end has figures.
         spoken = replace(piece.spoken, sentences=self._begun, stages={}, warnings=())
@@ -235,14 +238,7 @@ class _Answer:
         data = strict_json(event)
         if spoken is not None:
             data = f'{data[:-1]}, "spoken": {spoken.to_json()}}}'
-        await self._write(f"data: {data}\n\n".encode())
-
-    async def _write(self, data: bytes) -> None:
-        """Write bytes; a client that takes nothing for a while is broken off."""
-        try:
-            await asyncio.wait_for(self._stream.write(data), self._gateway.config.times.idle_s)
-        except asyncio.TimeoutError:
-            raise ConnectionResetError("the client takes no audio") from None
+        await self._stream.write(f"data: {data}\n\n".encode())
 
 
 async def answer(

@@ -16,6 +16,7 @@ from conch.gateway.access import cors_headers
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_request import FileRequest
 from conch.gateway.form import Form, uploaded
+from conch.gateway.sending import StreamedAnswer
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, cancelled
 from conch.wire.errors import ConchError, OptionError, PoisonError
 from conch.wire.result import Transcript, strict_json
@@ -62,12 +63,11 @@ async def _answered(
 ) -> web.StreamResponse:
     """Answer with what a file says, by the options of its form and those that are forced."""
     gateway, caller = request.app[GATEWAY], request[CALLER]
-    with gateway.file_of(caller):
-        config = gateway.config
-        idle_s = config.times.idle_s
-        async with uploaded(request, config.max_body_mb, gateway.uploads, idle_s) as form:
+    with gateway.file_of(caller) as begin:
+        async with uploaded(request) as form:
+            begin()
             asked = file_request.parse(form.fields, gateway.model_aliases, forced, formats)
-            await _check_length(form, config.max_audio_s)
+            await _check_length(form, gateway.config.max_audio_s)
             work = _Transcription(request, form, asked)
             try:
                 return await (work.stream() if asked.is_streamed else work.answer())
@@ -96,7 +96,17 @@ class _Transcription:
     def __init__(self, request: web.Request, form: Form, asked: FileRequest) -> None:
         self._request, self._form, self._asked = request, form, asked
         self._gateway, self._id = request.app[GATEWAY], request[REQUEST_ID]
-        self._stream = web.StreamResponse()
+        self._stream = StreamedAnswer(
+            request,
+            {
+                "Content-Type": "text/event-stream",
+                "Cache-Control": "no-cache",
+                "X-Accel-Buffering": "no",
+                "x-request-id": self._id,
+                **file_answer.headers(asked),
+                **cors_headers(request),
+            },
+        )
 
     def log_poison(self) -> None:
         self._gateway.log_poison(self._request[CALLER], self._id, self._form.digest)
@@ -125,16 +135,6 @@ class _Transcription:
         The headers leave with the first event, or after HEADERS_S without one. An error has a
         status before them, and is an event after them.
         """
-        self._stream.headers.update(
-            {
-                "Content-Type": "text/event-stream",
-                "Cache-Control": "no-cache",
-                "X-Accel-Buffering": "no",
-                "x-request-id": self._id,
-                **file_answer.headers(self._asked),
-                **cors_headers(self._request),
-            }
-        )
         try:
             # Before its first part an answer may still come from another server.
             await self._gateway.servers.answer(self._send_events, self._form.digest)

@@ -34,12 +34,12 @@ _WAV = {"LINEAR_PCM": (1, 16), "ALAW": (6, 8), "MULAW": (7, 8)}
 
 async def recognize(call: Call) -> None:
     """Answer with the text of a recording."""
-    gateway = call.gateway
-    with gateway.file_of(call.caller):
-        request = await call.request()
-        asked = asked_in(request.config, gateway.model_aliases, live=False)
-        call.fields = asked.fields
-        with gateway.uploads.taken(len(request.audio)):
+    gateway, request = call.gateway, await call.request()
+    asked = asked_in(request.config, gateway.model_aliases, live=False)
+    call.fields = asked.fields
+    with gateway.file_of(call.caller) as begin:
+        begin()
+        with gateway.room_for(call.caller, len(request.audio)):
             most_s = gateway.config.max_audio_s
             file = await asyncio.to_thread(_file_of, request.audio, asked, most_s)
             transcript = await _transcript(call, file, await _granted(call, asked))

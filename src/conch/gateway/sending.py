@@ -1,0 +1,53 @@
+"""Send answers in a bounded time: a client may stop reading at any moment."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+
+from aiohttp import web
+
+from conch.client.timeouts import timeout
+from conch.gateway.state import GATEWAY
+
+LEAST_BYTES_PER_S = 16_000
+"""Slowest client to whom a whole answer is sent, beside the seconds for a part of one."""
+
+
+async def sent_in_time(sending: Awaitable[None], request: web.Request, size: int = 0) -> None:
+    """Wait until bytes are sent; break the connection off if the client does not read.
+
+    Raises:
+        ConnectionResetError: it does not.
+    """
+    within_s = request.app[GATEWAY].config.times.send_s + size / LEAST_BYTES_PER_S
+    try:
+        async with timeout(within_s):
+            await sending
+    except asyncio.TimeoutError:
+        # After a mere close the connection stays until the client has read everything.
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionResetError("the client does not read") from None
+
+
+async def send_whole(request: web.Request, answer: web.Response) -> None:
+    """Send an answer that is not streamed."""
+
+    async def send() -> None:
+        await answer.prepare(request)
+        await answer.write_eof()
+
+    await sent_in_time(send(), request, answer.content_length or 0)
+
+
+class StreamedAnswer(web.StreamResponse):
+    """An answer whose parts are written one by one."""
+
+    def __init__(self, request: web.Request, headers: Mapping[str, str]) -> None:
+        super().__init__(headers=headers)
+        self._asked = request
+
+    async def write(self, data: bytes | bytearray | memoryview) -> None:
+        await sent_in_time(super().write(data), self._asked)
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        await sent_in_time(super().write_eof(data), self._asked)
