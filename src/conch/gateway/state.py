@@ -38,6 +38,8 @@ ARRIVING = 4
 MIN_READING = 4
 MAX_WRITING = 2
 """Transcripts that are written in another format at once."""
+MAX_TRANSCRIPTS = 64
+"""Transcripts that are sent, or wait to be written."""
 ANYBODY = "anybody"
 """Name of a caller where no key is needed."""
 
@@ -145,6 +147,14 @@ class Gateway:
         kind = "calls have sent no request" if caller else "calls for health have sent none"
         most = ARRIVING * self.config.max_files
         return self._place(caller or self.caller(None), kind, most)
+
+    @contextmanager
+    def transcript_of(self, caller: Caller) -> Iterator[None]:
+        """Count a transcript while it is sent and written in another format."""
+        self._check(caller)
+        with self._place(caller, "transcripts are written", MAX_TRANSCRIPTS):
+            caller.requests.take(1)
+            yield
 
     def count_request(self, caller: Caller) -> None:
         """Count a request that is neither a file nor a session."""
