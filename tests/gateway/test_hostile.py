@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import http.client
 import json
+import re
 import resource
 import socket
 import tempfile
@@ -24,6 +25,7 @@ from conch.gateway.http_server import most_connections
 from conch.gateway.reading import read_json
 from conch.gateway.realtime.client_events import read_event
 from conch.gateway.state import ARRIVING
+from conch.gateway.wyoming.server import CONNECTIONS_A_SESSION
 from conch.wire.errors import ComponentError
 
 NOWHERE = ("grpc://127.0.0.1:1",)
@@ -593,3 +595,34 @@ def test_a_full_disk_is_named(
     assert tempfile.gettempdir() not in error["message"]
     assert f"no room for an upload in {tempfile.gettempdir()}" in caplog.text
     assert asked(port) == PASSED
+
+
+def test_addresses_that_do_not_exist_are_one_label(port: int) -> None:
+    for path in ("/a", "/v1/b", "/page/c", "/page/d", "/v1/models/e"):
+        with closing(http.client.HTTPConnection(HOST, port, timeout=30)) as connection:
+            connection.request("GET", path)
+            connection.getresponse().read()
+            connection.request("GET", "/metrics")
+            text = connection.getresponse().read().decode()
+    routes = set(re.findall(r'conch_gateway_requests_total{.*route="([^"]+)"', text))
+    assert {"other", "/v1/models/{model}"} < routes
+    assert not routes & {"/a", "/v1/b", "/page/c", "/page/d", "/v1/models/e"}
+
+
+def test_connections_of_wyoming_are_limited() -> None:
+    config = GatewayConfig(servers=NOWHERE, port=0, wyoming=(HOST, 0), max_sessions=1)
+    with GatewayService(config) as service, ExitStack() as stack:
+        port = int(service.other_urls["wyoming"].rpartition(":")[2])
+
+        def is_served() -> bool:
+            line = socket.create_connection((HOST, port), timeout=20)
+            stack.enter_context(closing(line))
+            with suppress(ConnectionError):
+                line.sendall(b'{"type": "describe"}\n')
+                return b'"info"' in line.recv(65_536)
+            return False
+
+        assert [is_served() for _ in range(CONNECTIONS_A_SESSION)] == [True] * CONNECTIONS_A_SESSION
+        assert not is_served()
+        stack.close()
+        wait_until(is_served)

@@ -83,3 +83,11 @@ def test_a_request_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
         begin()
     with pytest.raises(ApiError, match="limit of 1 requests a minute"):
         gateway.text_of(caller).__enter__()
+
+
+def test_a_key_is_one_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway = gateway_with(monkeypatch, "")
+    for number in range(100):
+        key = Key("shop", "", Limits(requests_per_minute=number))
+        assert gateway.caller(key) is gateway.caller(key)
+    assert len(gateway._callers) == 1

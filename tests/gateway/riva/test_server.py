@@ -138,3 +138,12 @@ def test_so_many_requests_are_read_at_once_as_there_is_room_for() -> None:
     found = Gateway(GatewayConfig(max_upload_mb=1000, max_body_mb=200))
     assert found.reading._value == 5
     assert Gateway(GatewayConfig(max_upload_mb=1)).reading._value == MIN_READING
+
+
+def test_so_many_calls_run_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conch.gateway.riva.server.MAX_CALLS", 2)
+    with channel_to() as channel, ExitStack() as stack:
+        for _ in range(2):
+            silent(stack, channel, RECOGNIZE)
+        code, _ = error_of(channel, SYNTHESIZE, text())
+        assert code == grpc.StatusCode.RESOURCE_EXHAUSTED
