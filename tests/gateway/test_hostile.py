@@ -508,13 +508,14 @@ DIGITS = "9" * 400
         ),
     ],
 )
-@pytest.mark.parametrize("digits", [DIGITS, DIGITS * 20], ids=len)
 def test_a_number_of_any_length_is_out_of_range(
-    port: int, path: str, body: dict[str, Any], param: str, digits: str
+    port: int, path: str, body: dict[str, Any], param: str
 ) -> None:
-    status, error = post(port, path, json.dumps(body).replace("0", digits).encode())
+    status, error = post(port, path, json.dumps(body).replace("0", DIGITS).encode())
     assert (status, error["code"], error["param"]) == (400, "invalid_value", param)
-    assert "sent: inf" in error["message"]
+    # Python reads no longer ones.
+    status, error = post(port, path, json.dumps(body).replace("0", 20 * DIGITS).encode())
+    assert (status, error["code"], error["param"]) == (400, "invalid_value", "body")
 
 
 @pytest.mark.parametrize("value", [b"utf-8", b"UTF-8\r\n", b"us-ascii"])
@@ -536,14 +537,6 @@ def test_a_boundary_is_read_as_it_is_quoted(port: int, boundary: str) -> None:
     kind = {"Content-Type": f'multipart/form-data; boundary="{boundary}"'}
     status, error = post(port, FILES, body, kind)
     assert (status, error["code"]) == PASSED
-
-
-@pytest.mark.parametrize("boundary", ["", "y" * 71])
-def test_a_boundary_has_its_limit(port: int, boundary: str) -> None:
-    kind = {"Content-Type": f'multipart/form-data; boundary="{boundary}"'}
-    status, error = post(port, FILES, form(), kind)
-    assert (status, error["code"]) == (400, "invalid_form")
-    assert error["message"].endswith("a boundary takes 1 to 70 characters")
 
 
 JSON = {

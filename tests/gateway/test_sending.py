@@ -13,14 +13,15 @@ from conch.gateway import sending
 from conch.gateway.config import GatewayConfig, Times
 from conch.gateway.http_server import LOGGER
 from conch.gateway.sending import StreamedAnswer, send_whole
-from conch.gateway.state import GATEWAY, Gateway
+from conch.gateway.state import GATEWAY, REQUEST_ID, Gateway
 
 LARGE = bytes(30_000_000)
 """More than the buffers of two kernels hold."""
 
 
 async def streamed(request: web.Request) -> web.StreamResponse:
-    answer = StreamedAnswer(request, {})
+    request[REQUEST_ID] = "an id"
+    answer = StreamedAnswer(request, "text/plain", {})
     await answer.prepare(request)
     for _ in range(30):
         await answer.write(LARGE[:1_000_000])

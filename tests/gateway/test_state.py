@@ -1,6 +1,6 @@
 """Places and room for work, and what one key may have of them."""
 
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 
 import pytest
 
@@ -8,7 +8,7 @@ from conch.gateway.config import GatewayConfig
 from conch.gateway.errors import ApiError
 from conch.gateway.keys import KEYS_VARIABLE, Key
 from conch.gateway.limits import Limits
-from conch.gateway.state import ARRIVING, Gateway
+from conch.gateway.state import ARRIVING, Caller, Gateway
 
 
 def gateway_with(monkeypatch: pytest.MonkeyPatch, keys: str) -> Gateway:
@@ -20,6 +20,10 @@ def test_one_of_several_keys_has_its_share_of_places_and_of_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gateway = gateway_with(monkeypatch, "anna:a,shop:b")
+
+    def room_for(caller: Caller, size: int) -> AbstractContextManager[object]:
+        return gateway.uploads.taken(size, caller.name, gateway.share)
+
     anna, shop = (gateway.caller(gateway.keys.find(secret)) for secret in "ab")
     with ExitStack() as held:
         for _ in range(3):
@@ -34,12 +38,12 @@ def test_one_of_several_keys_has_its_share_of_places_and_of_room(
     held.enter_context(gateway.file_of(anna))()
 
     assert gateway.largest_upload == 3_000_000
-    with gateway.room_for(anna, 3_000_000):
-        with pytest.raises(ApiError, match="one key has 3 MB at most"):
-            gateway.room_for(anna, 1).__enter__()
-        with gateway.room_for(shop, 1_000_000):
+    with room_for(anna, 3_000_000):
+        with pytest.raises(ApiError, match=r"uploads of this key have 3 MB .* 3 MB of them"):
+            room_for(anna, 1).__enter__()
+        with room_for(shop, 1_000_000):
             pass
-    with gateway.room_for(anna, 3_000_000):
+    with room_for(anna, 3_000_000):
         pass
 
 
@@ -52,7 +56,7 @@ def test_the_only_client_has_all(monkeypatch: pytest.MonkeyPatch, keys: str) -> 
             held.enter_context(gateway.file_of(caller))()
         with pytest.raises(ApiError, match=r"^4 files are in work; try again later"):
             gateway.file_of(caller).__enter__()
-    with gateway.room_for(caller, 4_000_000):
+    with gateway.uploads.taken(4_000_000, caller.name, gateway.share):
         pass
 
 

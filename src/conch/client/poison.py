@@ -27,12 +27,13 @@ def blames(error: BaseException) -> bool:
     return error.had_request
 
 
-def refusal(error: ConchError | None = None) -> PoisonError:
+def refusal(error: ConchError | None = None, name: str = "") -> PoisonError:
     """Return the error of a request that has lost MAX_LOSSES servers, the last one by `error`."""
+    what = f"what has the SHA-256 {name}" if name else "this request"
     last = f" (the last time: {error})" if error else ""
     return PoisonError(
-        f"{MAX_LOSSES} servers were lost while they had this request, so no other gets it{last}: "
-        "look for what is wrong with it, and report it with the servers' logs"
+        f"{MAX_LOSSES} servers were lost while they had {what}, so no other gets it{last}: look "
+        "for what is wrong with it, and report it with the servers' logs"
     )
 
 
@@ -63,7 +64,7 @@ class Losses:
     def check(self, name: str = "") -> None:
         """Raise a PoisonError if a request has lost MAX_LOSSES servers."""
         if self.is_suspect(name) and self._losses[name].number >= MAX_LOSSES:
-            raise refusal()
+            raise refusal(name=name)
 
     @contextmanager
     def attempt(self, name: str = "") -> Iterator[None]:
@@ -89,7 +90,7 @@ class Losses:
                 if len(self._losses) > MAX_NAMES:
                     self._forget_first()
             if loss.number >= MAX_LOSSES:
-                raise refusal(error) from error
+                raise refusal(error, name) from error
             raise
         # A later loss was that of another attempt, or of the end of a streamed answer.
         if name in self._losses and self._losses[name].at <= began:

@@ -7,8 +7,8 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from email.message import Message
 from typing import IO, Any, TypeVar
@@ -35,8 +35,6 @@ MAX_FIELDS = 256
 """Fields of a form, with the file."""
 CHARSET = "_charset_"
 """Field with the encoding of the others (RFC 7578, section 4.6)."""
-MAX_BOUNDARY = 70
-"""Characters (RFC 2046, section 5.1.1)."""
 MAX_NAME = 128
 """Characters of a field's name."""
 MAX_FORM_BYTES = 512 * 1024
@@ -91,17 +89,23 @@ async def uploaded(request: web.Request) -> AsyncIterator[Form]:
     others = MAX_FORM_BYTES + MAX_AUDIO_BYTES + HEADER_BYTES * MAX_FIELDS
     if (request.content_length or 0) > most + others:
         raise _too_large(most / MB)
-    with (
-        gateway.room_for(caller, min(most, most if length is None else length)) as keep,
-        _full_disk_named(),
-        tempfile.SpooledTemporaryFile(MEMORY_BYTES, prefix="conch-upload-") as file,
-    ):
-        reader = _Reader(file, most, gateway.config.times, request.content_length or 0)
-        await reader.read(request)
-        if not file.tell():
-            raise ApiError(400, "the file is empty: 0 bytes", param="file", code="invalid_audio")
-        keep(file.tell() + reader.audio_bytes)
-        yield Form(reader.fields, file, reader.digest.hexdigest())
+    size = min(most, most if length is None else length)
+    try:
+        with (
+            gateway.uploads.taken(size, caller.name, gateway.share) as keep,
+            tempfile.SpooledTemporaryFile(MEMORY_BYTES, prefix="conch-upload-") as file,
+        ):
+            reader = _Reader(file, most, gateway.config.times, request.content_length or 0)
+            await reader.read(request)
+            if not file.tell():
+                problem = "the file is empty: 0 bytes"
+                raise ApiError(400, problem, param="file", code="invalid_audio")
+            keep(file.tell() + reader.audio_bytes)
+            yield Form(reader.fields, file, reader.digest.hexdigest())
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _disk_full(error) from None
+        raise
 
 
 class _Reader:
@@ -219,9 +223,7 @@ class _Parts(MultipartReader):
         # Its own ends at a semicolon, also within quotes.
         header = Message()
         header[hdrs.CONTENT_TYPE] = self.headers[hdrs.CONTENT_TYPE]
-        if not 0 < len(boundary := header.get_boundary("")) <= MAX_BOUNDARY:
-            raise ValueError(f"a boundary takes 1 to {MAX_BOUNDARY} characters")
-        return boundary
+        return header.get_boundary("")
 
     async def fetch_next_part(self) -> "MultipartReader | BodyPartReader":
         # Without a part before it, it reads CHARSET itself, and loses its place in the body.
@@ -229,19 +231,12 @@ class _Parts(MultipartReader):
         return self._last_part
 
 
-@contextmanager
-def _full_disk_named() -> Iterator[None]:
-    """Raise an ApiError where a file finds no room on the disk within the block."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        folder = tempfile.gettempdir()
-        logger.error("no room for an upload in %s: %s", folder, error.strerror)
-        free = f"{shutil.disk_usage(folder).free / MB:.0f} MB are free where it keeps uploads"
-        message = f"the disk of this gateway is full: {free}; try again later"
-        raise ApiError(507, message, param="file", code="disk_full") from None
+def _disk_full(error: OSError) -> ApiError:
+    folder = tempfile.gettempdir()
+    logger.error("no room for an upload in %s: %s", folder, error.strerror)
+    free = f"{shutil.disk_usage(folder).free / MB:.0f} MB are free where it keeps uploads"
+    message = f"the disk of this gateway is full: {free}; try again later"
+    return ApiError(507, message, param="file", code="disk_full")
 
 
 def _wrong(message: str, param: str | None = None, code: str = "invalid_form") -> ApiError:

@@ -93,7 +93,7 @@ async def write(request: web.Request) -> web.Response:
     gateway, caller = request.app[GATEWAY], request[CALLER]
     length = min(request.content_length or MAX_BYTES, MAX_BYTES)
     size = min(length * BYTES_OF_BYTE, gateway.largest_upload)
-    with gateway.transcript_of(caller), gateway.room_for(caller, size):
+    with gateway.transcript_of(caller), gateway.uploads.taken(size, caller.name, gateway.share):
         body = await body_of(request, MAX_BYTES, BODY_S)
         # Few at once: the cues of a day take a core for seconds.
         async with gateway.writing:

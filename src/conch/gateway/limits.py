@@ -80,17 +80,15 @@ class Room:
         Raises:
             ApiError: there is no room for them, or the key would have more than its share.
         """
-        if self._taken + size > self.most:
-            raise overloaded(
-                f"uploads have {self._taken / 1e6:.0f} MB and this one up to {size / 1e6:.0f} MB; "
-                f"this gateway holds {self.most / 1e6:.0f} MB; try again later"
-            )
-        if self._taken_by[key] + size > share * self.most:
-            raise overloaded(
-                f"uploads of this key have {self._taken_by[key] / 1e6:.0f} MB and this one up to "
-                f"{size / 1e6:.0f} MB; one key has {share * self.most / 1e6:.0f} MB at most; try "
-                "again later"
-            )
+        for whose, taken, most in (
+            ("uploads", self._taken, self.most),
+            ("uploads of this key", self._taken_by[key], share * self.most),
+        ):
+            if taken + size > most:
+                raise overloaded(
+                    f"{whose} have {taken / 1e6:.0f} MB and this one up to {size / 1e6:.0f} MB; "
+                    f"this gateway holds {most / 1e6:.0f} MB of them; try again later"
+                )
         mine = 0
 
         def keep(rest: int) -> None:

@@ -15,8 +15,6 @@ MAX_DEPTH = 32
 MAX_MARKS = 10_000
 """Commas, and beginnings of objects and lists, outside of texts: two bytes of them may take a
 hundred in memory."""
-MAX_DIGITS = 300
-"""Of an integer. Longer ones are floats, as no float is as large as some of them."""
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 """A text, or the rest if it has no end: so it is looked for once."""
 
@@ -30,17 +28,13 @@ def read_json(text: str) -> Any:
     if _marks(text) > MAX_MARKS and _marks(_STRING.sub("", text)) > MAX_MARKS:
         raise ValueError(f"it takes at most {MAX_MARKS} commas, lists and objects")
     try:
-        value = json.loads(text, parse_int=_number)
+        value = json.loads(text)
         is_deep = _is_deep(value)
     except RecursionError:
         is_deep = True
     if is_deep:
         raise ValueError(f"it takes lists and objects nested at most {MAX_DEPTH} deep")
     return value
-
-
-def _number(digits: str) -> int | float:
-    return int(digits) if len(digits) <= MAX_DIGITS else float(digits)
 
 
 def _marks(text: str) -> int:

@@ -6,24 +6,20 @@ from collections.abc import Awaitable, Mapping
 from aiohttp import web
 
 from conch.client.timeouts import timeout
-from conch.gateway.state import GATEWAY
+from conch.gateway.access import cors_headers
+from conch.gateway.state import GATEWAY, REQUEST_ID
 
 LEAST_BYTES_PER_S = 16_000
 """Slowest client to whom a whole answer is sent, beside the seconds for a part of one."""
 
 
 async def sent_in_time(sending: Awaitable[None], request: web.Request, size: int = 0) -> None:
-    """Wait until bytes are sent; break the connection off if the client does not read.
-
-    Raises:
-        ConnectionResetError: it does not.
-    """
+    """Wait until bytes are sent; or end the connection, and raise a ConnectionResetError."""
     within_s = request.app[GATEWAY].config.times.send_s + size / LEAST_BYTES_PER_S
     try:
         async with timeout(within_s):
             await sending
     except asyncio.TimeoutError:
-        # After a mere close the connection stays until the client has read everything.
         if request.transport is not None:
             request.transport.abort()
         raise ConnectionResetError("the client does not read") from None
@@ -42,8 +38,10 @@ async def send_whole(request: web.Request, answer: web.Response) -> None:
 class StreamedAnswer(web.StreamResponse):
     """An answer whose parts are written one by one."""
 
-    def __init__(self, request: web.Request, headers: Mapping[str, str]) -> None:
-        super().__init__(headers=headers)
+    def __init__(self, request: web.Request, kind: str, headers: Mapping[str, str]) -> None:
+        own = {"Content-Type": kind, "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        own["x-request-id"] = request[REQUEST_ID]
+        super().__init__(headers={**own, **headers, **cors_headers(request)})
         self._asked = request
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:

@@ -5,7 +5,7 @@ import base64
 import hashlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -15,15 +15,14 @@ from aiohttp import web
 from conch.audio.encoding import CONTENT_TYPES, Encoder
 from conch.client import AsyncClient, Speech
 from conch.client.triton_grpc import GRACE_S
-from conch.gateway.access import cors_headers
 from conch.gateway.errors import ApiError, api_error, invalid, one_of
 from conch.gateway.file_answer import ignored_header
 from conch.gateway.models import DEFAULT_MODEL, SPEECH_MODELS, known_name, unknown_model
 from conch.gateway.reading import body_of, read_json
 from conch.gateway.sending import StreamedAnswer
 from conch.gateway.served_voices import served_voices
-from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Caller, Gateway, cancelled
-from conch.wire.errors import ConchError, PoisonError, TextError
+from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway, cancelled
+from conch.wire.errors import ConchError, TextError
 from conch.wire.result import strict_json
 from conch.wire.synthesis import SpokenSentence, SynthesisOptions
 from conch.wire.voices import synthesizer_of
@@ -157,17 +156,7 @@ class _Answer:
         self._begun: tuple[SpokenSentence, ...] = ()
         """Sentences that begin in audio which is not sent yet."""
         kind = "text/event-stream" if asked.is_events else CONTENT_TYPES[asked.format]
-        self._stream = StreamedAnswer(
-            request,
-            {
-                "Content-Type": kind,
-                "Cache-Control": "no-cache",
-                "X-Accel-Buffering": "no",
-                "x-request-id": request[REQUEST_ID],
-                **ignored_header(asked.ignored),
-                **cors_headers(request),
-            },
-        )
+        self._stream = StreamedAnswer(request, kind, ignored_header(asked.ignored))
 
     async def stream(self) -> web.StreamResponse:
         """Send the audio as it comes.
@@ -178,8 +167,7 @@ class _Answer:
         """
         try:
             # Before its first piece an answer may still come from another server.
-            caller, request_id = self._request[CALLER], self._request[REQUEST_ID]
-            await answer(self._gateway, self._send_all, self._asked.text, caller, request_id)
+            await self._gateway.servers.answer(self._send_all, digest_of(self._asked.text))
         except (ApiError, ConchError) as error:
             if not self._stream.prepared:
                 raise
@@ -241,22 +229,9 @@ class _Answer:
         await self._stream.write(f"data: {data}\n\n".encode())
 
 
-async def answer(
-    gateway: Gateway,
-    ask: Callable[[AsyncClient], Awaitable[None]],
-    text: str,
-    caller: Caller,
-    request_id: str,
-) -> None:
-    """Let a server answer a text by `ask`; see `Servers.answer`. The text is its name there."""
-    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
-    try:
-        await gateway.servers.answer(ask, digest)
-    except PoisonError as found:
-        gateway.log_poison(caller, request_id, digest)
-        error = api_error(found)
-        error.param = "input"
-        raise error from None
+def digest_of(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal digits."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 async def encoded(encoder: Encoder, piece: Speech) -> bytes:

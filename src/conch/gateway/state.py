@@ -1,7 +1,6 @@
 """The state that the handlers of one gateway share: keys, servers, and running work."""
 
 import asyncio
-import logging
 import math
 import os
 from collections import Counter
@@ -26,8 +25,6 @@ from conch.gateway.limits import (
 )
 from conch.gateway.metrics import GatewayMetrics
 from conch.gateway.servers import Servers
-
-logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -125,10 +122,6 @@ class Gateway:
         """The share of places and of room that a key has at most."""
         return KEY_SHARE if self.keys.are_several else 1.0
 
-    def room_for(self, caller: Caller, size: int) -> AbstractContextManager[Callable[[int], None]]:
-        """Take room for what a caller uploads; see `Room`."""
-        return self.uploads.taken(size, caller.name, self.share)
-
     @property
     def largest_upload(self) -> int:
         """Bytes for which there is room if nobody else uploads."""
@@ -217,11 +210,6 @@ class Gateway:
         self.metrics.audio_seconds.labels(route, caller.name).inc(seconds)
         caller.audio_s.take(seconds)
 
-    def log_poison(self, caller: Caller, request_id: str, digest: str) -> None:
-        """Log what ends servers."""
-        names = request_id, caller.name, digest
-        logger.error("request %s of key %s ends servers: what it sends has the SHA-256 %s", *names)
-
     async def drain(self, timeout_s: float) -> bool:
         """Take no new work and wait for running work; return whether all of it has ended."""
         self.draining.set()
@@ -290,3 +278,5 @@ def _used_up(limit: str, wait_s: float) -> ApiError:
 GATEWAY = web.AppKey("gateway", Gateway)
 CALLER = web.RequestKey("caller", Caller)
 REQUEST_ID = web.RequestKey("request_id", str)
+FAILURE = web.RequestKey("failure", ApiError)
+"""The error that a request was answered with."""

@@ -12,13 +12,12 @@ from conch.client import AsyncClient, joined_parts
 from conch.client.tensors import StoredFile
 from conch.client.triton_grpc import GRACE_S
 from conch.gateway import file_answer, file_request
-from conch.gateway.access import cors_headers
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_request import FileRequest
 from conch.gateway.form import Form, uploaded
 from conch.gateway.sending import StreamedAnswer
-from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, cancelled
-from conch.wire.errors import ConchError, OptionError, PoisonError
+from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID, cancelled
+from conch.wire.errors import ConchError, OptionError
 from conch.wire.result import Transcript, strict_json
 
 ROUTE = "/v1/audio/transcriptions"
@@ -69,11 +68,7 @@ async def _answered(
             asked = file_request.parse(form.fields, gateway.model_aliases, forced, formats)
             await _check_length(form, gateway.config.max_audio_s)
             work = _Transcription(request, form, asked)
-            try:
-                return await (work.stream() if asked.is_streamed else work.answer())
-            except PoisonError:
-                work.log_poison()
-                raise
+            return await (work.stream() if asked.is_streamed else work.answer())
 
 
 async def _check_length(form: Form, max_audio_s: float) -> None:
@@ -96,20 +91,7 @@ class _Transcription:
     def __init__(self, request: web.Request, form: Form, asked: FileRequest) -> None:
         self._request, self._form, self._asked = request, form, asked
         self._gateway, self._id = request.app[GATEWAY], request[REQUEST_ID]
-        self._stream = StreamedAnswer(
-            request,
-            {
-                "Content-Type": "text/event-stream",
-                "Cache-Control": "no-cache",
-                "X-Accel-Buffering": "no",
-                "x-request-id": self._id,
-                **file_answer.headers(asked),
-                **cors_headers(request),
-            },
-        )
-
-    def log_poison(self) -> None:
-        self._gateway.log_poison(self._request[CALLER], self._id, self._form.digest)
+        self._stream = StreamedAnswer(request, "text/event-stream", file_answer.headers(asked))
 
     async def answer(self) -> web.Response:
         """Answer with the whole transcript."""
@@ -141,9 +123,8 @@ class _Transcription:
         except (ApiError, ConchError) as error:
             if not self._stream.prepared:
                 raise
-            if isinstance(error, PoisonError):
-                self.log_poison()
-            await self._send({"error": api_error(error).as_dict()})
+            failure = self._request[FAILURE] = api_error(error)
+            await self._send({"error": failure.as_dict()})
         await self._stream.write_eof()
         return self._stream
 
@@ -175,8 +156,6 @@ class _Transcription:
         except ConchError as error:
             if not heard:
                 raise
-            if isinstance(error, PoisonError):
-                self.log_poison()
             raise api_error(error) from error
         finally:
             if heard:

@@ -19,7 +19,7 @@ from conch.gateway.riva.answers import LiveResults, results_of
 from conch.gateway.riva.asked import CONTAINERS, RAW, Asked, asked_in
 from conch.gateway.riva.calls import Call
 from conch.gateway.riva.protocol import Message
-from conch.wire.errors import PoisonError, SessionError, TranscriptionError, from_wire
+from conch.wire.errors import SessionError, TranscriptionError, from_wire
 from conch.wire.result import Segment, Transcript
 
 DEFAULT_RATE = 16_000
@@ -39,7 +39,7 @@ async def recognize(call: Call) -> None:
     call.fields = asked.fields
     with gateway.file_of(call.caller) as begin:
         begin()
-        with gateway.room_for(call.caller, len(request.audio)):
+        with gateway.uploads.taken(len(request.audio), call.caller.name, gateway.share):
             most_s = gateway.config.max_audio_s
             file = await asyncio.to_thread(_file_of, request.audio, asked, most_s)
             transcript = await _transcript(call, file, await _granted(call, asked))
@@ -55,11 +55,7 @@ async def _transcript(call: Call, file: bytes, options: Mapping[str, Any]) -> Tr
     async def ask(client: AsyncClient) -> Transcript:
         return await client.transcribe(file, request_id=call.request_id, **options)
 
-    try:
-        return await call.gateway.unless_broken_off(call.gateway.servers.answer(ask, digest))
-    except PoisonError:
-        call.gateway.log_poison(call.caller, call.request_id, digest)
-        raise
+    return await call.gateway.unless_broken_off(call.gateway.servers.answer(ask, digest))
 
 
 async def _granted(call: Call, asked: Asked) -> dict[str, OptionValue]:

@@ -17,7 +17,7 @@ from conch.gateway.riva.calls import Call
 from conch.gateway.riva.models import VOICE_MODEL
 from conch.gateway.riva.protocol import Message
 from conch.gateway.served_voices import served_voices
-from conch.gateway.speech import MAX_INPUT, answer, unbroken
+from conch.gateway.speech import MAX_INPUT, digest_of, unbroken
 from conch.gateway.state import Gateway
 from conch.wire.entry_points import SYNTHESIS
 from conch.wire.errors import ConchError, OptionError, ServerError
@@ -220,7 +220,7 @@ class _Speaker:
         try:
             with self._gateway.text_of(caller) as begin:
                 begin()
-                await answer(self._gateway, ask, asked.text, caller, self._call.request_id)
+                await self._gateway.servers.answer(ask, digest_of(asked.text))
         except ServerError:
             await _check_voice(self._gateway)
             raise
