@@ -80,6 +80,18 @@ def test_what_comes_takes_another_place_than_what_is_in_work(
         begin()
 
 
+def test_what_has_come_needs_no_place_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway = gateway_with(monkeypatch, "")
+    caller = gateway.caller(None)
+    with ExitStack() as held:
+        for _ in range(4 * ARRIVING):
+            held.enter_context(gateway.text_of(caller))
+        for _ in range(4):
+            held.enter_context(gateway.text_of(caller, has_come=True))
+        with pytest.raises(ApiError, match=r"^4 texts are spoken"):
+            gateway.text_of(caller, has_come=True).__enter__()
+
+
 def test_a_request_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     gateway = gateway_with(monkeypatch, "")
     caller = gateway.caller(Key("shop", "", Limits(requests_per_minute=1)))

@@ -33,6 +33,7 @@ BREAK_OFF_S = 3.0
 ARRIVING = 4
 """Requests whose bytes may come at once, for each that may be in work."""
 MIN_READING = 4
+"""Requests of Riva's API that may come at once however little room there is."""
 MAX_WRITING = 2
 """Transcripts that are written in another format at once."""
 MAX_TRANSCRIPTS = 64
@@ -127,13 +128,19 @@ class Gateway:
         """Bytes for which there is room if nobody else uploads."""
         return int(self.share * self.uploads.most)
 
-    def file_of(self, caller: Caller) -> AbstractContextManager[Callable[[], None]]:
-        """Count a file while it is uploaded, and in work once the function is called."""
-        return self._arriving(caller, "files are", "uploaded", "in work", self.metrics.files)
+    def file_of(
+        self, caller: Caller, *, has_come: bool = False
+    ) -> AbstractContextManager[Callable[[], None]]:
+        """Count a file while it is uploaded, and in work once it has, or the function is called."""
+        coming = "" if has_come else "files are uploaded"
+        return self._counted(caller, coming, "files are in work", self.metrics.files)
 
-    def text_of(self, caller: Caller) -> AbstractContextManager[Callable[[], None]]:
-        """Count a text while it is sent, and while it is spoken once the function is called."""
-        return self._arriving(caller, "texts are", "sent", "spoken", self.metrics.texts)
+    def text_of(
+        self, caller: Caller, *, has_come: bool = False
+    ) -> AbstractContextManager[Callable[[], None]]:
+        """Count a text while it is sent, and spoken once it has, or the function is called."""
+        coming = "" if has_come else "texts are sent"
+        return self._counted(caller, coming, "texts are spoken", self.metrics.texts)
 
     def call_of(self, caller: Caller | None) -> AbstractContextManager[None]:
         """Count a call of Riva's API while its request comes; those for health have no caller."""
@@ -167,24 +174,27 @@ class Gateway:
             yield
 
     @contextmanager
-    def _arriving(
-        self, caller: Caller, kind: str, first: str, then: str, gauge: Gauge
+    def _counted(
+        self, caller: Caller, coming: str, work: str, gauge: Gauge
     ) -> Iterator[Callable[[], None]]:
-        """Take a place for a request that comes; the function takes one for its work instead.
+        """Take a place for a request that is coming; the function takes one for its work instead.
 
         So those who send slowly, or nothing, keep no place from those who have sent all.
         """
         self._check(caller)
-        most, work = self.config.max_files, f"{kind} {then}"
+        most = self.config.max_files
         self._check_place(caller, work, most)  # or it would come in vain
         with ExitStack() as held, gauge.track_inprogress():
-            held.enter_context(self._place(caller, f"{kind} {first}", ARRIVING * most))
-            caller.requests.take(1)
 
             def begin() -> None:
                 held.close()
                 held.enter_context(self._place(caller, work, most))
 
+            if coming:
+                held.enter_context(self._place(caller, coming, ARRIVING * most))
+            else:
+                begin()
+            caller.requests.take(1)
             yield begin
 
     @contextmanager

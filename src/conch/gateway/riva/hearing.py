@@ -37,8 +37,7 @@ async def recognize(call: Call) -> None:
     gateway, request = call.gateway, await call.request()
     asked = asked_in(request.config, gateway.model_aliases, live=False)
     call.fields = asked.fields
-    with gateway.file_of(call.caller) as begin:
-        begin()
+    with gateway.file_of(call.caller, has_come=True):
         with gateway.uploads.taken(len(request.audio), call.caller.name, gateway.share):
             most_s = gateway.config.max_audio_s
             file = await asyncio.to_thread(_file_of, request.audio, asked, most_s)

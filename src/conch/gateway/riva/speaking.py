@@ -218,8 +218,7 @@ class _Speaker:
                     self._spoken_s += seconds
 
         try:
-            with self._gateway.text_of(caller) as begin:
-                begin()
+            with self._gateway.text_of(caller, has_come=True):
                 await self._gateway.servers.answer(ask, digest_of(asked.text))
         except ServerError:
             await _check_voice(self._gateway)
