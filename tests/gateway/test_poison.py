@@ -10,6 +10,7 @@ import pytest
 import requests
 from cut_proxy import CutProxy, cut_proxy
 from own_gateway import OwnGateway, own_gateway
+from waiting import wait_until
 
 from conch.client import Client
 from conch.client.poison import MAX_LOSSES
@@ -86,7 +87,13 @@ def test_a_text_that_ends_servers_is_refused_and_others_are_spoken(mortal, proxi
 
 
 def line_of(caplog: pytest.LogCaptureFixture, request_id: str) -> str:
-    """Return the line of the access log about a request."""
-    lines = (record.getMessage() for record in caplog.records)
-    (found,) = (line for line in lines if request_id in line and " 422 in " in line)
-    return found
+    """Return the line of the access log about a request, which comes after its answer."""
+    found: list[str] = []
+
+    def has_come() -> bool:
+        lines = [record.getMessage() for record in caplog.records]
+        found[:] = [line for line in lines if request_id in line and " 422 in " in line]
+        return bool(found)
+
+    wait_until(has_come)
+    return found[0]

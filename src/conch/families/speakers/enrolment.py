@@ -49,9 +49,9 @@ async def enrolled(options: RecognitionOptions, calls: Calls) -> RecognitionOpti
             embedding has another size than the component's; or two are of one voice.
         TranscriptionError: a call failed; see `Calls`.
     """
-    if not options.known_speakers:
-        return options
     known = await asyncio.to_thread(known_speakers_of, options.known_speakers)
+    if not known:
+        return options
     size, turns = await _size(calls), asyncio.Semaphore(AT_ONCE)
 
     async def embedding(number: int, item: KnownSpeaker) -> FloatArray:
