@@ -10,7 +10,6 @@ import pytest
 import requests
 from cut_proxy import CutProxy, cut_proxy
 from own_gateway import OwnGateway, own_gateway
-from waiting import wait_until
 
 from conch.client import Client
 from conch.client.poison import MAX_LOSSES
@@ -51,8 +50,8 @@ def test_a_file_that_ends_servers_is_refused_after_two(
 ) -> None:
     honest = speech.path.read_bytes()
     poisoned = honest + POISON + stream.encode()
-    with caplog.at_level(logging.INFO):
-        status, headers, text = post(mortal, poisoned, stream=stream)
+    caplog.set_level(logging.INFO)
+    status, headers, text = post(mortal, poisoned, stream=stream)
     assert status == 422, text
     assert json.loads(text)["error"]["code"] == "file_ends_server"
     assert "grpc://" not in text
@@ -74,8 +73,8 @@ def test_a_text_that_ends_servers_is_refused_and_others_are_spoken(mortal, proxi
         body = {"input": text, "response_format": "pcm"}
         return requests.post(f"{mortal.url}/v1/audio/speech", json=body, timeout=120)
 
-    with caplog.at_level(logging.INFO):
-        refused = [speak(POISON.decode()), speak(POISON.decode())]
+    caplog.set_level(logging.INFO)
+    refused = [speak(POISON.decode()), speak(POISON.decode())]
     for answer in refused:
         error = answer.json()["error"]
         assert (answer.status_code, error["code"]) == (422, "file_ends_server")
@@ -87,13 +86,7 @@ def test_a_text_that_ends_servers_is_refused_and_others_are_spoken(mortal, proxi
 
 
 def line_of(caplog: pytest.LogCaptureFixture, request_id: str) -> str:
-    """Return the line of the access log about a request, which comes after its answer."""
-    found: list[str] = []
-
-    def has_come() -> bool:
-        lines = [record.getMessage() for record in caplog.records]
-        found[:] = [line for line in lines if request_id in line and " 422 in " in line]
-        return bool(found)
-
-    wait_until(has_come)
-    return found[0]
+    """Return the line of the access log about a request."""
+    lines = (record.getMessage() for record in caplog.records)
+    (found,) = (line for line in lines if request_id in line and " 422 in " in line)
+    return found

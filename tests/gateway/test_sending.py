@@ -12,7 +12,7 @@ from loop_gateway import until
 from conch.gateway import sending
 from conch.gateway.config import GatewayConfig, Times
 from conch.gateway.http_server import LOGGER
-from conch.gateway.sending import StreamedAnswer, send_whole
+from conch.gateway.sending import StreamedAnswer, sent
 from conch.gateway.state import GATEWAY, REQUEST_ID, Gateway
 
 LARGE = bytes(30_000_000)
@@ -29,10 +29,11 @@ async def streamed(request: web.Request) -> web.StreamResponse:
     return answer
 
 
-async def whole(request: web.Request) -> web.Response:
-    answer = web.Response(body=LARGE)
-    await send_whole(request, answer)
-    return answer
+async def whole(request: web.Request) -> web.StreamResponse:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=LARGE)
+
+    return await sent(request, handle)
 
 
 @asynccontextmanager

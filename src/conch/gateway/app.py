@@ -28,7 +28,7 @@ from conch.gateway.addresses import meant_by
 from conch.gateway.answer_log import log_answer
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.realtime import secrets, session
-from conch.gateway.sending import send_whole
+from conch.gateway.sending import sent
 from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID, Gateway
 from conch.wire.access import SAFE_ID, made_id
 
@@ -42,7 +42,7 @@ NOBODY = "none"
 
 def make_app(gateway: Gateway) -> web.Application:
     """Return the application of a gateway."""
-    app = web.Application(middlewares=[_observed, _checked])
+    app = web.Application(middlewares=[sent, _observed, _checked])
     app[GATEWAY] = gateway
     app.add_routes(
         [
@@ -123,8 +123,6 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
     if not answer.prepared:
         answer.headers["x-request-id"] = request[REQUEST_ID]
         answer.headers.update(cors_headers(request))
-        if isinstance(answer, web.Response):
-            await send_whole(request, answer)
     return answer
 
 

@@ -1,7 +1,7 @@
 """Send answers in a bounded time: a client may stop reading at any moment."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
@@ -25,14 +25,16 @@ async def sent_in_time(sending: Awaitable[None], request: web.Request, size: int
         raise ConnectionResetError("the client does not read") from None
 
 
-async def send_whole(request: web.Request, answer: web.Response) -> None:
-    """Send an answer that is not streamed."""
-
-    async def send() -> None:
+@web.middleware
+async def sent(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Send the answer of a handler, if it is not streamed."""
+    answer = await handler(request)
+    if isinstance(answer, web.Response):
         await answer.prepare(request)
-        await answer.write_eof()
-
-    await sent_in_time(send(), request, answer.content_length or 0)
+        await sent_in_time(answer.write_eof(), request, answer.content_length or 0)
+    return answer
 
 
 class StreamedAnswer(web.StreamResponse):
