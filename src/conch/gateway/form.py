@@ -33,8 +33,6 @@ MAX_AUDIO_BYTES = 8 * MB
 """All fields with audio, in base64: four references of 30 s take 5 MB."""
 MAX_FIELDS = 256
 """Fields of a form, with the file."""
-CHARSET = "_charset_"
-"""Field with the encoding of the others (RFC 7578, section 4.6)."""
 MAX_NAME = 128
 """Characters of a field's name."""
 MAX_FORM_BYTES = 512 * 1024
@@ -176,12 +174,7 @@ class _Reader:
             problem = _wrong(f"the other fields have more than {MAX_FORM_BYTES} bytes")
         data = b"".join([piece async for piece in self._pieces(part, most, problem)])
         self._room -= len(data)
-        text = data.decode()
-        if name == CHARSET:
-            if text.strip().lower() not in ("utf-8", "utf8", "us-ascii"):
-                raise _wrong(f"{CHARSET} takes utf-8, as all fields are; sent: {text!r:.80}", name)
-            return
-        self.fields[name] = (*self.fields.get(name, ()), text)
+        self.fields[name] = (*self.fields.get(name, ()), data.decode())
 
     def _write(self, piece: bytes) -> None:
         self.digest.update(piece)
@@ -226,7 +219,7 @@ class _Parts(MultipartReader):
         return header.get_boundary("")
 
     async def fetch_next_part(self) -> "MultipartReader | BodyPartReader":
-        # Without a part before it, it reads CHARSET itself, and loses its place in the body.
+        # Without a part before it, it reads a field `_charset_` itself, and loses its place.
         self._last_part = await super().fetch_next_part()
         return self._last_part
 

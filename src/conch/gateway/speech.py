@@ -5,10 +5,10 @@ import base64
 import hashlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -28,6 +28,8 @@ from conch.wire.synthesis import SpokenSentence, SynthesisOptions
 from conch.wire.voices import synthesizer_of
 
 logger = logging.getLogger(__name__)
+
+Piece = TypeVar("Piece")
 
 ROUTE = "/v1/audio/speech"
 MAX_INPUT = 100_000
@@ -245,14 +247,19 @@ async def encoded(encoder: Encoder, piece: Speech) -> bytes:
 
 
 async def unbroken(
-    pieces: AsyncGenerator[Speech, None], gateway: Gateway
-) -> AsyncGenerator[Speech, None]:
-    """Yield pieces; raise an ApiError once a stop has no more time for them."""
+    pieces: AsyncGenerator[Piece, None],
+    gateway: Gateway,
+    wait: Callable[["asyncio.Future[Piece]"], Awaitable[Any]] = lambda coming: asyncio.wait(
+        [coming]
+    ),
+) -> AsyncGenerator[Piece, None]:
+    """Yield pieces, and `wait` for each; raise an ApiError once a stop has no more time for them."""
     async with aclosing(pieces):
         while True:
             coming = asyncio.ensure_future(gateway.unless_broken_off(anext(pieces)))
             try:
-                piece = await coming
+                await wait(coming)
+                piece = coming.result()
             except StopAsyncIteration:
                 return
             finally:

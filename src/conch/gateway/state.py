@@ -151,9 +151,8 @@ class Gateway:
     @contextmanager
     def transcript_of(self, caller: Caller) -> Iterator[None]:
         """Count a transcript while it is sent and written in another format."""
-        self._check(caller)
         with self._place(caller, "transcripts are written", MAX_TRANSCRIPTS):
-            caller.requests.take(1)
+            self.count_request(caller)
             yield
 
     def count_request(self, caller: Caller) -> None:

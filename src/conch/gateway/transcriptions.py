@@ -10,13 +10,13 @@ from aiohttp import web
 from conch.audio.pieces import length_of
 from conch.client import AsyncClient, joined_parts
 from conch.client.tensors import StoredFile
-from conch.client.triton_grpc import GRACE_S
 from conch.gateway import file_answer, file_request
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_request import FileRequest
 from conch.gateway.form import Form, uploaded
 from conch.gateway.sending import StreamedAnswer
-from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID, cancelled
+from conch.gateway.speech import unbroken
+from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID
 from conch.wire.errors import ConchError, OptionError
 from conch.wire.result import Transcript, strict_json
 
@@ -161,24 +161,16 @@ class _Transcription:
             if heard:
                 self._gateway.heard(self._request[CALLER], ROUTE, heard[-1].duration)
 
-    async def _parts(self, client: AsyncClient) -> AsyncGenerator[Transcript, None]:
+    def _parts(self, client: AsyncClient) -> AsyncGenerator[Transcript, None]:
         """Yield the parts of an answer, and send comments while none comes."""
         file = StoredFile(self._form.file)
         parts = client.stream(file, request_id=self._id, **self._asked.options)
-        async with aclosing(parts):
-            while True:
-                coming = asyncio.ensure_future(self._gateway.unless_broken_off(anext(parts)))
-                try:
-                    while not (await asyncio.wait([coming], timeout=self._patience_s))[0]:
-                        await self._stream.prepare(self._request)
-                        await self._stream.write(b": still at work\n\n")
-                    part = coming.result()
-                except StopAsyncIteration:
-                    return
-                finally:
-                    # A part, or the end, may be about to come: see `conch.client.triton_grpc`.
-                    await cancelled(coming, GRACE_S)
-                yield part
+        return unbroken(parts, self._gateway, self._commented)
+
+    async def _commented(self, coming: "asyncio.Future[Transcript]") -> None:
+        while not (await asyncio.wait([coming], timeout=self._patience_s))[0]:
+            await self._stream.prepare(self._request)
+            await self._stream.write(b": still at work\n\n")
 
     @property
     def _patience_s(self) -> float:
