@@ -249,11 +249,9 @@ async def encoded(encoder: Encoder, piece: Speech) -> bytes:
 async def unbroken(
     pieces: AsyncGenerator[Piece, None],
     gateway: Gateway,
-    wait: Callable[["asyncio.Future[Piece]"], Awaitable[Any]] = lambda coming: asyncio.wait(
-        [coming]
-    ),
+    wait: Callable[["asyncio.Future[Piece]"], Awaitable[Any]] = lambda coming: coming,
 ) -> AsyncGenerator[Piece, None]:
-    """Yield pieces, and `wait` for each; raise an ApiError once a stop has no more time for them."""
+    """Yield pieces, each after `wait`; raise an ApiError once a stop has no more time for them."""
     async with aclosing(pieces):
         while True:
             coming = asyncio.ensure_future(gateway.unless_broken_off(anext(pieces)))
