@@ -134,11 +134,8 @@ class _Reader:
                 raise _wrong(f"more than {MAX_FIELDS} fields")
         except UnicodeDecodeError:
             raise _wrong("a field is not UTF-8") from None
-        except web.RequestPayloadError as error:
+        except (ValueError, HttpProcessingError, web.RequestPayloadError) as error:
             raise _wrong(f"the form is damaged: {problem_of(error)}") from None
-        except (ValueError, HttpProcessingError) as error:
-            said = getattr(error, "message", None) or error
-            raise _wrong(f"the form is damaged: {said}") from None
         if not self._has_file:
             raise _wrong("the form has no field 'file'", "file", code="missing_file")
 
