@@ -10,6 +10,7 @@ import pytest
 
 from conch import families
 from conch.client import AsyncClient
+from conch.client.tensors import UnavailableError
 from conch.families.family import AddedVoice
 from conch.gateway.servers import HEAL_S, Servers
 from conch.wire.errors import (
@@ -146,12 +147,12 @@ def test_the_least_busy_one_gets_the_next_session() -> None:
 def test_a_file_goes_to_the_next_one_if_a_server_is_lost() -> None:
     async def scenario(servers: Servers) -> None:
         ask = failing(ServerError("lost"), "grpc://a:1", "grpc://b:1")
-        assert await servers.answer(ask) == "grpc://c:1"
+        assert await servers.answer(ask, "digest") == "grpc://c:1"
         # The lost ones get no more work.
         for _ in range(3):
-            assert await servers.answer(url_of) == "grpc://c:1"
+            assert await servers.answer(url_of, "digest") == "grpc://c:1"
         with pytest.raises(ServerError, match="no speech server is ready"):
-            await servers.answer(failing(ServerError("lost"), *URLS))
+            await servers.answer(failing(ServerError("lost"), *URLS), "digest")
         assert not servers.is_ready
 
     run(scenario, heal_s=0.0)
@@ -173,7 +174,7 @@ def test_a_file_whose_servers_are_all_lost_is_sent_once_more() -> None:
                 await asyncio.sleep(0.01)
             PlainClient.gone.discard("grpc://b:1")
 
-        text, _ = await asyncio.gather(servers.answer(lost), heal())
+        text, _ = await asyncio.gather(servers.answer(lost, "digest"), heal())
         assert text == "a text"
         assert asked == [*URLS, "grpc://b:1"]
 
@@ -185,7 +186,7 @@ def test_a_file_that_comes_while_a_server_is_replaced_waits_for_it() -> None:
         PlainClient.gone.update(URLS)
         while servers.is_ready:
             await asyncio.sleep(0.01)
-        waiting = asyncio.create_task(servers.answer(url_of))
+        waiting = asyncio.create_task(servers.answer(url_of, "digest"))
         await asyncio.sleep(0.05)
         assert not waiting.done()
         PlainClient.gone.discard("grpc://b:1")
@@ -199,7 +200,7 @@ def test_a_file_is_refused_at_once_where_no_server_was_ready_for_long() -> None:
 
     async def scenario(servers: Servers) -> None:
         with pytest.raises(ServerError, match="no speech server is ready"):
-            await asyncio.wait_for(servers.answer(url_of), HEAL_S / 10)
+            await asyncio.wait_for(servers.answer(url_of, "digest"), HEAL_S / 10)
 
     run(scenario)
 
@@ -282,8 +283,8 @@ def test_what_was_lost_beside_a_poison_is_sent_again_apart_from_it(urls: tuple[s
 def test_an_error_of_the_request_is_not_tried_elsewhere() -> None:
     async def scenario(servers: Servers) -> None:
         with pytest.raises(AudioError):
-            await servers.answer(failing(AudioError("no audio"), "grpc://a:1"))
-        assert await servers.answer(url_of) == "grpc://a:1"
+            await servers.answer(failing(AudioError("no audio"), "grpc://a:1"), "digest")
+        assert await servers.answer(url_of, "digest") == "grpc://a:1"
 
     run(scenario)
 
@@ -299,10 +300,49 @@ def test_a_session_that_loses_its_server_keeps_others_from_it() -> None:
     run(scenario)
 
 
+REPLACED = [
+    ServerLostError("the process died", had_request=False),
+    UnavailableError("it is replacing the model"),
+]
+"""What a ready server says whose other processes answer."""
+
+
+@pytest.mark.parametrize("error", REPLACED, ids=["died", "unloaded"])
+@pytest.mark.parametrize("urls", [URLS[:1], URLS])
+def test_a_request_waits_while_a_ready_server_replaces_its_process(
+    error: ConchError, urls: Sequence[str]
+) -> None:
+    async def scenario(servers: Servers) -> None:
+        asked: list[str] = []
+
+        async def ask(client: AsyncClient) -> str:
+            asked.append(await url_of(client))
+            if len(asked) < 8:
+                raise error
+            return "audio"
+
+        assert await servers.answer(ask, "digest") == "audio"
+        assert set(asked) == set(urls)
+
+    run(scenario, urls, heal_poll_s=0.01)
+
+
+@pytest.mark.parametrize("error", REPLACED, ids=["died", "unloaded"])
+def test_it_waits_no_longer_than_for_a_server(error: ConchError) -> None:
+    async def scenario(servers: Servers) -> None:
+        async def ask(client: AsyncClient) -> str:
+            raise error
+
+        with pytest.raises(type(error)):
+            await asyncio.wait_for(servers.answer(ask, "digest"), HEAL_S / 3)
+
+    run(scenario, heal_s=0.05, heal_poll_s=0.01)
+
+
 def test_a_gateway_that_stops_does_not_wait_for_lost_servers() -> None:
     async def scenario(servers: Servers) -> None:
         PlainClient.gone.update(URLS)
-        waiting = asyncio.create_task(servers.answer(failing(ServerError("lost"), *URLS)))
+        waiting = asyncio.create_task(servers.answer(failing(ServerError("lost"), *URLS), "digest"))
         while servers.is_ready:
             await asyncio.sleep(0.01)
         servers.give_up()
@@ -322,7 +362,7 @@ def test_a_server_that_comes_back_gets_work_again() -> None:
         async with asyncio.timeout(10):
             while not servers.is_ready:
                 await asyncio.sleep(0.01)
-        assert await servers.answer(url_of) == "grpc://b:1"
+        assert await servers.answer(url_of, "digest") == "grpc://b:1"
         assert await servers.ready_models(["vad", "rescorer"]) == {"vad", "rescorer"}
         PlainClient.older.add("grpc://b:1")
         assert await servers.ready_models(["vad", "rescorer"]) == {"vad"}

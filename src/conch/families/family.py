@@ -300,6 +300,8 @@ class RecordingHook(Hook):
 
     prepare: str = ""
     """The `Prepare` before the recording, as `module:name`; empty for none."""
+    prepare_s: str = ""
+    """How many seconds of audio it hears at most, by the options, as `module:name`."""
     hear: str = ""
     """The `Hear` of each segment, as `module:name`; empty if the audio does not matter."""
     in_parts: str = ""
@@ -340,7 +342,7 @@ class FamilyHooks:
         hearing = (
             name
             for hook in self.after_recording
-            for name in (hook.prepare, hook.hear, hook.in_parts)
+            for name in (hook.prepare, hook.prepare_s, hook.hear, hook.in_parts)
         )
         by_decoder = (*self.recognisers.values(), *self.first_passes.values())
         return (*by_decoder, *asked, *filter(None, (self.find_speech, *hearing)))

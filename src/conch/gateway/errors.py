@@ -94,7 +94,7 @@ def api_error(failure: Exception) -> ApiError:
         case errors.TextError():
             return ApiError(400, message, param="input", code=code)
         case errors.PoisonError():
-            return ApiError(422, message, param="file", code=code, headers=_NEVER_AGAIN)
+            return ApiError(422, message, code=code, headers=_NEVER_AGAIN)
         case errors.DeadlineError():
             return ApiError(504, message, code=code, headers=_NEVER_AGAIN)
         case errors.RequestCancelledError():

@@ -135,6 +135,11 @@ class KeyRing:
         self._try_refresh()
         return bool(self._others) or self._version is not None
 
+    @property
+    def are_several(self) -> bool:
+        """Whether more than one client may have a key."""
+        return len(self._keys) > 1
+
     def find(self, secret: str) -> Key | None:
         """Return the key that a client has sent, None if it is not one. Takes constant time."""
         self._try_refresh()

@@ -10,9 +10,16 @@ from typing import TypeVar
 
 from conch.client import AsyncClient
 from conch.client.poison import Losses
+from conch.client.tensors import UnavailableError
 from conch.families import add_voices
 from conch.wire.entry_points import ENTRY_POINTS
-from conch.wire.errors import ConchError, DeadlineError, ServerError, ServerLostError
+from conch.wire.errors import (
+    ConchError,
+    DeadlineError,
+    ServerError,
+    ServerLostError,
+    UnreachableError,
+)
 from conch.wire.named_models import component_of
 from conch.wire.needs import PATHS, components_of_path
 
@@ -180,17 +187,16 @@ class Servers:
             on_demand = (await server.client.health(timeout_s=READY_TIMEOUT_S)).on_demand
         return found | set(models).intersection(on_demand)
 
-    async def answer(
-        self, ask: Callable[[AsyncClient], Awaitable[Answer]], name: str = ""
-    ) -> Answer:
+    async def answer(self, ask: Callable[[AsyncClient], Awaitable[Answer]], name: str) -> Answer:
         """Return the answer of a server; if it cannot be reached, ask the next one.
 
         While all are lost, the request waits for the first one that is back, which may be one that
-        it has tried. Requests that have lost a server go to another one alone, one at a time.
+        it has tried; and while a ready server replaces the process that answers such requests.
+        Those that have lost a server go to another one alone, one at a time.
 
         Args:
             ask: Sends the request and returns the answer.
-            name: Digest of the file; see `Losses`.
+            name: Digest of the file or text; see `Losses`.
 
         Raises:
             PoisonError: the request has lost two servers.
@@ -198,6 +204,7 @@ class Servers:
             ConchError: the answer is an error.
         """
         tried: list[Server] = []
+        until = math.inf
         while True:
             self.losses.check(name)
             is_suspect = self.losses.is_suspect(name)
@@ -210,10 +217,14 @@ class Servers:
                     if not server.is_ready:
                         continue  # lost while this one waited
                     return await self._asked(server, ask, name)
-            except ServerError:
-                if server in tried:
+            except (ServerError, UnavailableError) as error:
+                if server not in tried:
+                    tried.append(server)
+                    until = min(until, time.monotonic() + self._heal_s)
+                elif _is_replacing(error) and self._may_come_back and time.monotonic() < until:
+                    await asyncio.sleep(self._heal_poll_s)
+                else:
                     raise
-                tried.append(server)
             finally:
                 server.num_running -= 1
 
@@ -223,8 +234,10 @@ class Servers:
         with self.losses.attempt(name):
             try:
                 return await ask(server.client)
-            except ServerError as error:
-                logger.warning("server %s failed: %s", server.url, error)
+            except (ServerError, UnavailableError) as error:
+                # A request that waits would repeat it.
+                level = logging.DEBUG if _is_replacing(error) else logging.WARNING
+                logger.log(level, "server %s failed: %s", server.url, error)
                 if isinstance(error, ServerLostError) and not server.is_ready:
                     error.had_request = False  # it was about to stop
                 await server.look()
@@ -271,6 +284,13 @@ class Servers:
             all_ready = self.num_ready == len(self._servers)
             await asyncio.sleep(self._poll_s if all_ready else self._heal_poll_s)
             await self._look()
+
+
+def _is_replacing(error: ConchError) -> bool:
+    """Return whether a server has answered that it replaces what answers such requests."""
+    if isinstance(error, ServerLostError):
+        return not (error.had_request or isinstance(error, UnreachableError))
+    return isinstance(error, UnavailableError)
 
 
 def _none_ready() -> ServerError:

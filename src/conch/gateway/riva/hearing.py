@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import io
-import logging
 import struct
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack
@@ -25,10 +24,8 @@ from conch.gateway.riva.answers import LiveResults, results_of
 from conch.gateway.riva.asked import CONTAINERS, RAW, Asked, asked_in
 from conch.gateway.riva.calls import Call
 from conch.gateway.riva.protocol import Message
-from conch.wire.errors import PoisonError, SessionError, TranscriptionError, from_wire
+from conch.wire.errors import SessionError, TranscriptionError, from_wire
 from conch.wire.result import Segment, Transcript
-
-logger = logging.getLogger(__name__)
 
 DEFAULT_RATE = 16_000
 """Hz to which the audio of a container is decoded in a stream."""
@@ -40,12 +37,11 @@ _WAV = {"LINEAR_PCM": (1, 16), "ALAW": (6, 8), "MULAW": (7, 8)}
 
 async def recognize(call: Call) -> None:
     """Answer with the text of a recording."""
-    gateway = call.gateway
-    with gateway.file_of(call.caller):
-        request = await call.request()
-        asked = asked_in(request.config, gateway.model_aliases, live=False)
-        call.fields = asked.fields
-        with gateway.uploads.taken(len(request.audio)):
+    gateway, request = call.gateway, await call.request()
+    asked = asked_in(request.config, gateway.model_aliases, live=False)
+    call.fields = asked.fields
+    with gateway.file_of(call.caller, has_come=True):
+        with gateway.uploads.taken(len(request.audio), call.caller.name, gateway.share):
             most_s = gateway.config.max_audio_s
             file = await asyncio.to_thread(_file_of, request.audio, asked, most_s)
             transcript = await _transcript(call, file, await _granted(call, asked))
@@ -61,12 +57,7 @@ async def _transcript(call: Call, file: bytes, options: Mapping[str, Any]) -> Tr
     async def ask(client: AsyncClient) -> Transcript:
         return await client.transcribe(file, request_id=call.request_id, **options)
 
-    try:
-        return await call.gateway.unless_broken_off(call.gateway.servers.answer(ask, digest))
-    except PoisonError:
-        names = call.request_id, call.caller.name, digest
-        logger.error("request %s of key %s ends servers: the file has the SHA-256 %s", *names)
-        raise
+    return await call.gateway.unless_broken_off(call.gateway.servers.answer(ask, digest))
 
 
 async def _granted(call: Call, asked: Asked) -> dict[str, OptionValue]:

@@ -16,6 +16,8 @@ from conch.wire.hosts import host_port
 
 END_S = 2.0
 """Seconds for calls to end after the drain."""
+MAX_CALLS = 2000
+"""Calls at once. One more is refused by gRPC."""
 MESSAGE_HEAD_BYTES = 1 << 20
 """What a request may have beside its audio."""
 
@@ -65,7 +67,7 @@ async def listening(gateway: Gateway, host: str, port: int) -> AsyncIterator[int
         ServerError: the port is taken, or the address is not one of this machine.
     """
     config = gateway.config
-    server = grpc.aio.server(options=_options(config))
+    server = grpc.aio.server(options=_options(config), maximum_concurrent_rpcs=MAX_CALLS)
     server.add_generic_rpc_handlers((_Handlers(gateway),))
     address = host_port(host, port)
     try:
