@@ -28,7 +28,7 @@ from conch.recognition.speech import SpeechSegment
 from conch.wire.known_speakers import embedding_text, known_speakers_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment, Turn
-from conch.wire.turns import cut_by_speaker, with_speakers
+from conch.wire.turns import cut_by_speaker, joined_turns, with_speakers
 
 LEAST_PIECE = 15_700
 """Samples; shorter pieces found no voices: they are too uncertain."""
@@ -95,7 +95,7 @@ async def label(
         labels.turns(turn._replace(voice=numbers[channel, turn.voice]) for turn in turns)
         for channel, turns in zip(channels, found, strict=True)
     ]
-    every = sorted((turn for turns in named for turn in turns), key=lambda turn: turn.start)
+    every = joined_turns(turn for turns in named for turn in turns)
     segments = [
         part
         for item, turns in zip(recognised, named, strict=True)
