@@ -23,6 +23,8 @@ S = 16_000
 def test_words_begin_and_end_softly():
     probs = np.array([0.02] * 5 + [0.06] * 3 + [0.6] + [0.06] * 20 + [0.04] * 20, np.float32)
     assert spoken(probs, 49 * 512, WIDE_BAND) == [(5 * 512, 29 * 512)]
+    probs = np.array([0.3] * 5 + [0.6] + [0.4] * 20 + [0.3] * 20, np.float32)
+    assert spoken(probs, 46 * 512, WIDE_BAND, is_firm=True) == [(5 * 512, 26 * 512)]
     assert spoken(np.full(49, 0.4, np.float32), 49 * 512, WIDE_BAND) == [], "nowhere sure"
 
 

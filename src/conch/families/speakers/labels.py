@@ -44,7 +44,7 @@ async def hear(
     is_line = is_of_line(waveform)
     band = LINE if is_line else WIDE_BAND
     stretches = spoken(speech.speech_probs, len(waveform), band)
-    spans = pieces(stretches)
+    spans = pieces(spoken(speech.speech_probs, len(waveform), band, is_firm=True))
     if not spans:
         return None
     every = windows(len(waveform))

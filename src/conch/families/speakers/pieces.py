@@ -36,21 +36,24 @@ class Band(NamedTuple):
 
     sure: float
     """Probability that a stretch of speech reaches somewhere."""
+    firm: float
+    """Probability that it has everywhere."""
     least: float
-    """Probability that it has everywhere: words begin and end softly."""
+    """The same with the soft beginnings and ends of words, which tell little of a voice."""
     joined_s: float
     """Shorter pauses are speech."""
 
 
-WIDE_BAND, LINE = Band(0.5, 0.05, 0.1), Band(0.3, 0.2, 0.3)
+WIDE_BAND, LINE = Band(0.5, 0.35, 0.05, 0.1), Band(0.3, 0.2, 0.2, 0.3)
 """Over a telephone line the VAD is less sure of speech."""
 
 
-def spoken(speech_probs: Array, length: int, band: Band) -> list[Span]:
-    """Return the stretches of speech of a segment of `length` samples."""
+def spoken(speech_probs: Array, length: int, band: Band, *, is_firm: bool = False) -> list[Span]:
+    """Return the stretches of speech of a segment of `length` samples, all of it or the firm."""
+    least = band.firm if is_firm else band.least
     found = [
         (first * VAD_FRAME_SAMPLES, min(length, behind * VAD_FRAME_SAMPLES))
-        for first, behind in runs_of(speech_probs >= band.least)
+        for first, behind in runs_of(speech_probs >= least)
         if speech_probs[first:behind].max() >= band.sure
     ]
     joined = closed(found, round(band.joined_s * SAMPLE_RATE))
