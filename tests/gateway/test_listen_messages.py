@@ -196,6 +196,15 @@ def test_where_another_session_would_go_on_is_told_when_it_changes() -> None:
     assert resume_after(update(None, audio_s=60.0)) == [(58.0, 58.0)]
 
 
+def test_a_server_that_stays_lost_moves_nothing_that_was_not_heard() -> None:
+    messages = ListenMessages(has_stats=False, has_resume=True)
+    list(messages.after(update(("so", "", "many words"), audio_s=9.0)))
+    cut_off = LiveSegment(replace(segment("so", 0), endpoint="lost"), True)
+    last = update(None, cut_off, audio_s=9.0, is_lost=True, is_keep_alive=True)
+    assert kinds(messages, last) == [["segment"]]
+    assert Answers().after(last) is None
+
+
 def test_an_utterance_of_one_short_word_is_not_heard_again() -> None:
     messages = ListenMessages(has_stats=False, has_resume=True)
     list(messages.after(update(("", "", "yes"), audio_s=2.0)))

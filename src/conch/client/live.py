@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from conch.client import tensors
 from conch.client.poison import MAX_LOSSES, blames, refusal
 from conch.client.server_stream import NOTHING, Infer, ServerStream
-from conch.session.joined_streams import JoinedStreams
+from conch.session.joined_streams import FIRST, Beginning, JoinedStreams
 from conch.session.kept_audio import KeptAudio
 from conch.session.resume_state import LOST
 from conch.wire.errors import (
@@ -81,6 +81,8 @@ class AsyncLiveStream:
         keep_segments: bool = True,
         resume_s: float = 0.0,
         on_loss: Callable[[ConchError], None] = lambda error: None,
+        elsewhere: Callable[[], Awaitable[Infer]] | None = None,
+        begins: Beginning = FIRST,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -88,6 +90,9 @@ class AsyncLiveStream:
 
         Args:
             infer: Sends a request and returns the answer.
+            elsewhere: Returns in place of `infer` what asks another server, before a stream goes on
+                there. The first chunk may look for another server too.
+            begins: Where it begins in a session that had other streams; with `resume_s`.
             now: Clock of the attempts, in seconds.
             sleep: Waits between them.
 
@@ -102,16 +107,16 @@ class AsyncLiveStream:
         self._segments: dict[int, Segment] | None = {} if keep_segments else None
         self._sample_rate, self._timeout_s = sample_rate, timeout_s
         self._resume_s, self._on_loss, self._now, self._sleep = resume_s, on_loss, now, sleep
-        self._infer = infer
+        self._infer, self._elsewhere = infer, elsewhere
         parameters = {name: parsed.value(name) for name in options}
         self._common = tensors.Request(model, {}, parameters, timeout_s, request_id=request_id)
         """What the requests of all chunks share."""
         self._turn = asyncio.Lock()
         """Held from a chunk to its answer."""
         self._stream = self._opened()
-        self._kept = KeptAudio(sample_rate)
-        self._joined = JoinedStreams(parsed, sample_rate)
-        self._has_answer = False
+        self._kept = KeptAudio(sample_rate, begins.sample)
+        self._joined = JoinedStreams(parsed, sample_rate, begins)
+        self._had_server = elsewhere is not None
         self._is_lost = False
         """Whether the server's stream is gone."""
         self._loss: tuple[ConchError, float] | None = None
@@ -151,9 +156,8 @@ class AsyncLiveStream:
 
         Raises:
             AudioError: the chunk is not a waveform. The stream stays open.
-            ServerLostError: the server was lost, and none was found within `resume_s`, or
-                OverloadedError: none that takes the stream. The chunk counts as sent: the next one
-                looks for a server again.
+            ServerLostError: the server was lost, and none that takes the stream was found within
+                `resume_s`. The chunk counts as sent: the next one looks for a server again.
             SessionError: without `resume_s`: the stream has expired, or an error has ended it.
             RuntimeError: `finish` was called before.
             ConchError: the errors of `AsyncClient.transcribe`. After one that ended the stream, the
@@ -175,6 +179,16 @@ class AsyncLiveStream:
             RuntimeError: `finish` was called before.
         """
         return await self._answer(NOTHING if chunk is None else chunk, ends=True)
+
+    def settled(self) -> Transcript | None:
+        """Return an answer that ends the firm text after an error; None if no server was lost."""
+        is_lost = self._is_lost or self._loss is not None
+        return self._joined.settled(self._kept.start) if is_lost else None
+
+    @property
+    def number(self) -> int:
+        """Number of the present stream of the server in the session."""
+        return self._joined.stream
 
     async def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
         samples = tensors.live_samples(chunk)
@@ -222,7 +236,7 @@ class AsyncLiveStream:
                 except ConchError as error:
                     if not self._is_loss(error):
                         # What a server refuses, or never got, is not part of the stream.
-                        if not self._has_answer or _is_refusal(error):
+                        if not self._had_server or _is_refusal(error):
                             self._kept.take_back(begins)
                         raise
                     self._lose(error)
@@ -248,7 +262,7 @@ class AsyncLiveStream:
     async def _hear(self, samples: NDArray[Any], *, ends: bool) -> None:
         """Send samples in the present stream, and keep the answer."""
         answer = await self._stream.send(samples, ends=ends)
-        self._has_answer = True
+        self._had_server = True
         self._joined.take(answer, ends=ends)
         if answer.is_final and not ends:
             raise ServerLostError(
@@ -257,7 +271,7 @@ class AsyncLiveStream:
 
     def _is_loss(self, error: ConchError) -> bool:
         """Return whether an error means that the stream is gone, and another one may go on."""
-        if not self._has_answer:  # without a server before, none is lost
+        if not self._had_server:  # without a server before, none is lost
             return type(error) is ServerLostError
         return isinstance(error, ServerLostError | tensors.UnavailableError | SessionError)
 
@@ -269,7 +283,7 @@ class AsyncLiveStream:
                 that the first of them had. Over a day a stream may lose more.
         """
         self._is_lost = True
-        if self._has_answer and blames(error) and self._stream not in self._losses:
+        if self._had_server and blames(error) and self._stream not in self._losses:
             if self._joined.kept_from >= self._suspect_until:
                 self._losses, self._suspect_until = [], self._kept.end
             self._losses.append(self._stream)
@@ -298,7 +312,10 @@ class AsyncLiveStream:
                 retry_s = error.retry_after_s if isinstance(error, OverloadedError) else None
                 wait_s = max(pause_s, float(retry_s or 0))
                 if self._now() + wait_s >= give_up_at:
-                    raise
+                    raise ServerLostError(
+                        f"the server was lost, and the stream went on in no other: {error}",
+                        had_request=False,
+                    ) from error
             await self._sleep(wait_s)
             pause_s = min(MAX_BACKOFF_S, 2 * pause_s)
 
@@ -323,6 +340,8 @@ class AsyncLiveStream:
             except ConchError:
                 pass
             self._abandoned.popleft()
+        if self._elsewhere is not None:
+            self._infer = await self._elsewhere()
         # The times of its words show which ones are heard again; a server always has them.
         self._stream = self._opened(word_timestamps=True)
         self._joined.resume(self._kept.start)

@@ -3,14 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 
-from conch.client import AsyncClient, OptionValue
+from conch.client import OptionValue
 from conch.gateway.live_session import LiveSession, LiveUpdate
+from conch.gateway.servers import SessionClient
 from conch.gateway.state import Caller, Gateway
 
 
 def live_session_of(
     gateway: Gateway,
-    client: AsyncClient,
+    client: SessionClient,
     options: Mapping[str, OptionValue],
     sample_rate: int,
     request_id: str,

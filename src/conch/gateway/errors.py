@@ -108,7 +108,8 @@ def api_error(failure: Exception) -> ApiError:
         case errors.ServerError():
             logger.warning("%s", error)
             headers = {"Retry-After": str(UNREACHABLE_RETRY_AFTER_S)}
-            message = "no speech server answers; try again later"
+            lost = "the speech server was lost, and no other answers" * (code == "server_lost")
+            message = f"{lost or 'no speech server answers'}; try again later"
             return ApiError(503, message, code=code, headers=headers)
         case errors.TranscriptionError():
             return ApiError(400, message, code=code)

@@ -3,11 +3,11 @@
 import aiohttp
 from aiohttp import web
 
-from conch.client import AsyncClient
 from conch.gateway.listen_messages import Answers, ListenMessages, without_overlap
 from conch.gateway.listen_query import ListenQuery, query_of
 from conch.gateway.live_audio import RAW, LiveFrames
 from conch.gateway.plain_session import PROTOCOL, PlainSession, command_in
+from conch.gateway.servers import SessionClient
 from conch.gateway.socket_session import error_for_client, hold
 from conch.gateway.sockets import LiveSocket
 from conch.gateway.state import GATEWAY
@@ -29,7 +29,7 @@ async def listen(request: web.Request) -> web.StreamResponse:
 
 class _Listener(PlainSession):
     def __init__(
-        self, request: web.Request, socket: LiveSocket, client: AsyncClient, query: ListenQuery
+        self, request: web.Request, socket: LiveSocket, client: SessionClient, query: ListenQuery
     ) -> None:
         super().__init__(request, socket, client)
         self._query = query

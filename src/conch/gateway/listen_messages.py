@@ -72,7 +72,7 @@ class ListenMessages:
             yield text_message(update)
         if self._stats is not None and (update.transcript.stages or update.transcript.path):
             yield self._stats.after(update)
-        if self._state is not None:
+        if self._state is not None and not update.is_lost:
             yield from self._resume(self._state, update)
         if update.finalized:
             yield {"type": "finalized"}

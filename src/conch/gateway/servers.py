@@ -4,24 +4,34 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from conch.client import AsyncClient
+from conch.client import AsyncClient, Speech, tensors
+from conch.client.live import AsyncLiveStream
 from conch.client.poison import Losses
+from conch.client.server_stream import Infer
 from conch.families import add_voices
 from conch.wire.entry_points import ENTRY_POINTS
-from conch.wire.errors import ConchError, DeadlineError, ServerError, ServerLostError
+from conch.wire.errors import (
+    ConchError,
+    DeadlineError,
+    ServerError,
+    ServerLostError,
+    UnreachableError,
+)
 from conch.wire.named_models import component_of
 from conch.wire.needs import PATHS, components_of_path
+from conch.wire.result import Transcript
 
 logger = logging.getLogger(__name__)
 
 POLL_S = 2.0
 """Seconds between two looks while all servers are ready."""
 HEAL_S = 30.0
-"""Seconds after the loss of the last server for which files wait: `conch serve` heals it."""
+"""Seconds after the loss of the last server for which files and live sessions wait: `conch serve`
+heals it."""
 HEAL_POLL_S = 0.2
 """Seconds between two looks while a server is not ready."""
 LONGEST_S = 86_400.0
@@ -84,6 +94,20 @@ class Server:
             logger.info("server %s is %s", self.url, "ready" if ready else "not ready")
         self.is_ready = ready
 
+    async def infer(self, request: tensors.Request) -> Transcript:
+        """Send a chunk of a live stream."""
+        try:
+            return await self.client.infer(request)
+        except ServerError as error:
+            self.note(error)
+            raise
+
+    def note(self, error: ServerError) -> None:
+        """Log by what a request has failed here, and do not blame it if the server stopped."""
+        logger.warning("server %s failed: %s", self.url, error)
+        if isinstance(error, ServerLostError) and not self.is_ready:
+            error.had_request = False
+
     async def _components_away(self) -> tuple[str, ...]:
         try:
             found = await self.client.health(timeout_s=READY_TIMEOUT_S)
@@ -115,7 +139,7 @@ class Servers:
     ) -> None:
         """Prepare connections; see `connected`, POLL_S, HEAL_POLL_S and HEAL_S."""
         self._servers = [Server(url, connect(url)) for url in urls]
-        self._poll_s, self._heal_poll_s, self._heal_s = poll_s, heal_poll_s, heal_s
+        self._poll_s, self._heal_poll_s, self.heal_s = poll_s, heal_poll_s, heal_s
         self._looking: asyncio.Task[None] | None = None
         self._ready_at = -math.inf
         """When any of them was ready last."""
@@ -220,26 +244,38 @@ class Servers:
             try:
                 return await ask(server.client)
             except ServerError as error:
-                logger.warning("server %s failed: %s", server.url, error)
-                if isinstance(error, ServerLostError) and not server.is_ready:
-                    error.had_request = False  # it was about to stop
+                server.note(error)
                 await server.look()
                 raise
 
     @asynccontextmanager
-    async def reserved(self) -> AsyncIterator[AsyncClient]:
-        """Yield the client of a server for a live session; raise a ServerError if none is ready."""
+    async def reserved(self) -> "AsyncIterator[SessionClient]":
+        """Yield the client of a live session; raise a ServerError if no server is ready."""
         server = self._least_busy(())
         if server is None:
             raise _none_ready()
-        server.num_running += 1
+        client = SessionClient(self, server)
         try:
-            yield server.client
+            yield client
         except ServerError:
-            await server.look()  # otherwise it gets the next sessions too
+            await client.server.look()  # otherwise it gets the next sessions too
             raise
         finally:
-            server.num_running -= 1
+            client.close()
+
+    async def instead_of(self, server: Server) -> Server:
+        """Return another ready server than one that was lost, or this one if it is ready again.
+
+        Raises:
+            UnreachableError: none is ready now.
+            ServerError: none is, and none is waited for.
+        """
+        if server.is_ready:
+            await server.look()
+        found = self._least_busy((server,)) or self._least_busy(())
+        if found is None:
+            raise UnreachableError(str(_none_ready())) if self._may_come_back else _none_ready()
+        return found
 
     def _least_busy(self, without: Sequence[Server], *, is_suspect: bool = False) -> Server | None:
         def load(server: Server) -> tuple[bool, int, int]:
@@ -251,7 +287,7 @@ class Servers:
     async def _first_back(self) -> Server | None:
         """Return the first server that is ready again, None if none is within HEAL_S."""
         while (server := self._least_busy(())) is None:
-            if not self._may_come_back or time.monotonic() >= self._ready_at + self._heal_s:
+            if not self._may_come_back or time.monotonic() >= self._ready_at + self.heal_s:
                 return None
             await asyncio.sleep(self._heal_poll_s)
             await self._look()
@@ -267,6 +303,45 @@ class Servers:
             all_ready = self.num_ready == len(self._servers)
             await asyncio.sleep(self._poll_s if all_ready else self._heal_poll_s)
             await self._look()
+
+
+class SessionClient:
+    """The client of one session: that of its server, and of another one once this is lost."""
+
+    def __init__(self, servers: Servers, server: Server) -> None:
+        self._servers, self.server = servers, server
+        self._is_open = True
+        server.num_running += 1
+
+    @property
+    def synthesize_stream(self) -> Callable[..., AsyncGenerator[Speech, None]]:
+        """`AsyncClient.synthesize_stream` of the server."""
+        return self.server.client.synthesize_stream
+
+    def close(self) -> None:
+        """Look for no further server."""
+        self._is_open = False
+        self.server.num_running -= 1
+
+    def live(self, **settings: Any) -> AsyncLiveStream:
+        """Open a live stream, which goes on in another server within HEAL_S if this one is lost."""
+        return AsyncLiveStream(
+            self.server.infer,
+            model=ENTRY_POINTS[0],
+            keep_segments=False,
+            resume_s=self._servers.heal_s,
+            elsewhere=self._elsewhere,
+            **settings,
+        )
+
+    async def _elsewhere(self) -> Infer:
+        if not self._is_open:
+            raise ServerError("the session has ended")
+        found = await self._servers.instead_of(self.server)
+        self.server.num_running -= 1
+        found.num_running += 1
+        self.server = found
+        return found.infer
 
 
 def _none_ready() -> ServerError:

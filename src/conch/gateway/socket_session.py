@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 import aiohttp
 from aiohttp import web
 
-from conch.client import AsyncClient, OptionValue
+from conch.client import OptionValue
 from conch.client.timeouts import timeout
 from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.live_session import LiveSession, LiveUpdate
+from conch.gateway.servers import SessionClient
 from conch.gateway.sockets import ABNORMAL, CLOSE_TIMEOUT_S, LiveSocket
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
 from conch.wire.errors import (
@@ -27,7 +28,7 @@ from conch.wire.errors import (
 class SocketSession(ABC):
     """Reads the frames of a client, and sends what follows from its audio."""
 
-    def __init__(self, request: web.Request, socket: LiveSocket, client: AsyncClient) -> None:
+    def __init__(self, request: web.Request, socket: LiveSocket, client: SessionClient) -> None:
         self._gateway, self._caller = request.app[GATEWAY], request[CALLER]
         self._route, self._request_id = request.path, request[REQUEST_ID]
         self._socket, self._client = socket, client
@@ -116,7 +117,7 @@ class SocketSession(ABC):
 async def hold(
     request: web.Request,
     socket: LiveSocket,
-    session_on: Callable[[AsyncClient], SocketSession],
+    session_on: Callable[[SessionClient], SocketSession],
 ) -> web.StreamResponse:
     """Hold a session from its WebSocket to its close frame; `session_on` returns it for a server.
 

@@ -6,11 +6,10 @@ because the first word after a cut is often misheard; `OverlapRemoval` leaves th
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from conch.session.answers import Calls, added_passes, latest_segments
 from conch.session.clock import (
-    FIRST,
     has_last_text,
     labels_of,
     shifted_segment,
@@ -18,7 +17,7 @@ from conch.session.clock import (
     shifted_utterance,
 )
 from conch.session.overlap import OverlapRemoval
-from conch.session.resume_state import ResumeState
+from conch.session.resume_state import Cut, ResumeState
 from conch.wire.joining import joined_text
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
@@ -26,19 +25,36 @@ from conch.wire.parts import with_turns
 from conch.wire.result import OpenUtterance, RollingPasses, Segment, Transcript, text_of_words
 
 
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where the first of the streams begins in a session that had others before."""
+
+    sample: int = 0
+    index: int = 0
+    """Index of its first utterance."""
+    stream: int = 1
+    """Its number."""
+
+
+FIRST = Beginning()
+
+
 class JoinedStreams:
     """One transcript of all streams of a session: times, indices and firm text continue."""
 
-    def __init__(self, options: RecognitionOptions, sample_rate: int) -> None:
+    def __init__(
+        self, options: RecognitionOptions, sample_rate: int, begins: Beginning = FIRST
+    ) -> None:
         self._options, self._rate = options, sample_rate
-        self._state = ResumeState(shows_open=options.partials)
-        self.start = 0
-        """First sample of the current stream, on the clock of the first one."""
-        self._first_index = 0
-        self._stream, self._label = 1, FIRST
-        """Number of the current stream, and the labels of its speakers."""
-        self._overlap: OverlapRemoval | None = None
-        """Leaves out words that are heard again; None in the first stream."""
+        self.start = begins.sample
+        """First sample of the current stream, on the clock of the session."""
+        self.stream = begins.stream
+        """Number of the current stream, which labels its speakers."""
+        self._is_moved = begins != FIRST
+        """Whether answers are not yet on the clock of the session."""
+        cut = Cut(begins.sample / sample_rate)
+        self._state = ResumeState(shows_open=options.partials, base=cut, next_index=begins.index)
+        self._begin(cut)
         self._stable = ""
         self._texts: dict[int, tuple[str, float]] = {}
         """Text and end of the utterances that an answer may have to repeat."""
@@ -69,7 +85,7 @@ class JoinedStreams:
             answer = replace(answer, segments=tuple(whole), utterance=None)
         seconds = self.start / self._rate
         segments, utterance = list(answer.segments), answer.utterance
-        if self._overlap is not None:
+        if self._is_moved:
             moved = [
                 shifted_segment(item, seconds, self._first_index, self._label) for item in segments
             ]
@@ -77,7 +93,7 @@ class JoinedStreams:
             utterance = utterance and shifted_utterance(utterance, seconds, self._label)
         ended = [(item, has_last_text(item, answer)) for item in segments]
         self._state.end(ended)
-        if utterance is not None and self._overlap is not None:
+        if utterance is not None and self._is_moved:
             utterance = self._overlap.of_utterance(utterance, self._state.next_index)
         if not is_cut:
             self._state.add((), utterance, seconds + answer.duration)
@@ -89,7 +105,7 @@ class JoinedStreams:
         # The steps of a later stream are at other times.
         self._duration = max(self._duration, round(seconds + answer.duration, 3))
         self._stable = answer.stable
-        if self._overlap is not None:
+        if self._is_moved:
             turns = shifted_turns(answer.turns, seconds, self._label)
             self._latest = with_turns(
                 replace(
@@ -111,7 +127,7 @@ class JoinedStreams:
         """Join the answers since the last call to one."""
         latest = self._latest
         assert latest is not None
-        if self._overlap is not None:
+        if self._is_moved:
             latest = self._joined(latest)
         self._changed, self._calls = {}, Calls()
         # Drop the texts that the next answer need not repeat.
@@ -156,6 +172,13 @@ class JoinedStreams:
             texts.append(text_of_words(utterance.firm))
         return joined_text(texts)
 
+    def settled(self, kept_from: int) -> Transcript | None:
+        """End the firm text where no stream follows, and return the answer; None before any."""
+        if self._latest is None:
+            return None
+        self.resume(kept_from)
+        return replace(self.answer(), utterance=None)
+
     def resume(self, kept_from: int) -> None:
         """Begin another stream, after the firm text.
 
@@ -169,7 +192,12 @@ class JoinedStreams:
         self._keep(
             self._state.settle(self._stable, has_second_pass=has_second_pass, has_words=has_words)
         )
-        self._stream += 1
-        self._label = labels_of(self._stream, str(self._options.value("known_speakers")))
-        self._first_index, self._rolling_before = self._state.next_index, self._rolling
+        self.stream += 1
+        self._is_moved, self._rolling_before = True, self._rolling
+        self._begin(cut)
+
+    def _begin(self, cut: Cut) -> None:
+        self._label = labels_of(self.stream, str(self._options.value("known_speakers")))
+        self._first_index = self._state.next_index
+        has_words = self._options.word_timestamps
         self._overlap = OverlapRemoval(cut, self._first_index, has_words=has_words)

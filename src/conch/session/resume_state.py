@@ -14,7 +14,7 @@ LEAD_S = 2.0
 beginning."""
 LOST = "lost"
 """`endpoint` of an utterance that keeps only its firm words."""
-NO_SECOND_PASS = "no second pass: the server was lost, and another stream went on"
+NO_SECOND_PASS = "no second pass: the server was lost"
 """`error` of such an utterance in a stream with two passes."""
 
 
@@ -47,17 +47,19 @@ class ResumeState:
     Args:
         shows_open: Whether answers have the utterance that is being spoken.
         base: Where the current stream began.
+        next_index: Index of the next utterance that ends.
     """
 
-    def __init__(self, *, shows_open: bool = True, base: Cut = Cut(0.0)) -> None:
+    def __init__(
+        self, *, shows_open: bool = True, base: Cut = Cut(0.0), next_index: int = 0
+    ) -> None:
         self._shows_open = shows_open
         self._pending: dict[int, _Pending] = {}
         self._open: OpenUtterance | None = None
         self._ended_until_s = 0.0
         self._base = base
         self.audio_s = 0.0
-        self.next_index = 0
-        """Index of the next utterance that ends."""
+        self.next_index = next_index
 
     @property
     def first_pending(self) -> int:
