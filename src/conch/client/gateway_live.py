@@ -199,10 +199,7 @@ class _Stream:
         message = await self._messages.get()
         if message is not None:
             if message.type == "error":
-                error = from_error(message.error, str(self._endpoint))
-                if isinstance(error, ServerLostError):
-                    error.had_request = False  # the gateway counts the servers that audio ends
-                raise error
+                raise from_error(message.error, str(self._endpoint))
             return message
         self.is_over = True
         if self._socket.close_code in (None, BROKEN_OFF):

@@ -29,6 +29,7 @@ from conch.wire.errors import (
     OverloadedError,
     ServerLostError,
     SessionError,
+    UnreachableError,
 )
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
@@ -44,6 +45,8 @@ BACKOFF_S, MAX_BACKOFF_S = 0.1, 2.0
 """First and longest pause between two attempts, in seconds; each is twice the one before."""
 PIECE_S = 1.0
 """Longest chunk of audio that is sent again, in seconds: each has to meet `deadline_ms`."""
+GAVE_UP = "the server was lost, and the stream went on in no other"
+"""Beginning of the error of a stream for which no server was found."""
 ABANDON_S = 5.0
 """Seconds to end a stream on a server after it has gone on elsewhere."""
 
@@ -113,9 +116,9 @@ class AsyncLiveStream:
         """What the requests of all chunks share."""
         self._turn = asyncio.Lock()
         """Held from a chunk to its answer."""
-        self._stream = self._opened()
+        self._stream = self._opened(has_overlap=begins.told_s > 0)
         self._kept = KeptAudio(sample_rate, begins.sample)
-        self._joined = JoinedStreams(parsed, sample_rate, begins)
+        self.joined = JoinedStreams(parsed, sample_rate, begins)
         self._had_server = elsewhere is not None
         self._is_lost = False
         """Whether the server's stream is gone."""
@@ -183,12 +186,7 @@ class AsyncLiveStream:
     def settled(self) -> Transcript | None:
         """Return an answer that ends the firm text after an error; None if no server was lost."""
         is_lost = self._is_lost or self._loss is not None
-        return self._joined.settled(self._kept.start) if is_lost else None
-
-    @property
-    def number(self) -> int:
-        """Number of the present stream of the server in the session."""
-        return self._joined.stream
+        return self.joined.settled(self._kept.start) if is_lost else None
 
     async def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
         samples = tensors.live_samples(chunk)
@@ -202,7 +200,7 @@ class AsyncLiveStream:
             try:
                 answer = await self._answered(samples, begins, ends=ends)
             finally:
-                self._kept.drop_before(self._joined.kept_from)
+                self._kept.drop_before(self.joined.kept_from)
             return self._with_all_segments(answer)
 
     def _with_all_segments(self, answer: Transcript) -> Transcript:
@@ -254,16 +252,16 @@ class AsyncLiveStream:
         await self._hear(samples, ends=ends)
         if self._loss is not None:
             (error, lost_at), self._loss = self._loss, None
-            audio_s = self._joined.start / self._sample_rate
+            audio_s = self.joined.start / self._sample_rate
             resumption = Resumption(error, audio_s, self._sent_again_s, self._now() - lost_at)
             self.resumptions = (*self.resumptions, resumption)
-        return self._joined.answer()
+        return self.joined.answer()
 
     async def _hear(self, samples: NDArray[Any], *, ends: bool) -> None:
         """Send samples in the present stream, and keep the answer."""
         answer = await self._stream.send(samples, ends=ends)
         self._had_server = True
-        self._joined.take(answer, ends=ends)
+        self.joined.take(answer, ends=ends)
         if answer.is_final and not ends:
             raise ServerLostError(
                 "the server has ended the stream: it is about to stop", had_request=False
@@ -284,7 +282,7 @@ class AsyncLiveStream:
         """
         self._is_lost = True
         if self._had_server and blames(error) and self._stream not in self._losses:
-            if self._joined.kept_from >= self._suspect_until:
+            if self.joined.kept_from >= self._suspect_until:
                 self._losses, self._suspect_until = [], self._kept.end
             self._losses.append(self._stream)
         if len(self._losses) >= MAX_LOSSES:
@@ -312,16 +310,16 @@ class AsyncLiveStream:
                 retry_s = error.retry_after_s if isinstance(error, OverloadedError) else None
                 wait_s = max(pause_s, float(retry_s or 0))
                 if self._now() + wait_s >= give_up_at:
-                    raise ServerLostError(
-                        f"the server was lost, and the stream went on in no other: {error}",
-                        had_request=False,
-                    ) from error
+                    kind = ServerLostError if self._losses else UnreachableError
+                    raise kind(f"{GAVE_UP}: {error}") from error
             await self._sleep(wait_s)
             pause_s = min(MAX_BACKOFF_S, 2 * pause_s)
 
-    def _opened(self, **further: bool) -> ServerStream:
-        """Return another stream of the server, with further options."""
-        common = replace(self._common, parameters={**self._common.parameters, **further})
+    def _opened(self, *, has_overlap: bool) -> ServerStream:
+        """Return another stream of the server; it may hear words again."""
+        common = self._common
+        if has_overlap:  # the times of its words show which ones; a server always has them
+            common = replace(common, parameters={**common.parameters, "word_timestamps": True})
         return ServerStream(self._infer, common, self._sample_rate, is_kept=self._resume_s > 0)
 
     async def _begin_again(self, until: int) -> None:
@@ -342,10 +340,9 @@ class AsyncLiveStream:
             self._abandoned.popleft()
         if self._elsewhere is not None:
             self._infer = await self._elsewhere()
-        # The times of its words show which ones are heard again; a server always has them.
-        self._stream = self._opened(word_timestamps=True)
-        self._joined.resume(self._kept.start)
-        missed = self._kept.between(self._joined.start, until)
+        self._stream = self._opened(has_overlap=True)
+        self.joined.resume(self._kept.start)
+        missed = self._kept.between(self.joined.start, until)
         self._sent_again_s = sum(map(len, missed)) / self._sample_rate
         for piece in _pieces(missed, round(PIECE_S * self._sample_rate)):
             await self._hear(piece, ends=False)

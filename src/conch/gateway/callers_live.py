@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 from conch.client import OptionValue
 from conch.gateway.live_session import LiveSession, LiveUpdate
@@ -15,8 +16,7 @@ def live_session_of(
     options: Mapping[str, OptionValue],
     sample_rate: int,
     request_id: str,
-    *,
-    joins: bool = True,
+    **settings: Any,
 ) -> LiveSession:
     """Return a session on a server, with the limits of the gateway; see `LiveSession`."""
     return LiveSession(
@@ -25,8 +25,8 @@ def live_session_of(
         sample_rate=sample_rate,
         max_backlog_s=gateway.config.max_backlog_s,
         request_id=request_id,
-        joins=joins,
         freeing=gateway.freeing,
+        **settings,
     )
 
 

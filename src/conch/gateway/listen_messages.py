@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.server_stream import LiveSegment
 from conch.session.answers import Calls, added_passes, latest_segments
-from conch.session.overlap import OverlapRemoval
-from conch.session.resume_state import Cut, ResumeState
+from conch.session.resume_state import Cut
 from conch.wire.joining import joined_text
 from conch.wire.result import (
     OpenUtterance,
@@ -36,16 +35,14 @@ MAX_RELABELLED = 1000
 class ListenMessages:
     """The messages after each update, and the latest text of the session."""
 
-    def __init__(self, *, has_stats: bool, has_resume: bool = False, told_s: float = 0.0) -> None:
+    def __init__(self, *, has_stats: bool, has_resume: bool = False) -> None:
         """Begin without text.
 
         Args:
             has_stats: Whether there are messages of the path.
             has_resume: Whether messages say from where another session has to hear the audio.
-            told_s: Seconds at the beginning whose words an earlier session has sent.
         """
-        self._state = ResumeState(base=Cut(0.0, (), told_s)) if has_resume else None
-        self._cut = Cut(0.0)
+        self._has_resume, self._cut = has_resume, Cut(0.0)
         self._stats = Stats() if has_stats else None
         self._shown: tuple[Any, ...] = parts_of(None)
         """Parts of the open utterance that were sent last, and the speakers of its words."""
@@ -72,18 +69,16 @@ class ListenMessages:
             yield text_message(update)
         if self._stats is not None and (update.transcript.stages or update.transcript.path):
             yield self._stats.after(update)
-        if self._state is not None and not update.is_lost:
-            yield from self._resume(self._state, update)
+        if self._has_resume:
+            yield from self._resume(update)
         if update.finalized:
             yield {"type": "finalized"}
 
-    def _resume(self, state: ResumeState, update: LiveUpdate) -> Iterator[Message]:
+    def _resume(self, update: LiveUpdate) -> Iterator[Message]:
         """Yield from where to continue, if it has changed enough."""
-        ended = [(item.segment, item.is_final) for item in update.segments]
-        state.add(ended, update.utterance, update.audio_s)
-        before, cut = self._cut, state.cut()
+        before, cut = self._cut, update.cut
         # A word of an utterance that has ended would be sent twice.
-        step_s = 0.0 if ended else RESUME_STEP_S
+        step_s = 0.0 if update.segments else RESUME_STEP_S
         if cut.until_s > before.until_s or cut.at_s > before.at_s + step_s:
             self._cut = cut
             until_s = max(cut.at_s, cut.until_s)
@@ -167,14 +162,6 @@ def segment_message(item: LiveSegment) -> Message:
         "words": [_word_message(word) for word in segment.words],
         **({"speaker": segment.speaker} if segment.speaker else {}),
     }
-
-
-def without_overlap(update: LiveUpdate, overlap: OverlapRemoval) -> LiveUpdate:
-    """Return an update without the words that an earlier session has answered."""
-    utterance = update.utterance
-    segments = [replace(item, segment=overlap.of_segment(item.segment)) for item in update.segments]
-    shown = None if utterance is None else overlap.of_utterance(utterance, update.index)
-    return replace(update, utterance=shown, segments=tuple(segments))
 
 
 class Answers:

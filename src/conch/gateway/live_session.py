@@ -22,6 +22,7 @@ from conch.gateway.live_audio import Samples
 from conch.gateway.server_stream import LiveSegment, ServerStream
 from conch.gateway.servers import SessionClient
 from conch.session.joined_streams import Beginning
+from conch.session.resume_state import Cut
 from conch.wire.errors import AudioError, OverloadedError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, OpenUtterance, Transcript, Turn
@@ -82,8 +83,8 @@ class LiveUpdate:
     """Where somebody else is now taken for the speaker, at the end of a stream of the server."""
     is_keep_alive: bool = False
     """Whether no audio was sent for this answer."""
-    is_lost: bool = False
-    """Whether it ends what was firm, and no further one comes: the server was lost."""
+    cut: Cut = Cut(0.0)
+    """Where another session would go on."""
 
     @property
     def has_text(self) -> bool:
@@ -110,6 +111,7 @@ class LiveSession:
         max_backlog_s: float,
         request_id: str = "",
         joins: bool = True,
+        told_s: float = 0.0,
         max_stream_s: float = MAX_STREAM_S,
         freeing: "set[asyncio.Task[None]] | None" = None,
     ) -> None:
@@ -123,6 +125,7 @@ class LiveSession:
             request_id: Id of the session's requests in the server's log.
             joins: Whether frames that wait are sent as one chunk. Otherwise each is one chunk, and
                 has one update that is no keep-alive.
+            told_s: Seconds at the beginning whose words an earlier session has told.
             max_stream_s: Longest stream that the server takes, in seconds.
             freeing: Holds the task that ends the server's stream after the session.
 
@@ -132,7 +135,7 @@ class LiveSession:
         self._client = client
         self._sample_rate, self._max_backlog_s = sample_rate, max_backlog_s
         self._request_id, self._joins = request_id, joins
-        self._max_stream_s = max_stream_s
+        self._told_s, self._max_stream_s = told_s, max_stream_s
         self._freeing = set() if freeing is None else freeing
         self._options = self._latest_options = _checked(options)
         """Options of the next stream, and of the streams after all marks that wait."""
@@ -141,7 +144,7 @@ class LiveSession:
         """Samples that wait, that were fed, and that were sent or thrown away."""
         self._num_segments = self._num_streams = 0
         self._stream: ServerStream | None = None
-        self._audio_s = 0.0
+        self._audio_s, self._cut = 0.0, Cut(0.0)
         self._fed_at = self._sent_at = -math.inf
         self.first_audio_at: float | None = None
         """When audio was first fed, by the clock of the event loop."""
@@ -284,7 +287,7 @@ class LiveSession:
             self._error = error
             self._waiting.clear()
             if self._stream is not None and (last := self._stream.live.settled()) is not None:
-                await self._put(self._stream, last, is_keep_alive=True, is_lost=True)
+                await self._put(self._stream, last, is_keep_alive=True)
         await self._updates.put(None)
 
     async def _send_next(self) -> None:
@@ -345,15 +348,16 @@ class LiveSession:
         return answer
 
     def _opened(self) -> ServerStream:
-        begins = Beginning(self._num_taken, self._num_segments, self._num_streams + 1)
+        start_s = self._num_taken / self._sample_rate
+        numbers = self._num_taken, self._num_segments, self._num_streams + 1
         live = self._client.live(
             sample_rate=self._sample_rate,
             timeout_s=ANSWER_TIMEOUT_S,
             request_id=self._request_id,
             options=self._options,
-            begins=begins,
+            begins=Beginning(*numbers, max(0.0, self._told_s - start_s)),
         )
-        return ServerStream(live, self._num_taken / self._sample_rate, self._num_segments)
+        return ServerStream(live, start_s, self._num_segments)
 
     async def _change_to(self, options: Mapping[str, OptionValue]) -> None:
         await self._end("finalize")
@@ -384,12 +388,14 @@ class LiveSession:
             answer = replace(answer, segments=before, utterance=None)
         await self._put(stream, answer, endpoint, finalized=finalized, cleared=cleared)
         if stream is not None:
-            self._num_segments, self._num_streams = stream.next_index, stream.live.number
+            self._num_segments, self._num_streams = stream.next_index, stream.live.joined.stream
 
     async def _put(
         self, stream: ServerStream | None, answer: Transcript, endpoint: str = "end", **flags: bool
     ) -> None:
         self._audio_s = max(self._audio_s, answer.duration)
+        if stream is not None:
+            self._cut = stream.live.joined.state.cut()
         segments = () if stream is None else stream.changed(answer, endpoint)
         update = LiveUpdate(
             audio_s=round(self._audio_s, 3),
@@ -398,6 +404,7 @@ class LiveSession:
             segments=segments,
             relabelled=answer.relabelled,
             transcript=answer,
+            cut=self._cut,
             **flags,
         )
         await self._updates.put(update)

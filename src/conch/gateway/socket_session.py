@@ -4,6 +4,7 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -103,10 +104,10 @@ class SocketSession(ABC):
         self._close()
 
     def _new_live_session(
-        self, options: Mapping[str, OptionValue], sample_rate: int, *, joins: bool = True
+        self, options: Mapping[str, OptionValue], sample_rate: int, **settings: Any
     ) -> LiveSession:
         return live_session_of(
-            *(self._gateway, self._client, options, sample_rate, self._request_id), joins=joins
+            *(self._gateway, self._client, options, sample_rate, self._request_id), **settings
         )
 
     def _updates(self, live: LiveSession) -> AsyncIterator[LiveUpdate]:
@@ -170,8 +171,6 @@ def close_code(error: Exception) -> int:
     match error:
         case ServerError() | OverloadedError():
             return int(aiohttp.WSCloseCode.TRY_AGAIN_LATER)
-        case SessionError():
-            return int(aiohttp.WSCloseCode.SERVICE_RESTART)
         case ApiError() if error.status == 503:
             return int(aiohttp.WSCloseCode.TRY_AGAIN_LATER)
         case ApiError() | InvalidRequestError():

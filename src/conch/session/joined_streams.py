@@ -34,6 +34,8 @@ class Beginning:
     """Index of its first utterance."""
     stream: int = 1
     """Its number."""
+    told_s: float = 0.0
+    """Seconds of it whose words were told before."""
 
 
 FIRST = Beginning()
@@ -52,8 +54,9 @@ class JoinedStreams:
         """Number of the current stream, which labels its speakers."""
         self._is_moved = begins != FIRST
         """Whether answers are not yet on the clock of the session."""
-        cut = Cut(begins.sample / sample_rate)
-        self._state = ResumeState(shows_open=options.partials, base=cut, next_index=begins.index)
+        start_s = begins.sample / sample_rate
+        cut = Cut(start_s, (), start_s + begins.told_s)
+        self.state = ResumeState(shows_open=options.partials, base=cut, next_index=begins.index)
         self._begin(cut)
         self._stable = ""
         self._texts: dict[int, tuple[str, float]] = {}
@@ -69,7 +72,7 @@ class JoinedStreams:
     @property
     def kept_from(self) -> int:
         """First sample that the next stream would need."""
-        return max(self.start, int(self._state.cut(self._stable).at_s * self._rate))
+        return max(self.start, int(self.state.cut(self._stable).at_s * self._rate))
 
     def take(self, answer: Transcript, *, ends: bool) -> None:
         """Add an answer of the current stream.
@@ -92,11 +95,11 @@ class JoinedStreams:
             segments = [self._overlap.of_segment(item) for item in moved]
             utterance = utterance and shifted_utterance(utterance, seconds, self._label)
         ended = [(item, has_last_text(item, answer)) for item in segments]
-        self._state.end(ended)
+        self.state.end(ended)
         if utterance is not None and self._is_moved:
-            utterance = self._overlap.of_utterance(utterance, self._state.next_index)
+            utterance = self._overlap.of_utterance(utterance, self.state.next_index)
         if not is_cut:
-            self._state.add((), utterance, seconds + answer.duration)
+            self.state.add((), utterance, seconds + answer.duration)
         self._keep(segments)
         self._calls.add(answer)
         if answer.rolling is not None:
@@ -132,8 +135,8 @@ class JoinedStreams:
         self._changed, self._calls = {}, Calls()
         # Drop the texts that the next answer need not repeat.
         history_s = self._options.history_s if self._options.repeat_text else -1
-        oldest_s = self._state.audio_s - history_s if history_s else float("-inf")
-        first = self._state.first_pending
+        oldest_s = self.state.audio_s - history_s if history_s else float("-inf")
+        first = self.state.first_pending
         self._texts = {
             index: item
             for index, item in self._texts.items()
@@ -164,10 +167,10 @@ class JoinedStreams:
 
     def _stable_text(self, answer: Transcript, utterance: OpenUtterance | None) -> str:
         """Return the beginning of the text that no longer changes."""
-        first = self._state.first_pending
+        first = self.state.first_pending
         texts = [text for index, (text, _) in sorted(self._texts.items()) if index < first]
-        if first < self._state.next_index:
-            texts.append(self._state.firm_pending(answer.stable))
+        if first < self.state.next_index:
+            texts.append(self.state.firm_pending(answer.stable))
         elif utterance is not None:
             texts.append(text_of_words(utterance.firm))
         return joined_text(texts)
@@ -185,12 +188,12 @@ class JoinedStreams:
         Args:
             kept_from: First sample of the audio that is kept; earlier audio is not heard again.
         """
-        cut = self._state.cut(self._stable)
+        cut = self.state.cut(self._stable)
         self.start = max(self.kept_from, kept_from)
         has_second_pass = self._latest is not None and self._latest.rolling is not None
         has_words = self._options.word_timestamps
         self._keep(
-            self._state.settle(self._stable, has_second_pass=has_second_pass, has_words=has_words)
+            self.state.settle(self._stable, has_second_pass=has_second_pass, has_words=has_words)
         )
         self.stream += 1
         self._is_moved, self._rolling_before = True, self._rolling
@@ -198,6 +201,6 @@ class JoinedStreams:
 
     def _begin(self, cut: Cut) -> None:
         self._label = labels_of(self.stream, str(self._options.value("known_speakers")))
-        self._first_index = self._state.next_index
+        self._first_index = self.state.next_index
         has_words = self._options.word_timestamps
         self._overlap = OverlapRemoval(cut, self._first_index, has_words=has_words)
