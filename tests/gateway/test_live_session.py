@@ -31,6 +31,7 @@ from conch.wire.errors import (
     OverloadedError,
     PoisonError,
     ServerLostError,
+    UnreachableError,
 )
 from conch.wire.result import Hypothesis, RollingPasses, Segment, Transcript, Word
 
@@ -368,11 +369,13 @@ def lost_for_good(client: PlainLiveClient) -> tuple[list[LiveUpdate], ConchError
 def test_of_a_server_that_stays_lost_the_firm_text_is_finished() -> None:
     client = PlainLiveClient(fail=lambda sent: LOST if len(client.sent) > 1 else None)
     updates, error = lost_for_good(client)
-    assert type(error) is ServerLostError
+    assert type(error) is UnreachableError  # it was lost by no fault of the audio
     assert str(error).startswith("the server was lost, and the stream went on in no other")
     (ended,) = updates[-1].segments
     assert (ended.segment.text, ended.segment.endpoint, ended.is_final) == ("one two", "lost", True)
-    assert updates[-1].is_lost and updates[-1].utterance is None
+    assert updates[-1].utterance is None
+    # A client that goes on elsewhere hears all the rest again.
+    assert updates[-1].cut == updates[-2].cut
 
 
 def test_audio_that_ends_two_servers_ends_its_session() -> None:
@@ -386,6 +389,17 @@ def test_audio_that_ends_two_servers_ends_its_session() -> None:
     assert isinstance(error, PoisonError)
     assert final_texts(updates) == ["one two"]
     assert len(client.streams) == 2
+
+
+@pytest.mark.parametrize("mode", ["streaming", "two_pass"])
+def test_words_that_an_earlier_session_has_told_are_left_out(mode: str) -> None:
+    steps = (spoken(1, 0.6), spoken(0, 0.1), spoken(2, 0.6), spoken(0, 0.5), 1, spoken(1, 0.5), 1)
+    client = PlainLiveClient()
+    updates = of_all(client, *steps, told_s=0.6, options={"mode": mode})
+    assert [text.lower() for text in final_texts(updates)] == ["two", "one"]
+    shown = [update.utterance.text for update in updates if update.utterance]
+    assert "one two" not in shown
+    assert not any(item.segment.words for update in updates for item in update.segments)
 
 
 def test_an_utterance_that_is_heard_again_has_no_error() -> None:

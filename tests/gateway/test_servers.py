@@ -58,6 +58,7 @@ class PlainClient:
             raise ServerError(f"cannot reach a server at {self.url}")
         return model != "rescorer"
 
+    synthesize_stream = None
     away: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     async def health(self, *, timeout_s: float) -> Health:
@@ -291,7 +292,7 @@ def test_a_session_that_loses_its_server_keeps_others_from_it() -> None:
     async def scenario(servers: Servers) -> None:
         with pytest.raises(ServerError, match="lost"):
             async with servers.reserved() as client:
-                await failing(ServerError("lost"), await url_of(client))(client)
+                await failing(ServerError("lost"), await url_of(client))(client.server.client)
         async with servers.reserved() as client:
             assert await url_of(client) == "grpc://b:1"
 

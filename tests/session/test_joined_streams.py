@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from live_answers import answer, segment, words
+from live_answers import ROLLING, answer, segment, words
 
-from conch.session.joined_streams import Beginning, JoinedStreams
+from conch.session.joined_streams import JoinedStreams
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import OpenUtterance, Transcript
 
@@ -18,25 +18,48 @@ def heard(firm: str, *ended: str) -> Transcript:
 
 
 def test_a_stream_after_others_is_on_the_clock_of_the_session() -> None:
-    joined = JoinedStreams(OPTIONS, 16_000, Beginning(sample=160_000, index=3, stream=2))
+    joined = JoinedStreams(OPTIONS, 16_000)
+    joined.begin(OPTIONS, 160_000, 3)
     joined.take(heard("two", "one"), ends=False)
     found = joined.answer()
-    assert [(item.index, item.start, item.speaker) for item in found.segments] == [(3, 10.0, "A2")]
+    assert [(item.index, item.start) for item in found.segments] == [(3, 10.0)]
     assert found.utterance is not None and found.utterance.start == 10.0
     assert (found.text, found.duration) == ("one two", 11.0)
 
 
 def test_each_stream_of_a_session_has_speakers_of_its_own() -> None:
-    first = JoinedStreams(OPTIONS, 16_000)
+    joined = JoinedStreams(OPTIONS, 16_000)
+    joined.begin(OPTIONS, 0, 0)
     speakers = []
-    for _ in range(2):
-        first.take(heard("", "one"), ends=False)
-        speakers += [item.speaker for item in first.answer().segments]
-        first.resume(0)
-    second = JoinedStreams(OPTIONS, 16_000, Beginning(32_000, 2, first.stream + 1))
-    second.take(heard("", "one"), ends=False)
-    speakers += [item.speaker for item in second.answer().segments]
-    assert len(set(speakers)) == 3 and speakers[0] == "A"
+    for number in range(3):
+        joined.take(heard("", "one"), ends=False)
+        speakers += [item.speaker for item in joined.answer().segments]
+        if number:
+            joined.begin(OPTIONS, 32_000, number + 1)
+        else:
+            joined.resume(0)
+            joined.resume(0)  # the first attempt has met no server
+    assert speakers == ["A", "A2", "A3"]
+
+
+def test_the_rolling_passes_of_all_streams_add_up() -> None:
+    joined = JoinedStreams(OPTIONS, 16_000)
+    found = []
+    for number, rolling in enumerate((ROLLING, None, ROLLING)):
+        joined.begin(OPTIONS, 16_000 * number, number)
+        joined.take(replace(heard("one"), rolling=rolling), ends=False)
+        now = joined.answer().rolling
+        found.append(now and now.made)
+    assert found == [1, None, 2]
+
+
+def test_words_that_were_told_before_are_left_out() -> None:
+    joined = JoinedStreams(OPTIONS, 16_000, 1.2)
+    assert joined.hears_again
+    joined.take(heard("one two"), ends=False)
+    assert joined.answer().text == ""
+    joined.begin(OPTIONS, 160_000, 1)
+    assert not joined.hears_again
 
 
 def test_without_another_stream_the_firm_text_is_ended() -> None:

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from conch.client import tensors
 from conch.client.poison import MAX_LOSSES, blames, refusal
 from conch.client.server_stream import NOTHING, Infer, ServerStream
-from conch.session.joined_streams import FIRST, Beginning, JoinedStreams
+from conch.session.joined_streams import JoinedStreams
 from conch.session.kept_audio import KeptAudio
 from conch.session.resume_state import LOST
 from conch.wire.errors import (
@@ -85,7 +86,7 @@ class AsyncLiveStream:
         resume_s: float = 0.0,
         on_loss: Callable[[ConchError], None] = lambda error: None,
         elsewhere: Callable[[], Awaitable[Infer]] | None = None,
-        begins: Beginning = FIRST,
+        joined: JoinedStreams | None = None,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -95,7 +96,7 @@ class AsyncLiveStream:
             infer: Sends a request and returns the answer.
             elsewhere: Returns in place of `infer` what asks another server, before a stream goes on
                 there. The first chunk may look for another server too.
-            begins: Where it begins in a session that had other streams; with `resume_s`.
+            joined: Joins the streams of a session that has several of these; with `resume_s`.
             now: Clock of the attempts, in seconds.
             sleep: Waits between them.
 
@@ -116,9 +117,9 @@ class AsyncLiveStream:
         """What the requests of all chunks share."""
         self._turn = asyncio.Lock()
         """Held from a chunk to its answer."""
-        self._stream = self._opened(has_overlap=begins.told_s > 0)
-        self._kept = KeptAudio(sample_rate, begins.sample)
-        self.joined = JoinedStreams(parsed, sample_rate, begins)
+        self.joined = joined or JoinedStreams(parsed, sample_rate)
+        self._stream = self._opened()
+        self._kept = KeptAudio(sample_rate, self.joined.start)
         self._had_server = elsewhere is not None
         self._is_lost = False
         """Whether the server's stream is gone."""
@@ -315,10 +316,10 @@ class AsyncLiveStream:
             await self._sleep(wait_s)
             pause_s = min(MAX_BACKOFF_S, 2 * pause_s)
 
-    def _opened(self, *, has_overlap: bool) -> ServerStream:
-        """Return another stream of the server; it may hear words again."""
+    def _opened(self) -> ServerStream:
+        """Return another stream of the server."""
         common = self._common
-        if has_overlap:  # the times of its words show which ones; a server always has them
+        if self.joined.hears_again:  # the times of words show which ones; a server always has them
             common = replace(common, parameters={**common.parameters, "word_timestamps": True})
         return ServerStream(self._infer, common, self._sample_rate, is_kept=self._resume_s > 0)
 
@@ -340,8 +341,8 @@ class AsyncLiveStream:
             self._abandoned.popleft()
         if self._elsewhere is not None:
             self._infer = await self._elsewhere()
-        self._stream = self._opened(has_overlap=True)
         self.joined.resume(self._kept.start)
+        self._stream = self._opened()
         missed = self._kept.between(self.joined.start, until)
         self._sent_again_s = sum(map(len, missed)) / self._sample_rate
         for piece in _pieces(missed, round(PIECE_S * self._sample_rate)):
@@ -365,17 +366,8 @@ def _pieces(chunks: Sequence[NDArray[Any]], most: int) -> Iterator[NDArray[Any]]
 
     The first piece opens a stream and is short.
     """
-    held: list[NDArray[Any]] = []
-    if chunks:
-        yield chunks[0][:START_SAMPLES]
-        chunks = [chunks[0][START_SAMPLES:], *chunks[1:]]
-    for chunk in chunks:
-        for start in range(0, len(chunk), most):
-            part = chunk[start : start + most]
-            is_full = held and sum(map(len, held)) + len(part) > most
-            if is_full or (held and held[0].dtype != part.dtype):
-                yield np.concatenate(held)
-                held = []
-            held.append(part)
-    if held:
-        yield np.concatenate(held)
+    for _, group in groupby(chunks, key=lambda chunk: chunk.dtype):
+        samples = np.concatenate([*group])
+        yield samples[:START_SAMPLES]
+        for start in range(START_SAMPLES, len(samples), most):
+            yield samples[start : start + most]

@@ -7,12 +7,11 @@ from typing import Any, TypeAlias
 
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.server_stream import LiveSegment
-from conch.session.answers import Calls, added_passes, latest_segments
+from conch.session.answers import Calls, latest_segments
 from conch.session.resume_state import Cut
 from conch.wire.joining import joined_text
 from conch.wire.result import (
     OpenUtterance,
-    RollingPasses,
     Segment,
     Transcript,
     Turn,
@@ -55,7 +54,7 @@ class ListenMessages:
     def after(self, update: LiveUpdate) -> Iterator[Message]:
         """Yield the messages of an update."""
         self.audio_s = update.audio_s
-        self._relabelled += update.relabelled
+        self._relabelled += update.transcript.relabelled
         for item in update.segments:
             self._final[item.segment.index] = item.segment.text
             while sum(len(text) + 1 for text in self._final.values()) > MAX_END_TEXT:
@@ -69,16 +68,16 @@ class ListenMessages:
             yield text_message(update)
         if self._stats is not None and (update.transcript.stages or update.transcript.path):
             yield self._stats.after(update)
-        if self._has_resume:
-            yield from self._resume(update)
+        if self._has_resume and update.cut is not None:
+            yield from self._resume(update.cut, has_ended=bool(update.segments))
         if update.finalized:
             yield {"type": "finalized"}
 
-    def _resume(self, update: LiveUpdate) -> Iterator[Message]:
+    def _resume(self, cut: Cut, *, has_ended: bool) -> Iterator[Message]:
         """Yield from where to continue, if it has changed enough."""
-        before, cut = self._cut, update.cut
+        before = self._cut
         # A word of an utterance that has ended would be sent twice.
-        step_s = 0.0 if update.segments else RESUME_STEP_S
+        step_s = 0.0 if has_ended else RESUME_STEP_S
         if cut.until_s > before.until_s or cut.at_s > before.at_s + step_s:
             self._cut = cut
             until_s = max(cut.at_s, cut.until_s)
@@ -98,16 +97,11 @@ class Stats:
 
     def __init__(self) -> None:
         self._calls = Calls()
-        self._ended: RollingPasses | None = None
-        """Rolling passes of the streams that have ended."""
 
     def after(self, update: LiveUpdate) -> Message:
         """Return the sums after an update."""
         answer = update.transcript
         self._calls.add(answer)
-        rolling = None if answer.rolling is None else added_passes(self._ended, answer.rolling)
-        if rolling is not None and answer.is_final:
-            self._ended = rolling
         return {
             "type": "stats",
             "audio_s": update.audio_s,
@@ -116,7 +110,7 @@ class Stats:
                 name: {"calls": stage.calls, "ms": round(stage.ms, 3)}
                 for name, stage in self._calls.stages.items()
             },
-            "rolling": None if rolling is None else asdict(rolling),
+            "rolling": None if answer.rolling is None else asdict(answer.rolling),
         }
 
 

@@ -21,11 +21,11 @@ from conch.client.timeouts import timeout
 from conch.gateway.live_audio import Samples
 from conch.gateway.server_stream import LiveSegment, ServerStream
 from conch.gateway.servers import SessionClient
-from conch.session.joined_streams import Beginning
+from conch.session.joined_streams import JoinedStreams
 from conch.session.resume_state import Cut
 from conch.wire.errors import AudioError, OverloadedError
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import Hypothesis, OpenUtterance, Transcript, Turn
+from conch.wire.result import Hypothesis, OpenUtterance, Transcript
 
 LEAST_S = 0.16
 """Seconds of audio that are worth a chunk: a quarter of the server's step."""
@@ -79,11 +79,9 @@ class LiveUpdate:
     """Whether this is the last update of a `finalize`."""
     cleared: bool = False
     """Whether this is the last update of a `clear`."""
-    relabelled: tuple[Turn, ...] = ()
-    """Where somebody else is now taken for the speaker, at the end of a stream of the server."""
     is_keep_alive: bool = False
     """Whether no audio was sent for this answer."""
-    cut: Cut = Cut(0.0)
+    cut: Cut | None = None
     """Where another session would go on."""
 
     @property
@@ -135,16 +133,18 @@ class LiveSession:
         self._client = client
         self._sample_rate, self._max_backlog_s = sample_rate, max_backlog_s
         self._request_id, self._joins = request_id, joins
-        self._told_s, self._max_stream_s = told_s, max_stream_s
+        self._max_stream_s = max_stream_s
         self._freeing = set() if freeing is None else freeing
         self._options = self._latest_options = _checked(options)
         """Options of the next stream, and of the streams after all marks that wait."""
         self._waiting: deque[Samples | _Mark] = deque()
         self._num_waiting = self._num_fed = self._num_taken = 0
         """Samples that wait, that were fed, and that were sent or thrown away."""
-        self._num_segments = self._num_streams = 0
+        parsed = RecognitionOptions.parse(self._options, live=True)
+        self._joined = JoinedStreams(parsed, sample_rate, told_s)
+        self._num_segments = 0
         self._stream: ServerStream | None = None
-        self._audio_s, self._cut = 0.0, Cut(0.0)
+        self._audio_s = 0.0
         self._fed_at = self._sent_at = -math.inf
         self.first_audio_at: float | None = None
         """When audio was first fed, by the clock of the event loop."""
@@ -348,16 +348,16 @@ class LiveSession:
         return answer
 
     def _opened(self) -> ServerStream:
-        start_s = self._num_taken / self._sample_rate
-        numbers = self._num_taken, self._num_segments, self._num_streams + 1
+        parsed = RecognitionOptions.parse(self._options, live=True)
+        self._joined.begin(parsed, self._num_taken, self._num_segments)
         live = self._client.live(
             sample_rate=self._sample_rate,
             timeout_s=ANSWER_TIMEOUT_S,
             request_id=self._request_id,
             options=self._options,
-            begins=Beginning(*numbers, max(0.0, self._told_s - start_s)),
+            joined=self._joined,
         )
-        return ServerStream(live, start_s, self._num_segments)
+        return ServerStream(live, self._num_taken / self._sample_rate, self._num_segments)
 
     async def _change_to(self, options: Mapping[str, OptionValue]) -> None:
         await self._end("finalize")
@@ -388,23 +388,20 @@ class LiveSession:
             answer = replace(answer, segments=before, utterance=None)
         await self._put(stream, answer, endpoint, finalized=finalized, cleared=cleared)
         if stream is not None:
-            self._num_segments, self._num_streams = stream.next_index, stream.live.joined.stream
+            self._num_segments = stream.next_index
 
     async def _put(
         self, stream: ServerStream | None, answer: Transcript, endpoint: str = "end", **flags: bool
     ) -> None:
         self._audio_s = max(self._audio_s, answer.duration)
-        if stream is not None:
-            self._cut = stream.live.joined.state.cut()
         segments = () if stream is None else stream.changed(answer, endpoint)
         update = LiveUpdate(
             audio_s=round(self._audio_s, 3),
             utterance=answer.utterance,
             index=self._num_segments if stream is None else stream.next_index,
             segments=segments,
-            relabelled=answer.relabelled,
             transcript=answer,
-            cut=self._cut,
+            cut=self._joined.state.cut(),
             **flags,
         )
         await self._updates.put(update)

@@ -4,11 +4,11 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
-from conch.client import AsyncClient, Speech, tensors
+from conch.client import AsyncClient, tensors
 from conch.client.live import AsyncLiveStream
 from conch.client.poison import Losses
 from conch.client.server_stream import Infer
@@ -312,11 +312,7 @@ class SessionClient:
         self._servers, self.server = servers, server
         self._is_open = True
         server.num_running += 1
-
-    @property
-    def synthesize_stream(self) -> Callable[..., AsyncGenerator[Speech, None]]:
-        """`AsyncClient.synthesize_stream` of the server."""
-        return self.server.client.synthesize_stream
+        self.synthesize_stream = server.client.synthesize_stream
 
     def close(self) -> None:
         """Look for no further server."""

@@ -6,7 +6,7 @@ because the first word after a cut is often misheard; `OverlapRemoval` leaves th
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from conch.session.answers import Calls, added_passes, latest_segments
 from conch.session.clock import (
@@ -25,39 +25,24 @@ from conch.wire.parts import with_turns
 from conch.wire.result import OpenUtterance, RollingPasses, Segment, Transcript, text_of_words
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
-    """Where the first of the streams begins in a session that had others before."""
-
-    sample: int = 0
-    index: int = 0
-    """Index of its first utterance."""
-    stream: int = 1
-    """Its number."""
-    told_s: float = 0.0
-    """Seconds of it whose words were told before."""
-
-
-FIRST = Beginning()
-
-
 class JoinedStreams:
-    """One transcript of all streams of a session: times, indices and firm text continue."""
+    """One transcript of all streams of a session: times, indices and firm text continue.
 
-    def __init__(
-        self, options: RecognitionOptions, sample_rate: int, begins: Beginning = FIRST
-    ) -> None:
+    Args:
+        options: Those of the first stream.
+        sample_rate: Hz of the audio.
+        told_s: Seconds at the beginning whose words were told before.
+    """
+
+    def __init__(self, options: RecognitionOptions, sample_rate: int, told_s: float = 0.0) -> None:
         self._options, self._rate = options, sample_rate
-        self.start = begins.sample
+        self.start = 0
         """First sample of the current stream, on the clock of the session."""
-        self.stream = begins.stream
-        """Number of the current stream, which labels its speakers."""
-        self._is_moved = begins != FIRST
-        """Whether answers are not yet on the clock of the session."""
-        start_s = begins.sample / sample_rate
-        cut = Cut(start_s, (), start_s + begins.told_s)
-        self.state = ResumeState(shows_open=options.partials, base=cut, next_index=begins.index)
-        self._begin(cut)
+        self._stream, self._is_heard = 1, False
+        """Number of the current stream, and whether it has answered."""
+        self._is_moved = told_s > 0
+        """Whether its answers are others than those of the session."""
+        self.state = ResumeState(shows_open=options.partials, base=Cut(0.0, (), told_s))
         self._stable = ""
         self._texts: dict[int, tuple[str, float]] = {}
         """Text and end of the utterances that an answer may have to repeat."""
@@ -68,6 +53,7 @@ class JoinedStreams:
         self._rolling: RollingPasses | None = None
         self._latest: Transcript | None = None
         self._duration = 0.0
+        self._begin(self.state.cut())
 
     @property
     def kept_from(self) -> int:
@@ -82,7 +68,7 @@ class JoinedStreams:
             ends: Whether the caller ended the stream. A gateway that stops ends it early, in the
                 middle of a word; then utterances that had not ended before are dropped.
         """
-        is_cut = answer.is_final and not ends
+        self._is_heard, is_cut = True, answer.is_final and not ends
         if is_cut:
             whole = [item for item in answer.segments if item.endpoint != "end"]
             answer = replace(answer, segments=tuple(whole), utterance=None)
@@ -99,11 +85,11 @@ class JoinedStreams:
         if utterance is not None and self._is_moved:
             utterance = self._overlap.of_utterance(utterance, self.state.next_index)
         if not is_cut:
-            self.state.add((), utterance, seconds + answer.duration)
+            self.state.hear(utterance, seconds + answer.duration)
         self._keep(segments)
         self._calls.add(answer)
-        if answer.rolling is not None:
-            self._rolling = added_passes(self._rolling_before, answer.rolling)
+        now = answer.rolling
+        self._rolling = now and added_passes(self._rolling_before, now)
         self._latest = answer
         # The steps of a later stream are at other times.
         self._duration = max(self._duration, round(seconds + answer.duration, 3))
@@ -175,6 +161,19 @@ class JoinedStreams:
             texts.append(text_of_words(utterance.firm))
         return joined_text(texts)
 
+    def begin(self, options: RecognitionOptions, start: int, index: int) -> None:
+        """Begin another stream behind one that has ended; see `start`.
+
+        Args:
+            options: Its options.
+            start: Its first sample.
+            index: Index of its first utterance.
+        """
+        self._options, self.start = options, start
+        self._is_moved |= start > 0 or index > 0
+        self.state.begin(start / self._rate, index)
+        self._begin(self.state.cut())
+
     def settled(self, kept_from: int) -> Transcript | None:
         """End the firm text where no stream follows, and return the answer; None before any."""
         if self._latest is None:
@@ -195,12 +194,16 @@ class JoinedStreams:
         self._keep(
             self.state.settle(self._stable, has_second_pass=has_second_pass, has_words=has_words)
         )
-        self.stream += 1
-        self._is_moved, self._rolling_before = True, self._rolling
+        self._is_moved = True
         self._begin(cut)
 
     def _begin(self, cut: Cut) -> None:
-        self._label = labels_of(self.stream, str(self._options.value("known_speakers")))
+        self._stream += self._is_heard
+        self._is_heard = False
+        self._label = labels_of(self._stream, str(self._options.value("known_speakers")))
+        self.hears_again = cut.until_s > cut.at_s
+        """Whether the current stream hears words that were told before."""
         self._first_index = self.state.next_index
+        self._rolling_before = self._rolling or self._rolling_before
         has_words = self._options.word_timestamps
         self._overlap = OverlapRemoval(cut, self._first_index, has_words=has_words)

@@ -47,44 +47,36 @@ class ResumeState:
     Args:
         shows_open: Whether answers have the utterance that is being spoken.
         base: Where the current stream began.
-        next_index: Index of the next utterance that ends.
     """
 
-    def __init__(
-        self, *, shows_open: bool = True, base: Cut = Cut(0.0), next_index: int = 0
-    ) -> None:
+    def __init__(self, *, shows_open: bool = True, base: Cut = Cut(0.0)) -> None:
         self._shows_open = shows_open
         self._pending: dict[int, _Pending] = {}
         self._open: OpenUtterance | None = None
         self._ended_until_s = 0.0
         self._base = base
         self.audio_s = 0.0
-        self.next_index = next_index
+        self.next_index = 0
+        """Index of the next utterance that ends."""
 
     @property
     def first_pending(self) -> int:
         """Index of the first utterance that awaits its second pass; `next_index` if none does."""
         return min(self._pending, default=self.next_index)
 
-    def add(
-        self,
-        segments: Iterable[tuple[Segment, bool]],
-        utterance: OpenUtterance | None,
-        audio_s: float,
-    ) -> None:
-        """Add an answer.
+    def begin(self, at_s: float, index: int) -> None:
+        """Begin a stream behind one that has ended, with the index of its first utterance."""
+        self._base = Cut(at_s, (), self._base.until_s)
+        self._pending, self._open, self.next_index = {}, None, index
+        self._ended_until_s = self.audio_s = at_s
 
-        Args:
-            segments: Its segments in order, and whether each has its last text.
-            utterance: The utterance that is being spoken.
-            audio_s: Seconds of audio heard so far.
-        """
-        self.end(segments)
+    def hear(self, utterance: OpenUtterance | None, audio_s: float) -> None:
+        """Add what is being spoken, after so many seconds of audio; see `end`."""
         self._open = utterance
         self.audio_s = max(self.audio_s, audio_s)
 
     def end(self, segments: Iterable[tuple[Segment, bool]]) -> None:
-        """Add only the utterances that an answer has ended; see `add`."""
+        """Add the segments of an answer in order, and whether each has its last text."""
         for segment, is_final in segments:
             if is_final:
                 self._pending.pop(segment.index, None)
