@@ -312,7 +312,9 @@ class LiveSession:
         if not self._waiting:
             if self._stream is None:
                 return math.inf
-            is_pending = self._stream.is_pending or self._stream.unheard_s > LEAST_S
+            # What is left of a step of the server that is not complete.
+            unheard_s = self._num_taken / self._sample_rate - self._audio_s
+            is_pending = self._stream.is_pending or unheard_s > LEAST_S
             is_pending &= now < self._fed_at + PATIENCE_S
             return self._sent_at + (PENDING_S if is_pending else KEEP_ALIVE_S) - now
         is_complete = not self._joins or not all(
@@ -357,7 +359,7 @@ class LiveSession:
             options=self._options,
             joined=self._joined,
         )
-        return ServerStream(live, self._num_taken / self._sample_rate, self._num_segments)
+        return ServerStream(live, self._num_segments)
 
     async def _change_to(self, options: Mapping[str, OptionValue]) -> None:
         await self._end("finalize")

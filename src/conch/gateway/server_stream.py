@@ -32,10 +32,9 @@ class LiveSegment:
 class ServerStream:
     """One live stream of a session, whose answers are on the session's clock."""
 
-    def __init__(self, live: AsyncLiveStream, start_s: float, next_index: int) -> None:
-        """Begin a stream at `start_s` of the session, whose next segment has `next_index`."""
-        self.live = live
-        self._start_s, self.next_index = start_s, next_index
+    def __init__(self, live: AsyncLiveStream, next_index: int) -> None:
+        """Begin a stream whose next segment has `next_index` in the session."""
+        self.live, self.next_index = live, next_index
         self._request: asyncio.Future[Transcript] | None = None
         """The request in flight, or the latest one."""
         self._awaited: set[int] = set()
@@ -43,8 +42,8 @@ class ServerStream:
         self._speakers: dict[int, tuple[str, ...]] = {}
         """Speakers of the words of the latest segments, by their indices."""
         self._is_speaking = False
-        self.sent_s = self.unheard_s = 0.0
-        """Seconds of audio sent so far, and those of them in a step that is not complete."""
+        self.sent_s = 0.0
+        """Seconds of audio sent so far."""
 
     @property
     def is_pending(self) -> bool:
@@ -56,7 +55,6 @@ class ServerStream:
         self.sent_s += seconds
         answer = await self._answered(self.live.send(chunk))
         self._is_speaking = answer.utterance is not None
-        self.unheard_s = self._start_s + self.sent_s - answer.duration
         return answer
 
     async def finish(self) -> Transcript:

@@ -143,7 +143,7 @@ class Servers:
         self._looking: asyncio.Task[None] | None = None
         self._ready_at = -math.inf
         """When any of them was ready last."""
-        self._may_come_back = True
+        self.may_come_back = True
         self.losses = Losses()
         """Servers that each file has lost, by its digest."""
 
@@ -154,7 +154,7 @@ class Servers:
 
     def give_up(self) -> None:
         """Wait no more for lost servers: they may have been stopped with the gateway."""
-        self._may_come_back = False
+        self.may_come_back = False
 
     async def close(self) -> None:
         """Close the connections; requests in flight fail."""
@@ -188,7 +188,7 @@ class Servers:
 
     async def ready_models(self, models: Sequence[str]) -> set[str]:
         """Return which of the models a ready server has, or loads when a request needs them."""
-        server = self._least_busy(())
+        server = self.least_busy(())
         if server is None:
             return set()
         ready = await asyncio.gather(
@@ -221,7 +221,7 @@ class Servers:
         while True:
             self.losses.check(name)
             is_suspect = self.losses.is_suspect(name)
-            server = self._least_busy(tried, is_suspect=is_suspect) or await self._first_back()
+            server = self.least_busy(tried, is_suspect=is_suspect) or await self._first_back()
             if server is None:
                 raise _none_ready()
             server.num_running += 1
@@ -251,7 +251,7 @@ class Servers:
     @asynccontextmanager
     async def reserved(self) -> "AsyncIterator[SessionClient]":
         """Yield the client of a live session; raise a ServerError if no server is ready."""
-        server = self._least_busy(())
+        server = self.least_busy(())
         if server is None:
             raise _none_ready()
         client = SessionClient(self, server)
@@ -263,21 +263,7 @@ class Servers:
         finally:
             client.close()
 
-    async def instead_of(self, server: Server) -> Server:
-        """Return another ready server than one that was lost, or this one if it is ready again.
-
-        Raises:
-            UnreachableError: none is ready now.
-            ServerError: none is, and none is waited for.
-        """
-        if server.is_ready:
-            await server.look()
-        found = self._least_busy((server,)) or self._least_busy(())
-        if found is None:
-            raise UnreachableError(str(_none_ready())) if self._may_come_back else _none_ready()
-        return found
-
-    def _least_busy(self, without: Sequence[Server], *, is_suspect: bool = False) -> Server | None:
+    def least_busy(self, without: Sequence[Server], *, is_suspect: bool = False) -> Server | None:
         def load(server: Server) -> tuple[bool, int, int]:
             return is_suspect and server.alone.locked(), len(server.away), server.num_running
 
@@ -286,8 +272,8 @@ class Servers:
 
     async def _first_back(self) -> Server | None:
         """Return the first server that is ready again, None if none is within HEAL_S."""
-        while (server := self._least_busy(())) is None:
-            if not self._may_come_back or time.monotonic() >= self._ready_at + self.heal_s:
+        while (server := self.least_busy(())) is None:
+            if not self.may_come_back or time.monotonic() >= self._ready_at + self.heal_s:
                 return None
             await asyncio.sleep(self._heal_poll_s)
             await self._look()
@@ -331,10 +317,17 @@ class SessionClient:
         )
 
     async def _elsewhere(self) -> Infer:
+        """Return what asks another ready server, or the one that was lost if it alone is ready."""
+        servers, lost = self._servers, self.server
+        if lost.is_ready:
+            await lost.look()
         if not self._is_open:
             raise ServerError("the session has ended")
-        found = await self._servers.instead_of(self.server)
-        self.server.num_running -= 1
+        found = servers.least_busy((lost,)) or servers.least_busy(())
+        if found is None:
+            error = _none_ready()
+            raise UnreachableError(str(error)) if servers.may_come_back else error
+        lost.num_running -= 1
         found.num_running += 1
         self.server = found
         return found.infer

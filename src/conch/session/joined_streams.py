@@ -162,15 +162,10 @@ class JoinedStreams:
         return joined_text(texts)
 
     def begin(self, options: RecognitionOptions, start: int, index: int) -> None:
-        """Begin another stream behind one that has ended; see `start`.
-
-        Args:
-            options: Its options.
-            start: Its first sample.
-            index: Index of its first utterance.
-        """
+        """Begin a stream behind one that has ended; `index` is that of its first utterance."""
         self._options, self.start = options, start
         self._is_moved |= start > 0 or index > 0
+        self.state.shows_open = options.partials
         self.state.begin(start / self._rate, index)
         self._begin(self.state.cut())
 
@@ -205,5 +200,6 @@ class JoinedStreams:
         """Whether the current stream hears words that were told before."""
         self._first_index = self.state.next_index
         self._rolling_before = self._rolling or self._rolling_before
-        has_words = self._options.word_timestamps
-        self._overlap = OverlapRemoval(cut, self._first_index, has_words=has_words)
+        self._overlap = OverlapRemoval(
+            cut, self._first_index, has_words=self._options.word_timestamps
+        )

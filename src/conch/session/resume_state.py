@@ -50,7 +50,7 @@ class ResumeState:
     """
 
     def __init__(self, *, shows_open: bool = True, base: Cut = Cut(0.0)) -> None:
-        self._shows_open = shows_open
+        self.shows_open = shows_open
         self._pending: dict[int, _Pending] = {}
         self._open: OpenUtterance | None = None
         self._ended_until_s = 0.0
@@ -109,7 +109,7 @@ class ResumeState:
         elif self._open is not None:
             cut = cut_behind(self._open.firm, self._open.start)
         else:
-            lead_s = self.audio_s - LEAD_S if self._shows_open else 0.0
+            lead_s = self.audio_s - LEAD_S if self.shows_open else 0.0
             cut = Cut(max(self._ended_until_s, lead_s))
         base = self._base
         at_s, until_s = max(cut.at_s, base.at_s), max(cut.until_s, base.until_s)
