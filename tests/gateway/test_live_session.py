@@ -350,6 +350,17 @@ def test_a_server_that_is_lost_at_any_chunk_costs_no_word(mode: str) -> None:
         assert len(lossy.streams) == len(client.streams) + 1 and lossy.open == set()
 
 
+def test_without_joining_each_frame_has_one_answer_after_a_loss_too() -> None:
+    frames = [spoken(1, 0.6), spoken(0, 0.1), spoken(2, 0.6), spoken(0, 0.5), spoken(3, 0.6)]
+    for number in range(1, 6):
+        updates = of_all(fails_at(number), *frames, joins=False)
+        answers = [update for update in updates if not update.is_keep_alive]
+        assert [round(item.transcript.duration, 3) for item in answers[:5]] == [
+            *(0.6, 0.7, 1.3, 1.8, 2.4)
+        ], number
+        assert len(answers) == 6 and answers[-1].transcript.is_final
+
+
 def lost_for_good(client: PlainLiveClient) -> tuple[list[LiveUpdate], ConchError]:
     """Return the updates of a session whose server is lost after a second, and its error."""
 

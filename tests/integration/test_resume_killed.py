@@ -86,9 +86,10 @@ def test_the_text_is_complete_after_a_kill(serving, waveform, way, number):
                 number,
                 lambda: os.kill(listener_at(serving.grpc_url), signal.SIGKILL),
             )
-    assert len(stream.resumptions) == 1
     assert_joined(joined, whole)
-    assert stream.resumptions[0].sent_again_s < 10
+    # A gateway goes on by itself, and the client only if it has given up.
+    assert (way == "grpc") <= len(stream.resumptions) <= 1
+    assert all(item.sent_again_s < 10 for item in stream.resumptions)
 
 
 def test_the_other_server_goes_on(serving, waveform):

@@ -17,7 +17,13 @@ from realtime_client import BUFFER, TEXT, RealtimeClient, connected
 from conch.gateway.config import Times
 from conch.gateway.keys import Key, digest, write_keys
 from conch.gateway.limits import Limits
-from conch.wire.errors import ComponentError, ConchError, OptionError, ServerError
+from conch.wire.errors import (
+    ComponentError,
+    ConchError,
+    OptionError,
+    ServerError,
+    ServerLostError,
+)
 
 FORMAT = {"type": "audio/pcm", "rate": RATE}
 ROUTE = "/v1/realtime"
@@ -316,6 +322,34 @@ def test_a_failure_of_the_server_fails_the_items_and_ends_the_session(
             assert (failed["type"], failed["error"]["code"]) == (f"{TEXT}.failed", code)
             assert (last["type"], last["error"]["code"]) == ("error", code)
             assert connection.socket.close_code == close_code
+
+    run_gateway(scenario, client)
+
+
+@pytest.mark.parametrize("detects", [{}, {"turn_detection": None}], ids=["turns", "manual"])
+@pytest.mark.parametrize("lost_at", range(2, 7))
+def test_a_lost_server_takes_nothing_back(lost_at: int, detects: dict[str, Any]) -> None:
+    error = ServerLostError("lost the connection", had_request=False)
+    client = PlainLiveClient(fail=lambda sent: error if len(client.sent) == lost_at else None)
+
+    async def scenario(running: LoopGateway) -> None:
+        async with connected(running.url) as connection:
+            await begin(connection, **detects)
+            for number, seconds in ((1, 0.6), (0, 0.1), (2, 0.6), (0, 0.5), (3, 0.6)):
+                num_sent = len(client.sent)
+                await connection.append_samples(spoken(number, seconds))
+                await until(lambda before=num_sent: len(client.sent) > before)
+            if detects:
+                await connection.send(f"{BUFFER}.commit")
+                await connection.until(f"{TEXT}.completed")
+            running.gateway.draining.set()
+            await connection.rest()
+        assert connection.socket.close_code == 1001
+        assert " ".join(connection.texts).lower().split() == ["one", "two", "three"]
+        said = " ".join(event["delta"] for event in connection.of(f"{TEXT}.delta"))
+        assert said.lower().split() == ["one", "two", "three"]
+        assert not connection.of("error") and not connection.of(f"{TEXT}.failed")
+        assert len(client.streams) > len(client.options)
 
     run_gateway(scenario, client)
 
