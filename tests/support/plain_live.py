@@ -58,6 +58,8 @@ class PlainLiveClient:
     latency_s: float = 0.0
     fail: Callable[[Sent], ConchError | None] = lambda sent: None
     """Returns an error to answer a chunk with; its stream is gone then."""
+    resume_s: float = HEAL_S
+    """Seconds for which a stream looks for a server."""
     sent: list[Sent] = field(default_factory=list)
     options: list[dict[str, Any]] = field(default_factory=list)
     """Options of each call of `live`, with its other arguments."""
@@ -78,7 +80,7 @@ class PlainLiveClient:
             model="speech",
             options=options,
             keep_segments=False,
-            resume_s=HEAL_S,
+            resume_s=self.resume_s,
             elsewhere=self._elsewhere,
             now=asyncio.get_running_loop().time,
             **settings,
