@@ -18,7 +18,7 @@ def heard(firm: str, *ended: str) -> Transcript:
 
 
 def test_a_stream_after_others_is_on_the_clock_of_the_session() -> None:
-    joined = JoinedStreams(OPTIONS, 16_000)
+    joined = JoinedStreams(16_000)
     joined.begin(OPTIONS, 160_000, 3)
     joined.take(heard("two", "one"), ends=False)
     found = joined.answer()
@@ -28,8 +28,8 @@ def test_a_stream_after_others_is_on_the_clock_of_the_session() -> None:
 
 
 def test_each_stream_of_a_session_has_speakers_of_its_own() -> None:
-    joined = JoinedStreams(OPTIONS, 16_000)
-    joined.begin(OPTIONS, 0, 0)
+    joined = JoinedStreams(16_000)
+    joined.begin(OPTIONS)
     speakers = []
     for number in range(3):
         joined.take(heard("", "one"), ends=False)
@@ -43,7 +43,7 @@ def test_each_stream_of_a_session_has_speakers_of_its_own() -> None:
 
 
 def test_the_rolling_passes_of_all_streams_add_up() -> None:
-    joined = JoinedStreams(OPTIONS, 16_000)
+    joined = JoinedStreams(16_000)
     found = []
     for number, rolling in enumerate((ROLLING, None, ROLLING)):
         joined.begin(OPTIONS, 16_000 * number, number)
@@ -54,7 +54,8 @@ def test_the_rolling_passes_of_all_streams_add_up() -> None:
 
 
 def test_words_that_were_told_before_are_left_out() -> None:
-    joined = JoinedStreams(OPTIONS, 16_000, 1.2)
+    joined = JoinedStreams(16_000, told_s=1.2)
+    joined.begin(OPTIONS)
     assert joined.hears_again
     joined.take(heard("one two"), ends=False)
     assert joined.answer().text == ""
@@ -63,7 +64,8 @@ def test_words_that_were_told_before_are_left_out() -> None:
 
 
 def test_without_another_stream_the_firm_text_is_ended() -> None:
-    joined = JoinedStreams(OPTIONS, 16_000)
+    joined = JoinedStreams(16_000)
+    joined.begin(OPTIONS)
     assert joined.settled(0) is None
     joined.take(heard("two"), ends=False)
     joined.answer()

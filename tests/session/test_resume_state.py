@@ -39,7 +39,7 @@ def test_an_utterance_of_one_short_word_is_not_heard_again() -> None:
 
 
 def test_what_was_told_before_stays_told() -> None:
-    state = ResumeState(base=Cut(0.0, (), 1.7))
+    state = ResumeState(Cut(0.0, (), 1.7))
     state.hear(OpenUtterance(1.5), 2.0)
     assert state.cut() == Cut(1.5, (), 1.7)
     state.begin(10.0, 4)

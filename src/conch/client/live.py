@@ -87,6 +87,7 @@ class AsyncLiveStream:
         on_loss: Callable[[ConchError], None] = lambda error: None,
         elsewhere: Callable[[], Awaitable[Infer]] | None = None,
         joined: JoinedStreams | None = None,
+        begins: tuple[int, int] = (0, 0),
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -97,6 +98,7 @@ class AsyncLiveStream:
             elsewhere: Returns in place of `infer` what asks another server, before a stream goes on
                 there. The first chunk may look for another server too.
             joined: Joins the streams of a session that has several of these; with `resume_s`.
+            begins: First sample, and index of the first utterance, in such a session.
             now: Clock of the attempts, in seconds.
             sleep: Waits between them.
 
@@ -117,7 +119,8 @@ class AsyncLiveStream:
         """What the requests of all chunks share."""
         self._turn = asyncio.Lock()
         """Held from a chunk to its answer."""
-        self.joined = joined or JoinedStreams(parsed, sample_rate)
+        self.joined = joined or JoinedStreams(sample_rate)
+        self.joined.begin(parsed, *begins)
         self._stream = self._opened()
         self._kept = KeptAudio(sample_rate, self.joined.start)
         self._had_server = elsewhere is not None

@@ -140,8 +140,7 @@ class LiveSession:
         self._waiting: deque[Samples | _Mark] = deque()
         self._num_waiting = self._num_fed = self._num_taken = 0
         """Samples that wait, that were fed, and that were sent or thrown away."""
-        parsed = RecognitionOptions.parse(self._options, live=True)
-        self._joined = JoinedStreams(parsed, sample_rate, told_s)
+        self._joined = JoinedStreams(sample_rate, told_s)
         self._num_segments = 0
         self._stream: ServerStream | None = None
         self._audio_s = 0.0
@@ -350,14 +349,13 @@ class LiveSession:
         return answer
 
     def _opened(self) -> ServerStream:
-        parsed = RecognitionOptions.parse(self._options, live=True)
-        self._joined.begin(parsed, self._num_taken, self._num_segments)
         live = self._client.live(
             sample_rate=self._sample_rate,
             timeout_s=ANSWER_TIMEOUT_S,
             request_id=self._request_id,
             options=self._options,
             joined=self._joined,
+            begins=(self._num_taken, self._num_segments),
         )
         return ServerStream(live, self._num_segments)
 

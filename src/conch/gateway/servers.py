@@ -325,16 +325,15 @@ class SessionClient:
             raise ServerError("the session has ended")
         found = servers.least_busy((lost,)) or servers.least_busy(())
         if found is None:
-            error = _none_ready()
-            raise UnreachableError(str(error)) if servers.may_come_back else error
+            raise _none_ready(UnreachableError if servers.may_come_back else ServerError)
         lost.num_running -= 1
         found.num_running += 1
         self.server = found
         return found.infer
 
 
-def _none_ready() -> ServerError:
-    return ServerError("no speech server is ready; try again later")
+def _none_ready(kind: type[ServerError] = ServerError) -> ServerError:
+    return kind("no speech server is ready; try again later")
 
 
 @asynccontextmanager

@@ -29,20 +29,20 @@ class JoinedStreams:
     """One transcript of all streams of a session: times, indices and firm text continue.
 
     Args:
-        options: Those of the first stream.
         sample_rate: Hz of the audio.
         told_s: Seconds at the beginning whose words were told before.
     """
 
-    def __init__(self, options: RecognitionOptions, sample_rate: int, told_s: float = 0.0) -> None:
-        self._options, self._rate = options, sample_rate
+    def __init__(self, sample_rate: int, told_s: float = 0.0) -> None:
+        self._rate = sample_rate
+        self._options = RecognitionOptions()
         self.start = 0
         """First sample of the current stream, on the clock of the session."""
         self._stream, self._is_heard = 1, False
         """Number of the current stream, and whether it has answered."""
         self._is_moved = told_s > 0
         """Whether its answers are others than those of the session."""
-        self.state = ResumeState(shows_open=options.partials, base=Cut(0.0, (), told_s))
+        self.state = ResumeState(Cut(0.0, (), told_s))
         self._stable = ""
         self._texts: dict[int, tuple[str, float]] = {}
         """Text and end of the utterances that an answer may have to repeat."""
@@ -53,7 +53,6 @@ class JoinedStreams:
         self._rolling: RollingPasses | None = None
         self._latest: Transcript | None = None
         self._duration = 0.0
-        self._begin(self.state.cut())
 
     @property
     def kept_from(self) -> int:
@@ -161,8 +160,11 @@ class JoinedStreams:
             texts.append(text_of_words(utterance.firm))
         return joined_text(texts)
 
-    def begin(self, options: RecognitionOptions, start: int, index: int) -> None:
-        """Begin a stream behind one that has ended; `index` is that of its first utterance."""
+    def begin(self, options: RecognitionOptions, start: int = 0, index: int = 0) -> None:
+        """Begin the first stream, or one behind others that have ended.
+
+        Its first sample is `start`, and its first utterance has this index.
+        """
         self._options, self.start = options, start
         self._is_moved |= start > 0 or index > 0
         self.state.shows_open = options.partials

@@ -45,12 +45,12 @@ class ResumeState:
     """What the next stream of a live session needs of the answers so far.
 
     Args:
-        shows_open: Whether answers have the utterance that is being spoken.
         base: Where the current stream began.
     """
 
-    def __init__(self, *, shows_open: bool = True, base: Cut = Cut(0.0)) -> None:
-        self.shows_open = shows_open
+    def __init__(self, base: Cut = Cut(0.0)) -> None:
+        self.shows_open = True
+        """Whether answers have the utterance that is being spoken."""
         self._pending: dict[int, _Pending] = {}
         self._open: OpenUtterance | None = None
         self._ended_until_s = 0.0
