@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -332,13 +333,16 @@ def test_a_lost_server_takes_nothing_back(lost_at: int, detects: dict[str, Any])
     error = ServerLostError("lost the connection", had_request=False)
     client = PlainLiveClient(fail=lambda sent: error if len(client.sent) == lost_at else None)
 
+    def sent_more_than(number: int) -> bool:
+        return len(client.sent) > number
+
     async def scenario(running: LoopGateway) -> None:
         async with connected(running.url) as connection:
             await begin(connection, **detects)
             for number, seconds in ((1, 0.6), (0, 0.1), (2, 0.6), (0, 0.5), (3, 0.6)):
                 num_sent = len(client.sent)
                 await connection.append_samples(spoken(number, seconds))
-                await until(lambda before=num_sent: len(client.sent) > before)
+                await until(partial(sent_more_than, num_sent))
             if detects:
                 await connection.send(f"{BUFFER}.commit")
                 await connection.until(f"{TEXT}.completed")
