@@ -335,7 +335,7 @@ def test_a_live_session_waits_for_its_only_server() -> None:
             PlainClient.gone.clear()
             assert await asyncio.wait_for(waiting, HEAL_S) == URLS[0]
 
-    run(scenario, URLS[:1], heal_poll_s=0.01)
+    run(scenario, URLS[:1], poll_s=0.01, heal_poll_s=0.01)
 
 
 @pytest.mark.parametrize("ends", ["the gateway stops", "the session has ended"])
