@@ -234,4 +234,5 @@ def test_every_door_goes_on_after_a_kill(serving, doors, waveform, victim):
     whole = texts_at(doors, waveform, lambda: None)
     assert all(whole)
     for joined, expected in zip(texts_at(doors, waveform, kill), whole, strict=True):
-        assert_joined(joined, expected)
+        # A busy machine may skip second passes of either.
+        assert_joined(joined, expected, most_changed=10)
