@@ -3,16 +3,18 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import asdict
-from typing import ClassVar
+from dataclasses import asdict, replace
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from conch import families
 from conch.client import AsyncClient
-from conch.client.tensors import UnavailableError
+from conch.client.live import AsyncLiveStream
+from conch.client.tensors import Request, UnavailableError
 from conch.families.family import AddedVoice
-from conch.gateway.servers import HEAL_S, Servers
+from conch.gateway.servers import HEAL_S, Servers, SessionClient
 from conch.wire.errors import (
     AudioError,
     ConchError,
@@ -23,6 +25,7 @@ from conch.wire.errors import (
     UnreachableError,
 )
 from conch.wire.health import Health
+from conch.wire.result import Hypothesis, Transcript
 from conch.wire.synthesis import SynthesisOptions
 from conch.wire.voices import synthesizer_of
 
@@ -36,7 +39,9 @@ JOE = AddedVoice(
     frame_samples=256,
     context=7,
 )
+NOTHING = Transcript((Hypothesis("", 0.0, 0.0),), (), 0.0, (), {})
 URLS = ("grpc://a:1", "grpc://b:1", "grpc://c:1")
+LIVE: Any = {"sample_rate": 16_000, "timeout_s": 60.0, "options": {"mode": "streaming"}}
 
 
 class PlainClient:
@@ -53,6 +58,7 @@ class PlainClient:
             raise ServerError(f"cannot reach a server at {self.url}")
         return model != "rescorer"
 
+    synthesize_stream = None
     away: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     async def health(self, *, timeout_s: float) -> Health:
@@ -62,6 +68,12 @@ class PlainClient:
         return Health(self.away.get(self.url, ()), ("rescorer", "punctuator"), ("mine",), voices)
 
     older: ClassVar[set[str]] = set()
+
+    async def infer(self, request: Request) -> Transcript:
+        if self.url in self.gone:
+            raise UnreachableError(f"cannot reach a server at {self.url}")
+        self.asked.append(self.url)
+        return replace(NOTHING, is_final=False)
 
     async def close(self) -> None:
         pass
@@ -102,8 +114,8 @@ def test_a_gateway_learns_the_voices_of_its_servers() -> None:
     run(scenario)
 
 
-async def url_of(client: AsyncClient) -> str:
-    return str(client.url)  # type: ignore[attr-defined]
+async def url_of(client: AsyncClient | SessionClient) -> str:
+    return str(client.url if isinstance(client, PlainClient) else client.server.url)
 
 
 def failing(error: ConchError, *urls: str) -> Callable[[AsyncClient], Awaitable[str]]:
@@ -293,7 +305,7 @@ def test_a_session_that_loses_its_server_keeps_others_from_it() -> None:
     async def scenario(servers: Servers) -> None:
         with pytest.raises(ServerError, match="lost"):
             async with servers.reserved() as client:
-                await failing(ServerError("lost"), await url_of(client))(client)
+                await failing(ServerError("lost"), await url_of(client))(client.server.client)
         async with servers.reserved() as client:
             assert await url_of(client) == "grpc://b:1"
 
@@ -337,6 +349,63 @@ def test_it_waits_no_longer_than_for_a_server(error: ConchError) -> None:
             await asyncio.wait_for(servers.answer(ask, "digest"), HEAL_S / 3)
 
     run(scenario, heal_s=0.05, heal_poll_s=0.01)
+
+
+async def asks(stream: AsyncLiveStream) -> str:
+    """Return the URL of the server that hears the next chunk."""
+    await stream.send(np.zeros(100, np.int16))
+    return PlainClient.asked[-1]
+
+
+def test_a_live_session_goes_on_in_another_server() -> None:
+    async def scenario(servers: Servers) -> None:
+        async with servers.reserved() as client, servers.reserved() as other:
+            assert await url_of(other) == URLS[1]
+            stream = client.live(**LIVE)
+            assert await asks(stream) == URLS[0]
+            PlainClient.gone.add(URLS[0])
+            assert await asks(stream) == await url_of(client) == URLS[2]
+            # It counts where it is, and its next stream begins there.
+            assert await asks(client.live(**LIVE)) == URLS[2]
+            PlainClient.gone.clear()
+            await servers._look()
+            async with servers.reserved() as third:
+                assert await url_of(third) == URLS[0]
+
+    run(scenario)
+
+
+def test_a_live_session_waits_for_its_only_server() -> None:
+    async def scenario(servers: Servers) -> None:
+        async with servers.reserved() as client:
+            stream = client.live(**LIVE)
+            assert await asks(stream) == URLS[0]
+            PlainClient.gone.add(URLS[0])
+            waiting = asyncio.create_task(asks(stream))
+            while servers.is_ready:
+                await asyncio.sleep(0.01)
+            PlainClient.gone.clear()
+            assert await asyncio.wait_for(waiting, HEAL_S) == URLS[0]
+
+    run(scenario, URLS[:1], poll_s=0.01, heal_poll_s=0.01)
+
+
+@pytest.mark.parametrize("ends", ["the gateway stops", "the session has ended"])
+def test_a_live_session_that_ends_waits_for_no_server(ends: str) -> None:
+    async def scenario(servers: Servers) -> None:
+        async with servers.reserved() as client:
+            stream = client.live(**LIVE)
+            await asks(stream)
+            PlainClient.gone.update(URLS)
+            waiting = asyncio.create_task(asks(stream))
+            while servers.is_ready:
+                await asyncio.sleep(0.01)
+            if ends == "the gateway stops":
+                servers.give_up()
+        with pytest.raises(ServerError):
+            await asyncio.wait_for(waiting, HEAL_S / 3)
+
+    run(scenario, heal_poll_s=0.01)
 
 
 def test_a_gateway_that_stops_does_not_wait_for_lost_servers() -> None:

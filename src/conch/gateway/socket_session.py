@@ -4,15 +4,17 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
 
 import aiohttp
 from aiohttp import web
 
-from conch.client import AsyncClient, OptionValue
+from conch.client import OptionValue
 from conch.client.timeouts import timeout
 from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.live_session import LiveSession, LiveUpdate
+from conch.gateway.servers import SessionClient
 from conch.gateway.sockets import ABNORMAL, CLOSE_TIMEOUT_S, LiveSocket
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
 from conch.wire.errors import (
@@ -27,7 +29,7 @@ from conch.wire.errors import (
 class SocketSession(ABC):
     """Reads the frames of a client, and sends what follows from its audio."""
 
-    def __init__(self, request: web.Request, socket: LiveSocket, client: AsyncClient) -> None:
+    def __init__(self, request: web.Request, socket: LiveSocket, client: SessionClient) -> None:
         self._gateway, self._caller = request.app[GATEWAY], request[CALLER]
         self._route, self._request_id = request.path, request[REQUEST_ID]
         self._socket, self._client = socket, client
@@ -102,10 +104,10 @@ class SocketSession(ABC):
         self._close()
 
     def _new_live_session(
-        self, options: Mapping[str, OptionValue], sample_rate: int, *, joins: bool = True
+        self, options: Mapping[str, OptionValue], sample_rate: int, **settings: Any
     ) -> LiveSession:
         return live_session_of(
-            *(self._gateway, self._client, options, sample_rate, self._request_id), joins=joins
+            *(self._gateway, self._client, options, sample_rate, self._request_id), **settings
         )
 
     def _updates(self, live: LiveSession) -> AsyncIterator[LiveUpdate]:
@@ -116,7 +118,7 @@ class SocketSession(ABC):
 async def hold(
     request: web.Request,
     socket: LiveSocket,
-    session_on: Callable[[AsyncClient], SocketSession],
+    session_on: Callable[[SessionClient], SocketSession],
 ) -> web.StreamResponse:
     """Hold a session from its WebSocket to its close frame; `session_on` returns it for a server.
 
@@ -169,8 +171,6 @@ def close_code(error: Exception) -> int:
     match error:
         case ServerError() | OverloadedError():
             return int(aiohttp.WSCloseCode.TRY_AGAIN_LATER)
-        case SessionError():
-            return int(aiohttp.WSCloseCode.SERVICE_RESTART)
         case ApiError() if error.status == 503:
             return int(aiohttp.WSCloseCode.TRY_AGAIN_LATER)
         case ApiError() | InvalidRequestError():

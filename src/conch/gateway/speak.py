@@ -12,10 +12,10 @@ import aiohttp
 from aiohttp import web
 
 from conch.audio.encoding import Encoder
-from conch.client import AsyncClient
 from conch.gateway.errors import ApiError, one_of
 from conch.gateway.listen_query import values_of
 from conch.gateway.plain_session import PROTOCOL, PlainSession, command_in
+from conch.gateway.servers import SessionClient
 from conch.gateway.socket_session import hold
 from conch.gateway.sockets import LiveSocket
 from conch.gateway.speech import FORMATS, check_model, encoded, unbroken
@@ -83,7 +83,7 @@ class _Utterance(TextPieces):
 
 class _Speaker(PlainSession):
     def __init__(
-        self, request: web.Request, socket: LiveSocket, client: AsyncClient, query: SpeakQuery
+        self, request: web.Request, socket: LiveSocket, client: SessionClient, query: SpeakQuery
     ) -> None:
         super().__init__(request, socket, client)
         self._query = query

@@ -19,7 +19,7 @@ from conch.gateway.config import Times
 from conch.gateway.limits import Limits
 from conch.gateway.riva.calls import SESSION
 from conch.gateway.riva.server import listening
-from conch.wire.errors import ServerError
+from conch.wire.errors import ServerError, ServerLostError
 
 RAW = {"encoding": riva.client.AudioEncoding.LINEAR_PCM, "sample_rate_hertz": 16_000}
 TALK = [spoken(1, 1.0), spoken(0, 1.0), spoken(2, 1.0), spoken(0, 0.2)]
@@ -221,6 +221,34 @@ def test_a_lost_server_is_unavailable():
         assert (code, message) == ("UNAVAILABLE", "no speech server answers; try again later")
         name = "conch_gateway_sessions_ended_total"
         assert running.metric(name, route=SESSION, key="anybody", code="UNAVAILABLE") == 1
+
+    run(scenario, client)
+
+
+def test_a_server_that_stays_lost_leaves_the_firm_text():
+    lost = ServerLostError("lost the connection", had_request=False)
+    is_lost = threading.Event()
+    client = PlainLiveClient(fail=lambda sent: lost if is_lost.is_set() else None, resume_s=0.2)
+
+    def chunks() -> Iterator[bytes]:
+        yield spoken(1, 1.0).tobytes()
+        is_heard.wait(60)
+        is_lost.set()
+        yield spoken(2, 1.0).tobytes()
+
+    is_heard = threading.Event()
+
+    def scenario(running: Running) -> None:
+        found = []
+
+        def read() -> None:
+            for answer in running.answers(chunks(), interim=True):
+                found.append(answer)
+                is_heard.set()
+
+        code, message = running.error(read)
+        assert finals(found) == ["one "]
+        assert code == "UNAVAILABLE" and message.startswith("the server was lost, and the stream")
 
     run(scenario, client)
 

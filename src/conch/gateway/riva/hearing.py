@@ -24,6 +24,7 @@ from conch.gateway.riva.answers import LiveResults, results_of
 from conch.gateway.riva.asked import CONTAINERS, RAW, Asked, asked_in
 from conch.gateway.riva.calls import Call
 from conch.gateway.riva.protocol import Message
+from conch.gateway.servers import SessionClient
 from conch.wire.errors import SessionError, TranscriptionError, from_wire
 from conch.wire.result import Segment, Transcript
 
@@ -144,7 +145,7 @@ class _Stream:
         self._error: ApiError | SessionError | None = None
         """Why the gateway has ended the stream."""
 
-    async def run(self, client: AsyncClient) -> None:
+    async def run(self, client: SessionClient) -> None:
         """Answer to the end.
 
         Raises:
