@@ -18,10 +18,11 @@ from conch.bls.admission import OWN_TIMES
 from conch.families.speakers.declaration import MOST_KNOWN_TEXT
 from conch.families.whisper.config import WINDOW_S
 from conch.families.whisper.declaration import MAX_BEAM, MAX_PROMPT
-from conch.gateway import form, http_server, listen, reading, service, text_pieces
+from conch.gateway import form, http_server, reading, service, text_pieces
 from conch.gateway.config import GatewayConfig
+from conch.gateway.doors import CLIENT_SECRETS, LISTEN
 from conch.gateway.limits import UPLOAD_SHARE
-from conch.gateway.realtime import client_events, secrets
+from conch.gateway.realtime import client_events
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.live.open_streams import MAX_SESSION
 from conch.synthesis.config import SynthesisConfig
@@ -348,13 +349,13 @@ def limits_of_gateway() -> list[Limit]:
         ),
         Limit(
             "gateway: JSON body of `/v1/realtime/client_secrets`",
-            f"{secrets.MAX_BODY_BYTES >> 10} KiB in {times.settings_s:g} s",
+            f"{CLIENT_SECRETS.max_message_bytes >> 10} KiB in {times.settings_s:g} s",
             FIXED,
             f"{HOSTILE}::test_a_body_of_settings_has_its_limit",
         ),
         Limit(
             "gateway: a frame of `/v1/listen`",
-            f"less than {listen.MAX_FRAME_BYTES >> 20} MiB",
+            f"less than {LISTEN.max_message_bytes >> 20} MiB",
             FIXED,
             "tests/gateway/test_listen_session.py::test_a_frame_that_is_too_large_ends_the_session",
         ),

@@ -4,6 +4,7 @@ import aiohttp
 from aiohttp import web
 
 from conch.client import AsyncClient
+from conch.gateway.doors import LISTEN
 from conch.gateway.listen_messages import Answers, ListenMessages, without_overlap
 from conch.gateway.listen_query import ListenQuery, query_of
 from conch.gateway.live_audio import RAW, LiveFrames
@@ -16,14 +17,12 @@ from conch.session.resume_state import Cut
 from conch.wire.errors import AudioError
 from conch.wire.options import RecognitionOptions
 
-MAX_FRAME_BYTES = 4 * 2**20
-
 
 async def listen(request: web.Request) -> web.StreamResponse:
     """Answer live audio with the text so far."""
     # First, as a browser learns from a plain GET alone why its WebSocket was refused.
     query = query_of(list(request.query.items()), request.app[GATEWAY].model_aliases)
-    socket = LiveSocket(request, PROTOCOL, MAX_FRAME_BYTES)
+    socket = LiveSocket(request, PROTOCOL, LISTEN.max_message_bytes)
     return await hold(request, socket, lambda client: _Listener(request, socket, client, query))
 
 

@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from conch.client.address import is_loopback
 from conch.gateway.app import make_app
 from conch.gateway.config import GatewayConfig
+from conch.gateway.doors import PORTS
 from conch.gateway.http_server import BACKLOG, LOGGER, limited, most_connections
 from conch.gateway.state import Gateway
 from conch.wire.errors import ConfigError, ServerError
@@ -144,18 +145,12 @@ class GatewayService:
         listening: asyncio.Server | None = None
         others = AsyncExitStack()
         try:
-            if config.wyoming:
-                from conch.gateway.wyoming.server import listening as wyoming
-
-                host, port = config.wyoming
-                port = await others.enter_async_context(wyoming(gateway, host, port))
-                self.other_urls["wyoming"] = f"tcp://{host}:{port}"
-            if config.riva:
-                from conch.gateway.riva.server import listening as riva
-
-                host, port = config.riva
-                port = await others.enter_async_context(riva(gateway, host, port))
-                self.other_urls["Riva"] = f"grpc{'s' if self._tls else ''}://{host}:{port}"
+            for other in PORTS:
+                if address := getattr(config, other.name.lower()):
+                    host, port = address
+                    port = await others.enter_async_context(other.opener(gateway, host, port))
+                    scheme = "grpcs" if self._tls and other.transport == "grpc" else other.transport
+                    self.other_urls[other.name] = f"{scheme}://{host}:{port}"
             try:
                 listening = await loop.create_server(
                     factory, config.host, config.port, ssl=self._tls, backlog=BACKLOG

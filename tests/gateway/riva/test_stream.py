@@ -16,8 +16,8 @@ from plain_live import PlainLiveClient, spoken
 from riva.client.proto import riva_asr_pb2 as messages
 
 from conch.gateway.config import Times
+from conch.gateway.doors import RIVA_STREAM
 from conch.gateway.limits import Limits
-from conch.gateway.riva.calls import SESSION
 from conch.gateway.riva.server import listening
 from conch.wire.errors import ServerError
 
@@ -220,7 +220,9 @@ def test_a_lost_server_is_unavailable():
         code, message = running.error(lambda: list(running.answers(chunks_of(TALK))))
         assert (code, message) == ("UNAVAILABLE", "no speech server answers; try again later")
         name = "conch_gateway_sessions_ended_total"
-        assert running.metric(name, route=SESSION, key="anybody", code="UNAVAILABLE") == 1
+        assert (
+            running.metric(name, route=RIVA_STREAM.address, key="anybody", code="UNAVAILABLE") == 1
+        )
 
     run(scenario, client)
 

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from conch.client import AsyncClient
 from conch.gateway.access import protocols_in, secret_in
+from conch.gateway.doors import REALTIME
 from conch.gateway.errors import ApiError
 from conch.gateway.live_audio import RawDecoder
 from conch.gateway.live_session import LiveSession
@@ -27,13 +28,11 @@ from conch.wire.result import strict_json
 PROTOCOL = "realtime"
 """Subprotocol that browsers offer, with another one that holds their key."""
 BETA_PROTOCOL = "openai-beta.realtime-v1"
-MAX_MESSAGE_BYTES = client_events.MAX_AUDIO_BYTES * 4 // 3 + 2**20
-"""Largest message: the longest audio in base64, and the rest of its event."""
 
 
 async def realtime(request: web.Request) -> web.StreamResponse:
     """Hold a transcription session."""
-    socket = LiveSocket(request, PROTOCOL, MAX_MESSAGE_BYTES)
+    socket = LiveSocket(request, PROTOCOL, REALTIME.max_message_bytes)
     return await hold(request, socket, lambda client: _Session(request, socket, client))
 
 

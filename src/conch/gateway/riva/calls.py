@@ -16,9 +16,10 @@ from conch.client.triton_grpc import LARGE_BYTES, TRACEPARENT
 from conch.gateway.access import caller_with, secret_in
 from conch.gateway.answer_log import log_answer
 from conch.gateway.app import NOBODY, PLACE_IN_TRACE
+from conch.gateway.doors import RIVA_STREAM
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.file_answer import MAX_HEADER
-from conch.gateway.riva.protocol import HEALTH, RECOGNITION, Message, Method
+from conch.gateway.riva.protocol import HEALTH, Message, Method
 from conch.gateway.state import Caller, Gateway
 from conch.wire.access import SAFE_ID, made_id
 
@@ -41,8 +42,6 @@ _CODES = {
     504: "DEADLINE_EXCEEDED",
 }
 """Names of gRPC's codes by the status of an error."""
-SESSION = f"/{RECOGNITION}/StreamingRecognize"
-"""The call that counts as a live session."""
 _BY_NAME = {"model_not_loaded": "UNIMPLEMENTED", "session_expired": "ABORTED"}
 """The same by the code of an error, before its status."""
 
@@ -179,7 +178,7 @@ async def observed(call: Call, answer: Answer) -> None:
         code = code_of(error)
     finally:
         seconds, name = time.monotonic() - began, call.caller_name
-        if route == SESSION:
+        if route == RIVA_STREAM.address:
             metrics.sessions_ended.labels(route, name, code).inc()
         else:
             metrics.requests.labels(route, code, name).inc()

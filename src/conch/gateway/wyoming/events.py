@@ -10,10 +10,11 @@ from wyoming.audio import AudioFormat
 from wyoming.event import Event, Eventable, async_read_event, async_write_event
 
 from conch.client.timeouts import timeout
+from conch.gateway.doors import WYOMING_LISTEN
 from conch.gateway.errors import invalid
 from conch.wire.errors import InvalidRequestError
 
-MAX_EVENT_BYTES = 4 * 2**20
+MAX_EVENT_BYTES = WYOMING_LISTEN.max_message_bytes
 """Bytes of the longest payload, and of the data beside it."""
 MIN_RATE, MAX_RATE = 4_000, 192_000
 """Hz of audio that is taken."""

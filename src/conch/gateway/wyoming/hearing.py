@@ -8,6 +8,7 @@ from wyoming.asr import Transcribe, Transcript, TranscriptChunk, TranscriptStart
 
 from conch.client import OptionValue
 from conch.gateway.callers_live import charged_updates, live_session_of
+from conch.gateway.doors import WYOMING_LISTEN
 from conch.gateway.live_audio import Samples
 from conch.gateway.models import options_of
 from conch.gateway.state import Caller, Gateway, cancelled
@@ -18,7 +19,7 @@ from conch.wire.limits import MAX_HOTWORD_TEXT
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment
 
-ROUTE = "wyoming transcribe"
+ROUTE = WYOMING_LISTEN.address
 _SEPARATORS = str.maketrans(",:\n", "   ")
 """What separates hotwords and their weights is no part of them."""
 
