@@ -420,11 +420,11 @@ def test_a_live_session_clears_and_reconfigures(grpc_url, recordings):
             AsyncClient(grpc_url) as client,
             LiveSession(client, {}, sample_rate=RATE, max_backlog_s=30) as live,
         ):
-            live.feed(second.waveform())
+            await live.feed(second.waveform())
             live.clear()
-            live.feed(first.waveform())
+            await live.feed(first.waveform())
             live.reconfigure({"mode": "streaming"})
-            live.feed(first.waveform())
+            await live.feed(first.waveform())
             live.close()
             return [update async for update in live.updates()]
 
