@@ -22,6 +22,7 @@ from conch.gateway.realtime.turns import Style, Turns
 from conch.gateway.socket_session import SocketSession, hold
 from conch.gateway.sockets import LiveSocket
 from conch.gateway.state import GATEWAY
+from conch.wire.options import RecognitionOptions
 from conch.wire.result import strict_json
 
 PROTOCOL = "realtime"
@@ -83,10 +84,12 @@ class _Session(SocketSession):
 
     @property
     def _style(self) -> Style:
+        options = self._config.options(self._gateway.model_aliases)
         return Style(
             is_beta=self._is_beta,
             has_partials=PARTIALS in self._config.include,
             has_logprobs=LOGPROBS in self._config.include,
+            hears_speech=RecognitionOptions.parse(options, live=True).vad,
         )
 
     @property
