@@ -170,6 +170,12 @@ def test_an_update_of_what_the_server_need_not_know_ends_no_turn() -> None:
             "session.conch.nbest",
             "takes an integer from 1 to 128",
         ),
+        (
+            {"type": "session.update", "session": {"conch": {"lm_weight": 10**399}}},
+            "invalid_value",
+            "session.conch.lm_weight",
+            "takes a number from 0 to 10",
+        ),
         (b"audio", "invalid_frame", None, "an event is a text frame"),
     ],
 )
