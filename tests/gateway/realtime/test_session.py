@@ -284,6 +284,20 @@ def test_audio_that_is_sent_at_once_is_heard_at_the_pace_of_the_server() -> None
     run_gateway(scenario, PlainLiveClient(latency_s=0.05))
 
 
+def test_a_long_event_takes_room_of_uploads_and_a_short_one_none() -> None:
+    async def scenario(running: LoopGateway) -> None:
+        async with connected(running.url) as client:
+            await begin(client, turn_detection=None)
+            await client.append_samples(spoken(1, 40.0))
+            error = (await client.until("error"))["error"]
+            assert error["code"] == "overloaded" and "uploads" in error["message"]
+            await client.append_samples(spoken(1, 1.0))
+            await client.send(f"{BUFFER}.commit")
+            assert (await client.until(f"{TEXT}.completed"))["usage"]["seconds"] == 1.0
+
+    run_gateway(scenario, max_upload_mb=0.1)
+
+
 def test_a_server_without_progress_ends_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_session, "STALL_S", 0.2)
     client = PlainLiveClient()

@@ -27,6 +27,8 @@ from conch.wire.result import strict_json
 
 PROTOCOL = "realtime"
 """Subprotocol that browsers offer, with another one that holds their key."""
+PIECE_BYTES = 2**20
+"""Most audio that is decoded at once."""
 BETA_PROTOCOL = "openai-beta.realtime-v1"
 
 
@@ -140,15 +142,17 @@ class _Session(SocketSession):
 
     async def _append(self, event: ClientEvent) -> None:
         self._is_refused = True
-        samples = self._decoder.samples(event.audio)
+        data = event.audio
+        # What waits beyond the usual is an upload.
+        with self._gateway.uploads.taken(max(0, len(data) - PIECE_BYTES)):
+            if data and self._live is None:  # a client may choose its format until now
+                options = self._config.options(self._gateway.model_aliases)
+                self._live = self._new_live_session(options, self._config.format.rate)
+                self._has_begun.set()
+            for start in range(0, len(data), PIECE_BYTES):
+                assert self._live is not None
+                await self._live.feed(self._decoder.samples(data[start : start + PIECE_BYTES]))
         self._is_refused = False
-        if not len(samples):
-            return
-        if self._live is None:  # a client may choose its format until now
-            options = self._config.options(self._gateway.model_aliases)
-            self._live = self._new_live_session(options, self._config.format.rate)
-            self._has_begun.set()
-        await self._live.feed(samples)
 
     async def _commit(self) -> None:
         async with self._sending:
