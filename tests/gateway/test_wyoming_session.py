@@ -180,7 +180,9 @@ def test_a_reset_is_an_ordinary_end(caplog: pytest.LogCaptureFixture) -> None:
         ("synthesize", {"text": "a", "voice": "hibari"}, "at `$.voice`"),
         ("synthesize", {"text": "a", "voice": {"name": 3}}, "at `$.voice.name`"),
         ("synthesize-start", {"text_format": 1}, "at `$.text_format`"),
+        ("synthesize", {"text": "a", "voice": None}, "at `$.voice`"),
         ("ping", {"text": []}, "at `$.text`"),
+        ("ping", {"text": "\ud800"}, "surrogates not allowed"),
     ],
 )
 def test_a_field_of_a_wrong_type_is_named_and_the_connection_goes_on(

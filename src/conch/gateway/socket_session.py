@@ -14,7 +14,7 @@ from conch.client.timeouts import timeout
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.held import held
 from conch.gateway.live_session import LiveSession
-from conch.gateway.sockets import ABNORMAL, CLOSE_TIMEOUT_S, LiveSocket
+from conch.gateway.sockets import ABNORMAL, CLOSE_TIMEOUT_S, OWN_CODES, LiveSocket
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
 from conch.wire.errors import (
     AudioError,
@@ -124,7 +124,8 @@ async def hold(
                 raise
         finally:
             code = socket.code if socket.response.prepared else aiohttp.WSCloseCode.OK
-            gateway.metrics.ended(route, request[CALLER].name, int(code))
+            label = str(int(code)) if code < OWN_CODES else "other"
+            gateway.metrics.sessions_ended.labels(route, request[CALLER].name, label).inc()
     return socket.response
 
 

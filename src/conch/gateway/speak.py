@@ -111,11 +111,7 @@ class _Speaker(PlainSession):
         if command.type == "cancel":
             self._cancel()
         elif not self._is_closing:
-            try:
-                self._obey(command)
-            except ApiError:
-                self._drop()  # the error comes before more audio
-                raise
+            self._obey(command)
 
     def _obey(self, command: Command) -> None:
         match command.type:
@@ -141,9 +137,6 @@ class _Speaker(PlainSession):
     def _cancel(self) -> None:
         """Drop all text; no audio of it is sent after the answer."""
         self._num_cancels += 1
-        self._drop()
-
-    def _drop(self) -> None:
         self._utterances.clear()
         if not self._is_closing:
             self._utterances.append(_Utterance())

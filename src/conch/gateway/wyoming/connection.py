@@ -169,7 +169,7 @@ class Connection:
         self._work = _Work(speaking.ROUTE, self._caller)
         options = speaking.options_asked(asked.voice, asked.text_format)
         await speaking.speak(
-            *(self._gateway, self._caller, self._events, asked.text, options),
+            *(self._gateway, self._caller, self._events, asked.text or "", options),
             self._work.request_id,
         )
 
@@ -184,7 +184,7 @@ class Connection:
                 if SynthesizeStart.is_type(event.type):
                     raise invalid(None, "synthesize-start comes once before synthesize-stop")
                 if SynthesizeChunk.is_type(event.type):
-                    text = SynthesizeChunk.from_event(event).text
+                    text = SynthesizeChunk.from_event(event).text or ""
                     check_waiting(pieces.num_waiting + len(text))
                     pieces.add(text)
                 elif SynthesizeStop.is_type(event.type):

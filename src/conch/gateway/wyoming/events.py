@@ -57,8 +57,9 @@ class Events:
         if event is not None:
             try:
                 msgspec.convert(event.data, _Fields)
-            except msgspec.ValidationError as error:
-                wrong = f"a field of the event {event.type!r:.40} has a wrong type: {error}"
+                json.dumps(event.data, ensure_ascii=False).encode()  # no half of a character
+            except ValueError as error:
+                wrong = f"a field of the event {event.type!r:.40} is wrong: {error}"
                 raise InvalidRequestError(f"{wrong}; sent: {event.data!r:.80}") from None
         return event
 
@@ -89,7 +90,7 @@ class _Fields(msgspec.Struct):
     channels: int = 0
     text: str | None = None
     text_format: str | None = None
-    voice: _Voice | None = None
+    voice: _Voice = msgspec.field(default_factory=_Voice)
     name: str | None = None
     language: str | None = None
     transcript_names: list[str] | None = None
