@@ -299,8 +299,8 @@ def test_a_client_that_sends_nothing_is_sent_away():
 
         speech = riva.client.SpeechSynthesisService(running.auth)
         for stub in (running.asr.stub.StreamingRecognize, speech.stub.SynthesizeOnline):
-            call = stub(nothing())
-            assert running.error(lambda call=call: list(call))[0] == "DEADLINE_EXCEEDED"
+            waiting: partial[Any] = partial(list, stub(nothing()))
+            assert running.error(waiting)[0] == "DEADLINE_EXCEEDED"
         is_over.set()
 
     run(scenario, times=Times(idle_s=0.1))
