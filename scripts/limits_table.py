@@ -18,10 +18,11 @@ from conch.bls.admission import OWN_TIMES
 from conch.families.speakers.declaration import MOST_KNOWN_TEXT
 from conch.families.whisper.config import WINDOW_S
 from conch.families.whisper.declaration import MAX_BEAM, MAX_PROMPT
-from conch.gateway import form, http_server, listen, reading, sending, service, text_pieces
+from conch.gateway import form, http_server, reading, sending, service, speak, text_pieces
 from conch.gateway.config import GatewayConfig
+from conch.gateway.doors import CLIENT_SECRETS, LISTEN
 from conch.gateway.limits import KEY_SHARE, UPLOAD_SHARE
-from conch.gateway.realtime import client_events, secrets
+from conch.gateway.realtime import client_events
 from conch.gateway.state import ARRIVING
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.live.open_streams import MAX_SESSION
@@ -370,21 +371,21 @@ def limits_of_gateway() -> list[Limit]:
         ),
         Limit(
             "gateway: JSON body of `/v1/realtime/client_secrets`",
-            f"{secrets.MAX_BODY_BYTES >> 10} KiB in {times.settings_s:g} s",
+            f"{CLIENT_SECRETS.max_message_bytes >> 10} KiB in {times.settings_s:g} s",
             FIXED,
             f"{HOSTILE}::test_a_body_of_settings_has_its_limit",
         ),
         Limit(
             "gateway: a frame of `/v1/listen`",
-            f"less than {listen.MAX_FRAME_BYTES >> 20} MiB",
+            f"less than {LISTEN.max_message_bytes >> 20} MiB",
             FIXED,
             "tests/gateway/test_listen_session.py::test_a_frame_that_is_too_large_ends_the_session",
         ),
         Limit(
             "gateway: text of `/v1/speak` that waits",
-            f"{text_pieces.MAX_WAITING} characters",
+            f"{text_pieces.MAX_WAITING} characters, {speak.MAX_FLUSHES} flushes",
             FIXED,
-            "tests/gateway/test_speak.py::test_too_much_text_ends_the_session",
+            "tests/gateway/test_speak.py::test_too_many_flushes_end_the_session",
         ),
         Limit(
             "gateway: audio of an event of `/v1/realtime`",
@@ -393,10 +394,10 @@ def limits_of_gateway() -> list[Limit]:
             "tests/gateway/realtime/test_session.py::test_the_largest_append_fits_into_a_message",
         ),
         Limit(
-            "gateway: audio of a live session that waits",
+            "gateway: audio of a live session that waits, before more is read",
             f"{config.max_backlog_s:g} s",
             FIXED,
-            "tests/gateway/realtime/test_session.py::test_too_much_waiting_audio_ends_the_session",
+            "tests/gateway/realtime/test_session.py::test_audio_that_is_sent_at_once_is_heard_at_the_pace_of_the_server",
         ),
     ]
 

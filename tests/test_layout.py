@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conch.families import FAMILIES, decoders
+from conch.gateway.doors import DOORS, PORTS
 
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
@@ -117,6 +118,10 @@ def hooks() -> Iterator[tuple[str, str]]:
         for name in (*family.hooks.names, *folders):
             module, _, hook = name.partition(":")
             yield module, hook
+    served = (*(door.answered_by for door in DOORS), *(port.opened_by for port in PORTS))
+    for name in served:
+        module, _, hook = name.partition(":")
+        yield f"conch.gateway.{module}", hook
 
 
 @pytest.mark.parametrize("package", ARROWS)

@@ -18,6 +18,7 @@ from openapi_spec_validator import validate
 from conch.gateway import GatewayConfig, openapi, speak, speech
 from conch.gateway.access import KEY_PROTOCOL, OPEN_PATHS
 from conch.gateway.app import make_app
+from conch.gateway.doors import SPEAK
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_answer import CONTENT_TYPES, Deltas, body
 from conch.gateway.file_request import DIARIZATION, FORMATS, GRANULARITIES, KNOWN, parse
@@ -138,7 +139,8 @@ def test_the_query_of_live_audio_has_the_values_that_it_takes() -> None:
 
 def test_a_text_in_pieces_takes_every_option_and_format() -> None:
     found = {
-        item["name"]: item["schema"] for item in DOCUMENT["paths"][speak.ROUTE]["get"]["parameters"]
+        item["name"]: item["schema"]
+        for item in DOCUMENT["paths"][SPEAK.address]["get"]["parameters"]
     }
     assert set(found) == {"model", "format", *speak.OPTIONS}
     assert found["format"]["enum"] == list(speech.FORMATS)

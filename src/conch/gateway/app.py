@@ -11,23 +11,12 @@ from typing import TypeAlias
 from aiohttp import hdrs, web
 
 from conch.client.triton_grpc import TRACEPARENT
-from conch.gateway import (
-    format,
-    health,
-    listen,
-    models,
-    openapi,
-    options,
-    speak,
-    speech,
-    static,
-    transcriptions,
-)
+from conch.gateway import health, models, openapi, options, speech, static
 from conch.gateway.access import caller_of, check_origin, cors_headers, is_websocket
 from conch.gateway.addresses import meant_by
 from conch.gateway.answer_log import log_answer
+from conch.gateway.doors import DOORS
 from conch.gateway.errors import ApiError, api_error
-from conch.gateway.realtime import secrets, session
 from conch.gateway.sending import sent
 from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID, Gateway
 from conch.wire.access import SAFE_ID, made_id
@@ -44,23 +33,15 @@ def make_app(gateway: Gateway) -> web.Application:
     """Return the application of a gateway."""
     app = web.Application(middlewares=[sent, _observed, _checked])
     app[GATEWAY] = gateway
+    doors = (door for door in DOORS if door.transport in ("http", "websocket"))
     app.add_routes(
         [
-            web.post("/v1/audio/transcriptions", transcriptions.transcribe),
-            web.post("/v1/audio/translations", transcriptions.translate),
-            web.post("/v1/audio/diarization", transcriptions.diarize),
-            web.post(speech.ROUTE, speech.speak),
+            *(web.route(door.method, door.address, door.answer) for door in doors),
             web.get("/v1/audio/voices", speech.list_voices),
-            web.post("/v1/format", format.write),
             web.get("/v1/models", models.list_models),
             web.get("/v1/models/{model}", models.get_model),
             web.get("/v1/options", options.list_options),
             web.get("/v1/components", options.list_components),
-            web.get("/v1/realtime", session.realtime),
-            web.post("/v1/realtime/client_secrets", secrets.make_client_secret),
-            web.post("/v1/realtime/transcription_sessions", secrets.make_transcription_session),
-            web.get("/v1/listen", listen.listen),
-            web.get(speak.ROUTE, speak.speak),
             web.get("/health/live", health.live),
             web.get("/health/ready", health.ready),
             web.get("/metrics", health.metrics),

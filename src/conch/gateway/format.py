@@ -11,6 +11,7 @@ from aiohttp import web
 from msgspec import UNSET
 
 from conch.client.timeouts import timeout
+from conch.gateway.doors import FORMAT
 from conch.gateway.errors import invalid
 from conch.gateway.file_answer import CONTENT_TYPES, RECORDING
 from conch.gateway.own_thread import in_own_thread
@@ -23,7 +24,7 @@ from conch.wire.result import Channel, Hypothesis, Segment, Transcript, Word
 Format = Literal["text", "srt", "vtt", "ctm", "stm", "rttm", "seglst"]
 Seconds = Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]
 
-MAX_BYTES = 12 * 2**20
+MAX_BYTES = FORMAT.max_message_bytes
 """Largest body: a day of words takes 10 MB."""
 BODY_S = 60.0
 WRITE_S = 60.0

@@ -3,9 +3,12 @@
 import aiohttp
 from aiohttp import web
 
+from conch.gateway.callers_live import charged_updates, live_session_of
+from conch.gateway.doors import LISTEN
 from conch.gateway.listen_messages import Answers, ListenMessages
 from conch.gateway.listen_query import ListenQuery, query_of
 from conch.gateway.live_audio import RAW, LiveFrames
+from conch.gateway.live_session import LiveSession
 from conch.gateway.plain_session import PROTOCOL, PlainSession, command_in
 from conch.gateway.servers import SessionClient
 from conch.gateway.socket_session import error_for_client, hold
@@ -14,14 +17,12 @@ from conch.gateway.state import GATEWAY
 from conch.wire.errors import AudioError
 from conch.wire.options import RecognitionOptions
 
-MAX_FRAME_BYTES = 4 * 2**20
-
 
 async def listen(request: web.Request) -> web.StreamResponse:
     """Answer live audio with the text so far."""
     # First, as a browser learns from a plain GET alone why its WebSocket was refused.
     query = query_of(list(request.query.items()), request.app[GATEWAY].model_aliases)
-    socket = LiveSocket(request, PROTOCOL, MAX_FRAME_BYTES)
+    socket = LiveSocket(request, PROTOCOL, LISTEN.max_message_bytes)
     return await hold(request, socket, lambda client: _Listener(request, socket, client, query))
 
 
@@ -34,8 +35,11 @@ class _Listener(PlainSession):
         options = dict(query.options)
         if query.answers_all:  # its answers are those of a stream without a gateway
             options.setdefault("history_s", RecognitionOptions().history_s)
-        joins, told_s = not query.answers_all, 0.0 if query.answers_all else query.told_s
-        self._live = self._new_live_session(options, query.sample_rate, joins=joins, told_s=told_s)
+        self._live: LiveSession = live_session_of(
+            *(self._gateway, client, options, query.sample_rate, self._request_id),
+            joins=not query.answers_all,
+            told_s=0.0 if query.answers_all else query.told_s,
+        )
         self._frames = LiveFrames(query.encoding, query.sample_rate)
 
     async def run(self) -> int:
@@ -55,12 +59,11 @@ class _Listener(PlainSession):
             return
         try:
             async for samples in self._frames.decoded(data, ends=ends):
-                if not self._is_closing:
-                    self._live.feed(samples)
+                await self._live.feed(samples)
         except AudioError as error:
             if self._query.encoding not in RAW:
                 raise
-            await self._report(error_for_client(error))
+            await self.fail(error_for_client(error))
 
     async def _obey(self, text: str) -> None:
         known = ("close", "keepalive", "finalize")[: 2 if self._query.answers_all else 3]
@@ -74,15 +77,12 @@ class _Listener(PlainSession):
         elif kind == "finalize" and not self._is_closing:
             self._live.finalize()
 
-    def _close(self) -> None:
-        self._is_closing = True
-        self._live.close()
-
     async def _send_texts(self) -> None:
         query = self._query
         messages = ListenMessages(has_stats=query.has_stats, has_resume=query.has_resume)
         answers = Answers()
-        async for update in self._updates(self._live):
+        updates = charged_updates(self._live, self._gateway, self._caller, self._route)
+        async for update in updates:
             new = list(messages.after(update))
             if not query.answers_all:
                 for message in new:
@@ -90,4 +90,4 @@ class _Listener(PlainSession):
             elif (answer := answers.after(update)) is not None:
                 text = f'{{"type":"transcript","transcript":{answer.to_json()}}}'
                 await self._socket.send(text)
-        await self._send(messages.end())
+        self._last = messages.end()

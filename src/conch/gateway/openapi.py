@@ -17,6 +17,7 @@ from aiohttp import web
 import conch
 from conch.families import takers
 from conch.gateway import speak
+from conch.gateway.doors import SPEAK
 from conch.gateway.file_request import DIARIZATION
 from conch.gateway.format import FormatRequest
 from conch.gateway.option_fields import taken_options
@@ -74,7 +75,7 @@ def make_document() -> Schema:
     document["paths"]["/v1/listen"]["get"]["parameters"] += [
         _query_of_option(item) for item in taken_options().values() if takes_live(item)
     ]
-    document["paths"][speak.ROUTE]["get"]["parameters"] += [
+    document["paths"][SPEAK.address]["get"]["parameters"] += [
         _query_of_option(item) for item in speak.OPTIONS.values()
     ]
     # As in JSON, which has no tuples.

@@ -14,7 +14,8 @@ from prometheus_client.registry import Collector
 
 from conch.gateway.app import make_app
 from conch.gateway.config import GatewayConfig
-from conch.gateway.http_server import BACKLOG, LOGGER, limited, most_connections
+from conch.gateway.doors import PORTS
+from conch.gateway.http_server import BACKLOG, LOGGER, keep_alive, limited, most_connections
 from conch.gateway.state import Gateway
 from conch.wire.errors import ConfigError, ServerError
 from conch.wire.hosts import host_port, is_loopback, reachable
@@ -141,19 +142,12 @@ class GatewayService:
         listening: asyncio.Server | None = None
         others = AsyncExitStack()
         try:
-            if config.wyoming:
-                from conch.gateway.wyoming.server import listening as wyoming
-
-                host, port = config.wyoming
-                port = await others.enter_async_context(wyoming(gateway, host, port))
-                self.other_urls["wyoming"] = f"tcp://{host_port(host, port)}"
-            if config.riva:
-                from conch.gateway.riva.server import listening as riva
-
-                host, port = config.riva
-                port = await others.enter_async_context(riva(gateway, host, port))
-                scheme = "grpcs" if self._tls else "grpc"
-                self.other_urls["Riva"] = f"{scheme}://{host_port(host, port)}"
+            for other in PORTS:
+                if address := getattr(config, other.name.lower()):
+                    host, port = address
+                    port = await others.enter_async_context(other.opener(gateway, host, port))
+                    scheme = "grpcs" if self._tls and other.transport == "grpc" else other.transport
+                    self.other_urls[other.name] = f"{scheme}://{host_port(host, port)}"
             try:
                 listening = await loop.create_server(
                     factory, config.host, config.port, ssl=self._tls, backlog=BACKLOG
@@ -165,6 +159,7 @@ class GatewayService:
                     "given by conch serve --gateway HOST:PORT, or conch gateway --listen "
                     "HOST:PORT; port 0 takes any free port"
                 ) from None
+            keep_alive(listening, config.times.ping_s)
             await gateway.servers.start()
             self._ask_to_stop = partial(loop.call_soon_threadsafe, stop.set)
             self._port.set_result(listening.sockets[0].getsockname()[1])

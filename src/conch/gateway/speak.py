@@ -12,6 +12,7 @@ import aiohttp
 from aiohttp import web
 
 from conch.audio.encoding import Encoder
+from conch.gateway.doors import SPEAK
 from conch.gateway.errors import ApiError, one_of
 from conch.gateway.listen_query import values_of
 from conch.gateway.plain_session import PROTOCOL, PlainSession, command_in
@@ -26,11 +27,11 @@ from conch.wire.option_texts import options_of_text
 from conch.wire.synthesis import Spoken, SynthesisOptions
 from conch.wire.voices import synthesizer_of
 
-ROUTE = "/v1/speak"
-MAX_MESSAGE_BYTES = 1 << 20
 OPTIONS = {
     item.name: item for item in fields(SynthesisOptions) if item.name not in ("format", "lead_ms")
 }
+MAX_FLUSHES = 1_000
+"""Texts of a session that may wait to be spoken."""
 COMMANDS = ("text", "flush", "cancel", "close")
 
 
@@ -64,7 +65,7 @@ def query_of(sent: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> Spe
 async def speak(request: web.Request) -> web.StreamResponse:
     """Answer texts with their audio."""
     query = query_of(list(request.query.items()), request.app[GATEWAY].model_aliases)
-    socket = LiveSocket(request, PROTOCOL, MAX_MESSAGE_BYTES)
+    socket = LiveSocket(request, PROTOCOL, SPEAK.max_message_bytes)
     return await hold(request, socket, lambda client: _Speaker(request, socket, client, query))
 
 
@@ -114,6 +115,9 @@ class _Speaker(PlainSession):
                 case "text":
                     self._add(command.text)
                 case "flush":
+                    if len(self._utterances) > MAX_FLUSHES:
+                        message = f"{MAX_FLUSHES + 1} flushes would wait; at most {MAX_FLUSHES} may"
+                        raise ApiError(429, message, code="backlog_exceeded")
                     self._utterances[-1].end()
                     self._utterances.append(_Utterance())
                 case "close":
@@ -154,7 +158,7 @@ class _Speaker(PlainSession):
             for _ in range(self._num_cancels):
                 self._num_cancels -= 1
                 await self._send({"type": "cancelled", **self._place()})
-        await self._send({"type": "end", **self._place()})
+        self._last = {"type": "end", **self._place()}
 
     async def _speak(self, utterance: _Utterance) -> None:
         query, began_s = self._query, self._audio_s
@@ -167,7 +171,7 @@ class _Speaker(PlainSession):
             async with aclosing(unbroken(found, self._gateway)) as pieces:
                 async for piece in pieces:
                     if self._audio_s == began_s and utterance.began is not None:
-                        self._gateway.metrics.began(ROUTE, utterance.began)
+                        self._gateway.metrics.began(SPEAK.address, utterance.began)
                     await self._send_piece(piece.spoken, await encoded(encoder, piece), began_s)
                 figures = {name: getattr(piece.spoken, name) for name in figures}
         except TextError as error:
@@ -183,7 +187,7 @@ class _Speaker(PlainSession):
             await self._socket.send(audio)
         seconds = began_s + spoken.duration - self._audio_s
         self._audio_s += seconds
-        self._gateway.heard(self._caller, ROUTE, seconds)
+        self._gateway.heard(self._caller, SPEAK.address, seconds)
         self._caller.check_audio()
 
     def _place(self) -> dict[str, float]:

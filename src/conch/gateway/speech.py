@@ -15,6 +15,7 @@ from aiohttp import web
 from conch.audio.encoding import CONTENT_TYPES, Encoder
 from conch.client import AsyncClient, Speech
 from conch.client.triton_grpc import GRACE_S
+from conch.gateway.doors import SPEECH
 from conch.gateway.errors import ApiError, api_error, invalid, one_of
 from conch.gateway.file_answer import ignored_header
 from conch.gateway.models import DEFAULT_MODEL, SPEECH_MODELS, known_name, unknown_model
@@ -31,10 +32,8 @@ logger = logging.getLogger(__name__)
 
 Piece = TypeVar("Piece")
 
-ROUTE = "/v1/audio/speech"
 MAX_INPUT = 100_000
 """Characters of a text; OpenAI takes 4096."""
-MAX_BODY_BYTES = 1 << 20
 FORMATS = {
     **{name: name for name in ("mp3", "opus", "aac", "flac", "wav")},
     "pcm": "pcm_s16",
@@ -143,7 +142,7 @@ async def speak(request: web.Request) -> web.StreamResponse:
     """
     gateway, caller = request.app[GATEWAY], request[CALLER]
     with gateway.text_of(caller) as begin:
-        body = await body_of(request, MAX_BODY_BYTES, gateway.config.times.idle_s)
+        body = await body_of(request, SPEECH.max_message_bytes, gateway.config.times.idle_s)
         asked = read(body, gateway.model_aliases)
         begin()
         return await _Answer(request, asked).stream()
@@ -193,7 +192,7 @@ class _Answer:
             async with aclosing(unbroken(found, self._gateway)) as pieces:
                 async for piece in pieces:
                     if not seconds:
-                        self._gateway.metrics.began(ROUTE, self._began)
+                        self._gateway.metrics.began(SPEECH.address, self._began)
                     seconds = piece.spoken.duration
                     await self._send(piece, await encoded(encoder, piece))
             if asked.is_events:
@@ -208,7 +207,7 @@ class _Answer:
             raise api_error(error) from error
         finally:
             if seconds:
-                self._gateway.heard(self._request[CALLER], ROUTE, seconds)
+                self._gateway.heard(self._request[CALLER], SPEECH.address, seconds)
 
     async def _send(self, piece: Speech, audio: bytes) -> None:
         self._begun += piece.spoken.sentences

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
+from conch.gateway.doors import REALTIME
 from conch.gateway.errors import ApiError
 from conch.gateway.realtime import client_events, config, events
-from conch.gateway.realtime.session import MAX_MESSAGE_BYTES
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "guide" / "realtime.md").read_text(encoding="utf-8")
@@ -49,4 +49,4 @@ def test_eagerness_and_sizes_are_told() -> None:
     pauses = ", ".join(str(config.EAGERNESS_MS[name]) for name in order)
     assert f"| {names} | pauses of {pauses} ms" in TEXT
     assert f"at most {client_events.MAX_AUDIO_BYTES >> 20} MiB" in TEXT
-    assert f"more than {MAX_MESSAGE_BYTES >> 20} MiB" in TEXT
+    assert f"more than {REALTIME.max_message_bytes >> 20} MiB" in TEXT

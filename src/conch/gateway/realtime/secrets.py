@@ -6,6 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
+from conch.gateway.doors import CLIENT_SECRETS
 from conch.gateway.errors import invalid
 from conch.gateway.reading import body_of
 from conch.gateway.realtime.client_events import parse_json
@@ -16,8 +17,6 @@ from conch.gateway.state import CALLER, GATEWAY
 LIFETIMES_S = (10, 7200)
 """Shortest and longest validity of a secret, in seconds, as at OpenAI."""
 DEFAULT_LIFETIME_S = 600
-MAX_BODY_BYTES = 8 * 2**10
-"""Largest body: settings are kept as long as their secret."""
 OBJECT = "realtime.transcription_session"
 
 
@@ -54,7 +53,7 @@ def _secret(
 async def _body_of(request: web.Request) -> Mapping[str, Any]:
     gateway = request.app[GATEWAY]
     gateway.count_request(request[CALLER])
-    data = await body_of(request, MAX_BODY_BYTES, gateway.config.times.settings_s)
+    data = await body_of(request, CLIENT_SECRETS.max_message_bytes, gateway.config.times.settings_s)
     try:
         body = parse_json(data.decode() or "{}")
     except ValueError as error:

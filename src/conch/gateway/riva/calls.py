@@ -17,9 +17,10 @@ from conch.client.triton_grpc import LARGE_BYTES, TRACEPARENT
 from conch.gateway.access import caller_with, secret_in
 from conch.gateway.answer_log import log_answer
 from conch.gateway.app import NOBODY, PLACE_IN_TRACE
+from conch.gateway.doors import RIVA_STREAM
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.file_answer import MAX_HEADER
-from conch.gateway.riva.protocol import HEALTH, RECOGNITION, Message, Method
+from conch.gateway.riva.protocol import HEALTH, Message, Method
 from conch.gateway.state import Caller, Gateway
 from conch.wire.access import SAFE_ID, made_id
 
@@ -45,8 +46,6 @@ _CODES = {
     504: "DEADLINE_EXCEEDED",
 }
 """Names of gRPC's codes by the status of an error."""
-SESSION = f"/{RECOGNITION}/StreamingRecognize"
-"""The call that counts as a live session."""
 _BY_NAME = {"model_not_loaded": "UNIMPLEMENTED", "session_expired": "ABORTED"}
 """The same by the code of an error, before its status."""
 
@@ -89,13 +88,13 @@ class Call:
         """Find out who calls; raise an ApiError without a key that is needed."""
         self._caller = caller_with(self.gateway, secret_in(self.metadata))
 
-    async def requests(self) -> AsyncIterator[Message]:
+    async def requests(self, within_s: float | None = None) -> AsyncIterator[Message]:
         """Yield the requests.
 
         Raises:
-            ApiError: one is no message of the method's type.
+            ApiError: one is no message of the method's type, or does not come in time.
         """
-        while (data := await self._context.read()) is not grpc.aio.EOF:
+        while (data := await self._read(within_s)) is not grpc.aio.EOF:
             large = len(data) > LARGE_BYTES
             yield await asyncio.to_thread(self._parsed, data) if large else self._parsed(data)
 
@@ -122,6 +121,13 @@ class Call:
         except asyncio.TimeoutError:
             raise ApiError(408, f"no request came within {within_s:g} s") from None
         return None
+
+    async def _read(self, within_s: float | None) -> Any:
+        try:
+            async with timeout(within_s):
+                return await self._context.read()
+        except asyncio.TimeoutError:
+            raise ApiError(408, f"no request came within {within_s:g} s") from None
 
     def _parsed(self, data: bytes) -> Message:
         try:
@@ -195,7 +201,7 @@ async def observed(call: Call, answer: Answer) -> None:
         code = code_of(error)
     finally:
         seconds, name = time.monotonic() - began, call.caller_name
-        if route == SESSION:
+        if route == RIVA_STREAM.address:
             metrics.sessions_ended.labels(route, name, code).inc()
         else:
             metrics.requests.labels(route, code, name).inc()

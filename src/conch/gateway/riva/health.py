@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 
 from conch.client.timeouts import timeout
-from conch.gateway.errors import ApiError
+from conch.gateway.errors import ApiError, overloaded
 from conch.gateway.riva.calls import Call
 from conch.gateway.riva.protocol import RECOGNITION, SYNTHESIS
 from conch.gateway.servers import POLL_S
@@ -19,15 +19,18 @@ async def check(call: Call) -> None:
 
 async def watch(call: Call) -> None:
     """Answer whether a service is ready, whenever that changes."""
-    gateway, service = call.gateway, (await call.request()).service
-    last = ""
-    while not gateway.draining.is_set() or last != "NOT_SERVING":
-        if (status := _status(gateway, service)) != last:
-            last = status
-            await call.send(call.method.response(status=status))
-        with suppress(asyncio.TimeoutError):
-            async with timeout(POLL_S):
-                await gateway.draining.wait()
+    gateway, last = call.gateway, ""
+    if gateway.watches.locked():
+        raise overloaded("no further watch may be open; try again later, or ask by Check")
+    async with gateway.watches:
+        service = (await call.request()).service
+        while not gateway.draining.is_set() or last != "NOT_SERVING":
+            if (status := _status(gateway, service)) != last:
+                last = status
+                await call.send(call.method.response(status=status))
+            with suppress(asyncio.TimeoutError):
+                async with timeout(POLL_S):
+                    await gateway.draining.wait()
 
 
 def _status(gateway: Gateway, service: str) -> str:

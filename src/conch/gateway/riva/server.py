@@ -7,7 +7,8 @@ from typing import Any
 import grpc  # type: ignore[import-untyped]
 
 from conch.gateway.config import GatewayConfig
-from conch.gateway.riva import health, hearing, models, speaking
+from conch.gateway.doors import DOORS
+from conch.gateway.riva import health, models
 from conch.gateway.riva.calls import Answer, Call, observed
 from conch.gateway.riva.protocol import HEALTH, RECOGNITION, SYNTHESIS, Method, methods_of
 from conch.gateway.state import Gateway
@@ -21,18 +22,12 @@ MAX_CALLS = 2000
 MESSAGE_HEAD_BYTES = 1 << 20
 """What a request may have beside its audio."""
 
-_ANSWERS: dict[str, dict[str, Answer]] = {
-    RECOGNITION: {
-        "Recognize": hearing.recognize,
-        "StreamingRecognize": hearing.stream,
-        "GetRivaSpeechRecognitionConfig": models.recognition_config,
-    },
-    SYNTHESIS: {
-        "Synthesize": speaking.synthesize,
-        "SynthesizeOnline": speaking.synthesize_online,
-        "GetRivaSynthesisConfig": models.synthesis_config,
-    },
-    HEALTH: {"Check": health.check, "Watch": health.watch},
+_ANSWERS: dict[str, Answer] = {
+    **{door.address: door.answer for door in DOORS if door.transport == "grpc"},
+    f"/{RECOGNITION}/GetRivaSpeechRecognitionConfig": models.recognition_config,
+    f"/{SYNTHESIS}/GetRivaSynthesisConfig": models.synthesis_config,
+    f"/{HEALTH}/Check": health.check,
+    f"/{HEALTH}/Watch": health.watch,
 }
 
 
@@ -42,9 +37,9 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._by_path: dict[str, tuple[Method, Answer]] = {
-            method.path: (method, _ANSWERS[service][name])
-            for service in _ANSWERS
-            for name, method in methods_of(service).items()
+            method.path: (method, _ANSWERS[method.path])
+            for service in (RECOGNITION, SYNTHESIS, HEALTH)
+            for method in methods_of(service).values()
         }
 
     def service(self, handler_call_details: Any) -> Any:

@@ -1,22 +1,23 @@
-"""Events of one connection, with limits that the package `wyoming` leaves open."""
+"""Events of one connection, with the limits and types that the package `wyoming` leaves open."""
 
 import asyncio
 import json
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from wyoming.audio import AudioFormat
-from wyoming.event import Event, Eventable, async_read_event, async_write_event
+from wyoming.event import Event, Eventable, async_write_event
 
 from conch.client.timeouts import timeout
+from conch.gateway.doors import WYOMING_LISTEN
 from conch.gateway.errors import invalid
+from conch.gateway.reading import read_json
 from conch.wire.errors import InvalidRequestError
 
-MAX_EVENT_BYTES = 4 * 2**20
+MAX_EVENT_BYTES = WYOMING_LISTEN.max_message_bytes
 """Bytes of the longest payload, and of the data beside it."""
-MIN_RATE, MAX_RATE = 4_000, 192_000
-"""Hz of audio that is taken."""
 _SCALES = {1: 2.0**7, 2: 2.0**15, 4: 2.0**31}
 """Full scale of a sample, by its bytes; one of a byte is unsigned."""
 
@@ -28,26 +29,42 @@ class Events:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, send_s: float
     ) -> None:
         """Read and write nothing yet; a client has `send_s` seconds to take an event."""
-        self._reader, self._writer, self._send_s = _Limited(reader), writer, send_s
+        self._reader, self._writer, self._send_s = reader, writer, send_s
+        self.is_cut = False
+        """Whether a part of an event was read, and the rest was not: nothing can follow."""
 
     async def next(self) -> Event | None:
         """Return the next event; None at the end.
 
         Raises:
-            InvalidRequestError: it is no event, or too long.
+            InvalidRequestError: it is no event, or too long, or a field has a wrong type.
+            ConnectionError: the client is gone.
         """
         try:
-            event = await async_read_event(self._reader)  # type: ignore[arg-type]
-            if event is not None and not isinstance(event.data, dict):
-                raise InvalidRequestError("the data of a Wyoming event is an object")
+            if not (line := await self._reader.readline()):
+                return None
+            self.is_cut = True
+            head = msgspec.convert(read_json(line.decode()), _Head)
+            if (longest := max(head.data_length or 0, head.payload_length or 0)) > MAX_EVENT_BYTES:
+                raise ValueError(f"these take at most {MAX_EVENT_BYTES} bytes; sent: {longest}")
+            more = await self._reader.readexactly(head.data_length or 0)
+            payload = await self._reader.readexactly(head.payload_length or 0)
         except asyncio.IncompleteReadError:
             return None
-        except _WrongBytesError as error:
-            raise InvalidRequestError(str(error)) from None
-        # What the package raises for JSON that is no event.
-        except (AttributeError, KeyError, TypeError):
-            raise InvalidRequestError("a Wyoming event is a line of JSON with its type") from None
-        return event
+        except ValueError as error:  # of the reader too, for a long line
+            self.is_cut = True
+            said = "an event is a line of JSON with its type of at most 64 KB, its data and payload"
+            raise InvalidRequestError(f"{said}: {error!s:.200}") from None
+        self.is_cut = False
+        try:
+            data = msgspec.convert(head.data, dict[str, Any])
+            data |= msgspec.convert(read_json(more.decode() or "{}"), dict[str, Any])
+            msgspec.convert(data, _Fields)
+            json.dumps(data, ensure_ascii=False).encode()  # no half of a character
+        except ValueError as error:
+            wrong = f"a field of the event {head.type!r:.40} is wrong: {error}"
+            raise InvalidRequestError(f"{wrong}; sent: {(more or head.data)!r:.80}") from None
+        return Event(head.type, data, payload)
 
     async def send(self, event: Eventable) -> None:
         """Send an event.
@@ -63,34 +80,33 @@ class Events:
             raise ConnectionResetError("the client does not read") from None
 
 
-class _WrongBytesError(Exception):
-    """Bytes that are no event. The package takes a ValueError for the end of the connection."""
+class _Head(msgspec.Struct):
+    """The line of an event; its data may stand in the bytes after it."""
+
+    type: str
+    data: Any = msgspec.field(default_factory=dict)
+    data_length: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    payload_length: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
-class _Limited:
-    """A reader for `async_read_event` that refuses what is too long before it is held."""
+class _Voice(msgspec.Struct):
+    name: str | None = None
+    language: str | None = None
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
 
-    async def readline(self) -> bytes:
-        try:
-            line = await self._reader.readline()
-            if line:
-                json.loads(line)
-        except ValueError:
-            raise _WrongBytesError(
-                "a Wyoming event is a line of JSON of at most 64 KB, then its data and payload"
-            ) from None
-        return line
+class _Fields(msgspec.Struct):
+    """The fields of all events, with their types, which the package does not check."""
 
-    async def readexactly(self, count: Any) -> bytes:
-        if not isinstance(count, int) or count > MAX_EVENT_BYTES:
-            raise _WrongBytesError(
-                f"data and payload of a Wyoming event take at most {MAX_EVENT_BYTES} bytes each; "
-                f"sent: {count!r:.40}"
-            )
-        return await self._reader.readexactly(count)
+    rate: int = 0
+    width: int = 0
+    channels: int = 0
+    text: str | None = None
+    text_format: str | None = None
+    voice: _Voice = msgspec.field(default_factory=_Voice)
+    name: str | None = None
+    language: str | None = None
+    transcript_names: list[str] | None = None
+    transcript_terms: list[str] | None = None
 
 
 def samples_of(audio: bytes, format: AudioFormat) -> NDArray[Any]:
@@ -102,7 +118,7 @@ def samples_of(audio: bytes, format: AudioFormat) -> NDArray[Any]:
     width, channels = format.width, format.channels
     if width not in _SCALES:
         raise invalid("width", f"width takes 1, 2 or 4 bytes a sample; sent: {width!r:.40}")
-    if not isinstance(channels, int) or not 1 <= channels <= 16:
+    if not 1 <= channels <= 16:
         raise invalid("channels", f"channels takes 1 to 16; sent: {channels!r:.40}")
     if len(audio) % (width * channels):
         raise invalid(
@@ -115,10 +131,3 @@ def samples_of(audio: bytes, format: AudioFormat) -> NDArray[Any]:
     found = (found - (128 if width == 1 else 0)) / _SCALES[width]
     mono: NDArray[np.float32] = found.reshape(-1, channels).mean(1, dtype=np.float32)
     return mono
-
-
-def checked_rate(rate: Any) -> int:
-    """Return a sample rate in Hz; raise an ApiError for one that is none."""
-    if not isinstance(rate, int) or not MIN_RATE <= rate <= MAX_RATE:
-        raise invalid("rate", f"rate takes {MIN_RATE} to {MAX_RATE} Hz; sent: {rate!r:.40}")
-    return rate

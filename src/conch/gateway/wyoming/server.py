@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+from conch.gateway.http_server import keep_alive
 from conch.gateway.state import Gateway
 from conch.gateway.wyoming.connection import Connection
 from conch.gateway.wyoming.events import Events
@@ -54,6 +55,7 @@ async def listening(gateway: Gateway, host: str, port: int) -> AsyncIterator[int
             f"Wyoming cannot listen on {host_port(host, port)}: {error.strerror}; another address "
             "is given by --wyoming HOST:PORT; port 0 takes any free port"
         ) from None
+    keep_alive(server, gateway.config.times.ping_s)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:

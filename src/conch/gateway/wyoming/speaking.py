@@ -9,13 +9,14 @@ from wyoming.audio import AudioChunk, AudioStart, AudioStop
 from wyoming.tts import SynthesizeVoice
 
 from conch.families import voices
+from conch.gateway.doors import WYOMING_SPEAK
 from conch.gateway.errors import invalid
 from conch.gateway.speech import unbroken
 from conch.gateway.state import Caller, Gateway
 from conch.gateway.wyoming.events import Events
 from conch.wire.synthesis import DEFAULT_VOICE
 
-ROUTE = "wyoming synthesize"
+ROUTE = WYOMING_SPEAK.address
 _BYTES = 2
 """Of a sample."""
 

@@ -1,0 +1,105 @@
+"""The doors of a gateway: the addresses that take something of a client.
+
+A new one is a module or a folder, and its declaration here. Modules are named, not imported: the
+protocols of other ports are loaded when their port is opened.
+"""
+
+from dataclasses import dataclass
+from pkgutil import resolve_name
+from typing import Any, Literal
+
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """One address, what it takes, and how much."""
+
+    name: str
+    transport: Literal["http", "websocket", "grpc", "tcp"]
+    """gRPC and TCP have ports of their own: PORTS."""
+    address: str
+    """Path, full name of a method of gRPC, or name of the work in logs and metrics."""
+    takes: Literal["file", "live audio", "text", "live text", "transcript", "settings"]
+    """What is live is held open while the client speaks or writes, for `max_session_s` at most."""
+    answered_by: str
+    """What answers, as `module:name` in this package."""
+    max_message_bytes: int = 0
+    """Largest body, frame or event; 0 for the setting `max_body_mb`."""
+
+    @property
+    def method(self) -> str:
+        """Return the method of HTTP."""
+        return "GET" if self.transport == "websocket" else "POST"
+
+    @property
+    def answer(self) -> Any:
+        """Return what answers."""
+        return resolve_name(f"{__package__}.{self.answered_by}")
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port beside that of HTTP."""
+
+    name: str
+    """In lower case, the setting with its address."""
+    transport: Literal["grpc", "tcp"]
+    opened_by: str
+    """What serves it inside a block and yields its number, as `module:name` in this package."""
+
+    @property
+    def opener(self) -> Any:
+        """Return what serves it."""
+        return resolve_name(f"{__package__}.{self.opened_by}")
+
+
+PORTS = (
+    Port("wyoming", "tcp", "wyoming.server:listening"),
+    Port("Riva", "grpc", "riva.server:listening"),
+)
+
+_AUDIO, _REALTIME = "/v1/audio", "/v1/realtime"
+_ASR, _TTS = "/nvidia.riva.asr.RivaSpeechRecognition", "/nvidia.riva.tts.RivaSpeechSynthesis"
+TRANSCRIPTIONS = Door(
+    "transcriptions", "http", f"{_AUDIO}/transcriptions", "file", "transcriptions:transcribe"
+)
+TRANSLATIONS = Door(
+    "translations", "http", f"{_AUDIO}/translations", "file", "transcriptions:translate"
+)
+DIARIZATION = Door("diarization", "http", f"{_AUDIO}/diarization", "file", "transcriptions:diarize")
+SPEECH = Door("speech", "http", f"{_AUDIO}/speech", "text", "speech:speak", MIB)
+FORMAT = Door("format", "http", "/v1/format", "transcript", "format:write", 12 * MIB)
+CLIENT_SECRETS = Door(
+    *("secrets", "http", f"{_REALTIME}/client_secrets", "settings"),
+    *("realtime.secrets:make_client_secret", MIB >> 7),
+)
+SESSIONS = Door(
+    *("sessions", "http", f"{_REALTIME}/transcription_sessions", "settings"),
+    *("realtime.secrets:make_transcription_session", MIB >> 7),
+)
+REALTIME = Door(
+    "realtime", "websocket", _REALTIME, "live audio", "realtime.session:realtime", 21 * MIB
+)
+LISTEN = Door("listen", "websocket", "/v1/listen", "live audio", "listen:listen", 4 * MIB)
+SPEAK = Door("speak", "websocket", "/v1/speak", "live text", "speak:speak", MIB)
+RIVA_FILE = Door("riva-file", "grpc", f"{_ASR}/Recognize", "file", "riva.hearing:recognize")
+RIVA_STREAM = Door(
+    "riva-stream", "grpc", f"{_ASR}/StreamingRecognize", "live audio", "riva.hearing:stream"
+)
+RIVA_SPEECH = Door("riva-speech", "grpc", f"{_TTS}/Synthesize", "text", "riva.speaking:synthesize")
+RIVA_SPEAK = Door(
+    "riva-speak", "grpc", f"{_TTS}/SynthesizeOnline", "live text", "riva.speaking:synthesize_online"
+)
+_WYOMING = "wyoming.connection:Connection"
+WYOMING_LISTEN = Door(
+    "wyoming-listen", "tcp", "wyoming transcribe", "live audio", _WYOMING, 4 * MIB
+)
+WYOMING_SPEAK = Door("wyoming-speak", "tcp", "wyoming synthesize", "live text", _WYOMING, 4 * MIB)
+
+DOORS = (
+    *(TRANSCRIPTIONS, TRANSLATIONS, DIARIZATION, SPEECH, FORMAT, CLIENT_SECRETS, SESSIONS),
+    *(REALTIME, LISTEN, SPEAK, RIVA_FILE),
+    *(RIVA_STREAM, RIVA_SPEECH, RIVA_SPEAK, WYOMING_LISTEN, WYOMING_SPEAK),
+)
+"""All of them."""
