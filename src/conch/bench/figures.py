@@ -65,11 +65,7 @@ def run_figures(
     metric: Metric = "auto",
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> RunFigures:
-    """Return the figures of a run that sent each sample once.
-
-    Args:
-        options: options of the requests; see `language_of_texts`.
-    """
+    """Return the figures of a run that sent each sample once."""
     answered = [
         (samples[outcome.index], outcome.answer, outcome.latency_s)
         for outcome in load.outcomes

@@ -74,8 +74,7 @@ class Header:
 def header(name: str, benchmark: Any, program: Sequence[str] = PROGRAM) -> Header:
     """Return the header of a report that begins now.
 
-    Args:
-        benchmark: a dataclass; the header takes its fields that are numbers, texts, paths or None.
+    It takes the fields of the dataclass `benchmark` that are numbers, texts, paths or None.
     """
     return Header(
         benchmark=name,

@@ -59,11 +59,7 @@ class StreamRecord:
         self._ended: set[int] = set()
 
     def see(self, answer: Transcript, now_s: float) -> Shown:
-        """Record an answer that came `now_s` seconds after the stream's first sample was spoken.
-
-        Returns:
-            What the answer shows.
-        """
+        """Record an answer that came `now_s` seconds after the stream's first sample was spoken."""
         self.text = answer.text
         shown = shown_by(answer, now_s, has_second_pass=self._has_second_pass)
         self._see_first_words(shown)
@@ -143,12 +139,7 @@ def figures(
     used_cpu_s: float | None = None,
     peak: "Memory | None" = None,
 ) -> LiveRun:
-    """Return the figures of a run.
-
-    Args:
-        used_cpu_s: CPU seconds of the server's processes; None if they are not known.
-        peak: largest memory of the server; None if it is not known.
-    """
+    """Return the figures of a run."""
     chunks = sum(len(item.chunk_s) for item in records)
     latency = latency_ms([value for item in records for value in item.chunk_s])
     failed = [item for item in records if item.error]

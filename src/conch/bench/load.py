@@ -126,8 +126,7 @@ async def _load(
 ) -> Load[Answer]:
     """Let each client send its requests, one after the other.
 
-    Args:
-        clients: The index of each request of a client, and the second when it is due, None at once.
+    A request is an index and the second when it is due, None at once.
     """
     outcomes: list[Outcome[Answer]] = []
     started = time.perf_counter()

@@ -128,12 +128,7 @@ class Measured:
 
 
 def run(benchmark: OfflineBenchmark) -> OfflineReport:
-    """Measure and return the report.
-
-    Raises:
-        BenchError: the manifest, an audio file or a package is missing.
-        ServerError: no server answers, or it cannot be started.
-    """
+    """Measure and return the report."""
     utterances = comparable(benchmark.utterances())
     begun = header("offline", benchmark)
     samples = load_samples(utterances, benchmark.send)
@@ -163,13 +158,7 @@ def measure(
     *,
     accuracy: str = "",
 ) -> Measured:
-    """Send every sample under a load and return the outcomes.
-
-    Args:
-        samples: sent once each.
-        warmup: sent before, uncounted.
-        accuracy: a preset that is compared with others; empty for that of the options.
-    """
+    """Send `warmup` uncounted, then every sample once under a load; return the outcomes."""
     options = benchmark.options
     job = send_all(
         url,

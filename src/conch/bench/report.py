@@ -75,11 +75,7 @@ def scoring_line(runs: Sequence[OfflineRun]) -> str:
 
 
 def origin(header: Header, what: str, audio_s: float) -> str:
-    """Return a line on the origin of the figures.
-
-    Args:
-        what: number and kind of the recordings sent.
-    """
+    """Return a line on the origin of the figures; `what` is number and kind of the recordings."""
     return f"{what}, {audio_s:.0f} s of audio; {machine_line(header)}"
 
 

@@ -33,13 +33,7 @@ class Shown:
 
 
 def shown_by(answer: Transcript, now_s: float, *, has_second_pass: bool) -> Shown:
-    """Return what an answer shows.
-
-    Args:
-        answer: The answer.
-        now_s: When it came, in seconds after the stream's first sample was spoken.
-        has_second_pass: Whether a second pass replaces the text of an ended utterance.
-    """
+    """Return what an answer shows."""
     ended = tuple(
         Ended(
             index=segment.index,

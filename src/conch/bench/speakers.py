@@ -59,12 +59,7 @@ class SpeakersReport:
 
 
 def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
-    """Measure and return the report.
-
-    Raises:
-        BenchError: a file or its turns are missing, or a request fails.
-        ServerError: no server answers, or it cannot be started.
-    """
+    """Measure and return the report."""
     known = [turns_of(file, benchmark.rttm) for file in benchmark.files]
     begun = header("speakers", benchmark)
     with server_of(benchmark.url, benchmark.weights) as (url, _):
@@ -83,11 +78,7 @@ def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
 
 
 def turns_of(file: Path, rttm: Path | None) -> list[Turn]:
-    """Return the known turns of a recording.
-
-    Raises:
-        BenchError: there are none, or they cannot be read.
-    """
+    """Return the known turns of a recording."""
     where = file.with_suffix(".rttm") if rttm is None else rttm
     if where.is_dir():
         where /= f"{file.stem}.rttm"

@@ -52,9 +52,6 @@ def downloaded(requirements: Sequence[str], staging: Path, progress: Progress) -
     """Let pip download wheels, without their requirements and without running anything in them.
 
     `staging` gets the wheels and pip's temporary files.
-
-    Raises:
-        ConfigError: pip is missing or fails.
     """
     wheels, temporary = staging / "wheels", staging / "temporary"
     temporary.mkdir()
@@ -72,11 +69,7 @@ def downloaded(requirements: Sequence[str], staging: Path, progress: Progress) -
 
 
 def packed(package: str, staging: Path, progress: Progress) -> list[Path]:
-    """Let npm download the archive of a package, without running anything in it.
-
-    Raises:
-        ConfigError: npm is missing or fails.
-    """
+    """Let npm download the archive of a package, without running anything in it."""
     if not (npm := shutil.which("npm")):
         raise ConfigError(f"npm, which fetches {package}, is not installed: apt-get install npm")
     cache = f"--cache={staging / 'temporary' / 'npm'}"

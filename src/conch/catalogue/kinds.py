@@ -32,11 +32,7 @@ def checked(kind: ModelKind, folder: Path) -> Found:
 
 
 def networks_of(kind: ModelKind, folder: Path) -> tuple[Network, ...]:
-    """Return the networks that a server of ONNX models can run; none where a kind has none.
-
-    Raises:
-        UnfitModelError: the folder is no model of the kind.
-    """
+    """Return the networks that a server of ONNX models can run; none where a kind has none."""
     found = _function(kind.networks)(folder) if kind.networks else ()
     assert isinstance(found, tuple)
     return found

@@ -65,11 +65,6 @@ class CtcSearchOptions:
     """
 
     def __post_init__(self) -> None:
-        """Check the ranges.
-
-        Raises:
-            OptionError: a value is out of range.
-        """
         for name, low, high in (
             ("beam_size", 1, 512),
             ("lm_weight", 0, 10),
@@ -176,11 +171,6 @@ class BeamSearch:
         options: CtcSearchOptions,
         language_model: FusedLanguageModel | None = None,
     ) -> None:
-        """Begin an utterance.
-
-        Raises:
-            OptionError: the options ask for a language model, and there is none.
-        """
         self.options = options
         self._vocab, self._space = vocab, vocab.space
         self.language_model = language_model if options.language_model else None
@@ -232,7 +222,6 @@ class BeamSearch:
             yield frame, together, dict(found[start:end])
 
     def _step(self, frame: int, blank: float, units: Mapping[int, float]) -> None:
-        """Search one frame."""
         present: dict[int | None, _Prefix] = {prefix.key: prefix for prefix in self._beam}
         parts = self._stay(blank, units, present)
         if units:
@@ -328,11 +317,9 @@ class BeamSearch:
         return beam
 
     def nbest(self, count: int, *, is_final: bool) -> list[BeamHypothesis]:
-        """Return the best hypotheses, best first, no text twice.
+        """Return at most `count` hypotheses, best first, no text twice.
 
-        Args:
-            count: how many at most.
-            is_final: nothing follows, so that the last word and the sentence are complete.
+        With `is_final` nothing follows: the last word and the sentence are complete.
         """
         alike: dict[str, list[tuple[float, float, _Prefix]]] = defaultdict(list)
         for prefix in self._beam:
@@ -384,7 +371,6 @@ class BeamSearch:
 
 
 def _emissions(prefix: _Prefix) -> list[Emission]:
-    """Return what a prefix emitted, in order of time."""
     found = []
     emission = prefix.emission
     while emission.before is not None:
@@ -394,7 +380,6 @@ def _emissions(prefix: _Prefix) -> list[Emission]:
 
 
 def _log_sum(one: float, other: float) -> float:
-    """Return the logarithm of the sum of two probabilities."""
     if one < other:
         one, other = other, one
     return one + math.log1p(math.exp(other - one)) if other > _NEVER else one

@@ -49,11 +49,7 @@ class FusedLanguageModel:
     """An n-gram and the words of it that units can spell; immutable."""
 
     def __init__(self, ngrams: NgramModel, texts: Sequence[str]) -> None:
-        """Sort the words; `texts` of units have a space where a word begins.
-
-        Raises:
-            ConfigError: the units write none of them.
-        """
+        """Sort the words; `texts` of units have a space where a word begins."""
         letters = {*"".join(texts)}
         # Without a space, all would be one word.
         known = ngrams.words if " " in letters else ()
@@ -67,10 +63,8 @@ class FusedLanguageModel:
         self.start = ngrams.start
         self.is_beginning = functools.lru_cache(_CACHED)(self._is_beginning)
         self.after = functools.lru_cache(_CACHED)(ngrams.after)
-        """As `NgramModel.after`."""
 
     def _is_beginning(self, text: str) -> bool:
-        """Return whether a known word begins with a text."""
         place = bisect_left(self._words, text)
         return self._words[place : place + 1] != [] and self._words[place].startswith(text)
 
@@ -87,12 +81,7 @@ class FusedLanguageModel:
 def load_fused_language_model(
     model: str, oov_log_prob: float, texts: Sequence[str]
 ) -> FusedLanguageModel:
-    """Load an n-gram for units with these texts; see `LanguageModelConfig`.
-
-    Raises:
-        ConfigError: the file is missing, broken, in KenLM's binary form (only ARPA files can
-            be fused), or has no marks of the sentence's beginning and end.
-    """
+    """Load an n-gram for units with these texts, of an ARPA file; see `LanguageModelConfig`."""
     found = load_language_model(LanguageModelConfig(model=model, oov_log_prob=oov_log_prob))
     assert isinstance(found, NgramModel)
     return FusedLanguageModel(found, texts)
@@ -108,7 +97,6 @@ class Fusion:
         lm_weight: float,
         word_bonus: float,
     ) -> None:
-        """Take the model, the texts of units, and the weights of `CtcSearchOptions`."""
         self._model = model
         self._texts = texts
         self._lm_weight, self._word_bonus = lm_weight, word_bonus

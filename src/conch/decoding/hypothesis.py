@@ -45,7 +45,7 @@ class Piece(NamedTuple):
     start: int
     """Its first frame."""
     end: int
-    """The frame after its last."""
+    """The frame after its last one."""
     log_prob: float
     """At its best frame."""
 
@@ -83,9 +83,7 @@ class UnitRuns(NamedTuple):
 def unit_runs(path: IntArray, log_probs: FloatArray) -> UnitRuns:
     """Return the units of a path.
 
-    Args:
-        path: int64 `[T]`: the unit of each frame.
-        log_probs: float32 `[T]`: of each of these.
+    `path` is int64 `[T]`, the unit of each frame; `log_probs` are float32 `[T]`, of these units.
     """
     starts = np.flatnonzero(np.diff(path, prepend=-1))
     ends = np.append(starts[1:], len(path))

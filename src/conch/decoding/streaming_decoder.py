@@ -63,17 +63,10 @@ class StreamingDecoder(Generic[OneSearch]):
     """Decoder of streams; every utterance has a new search."""
 
     def __init__(self, searcher: Searcher[OneSearch], stream_ttl_s: float) -> None:
-        """Begin without streams.
-
-        Args:
-            searcher: What searches.
-            stream_ttl_s: Seconds without a chunk after which a stream expires.
-        """
         self._searcher = searcher
         self._streams: Streams[_Stream[OneSearch]] = Streams(_Stream, stream_ttl_s)
 
     def __len__(self) -> int:
-        """Return the number of open streams."""
         return len(self._streams)
 
     def close(self) -> None:

@@ -31,7 +31,6 @@ class BeamUtterance:
         search: BeamSearch,
         hotwords: HotwordFinder | None = None,
     ) -> None:
-        """Begin an utterance with a new search."""
         self._search, self._hotwords = search, hotwords
         self._agreement = LocalAgreement()
 
@@ -83,7 +82,7 @@ class GraphUtterance:
         *,
         has_lattice: bool = False,
     ) -> None:
-        """Begin an utterance; `lattice_text` needs `has_lattice`."""
+        """`lattice_text` needs `has_lattice`."""
         self._graph, self._config, self._hotwords = graph, config, hotwords
         self._stream = WfstStream(graph, config, has_graph_scores=hotwords is not None)
         self.has_lattice = has_lattice

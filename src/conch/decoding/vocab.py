@@ -42,12 +42,6 @@ class CtcVocab:
     """The texts of a model's units; the first is the blank, an empty text."""
 
     def __init__(self, texts: tuple[str, ...]) -> None:
-        """Take the texts.
-
-        Raises:
-            ConfigError: the first is not the blank, another is empty, two are the same, or one
-                has a space after its beginning.
-        """
         if not texts or texts[BLANK]:
             raise ConfigError(f"vocab must begin with the blank, '', has: {texts[:1]!r}")
         if len(set(texts)) < len(texts):
@@ -87,11 +81,6 @@ class ExportedVocab(CtcVocab):
     """The units of an export, which may be letters of scripts without spaces, or bytes."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        """Take the units.
-
-        Raises:
-            ConfigError: see `CtcVocab`.
-        """
         super().__init__(vocabulary.texts)
         symbols = vocabulary.symbols
         units = ["" if SPECIAL.fullmatch(text) else text for text in symbols]
@@ -119,9 +108,5 @@ class ExportedVocab(CtcVocab):
 
 
 def vocab_of(vocabulary: Vocabulary) -> CtcVocab:
-    """Return the units of a model.
-
-    Raises:
-        ConfigError: see `CtcVocab`.
-    """
+    """Return the units of a model."""
     return ExportedVocab(vocabulary) if vocabulary.symbols else CtcVocab(vocabulary.texts)

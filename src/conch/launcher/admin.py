@@ -35,11 +35,7 @@ class Restriction:
 
 
 def callers_restrictions(extra_args: Iterable[str]) -> list[Restriction]:
-    """Return the restrictions among the caller's own arguments for `tritonserver`.
-
-    Raises:
-        ServerError: an argument that Triton would refuse.
-    """
+    """Return the restrictions among the caller's own arguments for `tritonserver`."""
     found = []
     for option, setting in settings_of(extra_args, OPTIONS):
         apis, _, pair = setting.partition(":")

@@ -23,7 +23,6 @@ class ServerProcesses:
     """The processes of one server, seen from outside."""
 
     def __init__(self, server: int) -> None:
-        """Take the process id of `tritonserver`."""
         self._server = server
 
     def stubs(self) -> dict[int, str]:

@@ -36,14 +36,8 @@ async def transcribe(
 ) -> None:
     """Have both recognisers transcribe the recordings, and append each to the journal.
 
-    Args:
-        sources: Files on this machine.
-        sending: How requests are sent; its `jobs` are recordings in flight.
-        done: Called with each entry after it was written.
-
-    Raises:
-        BulkError: a server refuses a recogniser's options, lacks a model, or is gone and does not
-            come back; or the journal cannot be written.
+    The `jobs` of `sending` are recordings in flight. `done` is called with each entry after it was
+    written.
     """
     urls = {item.url for item in recognisers}
     senders = {url: Sender(repeat(url).__next__, sending) for url in urls}

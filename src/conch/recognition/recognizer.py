@@ -44,14 +44,7 @@ class Recognizer:
         cores: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start without requests.
-
-        Args:
-            config: Limits.
-            runtime: What all services of the process share.
-            cores: Cores of the components; None for those of this process.
-            clock: Returns seconds; for live streams.
-        """
+        """`cores` are those of the components, by default this process's."""
         if (
             runtime.decoder
             and config.first_pass_language == RecognitionConfig().first_pass_language
@@ -163,9 +156,9 @@ class _Row:
         self._recording, self._calls, self._config = recording, calls, config
         self._found: list[Segment] = []
         self._turns: list[Turn] = []
-        """Those that parts of the answer have not had."""
+        """Turns not sent yet."""
         self._told: list[Turn] = []
-        """The others."""
+        """Turns already sent."""
         self._whole = WholeRecording(options, calls)
         self.done_s = 0.0
         """Seconds of audio that are recognised, over all channels."""
@@ -175,12 +168,7 @@ class _Row:
     async def segments(
         self, most_at_first: int | None = None, *, in_parts: bool = False
     ) -> AsyncGenerator[Segment, None]:
-        """Yield the segments.
-
-        Args:
-            most_at_first: How many are at work until the first one is known.
-            in_parts: Whether each is an answer.
-        """
+        """Yield the segments; with `in_parts`, each is an answer."""
         await self._whole.prepare()
         most = self._config.max_segments_in_flight
         at_first = min(most, most_at_first or most)

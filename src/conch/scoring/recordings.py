@@ -25,11 +25,7 @@ class Recording:
 
 
 def decode(path: Path) -> Recording:
-    """Decode a file that libsndfile reads.
-
-    Raises:
-        BenchError: the file is missing or not audio.
-    """
+    """Decode a file that libsndfile reads."""
     try:
         samples, sample_rate = soundfile.read(path, dtype="float32", always_2d=True)
     except (OSError, soundfile.LibsndfileError) as error:

@@ -61,11 +61,7 @@ class Synthesis:
         return self._runtime.gauges
 
     def parse(self, message: Message) -> SynthesisRequest:
-        """Read a request.
-
-        Raises:
-            TextError: there is no text, or it is too long or no UTF-8.
-        """
+        """Read a request."""
         tensor = message.read_inputs().get("TEXT")
         if tensor is None or tensor.size != 1:
             sent = "none" if tensor is None else str(tensor.size)
@@ -186,11 +182,7 @@ async def _spoken_by(
 
 
 def checked_text(sent: Any, most: int) -> str:
-    """Return a text as it was sent.
-
-    Raises:
-        TextError: it is empty, longer than `most` characters, or no UTF-8.
-    """
+    """Return a text as it was sent."""
     try:
         text = sent.decode() if isinstance(sent, bytes) else str(sent)
     except UnicodeDecodeError as error:

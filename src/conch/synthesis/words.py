@@ -9,11 +9,8 @@ from conch.wire.synthesis import SpokenWord
 def word_times(text: str, spans: Array, durations: Array, frame_s: float) -> tuple[SpokenWord, ...]:
     """Return the words of a sentence with seconds from its begin.
 
-    Args:
-        text: The sentence.
-        spans: Integers [words, 4]: start and end in the text, first token and behind the last.
-        durations: Frames of each token.
-        frame_s: Seconds of a frame.
+    `spans` are integers [words, 4]: start and end in the text, first token and behind the last.
+    `durations` are frames of each token, of `frame_s` seconds.
     """
     ends = np.concatenate([[0], np.cumsum(durations)]) * frame_s
     return tuple(

@@ -61,11 +61,7 @@ def _rows(request: Any) -> list[Row]:
 
 
 def _check_caller(sent: Any) -> None:
-    """Check that a call has the key of this server, if it has one.
-
-    Raises:
-        InvalidRequestError: the key is missing or another one.
-    """
+    """Check that a call has the key of this server, if it has one."""
     key = component_key.own().get(component_key.PARAMETER, "")
     if key and not hmac.compare_digest(key.encode(), str(sent).encode()):
         raise InvalidRequestError(

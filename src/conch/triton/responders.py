@@ -72,7 +72,6 @@ class TritonResponder:
     """
 
     def __init__(self, sender: Any, answers: Answers, *, is_decoupled: bool) -> None:
-        """Take the response sender of a request, and the threads that send."""
         self._sender, self._send = sender, answers.through(sender)
         self._is_decoupled = is_decoupled
         self._response: tuple[Any, ...] = ()

@@ -81,11 +81,8 @@ class CompactLattice:
     def to_text(self, words: Sequence[str]) -> str:
         """Return Kaldi's text form: a line `from to word graph,acoustic,labels` for each arc.
 
-        Lines `state graph,acoustic,labels` are of states in which a path may end. Labels are
-        joined by `_`.
-
-        Args:
-            words: Texts of the words, by their labels.
+        Lines `state graph,acoustic,labels` are of states in which a path may end. Labels are joined
+        by `_`. `words` are texts by their labels.
         """
         lines = [
             (arc.source, f"{arc.source}\t{arc.target}\t{words[arc.word]}\t{_written(arc.weight)}\n")

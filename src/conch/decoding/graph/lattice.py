@@ -243,15 +243,8 @@ def _links(
 ) -> _Links:
     """Return the links on paths up to a cost, found from the last frame to the first.
 
-    Args:
-        fst: the graph.
-        frames: all frames of the search.
-        costs: as in `word_lattice`.
-        finals: float64 `[N]`: cost of ending in each token of the last frame.
-        limit: the cost.
-
-    Returns:
-        The links, between tokens counted through all frames.
+    The links are between tokens counted through all frames. `finals` are float64 `[N]`: cost of
+    ending in each token of the last frame.
     """
     offsets = _offsets(frames)
     found = []

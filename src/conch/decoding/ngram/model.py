@@ -134,11 +134,6 @@ class KenlmModel:
     """An n-gram read by KenLM (Heafield, 2011): ARPA or its binaries."""
 
     def __init__(self, path: Path, oov_log_prob: float) -> None:
-        """Read the file.
-
-        Raises:
-            ConfigError: kenlm is not installed or refuses the file.
-        """
         try:
             import kenlm
         except ImportError as error:
@@ -160,11 +155,7 @@ class KenlmModel:
 
 
 def load_language_model(config: LanguageModelConfig) -> LanguageModel:
-    """Load a language model.
-
-    Raises:
-        ConfigError: the file is missing or broken, or the engine is unknown or cannot read it.
-    """
+    """Load a language model."""
     path = model_path(config.model)
     if config.engine == "numpy":
         name = f"ngrams-{digest_of(path)}-{_VERSION}"
@@ -176,9 +167,5 @@ def load_language_model(config: LanguageModelConfig) -> LanguageModel:
 
 
 def model_path(model: str) -> Path:
-    """Return the path of the model's file; `model` is empty for the shipped one.
-
-    Raises:
-        ConfigError: the file does not exist.
-    """
+    """Return the path of the model's file; `model` is empty for the shipped one."""
     return existing(Path(model) if model else SHIPPED, "the language model")

@@ -36,12 +36,7 @@ class WholeRecording:
         """By channel: segments that `part` has had."""
 
     async def prepare(self) -> None:
-        """Work out what the hooks need before the audio.
-
-        Raises:
-            OptionError: an option cannot be followed.
-            TranscriptionError: a call failed; see `Calls`.
-        """
+        """Work out what the hooks need before the audio."""
         self._options = await prepared(self._options, self._calls)
 
     def next(self, channel: int) -> Listen | None:
@@ -73,11 +68,7 @@ class WholeRecording:
         return segment, turns
 
     async def finished(self, segments: Sequence[Segment]) -> AfterRecordingResult:
-        """Return the segments, in order of time, as the hooks leave them, and what else they found.
-
-        Raises:
-            TranscriptionError: a call failed; see `Calls`.
-        """
+        """Return the segments as the hooks leave them, in order of time, and what else they found."""
         result = AfterRecordingResult(segments)
         starts: dict[int, list[float]] = defaultdict(list)
         for segment in segments:
