@@ -87,7 +87,6 @@ Record = TypeVar("Record", bound=StreamRecord)
 
 
 def run(benchmark: LiveBenchmark) -> LiveReport:
-    """Measure and return the report."""
     samples, scoring = prepared(benchmark)
     begun = header("live", benchmark)
     with server_of(benchmark.url, benchmark.weights) as (url, memory):

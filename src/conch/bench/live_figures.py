@@ -139,7 +139,6 @@ def figures(
     used_cpu_s: float | None = None,
     peak: "Memory | None" = None,
 ) -> LiveRun:
-    """Return the figures of a run."""
     chunks = sum(len(item.chunk_s) for item in records)
     latency = latency_ms([value for item in records for value in item.chunk_s])
     failed = [item for item in records if item.error]

@@ -128,7 +128,6 @@ class Measured:
 
 
 def run(benchmark: OfflineBenchmark) -> OfflineReport:
-    """Measure and return the report."""
     utterances = comparable(benchmark.utterances())
     begun = header("offline", benchmark)
     samples = load_samples(utterances, benchmark.send)

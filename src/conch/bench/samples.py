@@ -81,7 +81,6 @@ def comparable(utterances: list[Utterance]) -> list[Utterance]:
 
 
 def load_samples(utterances: Sequence[Utterance], send: Send) -> list[Sample]:
-    """Read and decode the recordings."""
     samples = []
     with progress("reading audio", len(utterances)) as bar:
         for utterance in utterances:

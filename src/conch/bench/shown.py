@@ -33,7 +33,6 @@ class Shown:
 
 
 def shown_by(answer: Transcript, now_s: float, *, has_second_pass: bool) -> Shown:
-    """Return what an answer shows."""
     ended = tuple(
         Ended(
             index=segment.index,

@@ -59,7 +59,6 @@ class SpeakersReport:
 
 
 def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
-    """Measure and return the report."""
     known = [turns_of(file, benchmark.rttm) for file in benchmark.files]
     begun = header("speakers", benchmark)
     with server_of(benchmark.url, benchmark.weights) as (url, _):

@@ -127,7 +127,6 @@ async def heard(client: AsyncClient, text: str, options: dict[str, Any]) -> Hear
 
 
 def run(benchmark: SynthesisBenchmark) -> SynthesisReport:
-    """Measure and return the report."""
     texts = joined_to((item.text for item in benchmark.utterances()), benchmark.characters)
     begun = header("synthesis", benchmark)
     # Over HTTP a Triton has no answers in parts.

@@ -41,7 +41,6 @@ def decoder_of(parameters: Mapping[str, Any]) -> str:
 
 
 def has_lattice(parameters: Mapping[str, Any]) -> bool:
-    """Report whether a call asks for a lattice."""
     asks = _flag(parameters, "lattice")
     if asks and decoder_of(parameters) != "wfst":
         raise OptionError("option 'lattice' goes with decoder wfst; sent: lattice=true")
@@ -56,7 +55,6 @@ def is_greedy(parameters: Mapping[str, Any]) -> bool:
 
 
 def nbest_count(parameters: Mapping[str, Any]) -> int:
-    """Return the number of hypotheses that a call asks for."""
     return _integer(parameters, "nbest", 1, MAX_TEXTS)
 
 

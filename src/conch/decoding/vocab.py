@@ -108,5 +108,4 @@ class ExportedVocab(CtcVocab):
 
 
 def vocab_of(vocabulary: Vocabulary) -> CtcVocab:
-    """Return the units of a model."""
     return ExportedVocab(vocabulary) if vocabulary.symbols else CtcVocab(vocabulary.texts)

@@ -68,7 +68,6 @@ class Journal:
         return self._entries[source.path]
 
     def append(self, entry: Entry) -> None:
-        """Add an entry."""
         self._write(asdict(entry))
         self._entries[entry.path] = entry
 

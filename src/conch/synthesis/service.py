@@ -61,7 +61,6 @@ class Synthesis:
         return self._runtime.gauges
 
     def parse(self, message: Message) -> SynthesisRequest:
-        """Read a request."""
         tensor = message.read_inputs().get("TEXT")
         if tensor is None or tensor.size != 1:
             sent = "none" if tensor is None else str(tensor.size)

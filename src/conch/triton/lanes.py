@@ -9,7 +9,7 @@ class Lanes:
     """Threads for calls of components, and for reading audio."""
 
     def __init__(self, max_calls: int, max_passes: int) -> None:
-        """Make room for `max_calls`, at least 4. A pass makes one at once; rescored, up to three."""
+        """Take at least 4 `max_calls`. A pass makes one at once, with rescoring up to three."""
         live, ends, post = max_calls // 4, max(1, max_calls // 16), max_calls // 8
         passes = min(2 * max_passes, live)
         self.live = _lane("live", live)

@@ -155,7 +155,6 @@ class KenlmModel:
 
 
 def load_language_model(config: LanguageModelConfig) -> LanguageModel:
-    """Load a language model."""
     path = model_path(config.model)
     if config.engine == "numpy":
         name = f"ngrams-{digest_of(path)}-{_VERSION}"

@@ -209,11 +209,7 @@ def _alike(
 ) -> Iterator[tuple[float, int, int, int]]:
     """Yield similarity, start, end and hotword of the closest pairs, the closest first.
 
-    Args:
-        text: The text.
-        places: Start and end of stretches of it.
-        index: The hotwords.
-        columns: Which of them are compared.
+    `places` are start and end of stretches of the text, `columns` the hotwords to compare.
     """
     heard = [_letters(text[start:end]) for start, end in places]
     similar = (

@@ -43,13 +43,7 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
         *,
         reads_draft: bool = False,
     ) -> None:
-        """Recognise by these components.
-
-        Args:
-            open_window: Parameters of the encoder for an open live utterance; None for those of its
-                config.
-            reads_draft: Whether the decoder takes the request parameter `draft`.
-        """
+        """`open_window` are parameters of the encoder for open live utterances, if it has some."""
         self.encoder, self.decoder, self._open_window = encoder, decoder, open_window
         self._reads_draft = reads_draft
 

@@ -93,11 +93,7 @@ class CtcDecoder:
     """Decodes segments into n-best texts with words, or scores texts."""
 
     def __init__(self, config: CtcDecoderConfig, vocabulary: Vocabulary | None = None) -> None:
-        """Load the language model and the graph, and without a `vocabulary` the units.
-
-        Raises:
-            ConfigError: one of them is missing or broken.
-        """
+        """Load the language model and the graph, and without a `vocabulary` the units."""
         vocabulary = vocabulary or read_vocabulary(config.model)
         self._vocab = vocab_of(vocabulary)
         self._units = units_from_dict(json.loads(vocabulary.units))
@@ -158,11 +154,6 @@ class CtcDecoder:
         return self._is_exported and bool(words) and not any(map(self._units.encode, words))
 
     def new_search(self, parameters: Mapping[str, Any]) -> UtteranceSearch:
-        """Return a new search for an utterance.
-
-        Raises:
-            OptionError: an option is out of range, or this decoder cannot do it.
-        """
         nbest_count(parameters)
         self._check_language(parameters)
         asks_lattice = has_lattice(parameters)
@@ -203,11 +194,7 @@ class CtcDecoder:
             )
 
     def checked_frames(self, row: Row) -> FloatArray:
-        """Return a row's frames, float32 `[T, vocab]`.
-
-        Raises:
-            InvalidRequestError: they have another vocabulary, or are not numbers.
-        """
+        """Return a row's frames, float32 `[T, vocab]`."""
         log_probs = checked_frames(row, "log_probs", len(self._vocab.texts), self._frame_s)
         if len(log_probs) and np.isneginf(log_probs.max(1)).any():
             raise InvalidRequestError("log_probs holds a frame in which no unit is possible")

@@ -21,11 +21,6 @@ class CtcEncoder(RecordingEncoder):
     """Turns waveforms into log probabilities of units."""
 
     def __init__(self, config: CtcEncoderConfig) -> None:
-        """Load the model.
-
-        Raises:
-            ConfigError: the model cannot be loaded, or a limit of the batches is out of range.
-        """
         found = opened_folder(config)
         hears = CtcExport(found, config.threads) if found else CtcGraph(config)
         self.vocabulary = hears.vocabulary

@@ -91,13 +91,8 @@ def networks_of_ctc(folder: Path) -> tuple[Network, ...]:
 def read_ctc(folder: Path, precision: str = "float32") -> CtcFolder:
     """Return what a folder holds, without its weights.
 
-    Args:
-        folder: Has one `.onnx` file for recordings, for live audio, or one for each, and
-            `tokens.txt` or wav2vec2's `vocab.json`.
-        precision: Which files are taken where there are several: those in float32, or in int8.
-
-    Raises:
-        UnfitModelError: a file is missing or broken, or is of another kind of model.
+    It has one `.onnx` file for recordings, for live audio, or one for each, and `tokens.txt` or
+    wav2vec2's `vocab.json`. Of several files, `precision` chooses those in float32, or in int8.
     """
     files = files_in(folder, "*.onnx")
     tokens = [*files_in(folder, TOKENS), *files_in(folder, VOCABULARY)]

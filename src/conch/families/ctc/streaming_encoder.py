@@ -77,11 +77,7 @@ class CtcStream:
 def streaming_encoder(
     config: CtcStreamingEncoderConfig,
 ) -> "CtcStreamingEncoder | CtcExportLive":
-    """Return the encoder of Conch's recipe, or that of a folder.
-
-    Raises:
-        ConfigError: the model cannot be loaded, or a length is out of range.
-    """
+    """Return the encoder of Conch's recipe, or that of a folder."""
     if found := opened_folder(config):
         return CtcExportLive(found, config.threads, config.stream_ttl_s)
     return CtcStreamingEncoder(config)
@@ -95,11 +91,6 @@ class CtcStreamingEncoder(StreamEncoder[CtcStream]):
     """
 
     def __init__(self, config: CtcStreamingEncoderConfig) -> None:
-        """Load the model.
-
-        Raises:
-            ConfigError: the model cannot be loaded, or a length is out of range.
-        """
         self._graph = CtcGraph(config)
         self._chunk = round(config.chunk_ms * SAMPLE_RATE / 1000)
         vocabulary = self._graph.vocabulary

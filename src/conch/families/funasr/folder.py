@@ -187,12 +187,10 @@ def _found(folder: Path, found: FunasrFolder, family: str) -> Found:
 
 @readable()
 def read_paraformer(folder: Path, precision: str) -> Paraformer:
-    """See `Reader`.
+    """Return what the folder of a Paraformer holds; see `Reader`.
 
-    Args:
-        folder: Has `model.onnx`, and either `am.mvn`, `config.yaml` and `tokens.json`, or
-            `tokens.txt` and the rest in the metadata of `model.onnx`.
-        precision: float32 or int8.
+    It has `model.onnx`, and either `am.mvn`, `config.yaml` and `tokens.json`, or `tokens.txt` and
+    the rest in the metadata of `model.onnx`.
     """
     if files_in(folder, "decoder*.onnx"):
         raise UnfitModelError("it has decoder*.onnx: an online Paraformer is of another kind", 0)
@@ -276,13 +274,9 @@ def read_online_paraformer(folder: Path, precision: str) -> OnlineParaformer:
 def _network(
     folder: Path, precision: str, name: str, wanted: tuple[str, int, int]
 ) -> tuple[Path, Header]:
-    """Return the network of a folder, and its header.
+    """Return the network of a folder, and its header; errors name it by `name`.
 
-    Args:
-        folder: Of the model.
-        precision: See `read_paraformer`.
-        name: What the model should be, for errors.
-        wanted: Type in the metadata, number of inputs, and least number of outputs.
+    `wanted` are the type in the metadata, the number of inputs, and the least number of outputs.
     """
     files = [path for path in files_in(folder, "*model*.onnx") if EMBEDDER not in path.name]
     network = of_precision(files, "model", precision)

@@ -36,11 +36,6 @@ class OnlineNetworks:
     """Encoder and decoder."""
 
     def __init__(self, found: folder.OnlineParaformer, threads: int) -> None:
-        """Load them.
-
-        Raises:
-            ConfigError: one cannot be loaded.
-        """
         self.front_end = found.front_end
         self.frame_s = self.front_end.shift * FRAME_S
         self.scale = np.float32(math.sqrt(found.size))
@@ -102,7 +97,6 @@ class OnlineStream:
     """One stream, and what encoder and decoder keep of it."""
 
     def __init__(self, networks: OnlineNetworks) -> None:
-        """Begin a stream."""
         self._networks, front = networks, networks.front_end
         self._fbank = fbank_of(front)
         self._span = front.window + (CHUNK - 1) * front.shift
@@ -177,15 +171,10 @@ class OnlineStream:
 
 
 def heard_units(networks: OnlineNetworks, streams: Sequence[OnlineStream]) -> list[FloatArray]:
-    """Return the units in all complete chunks of each stream.
+    """Return the units in all complete chunks of each stream, each stream once.
 
-    Args:
-        networks: Of all streams.
-        streams: Each once.
-
-    Returns:
-        For each float32 `[frames, 2]`, one frame for each that was joined: the number of the unit
-        that is found in it, or 0, and its log probability.
+    They are float32 `[frames, 2]`, a frame for each that was joined: the number of the unit that is
+    found in it, or 0, and its log probability.
     """
     if networks.is_one_by_one and len(streams) > 1:
         return [heard_units(networks, [stream])[0] for stream in streams]
@@ -218,11 +207,6 @@ class OnlineParaformer(UnitWriter):
     """Hears each segment as a stream."""
 
     def __init__(self, config: ParaformerConfig) -> None:
-        """Load the networks.
-
-        Raises:
-            ConfigError: the folder is none, or a network cannot be loaded.
-        """
         found = opened_folder(config, ONLINE, read_online_paraformer)
         super().__init__(config.language, found.tokens)
         self._networks = OnlineNetworks(found, config.threads)
@@ -240,11 +224,8 @@ def units_of(
 ) -> list[Unit]:
     """Return the units in frames `[frames, 2]` of `heard_units` that write text.
 
-    Args:
-        frames: Of a stream.
-        tokens: Symbol of each unit.
-        frame_s: Seconds, or whatever the times are in, of a frame.
-        first: Number of the first frame.
+    A frame lasts `frame_s` seconds, or whatever the times are in; `first` is the number of the
+    first.
     """
     (places,) = frames[:, 0].nonzero()
     return [
@@ -258,11 +239,6 @@ class OnlineEncoder(StreamEncoder[OnlineStream]):
     """Turns samples of streams into units."""
 
     def __init__(self, config: LiveConfig) -> None:
-        """Load the networks.
-
-        Raises:
-            ConfigError: the folder is none, or a network cannot be loaded.
-        """
         found = opened_folder(config, ONLINE, read_online_paraformer)
         self._networks = networks = OnlineNetworks(found, config.threads)
         super().__init__(lambda: OnlineStream(networks), UNITS, config.stream_ttl_s)

@@ -56,7 +56,6 @@ class UnitWriter(RowByRow):
     """Writes segments by the units that are found in them."""
 
     def __init__(self, language: str, tokens: Sequence[str]) -> None:
-        """Write by these symbols; a request for another language is an error, if there is one."""
         self._language, self._tokens = language, tokens
         self._has_spaces = has_spaces(tokens)
 
@@ -85,11 +84,6 @@ class Paraformer(UnitWriter):
     """Finds all units of a segment at once."""
 
     def __init__(self, config: ParaformerConfig) -> None:
-        """Load the network.
-
-        Raises:
-            ConfigError: the folder is none, or the network cannot be loaded.
-        """
         found = opened_folder(config, PARAFORMER, read_paraformer)
         super().__init__(config.language, found.tokens)
         self._num_ends = found.num_ends
@@ -156,15 +150,11 @@ class Paraformer(UnitWriter):
 
 
 def times_of(count: int, peaks: FloatArray, seconds: float) -> list[tuple[float, float]]:
-    """Return start and end of each unit in seconds.
+    """Return start and end of each of `count` units in seconds.
 
     A unit begins with its peak, and ends with the next one, at most 0.6 s later. Without a peak for
-    each, and one behind the last, they share the audio evenly.
-
-    Args:
-        count: Number of units.
-        peaks: float32 `[frames of 20 ms]`: 1 where a unit begins, below elsewhere.
-        seconds: Length of the audio.
+    each, and one behind the last, they share the audio evenly. `peaks` are float32 `[frames of 20
+    ms]`: 1 where a unit begins, below elsewhere.
     """
     places = (np.flatnonzero(peaks > _PEAK) * _PEAK_S).tolist()
     if len(places) != count + 1:

@@ -17,11 +17,6 @@ class Acoustic(RowByRow):
     """Says when each sound is spoken, and how the voice does it."""
 
     def __init__(self, config: VoiceConfig) -> None:
-        """Load the network.
-
-        Raises:
-            ConfigError: it cannot be loaded, or a parameter is out of range.
-        """
         self._session = HIBARI.open(config, ACOUSTIC)
 
     def answer(self, row: Row, /) -> Outputs:
@@ -29,9 +24,6 @@ class Acoustic(RowByRow):
 
         Latents [frames, 132] are what the network's second half takes, the pitch in Hz, and the
         phase at which the frame begins, in turns.
-
-        Raises:
-            InvalidRequestError: there are no tokens, or too many, or the speed is out of range.
         """
         tokens, speed = sounds_of(row, MAX_TOKENS)
         latents, pitch, units = self._session.run(

@@ -16,19 +16,10 @@ class Vocoder(RowByRow):
     """Makes the waveform of frames."""
 
     def __init__(self, config: VoiceConfig) -> None:
-        """Load the network.
-
-        Raises:
-            ConfigError: it cannot be loaded, or a parameter is out of range.
-        """
         self._session = HIBARI.open(config, VOCODER)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return the `waveform` of a row with `latents` and `context`.
-
-        Raises:
-            InvalidRequestError: there are no frames or too many, or none of them is spoken.
-        """
+        """Return the `waveform` of a row with `latents` and `context`."""
         part = Stretch.of(row, CHANNELS)
         latents, frames = part.latents, len(part.latents)
         inputs = np.ascontiguousarray(latents[:, :-2].T)[np.newaxis]

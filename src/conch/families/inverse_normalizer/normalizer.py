@@ -69,11 +69,6 @@ class InverseNormalizerConfig:
     alone themselves."""
 
     def __post_init__(self) -> None:
-        """Check the number.
-
-        Raises:
-            ConfigError: it is negative.
-        """
         if self.least_alone < 0:
             raise ConfigError(f"least_alone takes 0 or more; is: {self.least_alone}")
 
@@ -90,7 +85,6 @@ class InverseNormalizer(RowByRow):
     """Writes spoken forms of English, Chinese and Japanese in digits, row by row."""
 
     def __init__(self, config: InverseNormalizerConfig) -> None:
-        """Load the grammars."""
         self._config = config
         self._grammars = {
             language: Normalizer(lang=language, operator="itn") for language in ("en", "zh", "ja")
@@ -108,11 +102,7 @@ class InverseNormalizer(RowByRow):
         return text_step_outputs(*changed(text, self.changes(text, language)))
 
     def changes(self, text: str, language: str) -> list[Change]:
-        """Return the changes of a text, in order.
-
-        Args:
-            language: Code of its language; empty if it is unknown: then its script decides.
-        """
+        """Return the changes of a text, in order; its script decides where `language` is empty."""
         language = language or _guessed(text)
         if language not in self._grammars:
             return []

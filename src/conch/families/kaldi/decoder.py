@@ -74,11 +74,6 @@ class KaldiSearcher:
     """Searches waveforms with a model, several at the same time."""
 
     def __init__(self, config: KaldiDecoderConfig) -> None:
-        """Load the model.
-
-        Raises:
-            ConfigError: there is none, or it cannot be loaded.
-        """
         if not config.model:
             raise ConfigError("parameter 'model' is empty: conch serve --kaldi FOLDER sets it")
         try:
@@ -98,11 +93,6 @@ class KaldiSearcher:
         self._pool = ThreadPoolExecutor(config.threads, thread_name_prefix="vosk")
 
     def new_search(self, parameters: Mapping[str, Any]) -> KaldiUtterance:
-        """Return a new search for an utterance.
-
-        Raises:
-            OptionError: an option is out of range, or this model cannot do it.
-        """
         count = nbest_count(parameters)
         check_language(parameters, self._language, "Kaldi model")
 
@@ -117,11 +107,7 @@ class KaldiSearcher:
         return KaldiUtterance(begin)
 
     def checked_frames(self, row: Row) -> FloatArray:
-        """Return a row's samples, float32 `[samples]`.
-
-        Raises:
-            AudioError: they are not finite numbers.
-        """
+        """Return a row's samples, float32 `[samples]`."""
         waveform = row.waveform(MAX_STEP_S)
         if not np.isfinite(waveform).all():
             raise AudioError("the chunk holds samples that are not finite numbers")
@@ -151,11 +137,9 @@ class KaldiDecoder:
     """Writes segments."""
 
     def __init__(self, config: KaldiDecoderConfig) -> None:
-        """Load the model; see `KaldiSearcher`."""
         self._searcher = KaldiSearcher(config)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
-        """Return the outputs of rows with `waveform`."""
         jobs: dict[int, tuple[KaldiUtterance, FloatArray]] = {}
         answers: dict[int, Outputs | Exception] = {}
         for place, row in enumerate(rows):

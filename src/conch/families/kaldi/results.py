@@ -28,8 +28,7 @@ class Alternative(NamedTuple):
 def alternatives(result: str) -> list[Alternative]:
     """Return the texts of a result of Vosk, in its order.
 
-    Args:
-        result: JSON of `Result`, `FinalResult` or `PartialResult`, with words.
+    It is JSON of `Result`, `FinalResult` or `PartialResult`, with words.
     """
     found = json.loads(result)
     if "alternatives" not in found:

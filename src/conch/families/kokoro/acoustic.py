@@ -24,21 +24,11 @@ class Acoustic(RowByRow):
     """Says when each sound is spoken, and how the voice does it."""
 
     def __init__(self, config: KokoroConfig) -> None:
-        """Load the network and the voices.
-
-        Raises:
-            ConfigError: they cannot be loaded, or a parameter is out of range.
-        """
         self._session = KOKORO.open(config, ACOUSTIC)
         self._styles = opened_styles(config.model)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return `latents` and `durations` of a row with `tokens` and `speed`.
-
-        Raises:
-            InvalidRequestError: there are no tokens, or too many, or the speed is out of range.
-            OptionError: the parameter `voice` names none of its voices.
-        """
+        """Return `latents` and `durations` of a row with `tokens` and `speed`."""
         tokens, speed = sounds_of(row, MAX_TOKENS)
         style = self.style(row.parameters["voice"], tokens.shape[1])
         *values, durations = self._session.run(

@@ -14,20 +14,10 @@ class Vocoder(RowByRow):
     """Makes the waveform of frames."""
 
     def __init__(self, config: KokoroConfig) -> None:
-        """Load the network.
-
-        Raises:
-            ConfigError: it cannot be loaded, or a parameter is out of range.
-        """
         self._session = KOKORO.open(config, VOCODER)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return the `waveform` of a row with `latents` and `context`; nothing in it is drawn.
-
-        Raises:
-            InvalidRequestError: there are no frames or too many, or none of them is spoken.
-            OptionError: the parameter `voice` names none of its voices.
-        """
+        """Return the `waveform` of a row with `latents` and `context`; nothing in it is drawn."""
         part = Stretch.of(row, CHANNELS)
         of_voice = mixed(statistics(), row.parameters["voice"])[np.newaxis, :, np.newaxis]
         (samples,) = self._session.run([AUDIO], {**unpacked(part.latents), STATISTIC: of_voice})

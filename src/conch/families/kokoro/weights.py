@@ -42,11 +42,7 @@ class KokoroConfig(VoiceConfig):
 def opened_styles(model: str) -> FloatArray:
     """Return the styles of all voices `[voices, rows, 256]`, mapped from their file.
 
-    Args:
-        model: Folder with the file; empty for what `conch models get kokoro` has fetched.
-
-    Raises:
-        ConfigError: it is missing or not the expected one.
+    An empty `model` is the folder that `conch models get kokoro` has fetched.
     """
     if model:
         path = existing(Path(model) / STYLES, PACKAGE.what)
@@ -56,11 +52,7 @@ def opened_styles(model: str) -> FloatArray:
 
 
 def mixed(of_voices: FloatArray, voice: str) -> FloatArray:
-    """Return `[…]` of a voice or a mix, from `[voices, …]`.
-
-    Raises:
-        OptionError: it is none.
-    """
+    """Return `[…]` of a voice or a mix, from `[voices, …]`."""
     shares = shares_of(voice)
     chosen = of_voices[[NAMES.index(name) for name in shares]]
     found: FloatArray = np.tensordot(np.array([*shares.values()], np.float32), chosen, axes=1)

@@ -76,11 +76,6 @@ class DecoderComponent:
     """
 
     def __init__(self, config: MoonshineDecoderConfig) -> None:
-        """Load the model.
-
-        Raises:
-            ConfigError: it cannot be loaded, or a parameter is out of range.
-        """
         be_nice(config.nice)
         folder = moonshine_folder(config.model)
         self._config = config
@@ -91,10 +86,6 @@ class DecoderComponent:
         """Return the outputs of rows with `encoder_out`, `encoder_out_lens` and optional texts.
 
         A row with `text` is aligned, and one with `texts` is scored.
-
-        Raises:
-            InvalidRequestError: an input of a row does not fit the model.
-            OptionError: a parameter is out of range, or asks for what this model cannot do.
         """
         return [self._answer(self._job(row)) for row in rows]
 
@@ -186,11 +177,7 @@ class DecoderComponent:
         return scores
 
     def _ids(self, text: str) -> list[int]:
-        """Return the tokens of a text to align or score.
-
-        Raises:
-            InvalidRequestError: there are more than the decoder has positions.
-        """
+        """Return the tokens of a text to align or score."""
         ids = self.tokens.encode(text) if text.strip() else []
         if len(ids) >= MAX_TOKENS:
             raise InvalidRequestError(
@@ -214,11 +201,7 @@ class DecoderComponent:
 
 
 def _check_language(row: Row) -> None:
-    """Check that a row asks for what this model can do.
-
-    Raises:
-        OptionError: it asks for another language, for a translation, or sends a prompt.
-    """
+    """Check that a row asks for what this model can do."""
     parameters = row.parameters
     codes = codes_of(str(parameters.get("languages", ""))) or (LANGUAGE,)
     for name, value, takes in (

@@ -25,11 +25,6 @@ class MoonshineConfig(DeviceConfig):
     streams get a busy CPU first."""
 
     def __post_init__(self) -> None:
-        """Check the device.
-
-        Raises:
-            ConfigError: it is no CPU.
-        """
         if self.device != "cpu":
             raise ConfigError(f"Moonshine runs with device cpu; is: {self.device}")
 
@@ -38,20 +33,11 @@ class EncoderComponent:
     """Turns waveforms of at most 30 s into hidden states, one after the other."""
 
     def __init__(self, config: MoonshineConfig) -> None:
-        """Load the model.
-
-        Raises:
-            ConfigError: it cannot be loaded, or a parameter is out of range.
-        """
         be_nice(config.nice)
         self._encode = MoonshineEncoder(moonshine_folder(config.model), config.threads)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return the outputs of rows with `waveform`.
-
-        Raises:
-            AudioError: a waveform is empty or too long.
-        """
+        """Return the outputs of rows with `waveform`."""
         found = [self._encode(row.segment(MAX_S)) for row in rows]
         return [
             {"encoder_out": hidden, "encoder_out_lens": np.array([len(hidden)], np.int32)}

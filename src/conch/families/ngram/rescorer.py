@@ -11,11 +11,6 @@ class Rescorer(RowByRow):
     """Scorer of each text of each row by a language model."""
 
     def __init__(self, config: LanguageModelConfig) -> None:
-        """Load the language model.
-
-        Raises:
-            ConfigError: the model is missing or cannot be read.
-        """
         self._model = load_language_model(config)
 
     def answer(self, row: Row, /) -> Outputs:

@@ -19,20 +19,10 @@ class Acoustic(RowByRow):
     """Says when each sound is spoken, and how the voice does it."""
 
     def __init__(self, config: VoiceConfig) -> None:
-        """Load the networks of all voices.
-
-        Raises:
-            ConfigError: they cannot be loaded, or a parameter is out of range.
-        """
         self._voices, self._symbols = Voices(config, ACOUSTIC), symbols()
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return `latents` and `durations` of a row with `tokens` and `speed`.
-
-        Raises:
-            InvalidRequestError: there are no tokens, or too many, or the speed is out of range.
-            OptionError: the parameter `voice` names none of its voices.
-        """
+        """Return `latents` and `durations` of a row with `tokens` and `speed`."""
         tokens, speed = sounds_of(row, MAX_TOKENS)
         voice, session, speaker = self._voices.of(row)
         sounds = "".join(self._symbols.get(token, SILENCE) for token in tokens[0].tolist())
@@ -55,9 +45,7 @@ class Acoustic(RowByRow):
 def units_of(sounds: str, known: Mapping[str, Sequence[int]]) -> tuple[Array, Array]:
     """Return the units of a voice for sounds of the front end, and the place of each one's sound.
 
-    Args:
-        sounds: One for each token.
-        known: The units of the voice, by what espeak writes.
+    There is a sound for each token; `known` are the units of the voice, by what espeak writes.
     """
     units = [*known[BEGIN], *known[BETWEEN]]
     owners, place = [0] * len(units), 0

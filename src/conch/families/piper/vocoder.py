@@ -12,20 +12,10 @@ class Vocoder(RowByRow):
     """Makes the waveform of frames."""
 
     def __init__(self, config: VoiceConfig) -> None:
-        """Load the networks of all voices.
-
-        Raises:
-            ConfigError: they cannot be loaded, or a parameter is out of range.
-        """
         self._voices = Voices(config, VOCODER)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return the `waveform` of a row with `latents` and `context`; nothing in it is drawn.
-
-        Raises:
-            InvalidRequestError: there are no frames or too many, or none of them is spoken.
-            OptionError: the parameter `voice` names none of its voices.
-        """
+        """Return the `waveform` of a row with `latents` and `context`; nothing in it is drawn."""
         _, session, speaker = self._voices.of(row)
         taken = session.get_inputs()[0]
         part = Stretch.of(row, taken.shape[1])

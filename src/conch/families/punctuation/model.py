@@ -66,11 +66,6 @@ class PunctuationModel:
     """Labels of the words of texts."""
 
     def __init__(self, config: PunctuatorConfig) -> None:
-        """Load the network.
-
-        Raises:
-            ConfigError: the file is missing or is no such network.
-        """
         path = Path(config.model) if config.model else SHIPPED
         options = session_options(config.intra_threads, keeps_memory=False)
         options.enable_cpu_mem_arena = False

@@ -54,14 +54,8 @@ def folder_of(
 ) -> Folder:
     """Return what `read` finds in the folder that the parameter `model` names.
 
-    Args:
-        config: Of the component.
-        flag: That of `conch serve`, which sets the parameter, without dashes.
-        problem: What a folder is that `read` refuses, for the error.
-        read: Takes the folder and the precision.
-
-    Raises:
-        ConfigError: there is none, or it is no complete model of its kind.
+    `read` takes the folder and the precision. `flag` is that of `conch serve`, which sets the
+    parameter, without dashes; `problem` says what a folder is that `read` refuses.
     """
     if not config.model:
         raise ConfigError(f"parameter 'model' is empty: conch serve --{flag} FOLDER sets it")

@@ -55,11 +55,7 @@ class EncoderGraph:
     """Runs an encoder."""
 
     def __init__(self, encoder: Encoder, what: str, threads: int) -> None:
-        """Load it; `what` names it in errors.
-
-        Raises:
-            ConfigError: it cannot be loaded.
-        """
+        """Load it; `what` names it in errors."""
         self.encoder, self.extractor = encoder, extractor_of(encoder)
         # Chunks are small: runs side by side wait less for each other than threads of one run.
         self._at_once = math.ceil(math.sqrt(threads)) if encoder.is_live else 1
@@ -96,12 +92,8 @@ class EncoderGraph:
     ) -> tuple[list[FloatArray], list[States]]:
         """Return what the encoder hears in the next chunk of each stream, and the new states.
 
-        Args:
-            chunks: Features of each, float32 `[chunk, num_mels]`.
-            states: Of each, after its last chunk.
-
-        Returns:
-            For each stream float32 `[frames, size]`, and its states.
+        `chunks` are features of each, float32 `[chunk, num_mels]`. Each stream gets float32
+        `[frames, size]`.
         """
         share = math.ceil(len(chunks) / self._at_once)
         most = 1 if self.is_one_by_one else min(share, _MOST_ROWS)
@@ -147,11 +139,8 @@ class EncoderGraph:
     def encode(self, features: Sequence[FloatArray]) -> list[FloatArray]:
         """Return what the encoder of recordings hears, as one batch.
 
-        Args:
-            features: Of each recording, float32 `[frames, num_mels]`.
-
-        Returns:
-            For each float32 `[frames / subsampling, size]`, about.
+        Of features float32 `[frames, num_mels]` it is float32 `[frames / subsampling, size]`,
+        about.
         """
         if self.is_one_by_one and len(features) > 1:
             return [out for item in features for out in self.encode([item])]

@@ -41,13 +41,7 @@ class StreamEncoder(ABC, Generic[OneStream]):
     """Turns samples of streams, in pieces of any length, into frames for a search."""
 
     def __init__(self, new: Callable[[], OneStream], frames: str, stream_ttl_s: float) -> None:
-        """Begin without streams.
-
-        Args:
-            new: Begins a stream.
-            frames: Name of the tensor with the frames.
-            stream_ttl_s: Seconds without a chunk after which a stream expires.
-        """
+        """`frames` names the tensor with the frames."""
         self._frames = frames
         self._streams = Streams(new, stream_ttl_s)
 
@@ -56,7 +50,6 @@ class StreamEncoder(ABC, Generic[OneStream]):
         """Return the frames of each stream that its audio completes, float32 `[frames, size]`."""
 
     def __len__(self) -> int:
-        """Return the number of open streams."""
         return len(self._streams)
 
     def held_bytes(self, stream_id: StreamId) -> int:
@@ -110,15 +103,7 @@ class LiveEncoder(StreamEncoder[EncodedStream]):
     def __init__(
         self, graph: EncoderGraph | None, frames: str, decoder: str, model: str, stream_ttl_s: float
     ) -> None:
-        """Begin without streams.
-
-        Args:
-            graph: A streaming encoder.
-            frames: Name of the tensor with the frames.
-            decoder: The value of the option `decoder` that errors name.
-            model: Where the encoder is, for errors.
-            stream_ttl_s: Seconds without a chunk after which a stream expires.
-        """
+        """`frames` names the tensor with the frames; errors name the `decoder` and the `model`."""
         self._graph, self._decoder, self._model = graph, decoder, model
 
         def new() -> EncodedStream:

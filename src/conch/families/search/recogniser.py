@@ -75,10 +75,7 @@ class SearchRecogniser(Recogniser[EncodedFrames]):
     """Recognises by two components; a family says which."""
 
     def __init__(self, encoder: str, decoder: str, frames: str) -> None:
-        """Recognise by these components; `frames` is the tensor that goes from one to the other.
-
-        They are the same if one does both.
-        """
+        """`frames` is the tensor between the components, which may be one."""
         self.encoder, self.decoder, self._frames = encoder, decoder, frames
 
     def parameters(self, options: RecognitionOptions) -> dict[str, Parameter]:
@@ -134,12 +131,8 @@ def decoded(
 ) -> Decoded:
     """Return what a search has found, of its output tensors `COLUMNS`.
 
-    Args:
-        outputs: Of the decoder.
-        options: Of the request.
-        start: Time of the first frame, in seconds.
-        audio: The audio, in which all words are: an encoder may hear a word's last units in the
-            silence behind it.
+    All words are in `audio`: an encoder may hear a word's last units in the silence behind it.
+    `start` is the time of the first frame, in seconds.
     """
     timed = iter(within(words_of(outputs, start), audio))
     nbest, words = [], {}

@@ -33,17 +33,7 @@ class RecordingEncoder:
     """Turns waveforms into frames for a search; those of similar length share a batch."""
 
     def __init__(self, hears: Hears, frames: str, max_padding: float, max_batch_s: float) -> None:
-        """Encode by `hears`.
-
-        Args:
-            hears: The encoder.
-            frames: Name of the tensor with the frames.
-            max_padding: Largest share of padding in a row of a batch.
-            max_batch_s: Largest batch in seconds of audio, with padding.
-
-        Raises:
-            ConfigError: a limit of the batches is out of range.
-        """
+        """`frames` names the tensor with the frames."""
         if not 0 <= max_padding < 1 or max_batch_s <= 0:
             raise ConfigError("max_padding must be in [0, 1) and max_batch_s above 0")
         self._hears, self._frames = hears, frames
@@ -73,7 +63,6 @@ class ExportedEncoder:
     """Hears recordings by the encoder of an export; one for live audio gets them in chunks."""
 
     def __init__(self, graph: EncoderGraph) -> None:
-        """Take the encoder."""
         self._graph, self.takes_any = graph, graph.encoder.is_live
 
     def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:

@@ -27,15 +27,10 @@ _EMBEDDING, _PROJECTION, _LAST_NORM = "token_embd.weight", "output.weight", "out
 def convert_gguf(source: Path, folder: Path, *, quantization: str, end_of_text: str) -> None:
     """Write model.bin, config.json, the vocabulary and tokenizer.json of a model into a new folder.
 
-    Args:
-        source: GGUF file of a model of architecture llama, with SmolLM's tokenizer.
-        quantization: how the weights are kept: a compute type of CTranslate2, as float32 or int8.
-        end_of_text: the token between the texts that the model learned from; config.json gets it as
-            the one before a text and behind it, in place of those of a chat.
-
-    Raises:
-        ConfigError: gguf is not installed, the file is broken or of another kind, or CTranslate2
-            does not know the quantization.
+    `source` is a GGUF file of a model of architecture llama, with SmolLM's tokenizer.
+    `quantization` is a compute type of CTranslate2, as float32 or int8. `end_of_text` is the token
+    between the texts that the model learned from; config.json gets it as the one before a text and
+    behind it, in place of those of a chat.
     """
     try:
         import gguf

@@ -44,11 +44,6 @@ class TransducerDecoder:
     """Decodes segments into n-best texts with words."""
 
     def __init__(self, config: TransducerDecoderConfig) -> None:
-        """Load decoder, joiner, units and the language model, if there is one.
-
-        Raises:
-            ConfigError: one of them is missing or broken.
-        """
         found = opened_folder(config)
         self._language = config.language
         self._joint = Joint(found, config.threads, config.blank_penalty)
@@ -81,11 +76,6 @@ class TransducerDecoder:
         return [answers[place] for place in range(len(rows))]
 
     def new_search(self, parameters: Mapping[str, Any]) -> TransducerUtterance:
-        """Return a new search for an utterance.
-
-        Raises:
-            OptionError: an option is out of range, or this decoder cannot do it.
-        """
         nbest_count(parameters)
         options = search_options({"beam_size": 1, **parameters})
         if options.beam_size > MAX_BEAM:
@@ -99,11 +89,7 @@ class TransducerDecoder:
         return self._search.utterance(options.beam_size, Guide(bias, self._fusion(options)))
 
     def _fusion(self, options: CtcSearchOptions) -> Fusion | None:
-        """Return what fuses the language model, None if no request asks for it.
-
-        Raises:
-            OptionError: one does, and there is none.
-        """
+        """Return what fuses the language model, None if no request asks for it."""
         if not options.language_model:
             return None
         if not self._language_model:
@@ -114,11 +100,7 @@ class TransducerDecoder:
         return Fusion(self._language_model, self._texts, options.lm_weight, options.word_bonus)
 
     def _hotwords(self, parameters: Mapping[str, Any]) -> list[Hotword]:
-        """Return the hotwords of a call; see `hotwords`.
-
-        Raises:
-            OptionError: the model has no letter of one, unless these are to be skipped.
-        """
+        """Return the hotwords of a call; see `hotwords`."""
         found = []
         for hotword in hotwords(parameters):
             foreign = {*hotword.phrase.lower()} - self._letters if self._letters else set()

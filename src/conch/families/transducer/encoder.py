@@ -10,10 +10,5 @@ class TransducerEncoder(RecordingEncoder):
     """Turns waveforms into frames for the decoder."""
 
     def __init__(self, config: RecordingsConfig) -> None:
-        """Load the encoder.
-
-        Raises:
-            ConfigError: it cannot be loaded, or a limit of the batches is out of range.
-        """
         graph = opened_encoder(opened_folder(config), config.threads)
         super().__init__(ExportedEncoder(graph), FRAMES, config.max_padding, config.max_batch_s)

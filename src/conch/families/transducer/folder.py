@@ -104,13 +104,8 @@ def networks_of_transducer(folder: Path) -> tuple[Network, ...]:
 def read_transducer(folder: Path, precision: str = "float32") -> Transducer:
     """Return what a folder holds, without its weights.
 
-    Args:
-        folder: Has `encoder*.onnx`, `decoder*.onnx`, `joiner*.onnx` and `tokens.txt`, or folders
-            with them.
-        precision: Which files are taken where there are several: those in float32, or in int8.
-
-    Raises:
-        UnfitModelError: a file is missing or broken, or is of another kind of model.
+    It has `encoder*.onnx`, `decoder*.onnx`, `joiner*.onnx` and `tokens.txt`, or folders with them.
+    Of several files, `precision` chooses those in float32, or in int8.
     """
     chosen = {part: chosen_file(folder, part, precision) for part in PARTS}
     tokens = files_in(folder, TOKENS)

@@ -37,11 +37,6 @@ class Predictor(Protocol):
 
 
 def predictor_of(found: Transducer, threads: int) -> Predictor:
-    """Load the predictor of a folder.
-
-    Raises:
-        ConfigError: it cannot be loaded.
-    """
     if found.lstm:
         return LstmPredictor(found, found.lstm, threads)
     return LastUnitsPredictor(found, threads)
@@ -51,7 +46,6 @@ class LastUnitsPredictor:
     """Reads the last units alone, as those of icefall do; -1 is before the first."""
 
     def __init__(self, found: Transducer, threads: int) -> None:
-        """Load it."""
         self._network = opened_part(found, "decoder", threads)
         (self._input,) = (item.name for item in self._network.get_inputs())
         self._kind = np.int32 if found.headers["decoder"].inputs[0].kind == INT32 else np.int64
@@ -95,7 +89,6 @@ class LstmPredictor:
     size = 0
 
     def __init__(self, found: Transducer, lstm: Lstm, threads: int) -> None:
-        """Load it."""
         self._network = opened_part(found, "decoder", threads)
         self._inputs = [item.name for item in self._network.get_inputs()]
         header = found.headers["decoder"]

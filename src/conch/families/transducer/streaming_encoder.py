@@ -13,11 +13,6 @@ class TransducerStreamingEncoder(LiveEncoder):
     """
 
     def __init__(self, config: LiveConfig) -> None:
-        """Load the encoder.
-
-        Raises:
-            ConfigError: it cannot be loaded.
-        """
         found = opened_folder(config)
         graph = opened_encoder(found, config.threads) if found.encoder.is_live else None
         super().__init__(graph, FRAMES, "transducer", config.model, config.stream_ttl_s)

@@ -32,11 +32,6 @@ class EndOfTurnComponent(RowByRow):
     """Says whether a speaker has finished, by what the end of the utterance sounds like."""
 
     def __init__(self, config: TurnsConfig) -> None:
-        """Load the network.
-
-        Raises:
-            ConfigError: it cannot be loaded, or a parameter is out of range.
-        """
         be_nice(config.nice)
         (name,) = END_OF_TURN.files
         path = Path(config.model) if config.model else packaged(PACKAGE, "", END_OF_TURN.sha256)
@@ -44,11 +39,7 @@ class EndOfTurnComponent(RowByRow):
         self._session = open_network(PACKAGE.what, path if config.model else path / name, options)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return the outputs of a row with `waveform`.
-
-        Raises:
-            AudioError: a waveform is empty, too long, or not finite.
-        """
+        """Return the outputs of a row with `waveform`."""
         waveform = row.segment(WINDOW_S)
         heard = np.pad(waveform, (WINDOW - len(waveform), 0))
         heard = (heard - heard.mean()) / np.sqrt(heard.var() + 1e-7)

@@ -37,7 +37,6 @@ class RescoredUtterance:
     def __init__(
         self, search: UtteranceSearch, decoder: "WenetDecoder", *, is_rescored: bool
     ) -> None:
-        """Begin an utterance with a new search."""
         self._search, self._decoder, self._is_rescored = search, decoder, is_rescored
         self._hidden: list[FloatArray] = []
 
@@ -70,11 +69,6 @@ class WenetDecoder(CtcDecoder):
     """Decodes segments into n-best texts with words."""
 
     def __init__(self, config: WenetDecoderConfig) -> None:
-        """Load the attention decoders and the units.
-
-        Raises:
-            ConfigError: one of them is missing or broken.
-        """
         found = opened_folder(config)
         super().__init__(CtcDecoderConfig(), vocabulary_of(found))
         self.num_units, self.num_hypotheses = len(found.tokens), found.num_hypotheses

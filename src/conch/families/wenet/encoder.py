@@ -17,11 +17,6 @@ class WenetEncoder(RecordingEncoder):
     """Turns waveforms into frames for the decoder."""
 
     def __init__(self, config: RecordingsConfig) -> None:
-        """Load the encoder.
-
-        Raises:
-            ConfigError: it cannot be loaded, or a limit of the batches is out of range.
-        """
         graph = WenetGraph(opened_folder(config), config.threads)
         super().__init__(ExportedEncoder(graph), FRAMES, config.max_padding, config.max_batch_s)
 
@@ -33,11 +28,6 @@ class WenetStreamingEncoder(LiveEncoder):
     """
 
     def __init__(self, config: LiveConfig) -> None:
-        """Load the encoder.
-
-        Raises:
-            ConfigError: it cannot be loaded.
-        """
         found = opened_folder(config)
         self._num_units, self._silent = len(found.tokens), vocabulary_of(found).silent
         self._frame = found.encoder.subsampling * SAMPLE_RATE // 100

@@ -115,13 +115,9 @@ def networks_of_wenet(folder: Path) -> tuple[Network, ...]:
 def read_wenet(folder: Path, precision: str = "float32") -> WenetFolder:
     """Return what a folder holds, without its weights.
 
-    Args:
-        folder: Has `encoder.onnx`, `decoder.onnx` and the units; of the export for GPUs
-            `config.yaml` too, of that for CPUs `ctc.onnx`. `train.yaml` may be there.
-        precision: Which files are taken where there are several: those in float32, or in int8.
-
-    Raises:
-        UnfitModelError: a file is missing or broken, or is of another kind of model.
+    It has `encoder.onnx`, `decoder.onnx` and the units; of the export for GPUs `config.yaml` too,
+    of that for CPUs `ctc.onnx`. `train.yaml` may be there. Of several files, `precision` chooses
+    those in float32, or in int8.
     """
     parts = {part: chosen_file(folder, part, precision) for part in ("encoder", "decoder")}
     path, decoder = parts["encoder"], parts["decoder"]

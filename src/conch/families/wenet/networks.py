@@ -22,11 +22,7 @@ _LEAST = 1e-10
 
 
 def opened_folder(config: FolderConfig) -> WenetFolder:
-    """Return the folder that the parameter `model` names.
-
-    Raises:
-        ConfigError: there is none, or it is no complete model of WeNet.
-    """
+    """Return the folder that the parameter `model` names."""
     return folder_of(config, "wenet", "is no model of WeNet", read_wenet)
 
 
@@ -39,11 +35,6 @@ class WenetGraph(EncoderGraph):
     """Runs an encoder: a frame has the log probabilities of the units, then its own output."""
 
     def __init__(self, found: WenetFolder, threads: int) -> None:
-        """Load it.
-
-        Raises:
-            ConfigError: it cannot be loaded.
-        """
         super().__init__(found.encoder, "the encoder of a model of WeNet", threads)
         self._ctc = None
         if found.ctc:
@@ -81,11 +72,6 @@ class AttentionDecoders:
     """Scores hypotheses of the search again, read from both ends where the model does."""
 
     def __init__(self, found: WenetFolder, threads: int) -> None:
-        """Load the network.
-
-        Raises:
-            ConfigError: it cannot be loaded, or does not say how it scores.
-        """
         what, options = "the decoder of a model of WeNet", session_options(threads)
         self._found = found
         if found.ctc_weight is None:
@@ -100,10 +86,8 @@ class AttentionDecoders:
     ) -> list[float]:
         """Return the scores of hypotheses: those by attention, plus the weighted ones by CTC.
 
-        Args:
-            hidden: float32 `[frames, size]`.
-            hypotheses: The units of each.
-            ctc: Score of each by CTC.
+        `hidden` is float32 `[frames, size]`; hypotheses are units, and `ctc` are their scores by
+        CTC.
         """
         most, found = self._found.num_hypotheses, list[float]()
         score = self._sums if self._found.ctc_weight is None else self._sums_of_units

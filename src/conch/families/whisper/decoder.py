@@ -70,11 +70,6 @@ class WhisperDecoder:
     """The `attention_decoder` component: decodes hidden states, or aligns or scores texts."""
 
     def __init__(self, config: WhisperDecoderConfig) -> None:
-        """Load the model.
-
-        Raises:
-            ConfigError: the model or its tokenizer.json cannot be loaded.
-        """
         self._model = load_whisper(config)
         self._guards: Guards = config
         self.tokens = WhisperTokens(
@@ -251,9 +246,6 @@ class WhisperDecoder:
         """Return a text's tokens, and what Whisper makes of them when it has to say them.
 
         One at a time: unlike a search, this is one pass and gains nothing from a batch.
-
-        Raises:
-            InvalidRequestError: the text has too many tokens.
         """
         start_sequence = self.tokens.start_sequence(language, job.task)
         tokens = self.tokens.encode(text, _text_language(job, language))

@@ -61,10 +61,8 @@ def search(
     a higher temperature instead, which gives a different text each time. An improbable text of
     audio that is probably not speech becomes empty.
 
-    Args:
-        encoder_out: float32 `[segments, frames, model size]`.
-        prompts: Tokens that each transcript begins with, all with its start at one position.
-        beam_size: Number of hypotheses in the beam, at least 1.
+    `encoder_out` is float32 `[segments, frames, model size]`. All `prompts`, the tokens that each
+    transcript begins with, have its start at one position.
     """
 
     def searched(rows: Sequence[int], no_repeat_ngram_size: int) -> list[Decoded]:

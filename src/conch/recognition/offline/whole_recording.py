@@ -68,7 +68,7 @@ class WholeRecording:
         return segment, turns
 
     async def finished(self, segments: Sequence[Segment]) -> AfterRecordingResult:
-        """Return the segments as the hooks leave them, in order of time, and what else they found."""
+        """Return the segments, in order of time, as the hooks leave them, and their findings."""
         result = AfterRecordingResult(segments)
         starts: dict[int, list[float]] = defaultdict(list)
         for segment in segments:
