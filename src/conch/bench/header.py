@@ -91,7 +91,6 @@ def header(name: str, benchmark: Any, program: Sequence[str] = PROGRAM) -> Heade
 
 
 def machine() -> Machine:
-    """Return a description of this machine."""
     return Machine(
         cpu=_proc_field("/proc/cpuinfo", "model name") or platform.processor() or "unknown",
         cores=cores(),

@@ -118,7 +118,6 @@ class Observed(Generic[Record]):
     """Peak memory of that server."""
 
     def figures(self, scoring: Scoring) -> LiveRun:
-        """Return the figures of the run."""
         used_s = None if self.cpu_s is None else sum(self.cpu_s.values())
         return figures(self.records, self.chunk_ms, scoring, used_s, self.peak)
 

@@ -115,7 +115,6 @@ class Measured:
     """Options of the requests."""
 
     def run(self) -> OfflineRun:
-        """Return the figures of the run."""
         return OfflineRun(
             load=self.offered.load,
             concurrency=self.offered.concurrency,

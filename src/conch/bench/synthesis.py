@@ -225,7 +225,6 @@ def start_differences(spoken: Sequence[SpokenWord], recognised: Sequence[Word]) 
 
 
 def markdown(report: SynthesisReport) -> str:
-    """Return the table of a report."""
     titles = ["load", "first audio p50", "p99 ms", "behind", "times real time"]
     rows = [
         [

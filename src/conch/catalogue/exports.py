@@ -31,7 +31,6 @@ class Network:
 
 
 def check_precision(precision: str) -> None:
-    """Check the parameter `precision` of a component."""
     if precision not in PRECISIONS:
         raise ConfigError(
             f"parameter 'precision' takes {' or '.join(PRECISIONS)}; is: {precision!r:.40}"

@@ -70,7 +70,6 @@ class StreamingDecoder(Generic[OneSearch]):
         return len(self._streams)
 
     def close(self) -> None:
-        """Forget every stream."""
         self._streams.close()
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:

@@ -61,7 +61,6 @@ class CtcVocab:
         return " ".join("".join([self.texts[unit] for unit in units]).split())
 
     def words(self, spelled: Iterable[Spelled]) -> tuple[AlignedWord, ...]:
-        """Return the words that units write."""
         return spelled_words(
             Piece(self.texts[unit], frame, frame + 1, log_prob) for unit, frame, log_prob in spelled
         )

@@ -47,7 +47,6 @@ def all_families() -> tuple[Family, ...]:
 
 
 def all_components() -> Iterator[Component]:
-    """Yield the components of all families."""
     return (component for family in all_families() for component in family.components)
 
 

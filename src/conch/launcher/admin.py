@@ -59,7 +59,6 @@ def settings_of(extra_args: Iterable[str], options: Collection[str]) -> Iterator
 
 
 def new_key() -> str:
-    """Return a random key."""
     return secrets.token_urlsafe(24)
 
 

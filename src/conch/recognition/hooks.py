@@ -282,7 +282,6 @@ def decoder_of(options: RecognitionOptions) -> Decoder:
 
 
 def recogniser_of(options: RecognitionOptions) -> Recogniser[Any]:
-    """Return the recogniser that a request asks for."""
     return _recogniser(options.decoder)
 
 
@@ -293,13 +292,11 @@ def second_opinion() -> tuple[str, Recogniser[Any]]:
 
 
 def first_pass_of(options: RecognitionOptions) -> BeginFirstPass:
-    """Return what begins the first pass of a live stream."""
     found: BeginFirstPass = _named(options.of_first_pass().decoder, "first_passes")
     return found
 
 
 def speech_finder() -> FindSpeech:
-    """Return what finds speech."""
     (name,) = filter(None, (family.hooks.find_speech for family in all_families()))
     found: FindSpeech = _loaded(name)
     return found

@@ -122,7 +122,6 @@ class SpeechRequest:
         return self.pcm16 if self.wav is None else self.wav
 
     def _audio_sent(self) -> list[str]:
-        """Return the names of the tensors with audio that are there."""
         tensors = {"WAV": self.wav, "PCM16": self.pcm16, "AUDIO": self.audio}
         return [name for name, tensor in tensors.items() if tensor is not None]
 

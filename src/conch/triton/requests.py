@@ -34,7 +34,6 @@ def respond(requests: Sequence[Any], component: Component) -> list[Any]:
 
 
 def _read(request: Any) -> list[Row] | Exception:
-    """Return the rows of a request, or why they cannot be read."""
     try:
         return _rows(request)
     except Exception as error:

@@ -85,7 +85,6 @@ class TritonResponder:
             return not self._has_ended and bool(self._sender.is_cancelled())
 
     def send(self, answer: Answer) -> None:
-        """Give an answer."""
         self._give(pb_utils.InferenceResponse([pb_utils.Tensor(*item) for item in answer.items()]))
 
     def fail(self, error: TranscriptionError) -> None:

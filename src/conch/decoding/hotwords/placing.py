@@ -174,7 +174,6 @@ class HotwordFinder:
         return Placed((*words, *reading.words[place:]), am_score, lm_score, gain)
 
     def _written(self, item: _Candidate) -> tuple[AlignedWord, ...]:
-        """Return the words of a phrase with their times and confidences."""
         spelling = self._trie.spellings[item.phrase]
         return spelled_words(
             Piece(self._trie.vocab[unit], start, end, float(self.frames[start:end, unit].max()))

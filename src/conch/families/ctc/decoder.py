@@ -174,7 +174,6 @@ class CtcDecoder:
         return GraphUtterance(self._graph, self._graph_config, finder, has_lattice=asks_lattice)
 
     def _new_finder(self, parameters: Mapping[str, Any]) -> HotwordFinder | None:
-        """Return what finds a call's hotwords, None if there are none."""
         words = hotwords(parameters, self._write)
         if not words:
             return None
@@ -207,7 +206,6 @@ class CtcDecoder:
         return [_error(search, item) for search, item in zip(searches, frames, strict=True)]
 
     def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
-        """Return hypotheses as tensors."""
         return outputs_of(found, self._frame_s)
 
 

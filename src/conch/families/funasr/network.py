@@ -14,7 +14,6 @@ from conch.families.search.graphs import TYPES
 
 
 def opened_folder(config: NamesFolder, kind: str, read: Reader[Folder]) -> Folder:
-    """Return the folder that the parameter `model` names."""
     return folder_of(config, kind, f"holds no {kind}", read)
 
 

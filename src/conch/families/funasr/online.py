@@ -117,7 +117,6 @@ class OnlineStream:
 
     @property
     def held_bytes(self) -> int:
-        """Size of the states in bytes."""
         return sum(item.nbytes for item in (*self.caches, self._before, self._found))
 
     def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
@@ -128,7 +127,6 @@ class OnlineStream:
 
     @property
     def has_chunk(self) -> bool:
-        """Whether the next chunk is complete."""
         return self._begin + self._span < self._fbank.ready
 
     @property

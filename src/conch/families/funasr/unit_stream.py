@@ -92,5 +92,4 @@ class UnitSearcher:
         return [None] * len(searches)
 
     def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
-        """Return hypotheses as tensors."""
         return outputs_of(found, self._frame_s)

@@ -129,7 +129,6 @@ class KaldiSearcher:
         return [*self._pool.map(accept, searches, frames)]
 
     def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
-        """Return hypotheses as tensors."""
         return outputs_of(found, FRAME_S)
 
 

@@ -138,7 +138,6 @@ class DecoderComponent:
         return self.tokens.decode([token.id for token in end if token.id != END]).strip()
 
     def _words(self, tokens: Sequence[Token], num_frames: int) -> list[Word]:
-        """Return the words of a hypothesis with their times."""
         ids = [token.id for token in tokens if token.id != END]
         probs = [math.exp(token.log_prob) for token in tokens]
         heard = [token.attention for token in tokens]
@@ -177,7 +176,6 @@ class DecoderComponent:
         return scores
 
     def _ids(self, text: str) -> list[int]:
-        """Return the tokens of a text to align or score."""
         ids = self.tokens.encode(text) if text.strip() else []
         if len(ids) >= MAX_TOKENS:
             raise InvalidRequestError(

@@ -113,7 +113,6 @@ class SearchFirstPass(FirstPass):
         """Tasks that end the stream where it went on under another id."""
 
     def parameters(self, options: RecognitionOptions) -> dict[str, Parameter]:
-        """Return the parameters of a search."""
         return search_parameters(options)
 
     async def hear(

@@ -80,7 +80,6 @@ class EncoderGraph:
             self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
 
     def new_states(self) -> States:
-        """Return the states of a new stream."""
         states = self.encoder.states
         arrays = (
             np.full(item.shape, item.start, TYPES.get(item.kind, np.float32)) for item in states
@@ -112,7 +111,6 @@ class EncoderGraph:
     def _run(
         self, chunks: Sequence[FloatArray], states: Sequence[States]
     ) -> tuple[list[FloatArray], list[States]]:
-        """Return what one run hears; see `step`."""
         before, known = joined(states), self.encoder.states
         feed = {
             item.name: np.asarray(array[0]) if item.is_bare else array

@@ -25,9 +25,7 @@ class HeardStream(Protocol):
         ...
 
     @property
-    def held_bytes(self) -> int:
-        """Size of the states in bytes."""
-        ...
+    def held_bytes(self) -> int: ...
 
     def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
         """Take the next samples, float32 `[samples]`."""
@@ -57,7 +55,6 @@ class StreamEncoder(ABC, Generic[OneStream]):
         return self._streams[stream_id].held_bytes
 
     def close(self) -> None:
-        """Close all streams."""
         self._streams.close()
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:

@@ -79,7 +79,6 @@ class SearchRecogniser(Recogniser[EncodedFrames]):
         self.encoder, self.decoder, self._frames = encoder, decoder, frames
 
     def parameters(self, options: RecognitionOptions) -> dict[str, Parameter]:
-        """Return the parameters of a search."""
         return search_parameters(options)
 
     async def encode(self, calls: Calls, waveform: Array) -> EncodedFrames:
@@ -108,7 +107,6 @@ class SearchRecogniser(Recogniser[EncodedFrames]):
 
 
 def search_parameters(options: RecognitionOptions) -> dict[str, Parameter]:
-    """Return the parameters of a search."""
     weights = options.fusion_weights
     return {
         "decoder": options.decoder,

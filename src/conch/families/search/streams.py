@@ -33,7 +33,6 @@ class EncodedStream:
 
     @property
     def held_bytes(self) -> int:
-        """Size of the states in bytes."""
         return sum(item.nbytes for item in self.states.arrays)
 
     def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:

@@ -89,7 +89,6 @@ class TransducerDecoder:
         return self._search.utterance(options.beam_size, Guide(bias, self._fusion(options)))
 
     def _fusion(self, options: CtcSearchOptions) -> Fusion | None:
-        """Return what fuses the language model, None if no request asks for it."""
         if not options.language_model:
             return None
         if not self._language_model:
@@ -100,7 +99,6 @@ class TransducerDecoder:
         return Fusion(self._language_model, self._texts, options.lm_weight, options.word_bonus)
 
     def _hotwords(self, parameters: Mapping[str, Any]) -> list[Hotword]:
-        """Return the hotwords of a call; see `hotwords`."""
         found = []
         for hotword in hotwords(parameters):
             foreign = {*hotword.phrase.lower()} - self._letters if self._letters else set()
@@ -128,7 +126,6 @@ class TransducerDecoder:
         return [None] * len(searches)
 
     def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
-        """Return hypotheses as tensors."""
         return outputs_of(found, self._frame_s)
 
 

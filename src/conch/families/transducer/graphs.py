@@ -9,7 +9,6 @@ from conch.families.transducer.folder import Transducer, read_transducer
 
 
 def opened_folder(config: FolderConfig) -> Transducer:
-    """Return the folder that the parameter `model` names."""
     return folder_of(config, "transducer", "is no transducer", read_transducer)
 
 

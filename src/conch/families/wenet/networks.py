@@ -22,12 +22,10 @@ _LEAST = 1e-10
 
 
 def opened_folder(config: FolderConfig) -> WenetFolder:
-    """Return the folder that the parameter `model` names."""
     return folder_of(config, "wenet", "is no model of WeNet", read_wenet)
 
 
 def vocabulary_of(found: WenetFolder) -> Vocabulary:
-    """Return the output units of a folder."""
     return exported_vocabulary(found.tokens, 10 * found.encoder.subsampling)
 
 

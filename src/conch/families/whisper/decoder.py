@@ -212,7 +212,6 @@ class WhisperDecoder:
         return self._spoken(job.encoder_out[None], [job.choice])[0].language
 
     def _align(self, job: _Job, text: str, language: str) -> list[Word]:
-        """Return the words of a text with their times."""
         if not text.strip():
             return []
         text_tokens, result = self._forced(job, text, language)
