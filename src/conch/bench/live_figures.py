@@ -7,15 +7,56 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.shown import Shown, shown_by
 from conch.bench.speed import Latency, latency_ms
 from conch.scoring.error_rates import Scoring, word_error_rate
-from conch.wire.result import Transcript
+from conch.wire.result import Transcript, text_of_words
 
 if TYPE_CHECKING:
     from conch.bench.memory import Memory
 
 LOAD = "paced in real time"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An utterance that has ended, or whose text an answer replaces."""
+
+    index: int
+    text: str
+    end_s: float
+    """Seconds on the audio's clock."""
+    is_final: bool
+    """Whether no later answer replaces the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The part of an answer that a viewer sees."""
+
+    at_s: float
+    """When it came, in seconds after the stream's first sample was spoken."""
+    ended: tuple[Ended, ...]
+    """Utterances that are new or replaced."""
+    text: str
+    """Text of the utterance that is being spoken."""
+    firm: str
+    """The beginning of that text that stays until the utterance ends."""
+    is_last: bool
+
+
+def shown_by(answer: Transcript, now_s: float, *, has_second_pass: bool) -> Shown:
+    ended = tuple(
+        Ended(
+            index=segment.index,
+            text=segment.text,
+            end_s=segment.end,
+            is_final=segment.passes == 2 or not has_second_pass or bool(segment.error),
+        )
+        for segment in answer.segments
+    )
+    spoken = answer.utterance
+    text, firm = (spoken.text, text_of_words(spoken.firm)) if spoken else ("", "")
+    return Shown(now_s, ended, text, firm, answer.is_final)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ import numpy as np
 
 from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
-from conch.component.batches import buckets
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.search.graphs import EncoderGraph
 from conch.families.search.streams import EncodedStream, encode_chunks
@@ -74,3 +73,24 @@ class ExportedEncoder:
         for stream, waveform in zip(streams, waveforms, strict=True):
             stream.accept(waveform, ends=True)
         return encode_chunks(self._graph, streams)
+
+
+def buckets(lens: Sequence[int], max_padding: float, max_total: int) -> list[list[int]]:
+    """Return batches of items of similar length, as lists of indexes.
+
+    An item has at least `1 - max_padding` of the length of the longest in its batch. The longest
+    times the size of the batch is at most `max_total`; a longer item is alone.
+
+    >>> buckets([10, 5, 9, 30], max_padding=0.2, max_total=40)
+    [[3], [0, 2], [1]]
+    """
+    found: list[list[int]] = []
+    longest = 0
+    for index in sorted(range(len(lens)), key=lambda item: -lens[item]):
+        fits = found and lens[index] >= (1 - max_padding) * longest
+        if fits and longest * (len(found[-1]) + 1) <= max_total:
+            found[-1].append(index)
+        else:
+            found.append([index])
+            longest = lens[index]
+    return found

@@ -14,7 +14,7 @@ MAX_FRAMES = 20_000
 
 
 def sounds_of(row: Row, most: int) -> tuple[Array, FloatArray]:
-    """Return what an acoustic model gets: tokens, int64 `[1, at most `most`]`, and speed `[1]`."""
+    """Return what an acoustic model gets: tokens, int64 `[1, N]`, N at most `most`; speed `[1]`."""
     tokens, speed = row.inputs["tokens"].ravel(), row.inputs["speed"].ravel()
     if not 0 < len(tokens) <= most:
         raise InvalidRequestError(f"input 'tokens' takes 1 to {most} sounds; sent: {len(tokens)}")

@@ -1,4 +1,4 @@
-"""The `piper_acoustic` component: once for a sentence."""
+"""The `piper_acoustic` component, once for a sentence, and `piper_vocoder`, for any stretch."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,8 +8,8 @@ from conch.component import Array, Outputs, Row, RowByRow
 from conch.families.hibari.front_end import symbols
 from conch.families.piper.declaration import BEGIN, BETWEEN, END, MAX_TOKENS, SOUNDS
 from conch.families.piper.voices import NOISE, Voices, noise
-from conch.families.speech.graphs import ACOUSTIC, VoiceConfig
-from conch.families.speech.rows import sounds_of
+from conch.families.speech.graphs import ACOUSTIC, VOCODER, VoiceConfig
+from conch.families.speech.rows import Stretch, sounds_of
 
 SILENCE = "\0"
 """Sound of a token that has none."""
@@ -40,6 +40,22 @@ class Acoustic(RowByRow):
             "latents": np.ascontiguousarray(latents[0].T),
             "durations": np.rint(durations).astype(np.int32),
         }
+
+
+class Vocoder(RowByRow):
+    """Makes the waveform of frames, which equals that part of the whole."""
+
+    def __init__(self, config: VoiceConfig) -> None:
+        self._voices = Voices(config, VOCODER)
+
+    def answer(self, row: Row, /) -> Outputs:
+        """Return the `waveform` of a row with `latents` and `context`; nothing in it is drawn."""
+        _, session, speaker = self._voices.of(row)
+        taken = session.get_inputs()[0]
+        part = Stretch.of(row, taken.shape[1])
+        latents = np.ascontiguousarray(part.latents.T)[np.newaxis]
+        (samples,) = session.run(None, {taken.name: latents, **speaker})
+        return {"waveform": part.spoken(samples.ravel(), samples.size // len(part.latents))}
 
 
 def units_of(sounds: str, known: Mapping[str, Sequence[int]]) -> tuple[Array, Array]:
