@@ -9,12 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from conch.decoding.ngram.model import (
-    Context,
-    LanguageModelConfig,
-    NgramModel,
-    load_language_model,
-)
+from conch.decoding.ngram.model import Context, LanguageModelConfig, NgramModel, load_language_model
 from conch.decoding.ngram.table import SENTENCE_END
 from conch.wire.errors import ConfigError
 
@@ -91,11 +86,7 @@ class Fusion:
     """A language model with the weights of one search."""
 
     def __init__(
-        self,
-        model: FusedLanguageModel,
-        texts: Sequence[str],
-        lm_weight: float,
-        word_bonus: float,
+        self, model: FusedLanguageModel, texts: Sequence[str], lm_weight: float, word_bonus: float
     ) -> None:
         self._model = model
         self._texts = texts

@@ -26,11 +26,7 @@ class UtteranceSearch(Search, Protocol):
 class BeamUtterance:
     """The search of one utterance by a beam."""
 
-    def __init__(
-        self,
-        search: BeamSearch,
-        hotwords: HotwordFinder | None = None,
-    ) -> None:
+    def __init__(self, search: BeamSearch, hotwords: HotwordFinder | None = None) -> None:
         self._search, self._hotwords = search, hotwords
         self._agreement = LocalAgreement()
 

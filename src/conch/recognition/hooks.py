@@ -51,12 +51,7 @@ class Recogniser(Protocol[Encoded]):
         ...
 
     async def decode_open(
-        self,
-        calls: Calls,
-        encoded: Encoded,
-        options: RecognitionOptions,
-        start: float,
-        draft: str,
+        self, calls: Calls, encoded: Encoded, options: RecognitionOptions, start: float, draft: str
     ) -> Decoded:
         """Decode the latest audio of an open live utterance, as `decode` does a segment.
 

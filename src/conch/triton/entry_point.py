@@ -101,13 +101,7 @@ class EntryPoint:
         lanes = self._lanes
         pool = lanes.live if message.stream_id else lanes.recordings
         return TritonComponents(
-            span,
-            responder,
-            self._hangs,
-            pool,
-            lanes.ends,
-            lanes.post,
-            ends_stream=message.ends,
+            span, responder, self._hangs, pool, lanes.ends, lanes.post, ends_stream=message.ends
         )
 
     def _stop_calls(self) -> None:

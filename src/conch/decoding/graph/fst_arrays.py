@@ -107,10 +107,7 @@ def fst_arrays(
 
 
 def write_fst(
-    path: Path,
-    fst: FstArrays,
-    *,
-    symbols: Sequence[tuple[str, Sequence[str]]] = (),
+    path: Path, fst: FstArrays, *, symbols: Sequence[tuple[str, Sequence[str]]] = ()
 ) -> None:
     """Write a constant transducer of OpenFst.
 

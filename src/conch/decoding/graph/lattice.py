@@ -136,12 +136,7 @@ class WordLattice:
 
 
 def word_lattice(
-    fst: FstFile,
-    costs: DoubleArray,
-    *,
-    beam: float,
-    max_active: int,
-    lattice_beam: float,
+    fst: FstFile, costs: DoubleArray, *, beam: float, max_active: int, lattice_beam: float
 ) -> WordLattice | None:
     """Return the paths near the best one; None where no path ends.
 

@@ -22,12 +22,7 @@ def encoder(
         step="encode",
         inputs=(Tensor("waveform", "FP32", (-1,), longest),),
         outputs=(
-            Tensor(
-                "encoder_out",
-                "FP32",
-                (-1, -1),
-                frame,
-            ),
+            Tensor("encoder_out", "FP32", (-1, -1), frame),
             Tensor(
                 "encoder_out_lens",
                 "INT32",

@@ -74,9 +74,7 @@ class CtcStream:
         return np.pad(chunk, (0, self._chunk - length)), length
 
 
-def streaming_encoder(
-    config: CtcStreamingEncoderConfig,
-) -> "CtcStreamingEncoder | CtcExportLive":
+def streaming_encoder(config: CtcStreamingEncoderConfig) -> "CtcStreamingEncoder | CtcExportLive":
     """Return the encoder of Conch's recipe, or that of a folder."""
     if found := opened_folder(config):
         return CtcExportLive(found, config.threads, config.stream_ttl_s)

@@ -81,11 +81,7 @@ def _block(seed: int, number: int) -> FloatArray:
 
 
 def waveform(
-    spectrum: FloatArray,
-    pitch: FloatArray,
-    phases: FloatArray,
-    noises: Array,
-    first: int,
+    spectrum: FloatArray, pitch: FloatArray, phases: FloatArray, noises: Array, first: int
 ) -> FloatArray:
     """Return the samples of frames, 300 of each.
 

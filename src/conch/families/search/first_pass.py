@@ -267,12 +267,7 @@ class SearchFirstPass(FirstPass):
         return replace(utterance, num_stable=num_stable), place
 
     async def _encode_step(
-        self,
-        calls: Calls,
-        waveform: Array,
-        place: StreamPlace,
-        *,
-        finds_speech: bool = False,
+        self, calls: Calls, waveform: Array, place: StreamPlace, *, finds_speech: bool = False
     ) -> _Heard:
         """Return what the encoder makes of a step, FP32 [samples]; if it is asked for, with its
         speech probabilities.

@@ -122,10 +122,7 @@ def search_parameters(options: RecognitionOptions) -> dict[str, Parameter]:
 
 
 def decoded(
-    outputs: Mapping[str, Tensor],
-    options: RecognitionOptions,
-    start: float,
-    audio: Seconds,
+    outputs: Mapping[str, Tensor], options: RecognitionOptions, start: float, audio: Seconds
 ) -> Decoded:
     """Return what a search has found, of its output tensors `COLUMNS`.
 

@@ -45,6 +45,5 @@ class Guide:
         """Return the state if nothing follows."""
         bias, words = state
         return Guided(
-            bias.finished(),
-            self._fusion.finished(words) if self._fusion and words else words,
+            bias.finished(), self._fusion.finished(words) if self._fusion and words else words
         )

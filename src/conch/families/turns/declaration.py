@@ -2,15 +2,7 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import (
-    Component,
-    Family,
-    FamilyHooks,
-    Hook,
-    Need,
-    Tensor,
-    WeightsPackage,
-)
+from conch.families.family import Component, Family, FamilyHooks, Hook, Need, Tensor, WeightsPackage
 from conch.families.options import Rule, option
 
 PACKAGE = WeightsPackage(

@@ -136,8 +136,7 @@ def read_wenet(folder: Path, precision: str = "float32") -> WenetFolder:
         return _for_cpu(folder, path, header, decoder, units, precision)
     if x.name not in ("speech", "chunk_xs") or not others:
         raise UnfitModelError(
-            f"its {path.name} takes {x.name}; that of WeNet takes speech, chunk_xs or chunk",
-            0,
+            f"its {path.name} takes {x.name}; that of WeNet takes speech, chunk_xs or chunk", 0
         )
     return _for_gpu(folder, path, header, decoder, units, training)
 
