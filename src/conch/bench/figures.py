@@ -31,10 +31,7 @@ class MeanStage:
 
 @dataclass(frozen=True, slots=True)
 class ErrorMessage:
-    """The error of a failed request."""
-
     path: str
-    """Path of the recording."""
     message: str
 
 

@@ -38,8 +38,6 @@ PROGRAM = ("conch",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The machine of a report."""
-
     cpu: str
     cores: int
     """Cores that this process may use."""
@@ -58,9 +56,7 @@ class Header:
     started_at: str
     """Time in UTC, ISO 8601."""
     command: str
-    """The command line as it was typed."""
     machine: Machine
-    """The machine that the benchmark runs on."""
     versions: Mapping[str, str]
     """Versions of Python, of packages and, as `triton`, of the server."""
     settings: Flat[Mapping[str, Plain]]

@@ -37,8 +37,6 @@ STEP_MS = 640
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveBenchmark(ServerBenchmark):
-    """Settings of the benchmark."""
-
     streams: Sequence[int] = (8,)
     """Numbers of concurrent streams; one run for each."""
     chunk_ms: int = 640
@@ -59,8 +57,6 @@ class LiveBenchmark(ServerBenchmark):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     options: RecognitionOptions
     """Options of the streams, defaults included."""

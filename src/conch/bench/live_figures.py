@@ -134,11 +134,8 @@ class StreamRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRun:
-    """The figures of one run."""
-
     load: str = LOAD
     streams: int
-    """Concurrent streams."""
     keeps_up: bool
     """Whether p99 of the chunk latency is below the chunk's length."""
     wer: float | None

@@ -34,8 +34,6 @@ WARMUP_CLIENTS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineBenchmark(ServerBenchmark):
-    """Settings of the benchmark."""
-
     concurrency: Sequence[int] = (1,)
     """Numbers of clients of a closed loop; one run for each."""
     rates: Sequence[float] = ()
@@ -55,8 +53,6 @@ class OfflineBenchmark(ServerBenchmark):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineRun:
-    """The figures of one run."""
-
     load: str
     """`closed loop` or `paced`."""
     concurrency: int | None
@@ -87,13 +83,10 @@ class OfflineRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     options: RecognitionOptions
     """Options of the requests, defaults included."""
     first: Flat[OfflineRun]
-    """The first of the runs."""
     runs: Sequence[OfflineRun]
     """One for each load."""
 
@@ -110,9 +103,7 @@ class Measured:
     accuracy: str = ""
     """Preset of the requests; empty if none were compared."""
     metric: Metric = "auto"
-    """Unit of errors."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the requests."""
 
     def run(self) -> OfflineRun:
         return OfflineRun(

@@ -50,7 +50,6 @@ class ServerBenchmark(Choice):
     options: Mapping[str, Any] = field(default_factory=dict)
     """Request options that differ from the server's defaults."""
     metric: Metric = "auto"
-    """Unit of errors."""
 
 
 @dataclass(frozen=True, slots=True)

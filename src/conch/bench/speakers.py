@@ -21,8 +21,6 @@ from conch.wire.result import Transcript, Turn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeakersBenchmark:
-    """Settings of the benchmark."""
-
     files: tuple[Path, ...]
     rttm: Path | None = None
     """Turns of all files, or a folder with a file for each; None: each is beside its recording."""
@@ -49,8 +47,6 @@ class RecordingErrors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeakersReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     collar_s: float
     der: float

@@ -65,13 +65,11 @@ class Heard:
     """Longest silence of a player that begins with the first audio."""
     speech: Speech
     words: Sequence[SpokenWord]
-    """With the option `timestamps`."""
+    """Words with times, if the option `timestamps` is true."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisRun:
-    """The figures of one run."""
-
     load: str
     texts: int
     errors: int
@@ -92,8 +90,6 @@ class SynthesisRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     runs: Sequence[SynthesisRun]
 

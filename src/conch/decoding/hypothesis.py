@@ -17,9 +17,9 @@ class AlignedWord:
 
     text: str
     start_frame: int
-    """Of its first unit."""
+    """Frame of its first unit."""
     end_frame: int
-    """After that of its last unit."""
+    """The frame after its last unit."""
     confidence: float
     """Geometric mean of its units' probabilities, each at its best frame; in (0, 1]."""
 
@@ -47,7 +47,7 @@ class Piece(NamedTuple):
     end: int
     """The frame after its last one."""
     log_prob: float
-    """At its best frame."""
+    """Log probability at its best frame."""
 
 
 def spelled_words(pieces: Iterable[Piece]) -> tuple[AlignedWord, ...]:

@@ -24,7 +24,6 @@ ORPHAN_GRACE_S = 3.0
 LOOK_S = 0.1
 """Seconds between two looks at a server that stops."""
 GUARD_TIMEOUT_S = 5.0
-"""Seconds for the guard to end."""
 
 
 @dataclass(frozen=True)

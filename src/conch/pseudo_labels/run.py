@@ -23,7 +23,6 @@ class Recogniser:
     options: Mapping[str, Any]
     """Options of its requests that differ from the server's defaults."""
     url: str
-    """Address of its server."""
 
 
 async def transcribe(

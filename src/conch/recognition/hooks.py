@@ -31,7 +31,6 @@ class Recogniser(Protocol[Encoded]):
     """Turns a segment into text by the two components that its `Decoder` declares."""
 
     encoder: str
-    """Name of the encoder."""
 
     async def encode(self, calls: Calls, waveform: Array) -> Encoded:
         """Return a segment as the decoder takes it; FP32 [samples], 16 kHz."""

@@ -157,7 +157,7 @@ class _Row:
         self._found: list[Segment] = []
         self._turns: list[Turn] = []
         """Turns not sent yet."""
-        self._told: list[Turn] = []
+        self._sent_turns: list[Turn] = []
         """Turns already sent."""
         self._whole = WholeRecording(options, calls)
         self.done_s = 0.0
@@ -189,7 +189,7 @@ class _Row:
     def part(self, segment: Segment) -> Transcript:
         """Return the answer with a segment."""
         turns, self._turns = self._turns, []
-        self._told += turns
+        self._sent_turns += turns
         return with_turns(self.transcript([segment]), turns)
 
     async def finished(self, *, is_streamed: bool = False) -> Transcript:
@@ -210,7 +210,7 @@ class _Row:
                 *language_warnings(after.segments, self.options),
             ),
             extra=after.extra or None,
-            relabelled=tuple(other_turns(self._told, after.turns)) if is_streamed else (),
+            relabelled=tuple(other_turns(self._sent_turns, after.turns)) if is_streamed else (),
             revised=spoken(after.segments) if is_revised else (),
         )
 

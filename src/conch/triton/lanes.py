@@ -19,7 +19,6 @@ class Lanes:
         self.ends = _lane("end", ends)
         """Calls that end a stream of a component."""
         self.recordings = _lane("call", max_calls - live - passes - ends - post)
-        """Calls for recordings."""
         self.post = _lane("post", post) if post else self.recordings
         """Calls of models that are not Conch's own: one that hangs keeps its thread."""
         self.audio = _lane("audio", (os.cpu_count() or 1) + 4)

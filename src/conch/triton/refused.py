@@ -77,4 +77,4 @@ def _own_model() -> str:
 
 
 sequence_ends = SequenceEnds()
-"""Of this process."""
+"""The calls of this process."""

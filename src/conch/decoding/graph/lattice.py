@@ -28,7 +28,7 @@ class LatticePath:
     labels: tuple[int, ...]
     """Input labels, one a frame."""
     cost: float
-    """Of graph and frames."""
+    """Cost of graph and frames."""
     fst: Any
     """The path itself, from words to labels."""
 

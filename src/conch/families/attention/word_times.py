@@ -25,7 +25,6 @@ _MAX_WORD_S = 4.0
 _MIN_WORD_S = 0.04
 """Shortest word in seconds. Words whose tokens all align with one frame get more time."""
 _ROUNDING_S = 1e-6
-"""Tolerance of sums of seconds."""
 
 
 @dataclass(slots=True)

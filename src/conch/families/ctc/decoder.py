@@ -39,13 +39,11 @@ from conch.wire.errors import InvalidRequestError, OptionError
 from conch.wire.hotwords import Hotword, as_ctc_writes
 
 _HOTWORD_LISTS = 32
-"""Whose tries are kept for the next stream with the same; the longest has 0.5 MB."""
+"""Lists whose tries are kept for the next stream with the same; the longest has 0.5 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcDecoderConfig:
-    """Parameters of the `ctc_decoder` component."""
-
     model: str = ""
     """The .onnx file or the folder whose units it decodes; empty is the one in Conch."""
     language: str = ""
@@ -83,8 +81,6 @@ class CtcDecoderConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcStreamingDecoderConfig(CtcDecoderConfig):
-    """Parameters of the `ctc_streaming_decoder` component."""
-
     stream_ttl_s: float = 90.0
     """Seconds without a chunk after which a stream expires."""
 

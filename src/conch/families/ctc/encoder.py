@@ -10,8 +10,6 @@ from conch.families.search.recordings import RecordingEncoder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcEncoderConfig(RecordingsConfig):
-    """Parameters of the `ctc_encoder` component."""
-
     max_batch_s: float = 8.0
     """Largest batch in seconds of audio, with padding; a longer row is encoded alone. A CPU gains
     nothing from more, a GPU needs hundreds."""

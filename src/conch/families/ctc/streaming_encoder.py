@@ -22,8 +22,6 @@ _WARM_BATCH, _WARM_STEPS = 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcStreamingEncoderConfig(LiveConfig):
-    """Parameters of the `ctc_streaming_encoder` component."""
-
     chunk_ms: int = 640
     """Length of a chunk. Longer chunks are more accurate, and later."""
     left_ms: int = 5120

@@ -53,7 +53,6 @@ class FunasrFolder:
     """What every folder has."""
 
     network: Path
-    """That which takes the features."""
     header: Header
     front_end: FrontEnd
     tokens: tuple[str, ...]
@@ -62,8 +61,6 @@ class FunasrFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paraformer(FunasrFolder):
-    """A Paraformer."""
-
     num_ends: int
     """Units behind the text that the model was taught to find."""
     embedder: Path | None
@@ -77,8 +74,6 @@ class Paraformer(FunasrFolder):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenseVoice(FunasrFolder):
-    """A SenseVoice."""
-
     languages: Mapping[str, int]
     """Numbers of the languages, and of auto."""
     text_forms: tuple[int, int]
@@ -92,7 +87,7 @@ class OnlineParaformer(FunasrFolder):
     decoder: Path
     decoder_header: Header
     size: int
-    """Of what the encoder hears in a frame."""
+    """Values of what the encoder hears in a frame."""
     caches: tuple[tuple[int, ...], ...]
     """Shapes of what the decoder keeps of a stream."""
 

@@ -105,7 +105,7 @@ class OnlineStream:
         """Features before the next chunk."""
         self.caches = [np.zeros(shape, np.float32) for shape in networks.caches]
         self._sum = np.float32(0)
-        """Of the weights since the last unit."""
+        """Sum of the weights since the last unit."""
         self._found = np.zeros(networks.size, np.float32)
         """Of the next unit so far."""
 

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 END = "</s>"
 _HOTWORD_LISTS = 32
-"""That are kept as the network has read them."""
+"""Lists that are kept as the network has read them."""
 _LONGEST_HOTWORD = 10
 """Units of a phrase, as FunASR pads them."""
 SILENT = {"<blank>", "<blk>", "<s>", END, "<unk>"}
@@ -46,8 +46,6 @@ _LONGEST_S = 0.6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParaformerConfig(FolderConfig):
-    """Parameters of the `paraformer` component."""
-
     language: str = ""
     """Language of the model; a request with another one is an error. Empty takes any."""
 

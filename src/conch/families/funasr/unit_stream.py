@@ -21,8 +21,6 @@ from conch.wire.languages import check_language
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnlineDecoderConfig:
-    """Parameters of the `paraformer_online_decoder` component."""
-
     model: str = ""
     """The folder."""
     precision: str = "float32"

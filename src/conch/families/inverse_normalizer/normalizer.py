@@ -31,7 +31,7 @@ _NUMBERS = _SCALES.union(
 )
 _DIGITS = frozenset({*ONES[:10], "oh", "o", "double", "triple"})
 _CENTURIES = frozenset(map(str, range(11, 21)))
-"""Of years that are said in two numbers."""
+"""Centuries of years that are said in two numbers."""
 _PART_OF_AN_HOUR = frozenset({"past", "to", "half", "quarter", "after"})
 _BEFORE_A_TIME = frozenset(
     {"at", "by", "until", "till", "before", "after", "since", "from", "around"}

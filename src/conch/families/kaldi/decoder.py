@@ -32,8 +32,6 @@ _MFCC = "mfcc.conf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaldiDecoderConfig(DeviceConfig):
-    """Parameters of the `kaldi_decoder` component."""
-
     language: str = ""
     """Language of the model; a request with another one is an error. Empty takes any."""
 
@@ -157,8 +155,6 @@ class KaldiDecoder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaldiStreamingDecoderConfig(KaldiDecoderConfig):
-    """Parameters of the `kaldi_streaming_decoder` component."""
-
     stream_ttl_s: float = 90.0
     """Seconds without a chunk after which a stream expires."""
 

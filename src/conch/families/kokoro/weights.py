@@ -33,8 +33,6 @@ STATISTIC = "statistics"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KokoroConfig(VoiceConfig):
-    """Parameters of the components."""
-
     intra_threads: int = 0
     """CPU threads of one call: a listener waits for it."""
 

@@ -37,8 +37,6 @@ _NOTE = "♪"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoonshineDecoderConfig(MoonshineConfig):
-    """Parameters of the `moonshine_decoder` component."""
-
     intra_threads: int = 1
     """CPU threads of one call, whose products are small. 0 for the share of the cores."""
     # Found on short utterances with silence or noise around them: docs/notes/moonshine.md.

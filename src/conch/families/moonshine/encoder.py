@@ -18,8 +18,6 @@ MAX_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoonshineConfig(DeviceConfig):
-    """Parameters of both components."""
-
     nice: int = 10
     """Least niceness of the process, 0 to 19: with more than 0, the CTC models and the VAD of live
     streams get a busy CPU first."""

@@ -28,8 +28,6 @@ _BATCH_WORDS = 2048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PunctuatorConfig:
-    """Parameters of the `punctuator` component."""
-
     model: str = ""
     """Path of an .onnx file of `lab.training.punctuation.export`; empty for the shipped model."""
     language: str = "en"

@@ -31,7 +31,6 @@ class Kaldi:
 
     num_mels: int
     scale: float
-    """Factor of the samples."""
     is_default: bool = False
     """Whether the settings are Kaldi's own, not those of icefall."""
 

@@ -40,7 +40,6 @@ class EncodedFrames:
     lens: Array | Tensor | None
     """None of a waveform, for a decoder that hears it itself."""
     seconds: float
-    """Length of the audio."""
 
     @classmethod
     def of(cls, name: str, outputs: Mapping[str, Tensor], waveform: Array) -> "EncodedFrames":

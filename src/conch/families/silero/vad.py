@@ -24,8 +24,6 @@ PACKAGED_SHA256 = "9ccdacc4719d8aa7e45a77536bfabec45a03ba1f2fad5e241ab4060b24238
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SileroConfig:
-    """Parameters of the `vad` component."""
-
     model: str = ""
     """Path of a `silero_vad_16k_sequence.onnx`; empty for the one in the package silero-vad."""
     intra_threads: int = 1

@@ -24,8 +24,6 @@ _WORD_START = re.compile(r"\s\S")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeuralRescorerConfig(CTranslate2Config):
-    """Parameters of the `neural_rescorer` component."""
-
     intra_threads: int = 1
     """CPU threads of one call, whose products are small. 0 for the share of the cores."""
     start_token: str = ""

@@ -34,7 +34,7 @@ class Stretch:
     before: int
     """Frames in front that are not spoken."""
     after: int
-    """The same behind."""
+    """Frames behind that are not spoken."""
     first: int
     """Place of the first frame in the whole text."""
 

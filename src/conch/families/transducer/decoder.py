@@ -28,8 +28,6 @@ _PART_OF_LETTER = "\ufffd"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransducerDecoderConfig(FolderConfig):
-    """Parameters of the `transducer_decoder` component."""
-
     language: str = ""
     """Language of the model; a request with another one is an error. Empty takes any."""
     blank_penalty: float = 0.0
@@ -131,7 +129,5 @@ class TransducerDecoder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransducerStreamingDecoderConfig(TransducerDecoderConfig):
-    """Parameters of the `transducer_streaming_decoder` component."""
-
     stream_ttl_s: float = 90.0
     """Seconds without a chunk after which a stream expires."""

@@ -23,7 +23,7 @@ class Predictor(Protocol):
     """Reads the units that were written."""
 
     start: Context
-    """Before the first unit."""
+    """The context before the first unit."""
     size: int
     """Units in a context; 0 if it has all."""
 

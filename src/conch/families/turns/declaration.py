@@ -33,8 +33,6 @@ _ASKED = {"semantic_endpointing": True}
 
 @dataclass(frozen=True, kw_only=True)
 class TurnOptions:
-    """Options of ends of turns."""
-
     semantic_endpointing: bool = option(
         False,
         "live: end an utterance before endpoint_silence_ms where a model hears that the speaker "

@@ -20,8 +20,6 @@ WINDOW = round(WINDOW_S * SAMPLE_RATE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnsConfig(DeviceConfig):
-    """Parameters of the component."""
-
     intra_threads: int = 1
     """CPU threads of one call."""
     nice: int = 10

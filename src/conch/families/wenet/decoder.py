@@ -25,8 +25,6 @@ from conch.wire.languages import check_language
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WenetDecoderConfig(FolderConfig):
-    """Parameters of the `wenet_decoder` component."""
-
     language: str = ""
     """Language of the model; a request with another one is an error. Empty takes any."""
 
@@ -102,7 +100,5 @@ class WenetDecoder(CtcDecoder):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WenetStreamingDecoderConfig(WenetDecoderConfig):
-    """Parameters of the `wenet_streaming_decoder` component."""
-
     stream_ttl_s: float = 90.0
     """Seconds without a chunk after which a stream expires."""

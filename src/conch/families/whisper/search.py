@@ -26,7 +26,6 @@ class Decoded:
     average_log_prob: float
     """Natural log probability per token of the best text."""
     no_speech_prob: float
-    """Probability of no speech."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -101,7 +101,7 @@ async def recognize(
     most_at_work = most_at_first
     under_way: deque[asyncio.Task[Segment]] = deque()
     recognised: deque[asyncio.Task[Segment]] = deque()
-    """The same segments before the text steps, which no other segment waits for."""
+    """Segments before the text steps, which no other segment waits for."""
     latest: asyncio.Task[Segment] | None = None
     async with aclosing(speech_segments(blocks, options, calls)) as found:
         reading = asyncio.create_task(anext(found, None))
