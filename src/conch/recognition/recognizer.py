@@ -158,7 +158,6 @@ class _Row:
         self._turns: list[Turn] = []
         """Turns not sent yet."""
         self._sent_turns: list[Turn] = []
-        """Turns already sent."""
         self._whole = WholeRecording(options, calls)
         self.done_s = 0.0
         """Seconds of audio that are recognised, over all channels."""
