@@ -145,24 +145,18 @@ class LiveRun:
     first_partial_ms: Latency
     """Time from an utterance's start, as spoken, to the first answer with text."""
     final_ms: Latency
-    """Time from an utterance's end, as spoken, to the answer with its final text.
-
-    It includes the silence that makes the endpoint.
-    """
+    """Time from an utterance's end, as spoken, to the answer with its final text. It includes the
+    silence that makes the endpoint."""
     end_ms: Latency
-    """Latency of END alone, which counts as a chunk too.
-
-    With two_pass its answer waits for the last second pass.
-    """
+    """Latency of END alone, which counts as a chunk too. With two_pass its answer waits for the
+    last second pass."""
     cpu_ms_per_chunk: float | None
     """CPU of the server's processes; None for a server that the benchmark did not start."""
     cpu_s_per_audio_s: float | None
     """The same CPU, in seconds per second of audio."""
     peak_memory_mb: float | None
-    """Memory of all processes of the server together, from its start to the end of the run.
-
-    See `conch.bench.memory`. None for a server that the benchmark did not start.
-    """
+    """Memory of all processes of the server together, from its start to the end of the run. See
+    `conch.bench.memory`. None for a server that the benchmark did not start."""
     chunks: int
     audio_s: float
     errors: int

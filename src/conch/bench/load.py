@@ -124,10 +124,7 @@ async def _load(
     clients: Sequence[Iterable[tuple[int, float | None]]],
     on_outcome: Callable[[Outcome[Answer]], None],
 ) -> Load[Answer]:
-    """Let each client send its requests, one after the other.
-
-    A request is an index and the second when it is due, None at once.
-    """
+    """Let each client send its requests: indices, and the second when each is due, None at once."""
     outcomes: list[Outcome[Answer]] = []
     started = time.perf_counter()
 

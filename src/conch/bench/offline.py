@@ -63,10 +63,8 @@ class OfflineRun:
     """Preset of the requests; empty if none were compared."""
     figures: Flat[RunFigures]
     peak_memory_mb: float | None
-    """Memory of all processes of the server together, from its start to the end of the run.
-
-    See `conch.bench.memory`. None for a server that the benchmark did not start.
-    """
+    """Memory of all processes of the server together, from its start to the end of the run. See
+    `conch.bench.memory`. None for a server that the benchmark did not start."""
     memory_by_process_mb: Mapping[str, float] | None
     """Memory of each process at the time of the peak."""
 

@@ -116,10 +116,6 @@ def read_symbols(path: Path, size: int, part: str) -> tuple[str, ...]:
     """Return the symbols of a model whose `part` writes `size` units, by their numbers.
 
     Symbols behind them that begin with # are of a lexicon, and are left out.
-
-    Raises:
-        OSError: the file cannot be read.
-        UnfitModelError: it has other numbers.
     """
     symbols: dict[int, str] = {}
     for number, line in enumerate(path.read_text("utf-8", "replace").split("\n"), 1):

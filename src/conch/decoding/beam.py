@@ -54,15 +54,11 @@ class CtcSearchOptions:
     word_bonus: float = 1.0
     """Nats added for each word; unused without `language_model`."""
     prune_history: bool = True
-    """Whether to drop prefixes that differ from a better one only in words the n-gram forgot.
-
-    That makes room in the beam, but n-best lists hold fewer texts: choose False for these.
-    """
+    """Whether to drop prefixes that differ from a better one only in words the n-gram forgot. That
+    makes room in the beam, but n-best lists hold fewer texts: choose False for these."""
     unit_min_log_prob: float = -5.0
-    """Least log posterior of a unit in a frame, as pyctcdecode's `token_min_logp`.
-
-    The search skips the other units, except the best one.
-    """
+    """Least log posterior of a unit in a frame, as pyctcdecode's `token_min_logp`. The search skips
+    the other units, except the best one."""
 
     def __post_init__(self) -> None:
         for name, low, high in (
@@ -353,10 +349,7 @@ class BeamSearch:
         )
 
     def stable_text(self) -> str:
-        """Return the whole words with which every text of the beam begins.
-
-        The beam only ever grows, so that no later frame can change them.
-        """
+        """Return the words with which all texts of the beam begin: no later frame changes them."""
         return self._vocab.complete(self._common())
 
     def num_stable_words(self) -> int:

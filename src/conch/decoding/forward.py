@@ -103,10 +103,7 @@ class _Places(NamedTuple):
 def _multiplied(
     log_probs: FloatArray, texts: Sequence[Sequence[int]]
 ) -> tuple[DoubleArray, NDArray[np.bool_]]:
-    """Return the scores of texts by multiplication, and whether each is exact.
-
-    A text whose score is not exact has 0 instead.
-    """
+    """Return the scores of texts by multiplication, 0 if inexact, and whether each is exact."""
     places = _Places.of(texts)
     logs = log_probs[:, places.used].astype(np.float64)
     # Numbers above 0 are no log probabilities, and may overflow. They are left to logarithms.

@@ -81,10 +81,7 @@ class UnitRuns(NamedTuple):
 
 
 def unit_runs(path: IntArray, log_probs: FloatArray) -> UnitRuns:
-    """Return the units of a path.
-
-    `path` is int64 `[T]`, the unit of each frame; `log_probs` are float32 `[T]`, of these units.
-    """
+    """Return the units of a path, the unit of each frame; both arrays are `[T]`."""
     starts = np.flatnonzero(np.diff(path, prepend=-1))
     ends = np.append(starts[1:], len(path))
     peaks = np.maximum.reduceat(log_probs, starts) if len(starts) else log_probs

@@ -10,10 +10,7 @@ from conch.wire.limits import MAX_TEXTS
 
 
 def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:
-    """Return the search options of a call of `ctc_decoder` or `ctc_streaming_decoder`.
-
-    A BLS call carries numbers with a fraction as strings.
-    """
+    """Return the search options of a call, which carries numbers with a fraction as strings."""
     default = CtcSearchOptions()
     return CtcSearchOptions(
         beam_size=_integer(parameters, "beam_size", default.beam_size, MAX_TEXTS),

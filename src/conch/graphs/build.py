@@ -100,23 +100,16 @@ def build_graph(
     more_words: Lexicon = (),
     dictionary: Lexicon = (),
 ) -> GraphReport:
-    """Write a decoding graph.
+    """Write a decoding graph, over a file that is there.
 
     A word must be in both lexicon and n-grams, except those of `more_words` and `dictionary`. There
     is no unknown word: every sound becomes words of the graph.
 
-    Args:
-        path: file of the graph, which is overwritten.
-        units: units of the CTC model.
-        table: the n-grams.
-        lexicon: spellings; without them words are spelled as they are written.
-        config: settings of the graph.
-        progress: called with a text for each step.
-        more_words: spellings of words that are expected. Those that the n-grams lack become
-            unigrams of `oov_log_prob`, before which words count by backoff weights alone; the
-            unigrams of the others are raised to it.
-        dictionary: more spellings. Words that the n-grams lack become unigrams of
-            `DICTIONARY_LOG_PROB`, and the others stay.
+    Without a `lexicon`, words are spelled as they are written. `more_words` are expected: those
+    that the n-grams lack become unigrams of `oov_log_prob`, before which words count by backoff
+    weights alone; the unigrams of the others are raised to it. Words of `dictionary` that the
+    n-grams lack become unigrams of `DICTIONARY_LOG_PROB`, and the others stay. `progress` is called
+    with a text for each step.
     """
     config = config or GraphConfig()
     letters_of(units.vocab)

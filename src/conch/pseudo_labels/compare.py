@@ -52,10 +52,7 @@ class Stretch:
 
 
 def whole(a: Transcript, b: Transcript, language: str = "") -> Stretch:
-    """Return the texts of two recognisers for a whole recording.
-
-    An empty `language` takes that of the transcripts, else English.
-    """
+    """Return both texts of a recording; an empty `language` is the transcripts', else English."""
     spoken = language_of(language, a.language, b.language)
     return _stretch(0.0, a.duration, a.text, b.text, spoken)
 

@@ -105,36 +105,21 @@ class FirstPass:
         ends: bool,
         finds_speech: bool = False,
     ) -> tuple[Utterance, SpeechProbs | None]:
-        """Encode a step.
+        """Encode a step, FP32 [samples]; `ends` says whether the stream ends with it.
 
-        Args:
-            waveform: The step, FP32 [samples].
-            utterance: The utterance before the step.
-            ends: Whether the stream ends with the step.
-            finds_speech: Whether to find speech in the step, because no VAD does.
-
-        Returns:
-            The utterance before the step: another one if its audio had to be heard again. And the
-            speech probabilities, if they were asked for.
+        Take and return the utterance before the step: another one if its audio had to be heard
+        again. With `finds_speech`, return speech probabilities too, because no VAD finds speech.
         """
         return utterance, None
 
     async def read(
         self, utterance: Utterance, calls: Calls, *, is_over: bool
     ) -> tuple[Utterance, Decoded]:
-        """Return what the utterance says after the step that was heard.
-
-        Args:
-            utterance: The utterance before the step, as `hear` returned it.
-            is_over: Whether the utterance ends with the step.
-        """
+        """Return what the utterance that `hear` returned says after the step; `is_over` ends it."""
         return utterance, NOTHING_DECODED
 
     async def keep_alive(self, utterance: Utterance | None, calls: Calls) -> Utterance | None:
-        """Call the components if they would drop the stream otherwise.
-
-        Returns the open utterance with its present text; None if there is none.
-        """
+        """Call components that would drop the stream; return the open utterance as it is now."""
         return utterance
 
     async def close(self) -> None:

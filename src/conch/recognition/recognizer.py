@@ -59,11 +59,8 @@ class Recognizer:
     async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:
         """Return one transcript per row, or the transcript after a live chunk.
 
-        The rows are recognised at the same time.
-
-        Raises:
-            TranscriptionError: the request or one of its components failed; see
-                `conch.wire.errors`.
+        The rows are recognised at the same time. A failure is a `TranscriptionError`; see
+        `conch.wire.errors`.
         """
         if request.stream_id:
             return [await self.open_streams.recognize(request, components)]
@@ -86,9 +83,6 @@ class Recognizer:
         The last transcript has no segment. It carries what is only known at the end: the duration,
         the path and the timings of the whole audio, and what the hooks over the whole recording
         have found.
-
-        Raises:
-            TranscriptionError: as `recognize`; the answer ends there.
         """
         async with self._begun(request, components) as (row,):
             # The first segment does not share the cores with more than fill them.

@@ -30,10 +30,7 @@ def read_manifest(file: Path) -> list[Utterance]:
 
     Tabs separate the columns. `path` and `text` are required, `split`, `source` and `language` are
     optional, and other columns are ignored. Paths are relative to the manifest. Quotes are text,
-    not syntax.
-
-    Raises:
-        BenchError: the file, a column or a field is missing; the message names the line.
+    not syntax. A missing file, column or field is a `BenchError` that names the line.
     """
     try:
         text = file.read_text(encoding="utf-8")

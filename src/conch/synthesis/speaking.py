@@ -45,10 +45,7 @@ class _Voiced:
 
 
 class Speaking:
-    """Speaks one text.
-
-    At most two sentences are in memory: one that is spoken, and the next one.
-    """
+    """Speaks one text; in memory are at most the sentence that is spoken, and the next one."""
 
     def __init__(
         self,

@@ -91,10 +91,7 @@ class MetricsPublisher:
 
 
 def publish_streams(args: Mapping[str, str], component: Sized) -> MetricsPublisher:
-    """Publish the number of open streams, the length of a component, until the result is closed.
-
-    `args` are those of the model's `initialize`.
-    """
+    """Publish the number of open streams, the length of a component, until the result is closed."""
     return MetricsPublisher(
         args["model_name"],
         gauges={COMPONENT_STREAMS: lambda: len(component)},

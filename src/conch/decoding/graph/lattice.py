@@ -99,12 +99,9 @@ class _Links(NamedTuple):
     ) -> "_Links":
         """Return those on paths up to a cost, with tokens counted through all frames.
 
-        Args:
-            costs: float64: of the best path to each token that links may leave.
-            ahead: float64: of the best path from each token that links may reach to the end.
-            limit: largest cost of a path.
-            first: number of tokens before the frame that links leave.
-            second: number of tokens before the frame that links reach.
+        `costs` and `ahead`, float64, are of the best path to each token that links may leave, and
+        from each that they may reach to the end. `first` and `second` tokens are before these
+        frames.
         """
         keep = costs[self.sources] + self.weights + ahead[self.targets] <= limit
         return _Links(
@@ -140,12 +137,10 @@ def word_lattice(
 ) -> WordLattice | None:
     """Return the paths near the best one; None where no path ends.
 
-    Args:
-        fst: the graph; in every state arcs without input come first.
-        costs: float64 `[T, labels]`: of input label 1 and following in each frame.
-        beam: cost above the best of a frame that a path may have.
-        max_active: states alive in a frame.
-        lattice_beam: cost above the best path that a path of the lattice may have.
+    In every state of `fst` arcs without input come first. `costs` are float64 `[T, labels]`: of
+    input label 1 and following in each frame. A path may cost `beam` more than the best of a frame,
+    and `max_active` states are alive there. A path of the lattice may cost `lattice_beam` more than
+    the best path.
     """
     frames = _search(fst, costs, beam, max_active)
     lattice = _pruned(fst, frames, costs, lattice_beam)
@@ -220,10 +215,7 @@ def _closed(
 def _pruned(
     fst: FstFile, frames: list[_Frame], costs: DoubleArray, lattice_beam: float
 ) -> FstArrays | None:
-    """Return the arcs on paths within a beam of the best one, from words to input labels.
-
-    None if no path ends.
-    """
+    """Return the arcs on paths near the best, from words to input labels; None without a path."""
     last = frames[-1]
     finals = fst.states["final"][last.states].astype(np.float64)
     best = float((last.costs + finals).min())

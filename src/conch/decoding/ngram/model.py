@@ -90,10 +90,7 @@ class NgramModel:
         return float(self.word_scores([SENTENCE_START, *words, SENTENCE_END])[1:].sum())
 
     def word_scores(self, words: Sequence[str]) -> DoubleArray:
-        """Return float64 `[N]`: natural log probabilities of words, each after those before it.
-
-        A word that is not known is a history to none.
-        """
+        """Return float64 `[N]`: natural log probabilities of words, each after those before it."""
         ids = np.array([self._ids.get(word, -1) for word in words], np.int64)
         scores = np.where(ids < 0, self.oov_log_prob, self._log_probs[0][ids].astype(np.float64))
         # The n-gram of one order that ends at each word: where it stands, -1 where there is none.

@@ -29,10 +29,7 @@ class CtcFirstPass(SearchFirstPass):
 async def scores(
     calls: Calls, texts: list[str], heard: Heard, options: RecognitionOptions
 ) -> list[float]:
-    """Return the log probability of each text, over all alignments; see `ScoreTexts`.
-
-    A text with more letters than there are frames is impossible; it has `IMPOSSIBLE`.
-    """
+    """Return the log probability of each text over all alignments; `IMPOSSIBLE` if too long."""
     encoded = await heard.by(CTC)
     inputs = {**encoded.inputs, "texts": bytes_array(texts)}
     outputs = await calls(CTC.decoder, inputs, ("text_scores",), {"language": options.language})

@@ -95,11 +95,7 @@ class OnlineParaformer(FunasrFolder):
 Folder = TypeVar("Folder", bound=FunasrFolder)
 Reader = Callable[[Path, str], Folder]
 """Returns what a folder holds, without its weights: that in float32 where there are two files, or
-that in int8.
-
-Raises:
-    UnfitModelError: a file is missing or broken, or is of another kind of model.
-"""
+that in int8. Any other folder is an `UnfitModelError`."""
 
 
 def check_paraformer(folder: Path) -> Found:

@@ -161,10 +161,7 @@ class KaldiStreamingDecoderConfig(KaldiDecoderConfig):
 
 @contextmanager
 def _without_noise(folder: Path) -> Iterator[Path]:
-    """Yield a folder of links to a model whose features have no random noise added.
-
-    With it, the same audio has other texts each time.
-    """
+    """Yield a folder of links to a model without its noise, which makes other texts each time."""
     with TemporaryDirectory() as made:
         target = Path(made)
         for path in folder.absolute().iterdir():

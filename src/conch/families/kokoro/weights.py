@@ -38,10 +38,7 @@ class KokoroConfig(VoiceConfig):
 
 
 def opened_styles(model: str) -> FloatArray:
-    """Return the styles of all voices `[voices, rows, 256]`, mapped from their file.
-
-    An empty `model` is the folder that `conch models get kokoro` has fetched.
-    """
+    """Return the mapped styles `[voices, rows, 256]` of a folder, by default the fetched one."""
     if model:
         path = existing(Path(model) / STYLES, PACKAGE.what)
     else:

@@ -81,10 +81,7 @@ class DecoderComponent:
         self.tokens = MoonshineTokens(folder / TOKENIZER_FILE)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return the outputs of rows with `encoder_out`, `encoder_out_lens` and optional texts.
-
-        A row with `text` is aligned, and one with `texts` is scored.
-        """
+        """Return the outputs of rows; one with `text` is aligned, one with `texts` is scored."""
         return [self._answer(self._job(row)) for row in rows]
 
     def _answer(self, job: _Job) -> Outputs:

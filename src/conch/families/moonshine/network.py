@@ -68,10 +68,7 @@ class MoonshineDecoder:
 
 
 class Hypotheses:
-    """The hypotheses of one segment, which grow token by token.
-
-    Their keys and values stay inside ONNX Runtime from step to step.
-    """
+    """The hypotheses of one segment, which grow token by token inside ONNX Runtime."""
 
     def __init__(self, decoder: MoonshineDecoder, cross: dict[str, OrtValue]) -> None:
         self._decoder, self._cross = decoder, cross

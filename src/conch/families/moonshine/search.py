@@ -121,10 +121,7 @@ def beam_search(
 def _verified(
     hypotheses: Stepping, found: Advance, draft: Sequence[int]
 ) -> tuple[Token | None, Advance]:
-    """Return the tokens of a draft that a greedy search would have chosen, and what follows them.
-
-    The rest of the draft is taken back.
-    """
+    """Return the tokens of a draft that a greedy search would choose, and what follows them."""
     verified: Token | None = None
     for place, item in enumerate(draft):
         here = _at(found, place)

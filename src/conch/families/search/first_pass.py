@@ -77,10 +77,7 @@ class _KeptFrames:
 
 
 class SearchFirstPass(FirstPass):
-    """Encoder and search of one live stream; a family says which.
-
-    They are the same if one component does both.
-    """
+    """Encoder and search of one live stream, one component or two; a family says which."""
 
     encoder: str
     decoder: str
@@ -237,10 +234,8 @@ class SearchFirstPass(FirstPass):
         """Bring encoder and search to where they were before a step, as a stream of a new id.
 
         Heard without the audio before the utterance, other words may come out. If firm ones do,
-        they become a segment, and what is behind them is heard as an utterance of its own.
-
-        Returns:
-            The utterance before the step, and the place of the step's calls.
+        they become a segment, and what is behind them is heard as an utterance of its own. Return
+        the utterance before the step, and the place of the step's calls.
         """
         logger.warning("a component has lost a stream, which goes on with the audio that is kept")
         calls.count(STREAMS_RESUMED)

@@ -55,11 +55,7 @@ def convert_gguf(source: Path, folder: Path, *, quantization: str, end_of_text: 
 
 
 def _check_kind(facts: Mapping[str, Any]) -> None:
-    """Refuse what would be converted into another model than it is.
-
-    Raises:
-        ValueError: it is of another kind.
-    """
+    """Refuse, by a `ValueError`, what would be converted into another model than it is."""
     for name, expected in _EXPECTED.items():
         if facts.get(name) != expected:
             raise ValueError(f"{name} must be {expected}; is: {facts.get(name)}")
@@ -73,9 +69,7 @@ def _spec(
 ) -> specs.TransformerDecoderModelSpec:
     """Return the model with its weights, which are taken out of `weights`.
 
-    Raises:
-        KeyError: a weight or a fact is missing.
-        ValueError: there are weights that no part of the model takes.
+    A weight or a fact that is missing is a `KeyError`, a weight that is left over a `ValueError`.
     """
     # GGUF has the rows of queries and keys in the order of interleaved rotary positions.
     spec = specs.TransformerDecoderModelSpec.from_config(

@@ -56,10 +56,7 @@ class Network:
     """It is raised with every change of the graphs."""
 
     def source(self, model: str) -> Path:
-        """Return the file of the network.
-
-        `model` is the path of another one, or of the folder that it is in; empty for the package's.
-        """
+        """Return the network's file: the package's, or `model`, which may be its folder."""
         if not model:
             return packaged(self.package, self.folder, {self.file: self.sha256}) / self.file
         path = Path(model)

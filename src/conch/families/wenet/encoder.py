@@ -22,10 +22,7 @@ class WenetEncoder(RecordingEncoder):
 
 
 class WenetStreamingEncoder(LiveEncoder):
-    """Turns samples of streams into frames for the decoder.
-
-    An encoder of recordings has no live part: then every stream is refused.
-    """
+    """Turns samples of streams into frames; refuses all for an encoder of recordings."""
 
     def __init__(self, config: LiveConfig) -> None:
         found = opened_folder(config)

@@ -55,10 +55,7 @@ class WenetGraph(EncoderGraph):
         return [np.concatenate([log_probs, hidden], axis=2), *more]
 
     def _filled(self, log_probs: FloatArray, units: Array) -> FloatArray:
-        """Return log probabilities of all units, of those of the best in each frame.
-
-        The others share the rest.
-        """
+        """Return log probabilities of all units, of those of the best; others share the rest."""
         num_left = max(1, self._num_units - log_probs.shape[2])
         rest = np.maximum(1 - np.exp(log_probs).sum(axis=2, keepdims=True), _LEAST) / num_left
         found: FloatArray = np.repeat(np.log(rest), self._num_units, axis=2)
@@ -151,11 +148,7 @@ class AttentionDecoders:
 
 
 def _with_scores(path: Path) -> tuple[bytes, str]:
-    """Return a network that gives the scores too of which `best_index` is the best, and their name.
-
-    Raises:
-        ConfigError: it has none.
-    """
+    """Return a network that also gives the scores behind `best_index`, and their name."""
     model = onnx.load(path)
     makers = {name: node for node in model.graph.node for name in node.output}
     node = makers.get("best_index")

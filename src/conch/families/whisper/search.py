@@ -39,11 +39,9 @@ class Guards:
     compression_ratio_threshold: float = 2.4
     """Compression ratio by zlib above which a text repeats itself and is decoded again."""
     no_repeat_ngram_size: int = 3
-    """Length of token runs that may not repeat when a text is decoded again; 0 for never again.
-
-    Of 2 to 8, 3 gave the fewest errors for texts that repeat themselves because of short windows:
-    0.6 errors per word, instead of 13.
-    """
+    """Length of token runs that may not repeat when a text is decoded again; 0 for never again. Of
+    2 to 8, 3 gave the fewest errors for texts that repeat themselves because of short windows: 0.6
+    errors per word, instead of 13."""
 
 
 def search(
