@@ -97,7 +97,6 @@ def machine() -> Machine:
 
 
 def cores() -> int:
-    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 

@@ -46,7 +46,6 @@ class OfflineBenchmark(ServerBenchmark):
 
     @property
     def offers(self) -> list[Offer]:
-        """The load of each run."""
         closed = [Offer(concurrency=clients) for clients in self.concurrency]
         return closed + [Offer(rate=rate) for rate in self.rates]
 

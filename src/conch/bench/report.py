@@ -11,7 +11,6 @@ CER_COLUMNS = ("system", "load", "characters", "sub", "del", "ins", "CER %")
 
 
 def markdown(report: OfflineReport) -> str:
-    """Return the tables of an offline report and a line on their origin."""
     first = report.first.figures
     parts = [
         f"`{report.header.command}`",

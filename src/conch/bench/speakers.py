@@ -131,7 +131,6 @@ def _total(found: Sequence[RecordingErrors]) -> SpeakerErrors:
 
 
 def markdown(report: SpeakersReport) -> str:
-    """Return the table of a report and lines on its origin."""
     columns = ["recording", "s", "speakers", "found"]
     columns += ["DER %", "missed", "false", "confused", "answer s"]
     rows = [

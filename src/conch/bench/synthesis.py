@@ -50,7 +50,6 @@ class SynthesisBenchmark(ServerBenchmark):
 
     @property
     def offers(self) -> list[Offer]:
-        """The load of each run."""
         closed = [Offer(concurrency=clients) for clients in self.concurrency]
         return closed + [Offer(rate=rate) for rate in self.rates]
 

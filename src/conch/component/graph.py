@@ -22,14 +22,12 @@ class Graph:
         self._outputs: list[onnx.ValueInfoProto] = []
 
     def takes(self, name: str, *shape: int | str, kind: int = TensorProto.FLOAT) -> str:
-        """Declare an input."""
         self._inputs.append(helper.make_tensor_value_info(name, kind, shape))
         return name
 
     def gives(
         self, value: str, name: str, *shape: int | str, kind: int = TensorProto.FLOAT
     ) -> None:
-        """Declare an output."""
         self._nodes.append(helper.make_node("Identity", [value], [name]))
         self._outputs.append(helper.make_tensor_value_info(name, kind, shape))
 

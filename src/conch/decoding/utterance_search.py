@@ -31,13 +31,11 @@ class BeamUtterance:
         self._agreement = LocalAgreement()
 
     def advance(self, log_probs: FloatArray) -> None:
-        """See `UtteranceSearch`."""
         if self._hotwords is not None:
             self._hotwords.advance(log_probs)
         self._search.advance(log_probs)
 
     def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
-        """See `UtteranceSearch`."""
         items = self._search.nbest(count, is_final=is_final)
         if self._hotwords is None:
             return [*items]
@@ -85,7 +83,6 @@ class GraphUtterance:
         self._agreement = LocalAgreement()
 
     def advance(self, log_probs: FloatArray) -> None:
-        """See `UtteranceSearch`."""
         if self._hotwords is not None:
             self._hotwords.advance(log_probs)
         self._stream.advance(log_probs)
@@ -106,7 +103,6 @@ class GraphUtterance:
         return agreed
 
     def stable_text(self) -> str:
-        """See `UtteranceSearch`."""
         return self._agreement.text
 
     def lattice_text(self) -> str:

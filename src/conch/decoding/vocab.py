@@ -97,12 +97,10 @@ class ExportedVocab(CtcVocab):
         return self._units.words(spelled)
 
     def complete(self, units: Sequence[int]) -> str:
-        """See `CtcVocab`."""
         words = self.words((unit, 0, 0.0) for unit in units)
         return joined_text(word.text for word in words[:-1])
 
     def num_complete(self, units: Sequence[int]) -> int:
-        """See `CtcVocab`."""
         return max(0, len(self.words((unit, 0, 0.0) for unit in units)) - 1)
 
 

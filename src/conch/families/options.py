@@ -83,7 +83,6 @@ class Rule:
 
 
 def holds(when: When, value_of: Callable[[str], Any]) -> bool:
-    """Return whether a condition holds."""
     return all(_fits(value_of(name), wanted, value_of) for name, wanted in when.items())
 
 

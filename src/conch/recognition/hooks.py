@@ -256,7 +256,6 @@ async def served(
 
 
 def decoder_of(options: RecognitionOptions) -> Decoder:
-    """Return what the decoder of a request declares."""
     return decoders()[options.decoder]
 
 

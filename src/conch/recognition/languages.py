@@ -35,7 +35,6 @@ def with_language(options: RecognitionOptions, spoken: str) -> RecognitionOption
 
 
 def knows(decoder: Decoder, language: str) -> bool:
-    """Return whether a decoder may know a language."""
     return not decoder.languages or language in decoder.languages
 
 

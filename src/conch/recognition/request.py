@@ -99,7 +99,6 @@ class SpeechRequest:
 
     @property
     def num_rows(self) -> int:
-        """Number of rows of the batch."""
         rows = self.audio if self._samples is None else self._samples
         return 0 if rows is None else len(rows)
 

@@ -28,7 +28,6 @@ class EncodedSegment:
 
     @property
     def inputs(self) -> dict[str, Array | Tensor]:
-        """Inputs of the decoder."""
         return {"encoder_out": self.encoder_out, "encoder_out_lens": self.encoder_out_lens}
 
 
@@ -43,7 +42,7 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
         *,
         reads_draft: bool = False,
     ) -> None:
-        """`open_window` are parameters of the encoder for open live utterances, if it has some."""
+        """`open_window` has the encoder's parameters for an open live utterance."""
         self.encoder, self.decoder, self._open_window = encoder, decoder, open_window
         self._reads_draft = reads_draft
 

@@ -50,7 +50,6 @@ def nbest_outputs(
 
 
 def words_outputs(words: Sequence[Word]) -> dict[str, Array]:
-    """Return a decoder's outputs of words with their times and confidences."""
     return {
         "words": bytes_array([word.text for word in words]),
         "word_starts": np.array([word.start for word in words], dtype=np.float32),

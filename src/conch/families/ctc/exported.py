@@ -53,7 +53,6 @@ class CtcExportLive(LiveEncoder):
         super().__init__(graph, "log_probs", "ctc", str(found.folder), stream_ttl_s)
 
     def outputs(self, frames: FloatArray) -> dict[str, Array]:
-        """See `LiveEncoder`."""
         log_probs = _blank_first(frames, self._blank, self._size)
         return super().outputs(log_probs) | speech_outputs(log_probs, self._silent, self._frame)
 

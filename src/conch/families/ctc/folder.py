@@ -52,7 +52,6 @@ class CtcFolder:
 
     @property
     def frame_ms(self) -> int:
-        """Milliseconds of a frame."""
         is_waveform = self.recordings.features == "waveform"
         return (
             self.recordings.subsampling // 16 if is_waveform else self.recordings.subsampling * 10
@@ -60,7 +59,6 @@ class CtcFolder:
 
 
 def check_ctc(folder: Path) -> Found:
-    """Check a folder, and return what it is; the errors are those of `read_ctc`."""
     found = read_ctc(folder)
     return Found(
         None,
@@ -73,7 +71,6 @@ def check_ctc(folder: Path) -> Found:
 
 
 def networks_of_ctc(folder: Path) -> tuple[Network, ...]:
-    """Return the networks of a folder; the errors are those of `read_ctc`."""
     found = read_ctc(folder)
     return tuple(
         Network(

@@ -120,7 +120,6 @@ class CtcStreamingEncoder(StreamEncoder[CtcStream]):
         return [np.concatenate(items) for items in found]
 
     def outputs(self, frames: FloatArray) -> dict[str, Array]:
-        """See `StreamEncoder`."""
         return super().outputs(frames) | speech_outputs(frames, self._silent, self._frame)
 
     def _step(self, streams: Sequence[CtcStream]) -> list[FloatArray]:

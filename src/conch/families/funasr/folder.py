@@ -99,26 +99,22 @@ that in int8. Any other folder is an `UnfitModelError`."""
 
 
 def check_paraformer(folder: Path) -> Found:
-    """Check a folder, and return what it is; the errors are those of a `Reader`."""
     found = read_paraformer(folder, "float32")
     name = "Paraformer with times of words" if found.says_times else "Paraformer"
     return _found(folder, found, name)
 
 
 def check_sense_voice(folder: Path) -> Found:
-    """Check a folder, and return what it is; the errors are those of a `Reader`."""
     found = read_sense_voice(folder, "float32")
     return replace(_found(folder, found, "SenseVoice"), languages=len(found.languages) - 1)
 
 
 def check_online_paraformer(folder: Path) -> Found:
-    """Check a folder, and return what it is; the errors are those of a `Reader`."""
     found = read_online_paraformer(folder, "float32")
     return replace(_found(folder, found, "online Paraformer"), is_live=True)
 
 
 def networks_of_paraformer(folder: Path) -> tuple[Network, ...]:
-    """Return the networks of a folder; the errors are those of a `Reader`."""
     found = read_paraformer(folder, "float32")
     if not found.embedder:
         return (_network_of(found, "model"),)
@@ -133,7 +129,6 @@ def networks_of_paraformer(folder: Path) -> tuple[Network, ...]:
 
 
 def networks_of_sense_voice(folder: Path) -> tuple[Network, ...]:
-    """Return the network of a folder; the errors are those of a `Reader`."""
     found = read_sense_voice(folder, "float32")
     numbers = ", ".join(f"{name} {number}" for name, number in found.languages.items())
     plain, written = found.text_forms
@@ -142,7 +137,6 @@ def networks_of_sense_voice(folder: Path) -> tuple[Network, ...]:
 
 
 def networks_of_online_paraformer(folder: Path) -> tuple[Network, ...]:
-    """Return the networks of a folder; the errors are those of a `Reader`."""
     found = read_online_paraformer(folder, "float32")
     more = (
         f"; times the root of {found.size}, plus the positions; with the frames of the last chunk"

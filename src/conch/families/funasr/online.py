@@ -210,7 +210,6 @@ class OnlineParaformer(UnitWriter):
         self._networks = OnlineNetworks(found, config.threads)
 
     def units(self, waveform: FloatArray, hotwords: Sequence[str] = (), /) -> list[Unit]:
-        """See `UnitWriter`."""
         stream = OnlineStream(self._networks)
         stream.accept(waveform, ends=True)
         (frames,) = heard_units(self._networks, [stream])
@@ -242,5 +241,4 @@ class OnlineEncoder(StreamEncoder[OnlineStream]):
         super().__init__(lambda: OnlineStream(networks), UNITS, config.stream_ttl_s)
 
     def encode(self, streams: Sequence[OnlineStream], /) -> list[FloatArray]:
-        """See `StreamEncoder`."""
         return heard_units(self._networks, streams)

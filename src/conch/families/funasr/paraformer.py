@@ -58,7 +58,6 @@ class UnitWriter(RowByRow):
         self._has_spaces = has_spaces(tokens)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return the outputs of a row with `waveform`."""
         check_language(row.parameters, self._language, "Paraformer")
         phrases = hotwords_of(str(row.parameters.get("hotwords", "")), DEFAULT_HOTWORD_WEIGHT)
         found = self.units(row.segment(MAX_SEGMENT_S), [item.phrase for item in phrases])
@@ -93,7 +92,6 @@ class Paraformer(UnitWriter):
         self._embedded = lru_cache(_HOTWORD_LISTS)(self._embed)
 
     def units(self, waveform: FloatArray, hotwords: Sequence[str] = (), /) -> list[Unit]:
-        """See `UnitWriter`."""
         if hotwords and not self._embedder:
             raise OptionError(
                 f"option 'hotwords' does not go with this Paraformer, which has no {EMBEDDER}.onnx"

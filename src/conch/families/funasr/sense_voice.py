@@ -36,7 +36,6 @@ class SenseVoice(RowByRow):
         self._decoder = CtcDecoder(CtcDecoderConfig(), vocabulary)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return the outputs of a row with `waveform`."""
         asked = row.parameters.get("language", "auto")
         if asked not in self._languages:
             raise OptionError(

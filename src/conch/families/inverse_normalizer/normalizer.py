@@ -96,7 +96,6 @@ class InverseNormalizer(RowByRow):
             self._grammars[language].normalize_with_mapping(text)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Answer a row with `text` and perhaps `language`."""
         (text,) = row.texts("text", 1)
         (language,) = row.texts("language", 1) if "language" in row.inputs else ("",)
         return text_step_outputs(*changed(text, self.changes(text, language)))

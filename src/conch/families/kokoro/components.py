@@ -31,7 +31,6 @@ class Acoustic(RowByRow):
         self._styles = opened_styles(config.model)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return `latents` and `durations` of a row with `tokens` and `speed`."""
         tokens, speed = sounds_of(row, MAX_TOKENS)
         style = self.style(row.parameters["voice"], tokens.shape[1])
         *values, durations = self._session.run(

@@ -35,7 +35,6 @@ class EncoderComponent:
         self._encode = MoonshineEncoder(moonshine_folder(config.model), config.threads)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return the outputs of rows with `waveform`."""
         found = [self._encode(row.segment(MAX_S)) for row in rows]
         return [
             {"encoder_out": hidden, "encoder_out_lens": np.array([len(hidden)], np.int32)}

@@ -14,7 +14,6 @@ class Rescorer(RowByRow):
         self._model = load_language_model(config)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Answer a row with `hypotheses`."""
         texts = [language_model_words(text) for text in row.texts("hypotheses")]
         return {
             "lm_scores": np.array([self._model.score(words) for words in texts], dtype=np.float32),

@@ -22,7 +22,6 @@ class Acoustic(RowByRow):
         self._voices, self._symbols = Voices(config, ACOUSTIC), symbols()
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return `latents` and `durations` of a row with `tokens` and `speed`."""
         tokens, speed = sounds_of(row, MAX_TOKENS)
         voice, session, speaker = self._voices.of(row)
         sounds = "".join(self._symbols.get(token, SILENCE) for token in tokens[0].tolist())

@@ -35,12 +35,10 @@ class Kaldi:
     """Whether the settings are Kaldi's own, not those of icefall."""
 
     def stream(self) -> KaldiFbank:
-        """See `Extractor`."""
         options = default_options(self.num_mels) if self.is_default else None
         return KaldiFbank(self.num_mels, options, self.scale)
 
     def whole(self, waveform: FloatArray, /) -> FloatArray:
-        """See `Extractor`."""
         return self.stream().whole(waveform)
 
 

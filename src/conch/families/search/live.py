@@ -110,7 +110,6 @@ class LiveEncoder(StreamEncoder[EncodedStream]):
         super().__init__(new, frames, stream_ttl_s)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
-        """See `StreamEncoder`."""
         if self._graph is None:
             raise OptionError(
                 f"option 'decoder' cannot be {self._decoder} for live audio here: the encoder in "
@@ -119,7 +118,6 @@ class LiveEncoder(StreamEncoder[EncodedStream]):
         return super().__call__(rows)
 
     def encode(self, streams: Sequence[EncodedStream], /) -> list[FloatArray]:
-        """See `StreamEncoder`."""
         assert self._graph is not None
         found = encode_chunks(self._graph, streams)
         for stream in streams:

@@ -53,7 +53,6 @@ class EncodedFrames:
 
     @property
     def inputs(self) -> dict[str, Array | Tensor]:
-        """Inputs of the decoder."""
         if self.lens is None:
             return {self.name: self.frames}
         return {self.name: self.frames, f"{self.name}_lens": self.lens}

@@ -39,7 +39,6 @@ class RecordingEncoder:
         self._max_padding, self._max_samples = max_padding, round(max_batch_s * SAMPLE_RATE)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return the outputs of rows with `waveform`."""
         waveforms = [row.segment(MAX_SEGMENT_S) for row in rows]
         batches = [[*range(len(rows))]]
         if not self._hears.takes_any:
@@ -65,7 +64,6 @@ class ExportedEncoder:
         self._graph, self.takes_any = graph, graph.encoder.is_live
 
     def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
-        """See `Hears`."""
         if not self.takes_any:
             padded = [np.pad(item, (0, max(0, _LEAST - len(item)))) for item in waveforms]
             return self._graph.encode([*map(self._graph.extractor.whole, padded)])

@@ -80,7 +80,6 @@ class Network:
         return open_network(self.package.what, self.graphs(config.model) / name, options)
 
     def write(self, source: Path, folder: Path) -> None:
-        """Write both graphs into a new folder."""
         # Where it is needed: it takes a second to import.
         import onnx
         from onnx.utils import Extractor

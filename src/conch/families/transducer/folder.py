@@ -55,12 +55,10 @@ class Transducer:
 
     @property
     def frame_s(self) -> float:
-        """Seconds of a frame of the encoder."""
         return self.encoder.subsampling / 100
 
 
 def check_transducer(folder: Path) -> Found:
-    """Check a folder, and return what it is; the errors are those of `read_transducer`."""
     found = read_transducer(folder)
     kind = found.headers["encoder"].metadata.get("model_type", "")
     kind = f"NeMo {'TDT' if found.is_tdt else 'RNN-T'}" if found.lstm else kind
@@ -75,7 +73,6 @@ def check_transducer(folder: Path) -> Found:
 
 
 def networks_of_transducer(folder: Path) -> tuple[Network, ...]:
-    """Return the networks of a folder; the errors are those of `read_transducer`."""
     found = read_transducer(folder)
     units = f"the last {found.context_size} units; before the first, the blank {found.blank}"
     if found.lstm:

@@ -54,11 +54,9 @@ class LastUnitsPredictor:
         self.start = (*[-1] * (self.size - 1), found.blank)
 
     def after(self, context: tuple[int, ...], unit: int) -> tuple[int, ...]:
-        """See `Predictor.after`."""
         return (*context[1:], unit)
 
     def predicted(self, contexts: Sequence[tuple[int, ...]]) -> FloatArray:
-        """See `Predictor.predicted`."""
         missing = [item for item in dict.fromkeys(contexts) if item not in self._kept]
         # One by one where it is int8; a matter of microseconds anyway.
         for context in missing:
@@ -100,11 +98,9 @@ class LstmPredictor:
         self._most = 1 if header.is_int8 or not self._takes_batches() else _CONTEXTS
 
     def after(self, context: _Read, unit: int) -> _Read:
-        """See `Predictor.after`."""
         return _Read(unit, context, context.states)
 
     def predicted(self, contexts: Sequence[_Read]) -> FloatArray:
-        """See `Predictor.predicted`."""
         missing = [item for item in dict.fromkeys(contexts) if item.output is None]
         for first in range(0, len(missing), self._most):
             self._read(missing[first : first + self._most])

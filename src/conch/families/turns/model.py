@@ -37,7 +37,6 @@ class EndOfTurnComponent(RowByRow):
         self._session = open_network(PACKAGE.what, path if config.model else path / name, options)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return the outputs of a row with `waveform`."""
         waveform = row.segment(WINDOW_S)
         heard = np.pad(waveform, (WINDOW - len(waveform), 0))
         heard = (heard - heard.mean()) / np.sqrt(heard.var() + 1e-7)

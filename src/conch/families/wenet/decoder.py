@@ -48,7 +48,6 @@ class RescoredUtterance:
             self._hidden.append(frames[:, num_units:])
 
     def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
-        """See `UtteranceSearch`."""
         if not (is_final and self._is_rescored):
             return self._search.nbest(count, is_final=is_final)
         found = self._search.nbest(max(count, self._decoder.num_hypotheses), is_final=True)
@@ -59,7 +58,6 @@ class RescoredUtterance:
         return sorted(rescored, key=lambda item: -item.score)[:count]
 
     def stable_text(self) -> str:
-        """See `UtteranceSearch`."""
         return self._search.stable_text()
 
 
@@ -74,7 +72,6 @@ class WenetDecoder(CtcDecoder):
         self._only = config.language
 
     def new_search(self, parameters: Mapping[str, Any]) -> RescoredUtterance:
-        """See `CtcDecoder`."""
         check_language(parameters, self._only, "model of WeNet")
         is_rescored = parameters.get(RESCORE) is True
         asked = {**parameters, "decoder": "ctc", "language": "auto"}

@@ -32,7 +32,6 @@ class WenetStreamingEncoder(LiveEncoder):
         super().__init__(graph, FRAMES, "wenet", config.model, config.stream_ttl_s)
 
     def outputs(self, frames: FloatArray) -> dict[str, Array]:
-        """See `StreamEncoder`."""
         if not len(frames):
             frames = np.zeros((0, self._num_units), np.float32)
         speech = speech_outputs(frames[:, : self._num_units], self._silent, self._frame)

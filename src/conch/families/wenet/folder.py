@@ -75,7 +75,6 @@ class WenetFolder:
 
 
 def check_wenet(folder: Path) -> Found:
-    """Check a folder, and return what it is; the errors are those of `read_wenet`."""
     found = read_wenet(folder)
     kind = "U2++" if found.is_bidirectional else "U2"
     return Found(
@@ -89,7 +88,6 @@ def check_wenet(folder: Path) -> Found:
 
 
 def networks_of_wenet(folder: Path) -> tuple[Network, ...]:
-    """Return the networks of a folder; the errors are those of `read_wenet`."""
     found = read_wenet(folder)
     (first, last), encoder = found.edges, found.encoder
     hears = f"{encoder.takes}: {encoder.settings}"

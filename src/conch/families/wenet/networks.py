@@ -46,7 +46,6 @@ class WenetGraph(EncoderGraph):
         self._num_units = len(found.tokens)
 
     def run(self, feed: Mapping[str, Array]) -> list[Array]:
-        """See `EncoderGraph`."""
         hidden, *found = self._session.run(self._wanted, feed, self._once)
         of_units, more = found[: len(self._of_units)], found[len(self._of_units) :]
         if self._ctc is not None:
@@ -55,7 +54,7 @@ class WenetGraph(EncoderGraph):
         return [np.concatenate([log_probs, hidden], axis=2), *more]
 
     def _filled(self, log_probs: FloatArray, units: Array) -> FloatArray:
-        """Return log probabilities of all units, of those of the best; others share the rest."""
+        """Return log probabilities of all units from the best ones; the others share the rest."""
         num_left = max(1, self._num_units - log_probs.shape[2])
         rest = np.maximum(1 - np.exp(log_probs).sum(axis=2, keepdims=True), _LEAST) / num_left
         found: FloatArray = np.repeat(np.log(rest), self._num_units, axis=2)
