@@ -114,6 +114,7 @@ def models_with_config(repositories: Iterable[Path], name: str) -> tuple[str, ..
         for path in repository.glob("*/configs/*.pbtxt"):
             found.setdefault(path.stem, []).append(path.parent.parent.name)
     if name not in found:
+        # Triton would serve the usual configs without a warning.
         there = [f"{key} (of {', '.join(sorted(found[key]))})" for key in sorted(found)]
         raise ServerError(
             f"no model has a configs/{name}.pbtxt; found: {', '.join(there) or 'none'}"
