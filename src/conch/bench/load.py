@@ -63,8 +63,6 @@ class Outcome(Generic[Answer]):
 
 @dataclass(frozen=True)
 class Load(Generic[Answer]):
-    """The outcomes of one run."""
-
     outcomes: tuple[Outcome[Answer], ...]
     """In order of sending."""
     wall_s: float

@@ -90,8 +90,6 @@ class OfflineReport:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The outcomes of one load."""
-
     offered: Offer
     samples: Sequence[Sample]
     load: Load[Transcript]

@@ -34,8 +34,6 @@ class SpeakersBenchmark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingErrors:
-    """The figures of one recording."""
-
     name: str
     audio_s: float
     answer_s: float

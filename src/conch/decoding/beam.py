@@ -43,8 +43,6 @@ _RANK = itemgetter(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcSearchOptions:
-    """The options of one search."""
-
     beam_size: int = 10
     """Parts of prefixes kept after each frame."""
     language_model: bool = False
@@ -159,8 +157,6 @@ words."""
 
 
 class BeamSearch:
-    """The search of one utterance."""
-
     def __init__(
         self,
         vocab: CtcVocab,

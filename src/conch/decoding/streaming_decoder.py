@@ -51,8 +51,6 @@ class _Stream(Generic[OneSearch]):
 
 @dataclass(frozen=True, slots=True)
 class _Job(Generic[OneSearch]):
-    """A row of a call."""
-
     row: Row
     stream: _Stream[OneSearch]
     search: OneSearch

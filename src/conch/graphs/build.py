@@ -71,8 +71,6 @@ class GraphConfig:
 
 @dataclass(frozen=True, slots=True)
 class GraphReport:
-    """Sizes of a graph and of its sources."""
-
     words: int
     """Words in the graph: with a spelling, in the n-gram model or added to it."""
     added: int

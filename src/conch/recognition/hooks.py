@@ -155,8 +155,6 @@ class RecognisedSpeech:
 
 @dataclass(frozen=True, slots=True)
 class AfterRecordingResult:
-    """What a hook makes of a recording."""
-
     segments: Sequence[Segment]
     """The segments that the hook was given, each changed, cut or not, in order of time."""
     extra: Mapping[str, Any] = field(default_factory=dict)

@@ -12,8 +12,6 @@ from conch.wire.errors import BenchError
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A decoded audio file."""
-
     waveform: NDArray[np.float32]
     """Mono samples in [-1, 1]; channels are averaged."""
     sample_rate: int

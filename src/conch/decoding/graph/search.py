@@ -77,8 +77,6 @@ class WfstHypothesis(CtcHypothesis):
 
 
 class _Alignment(NamedTuple):
-    """The units of one path."""
-
     units: IntArray
     """int64 `[T]`: the unit of each frame."""
     log_probs: FloatArray

@@ -24,8 +24,6 @@ _VERSION = 1
 
 
 class LanguageModel(Protocol):
-    """A model of the probability of sentences."""
-
     def score(self, words: Sequence[str]) -> float:
         """Return the natural log probability of the words and of the sentence's end."""
         ...
@@ -33,8 +31,6 @@ class LanguageModel(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageModelConfig:
-    """The language model to load."""
-
     model: str = ""
     """ARPA or KenLM's binary file; empty is the en-us trigram that comes with Conch."""
     engine: str = "numpy"

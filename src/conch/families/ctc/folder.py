@@ -38,8 +38,6 @@ _WAVEFORM_FRAME = 320
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcFolder:
-    """A complete folder."""
-
     folder: Path
     kind: str
     """As the metadata call it, or what it takes."""

@@ -18,8 +18,6 @@ CTC = SearchRecogniser(*OFFLINE, frames="log_probs")
 
 
 class CtcFirstPass(SearchFirstPass):
-    """Encoder and search of one live stream by CTC."""
-
     encoder, decoder = LIVE
     frames = "log_probs"
     keeps_for = CTC.encoder

@@ -30,8 +30,6 @@ _FRONT_END = {"fs": 16_000, "window": "hamming", "frame_length": 25, "frame_shif
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontEnd:
-    """The features of a model."""
-
     num_mels: int
     window: int
     """Frames of 10 ms in one."""
@@ -50,8 +48,6 @@ class FrontEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunasrFolder:
-    """What every folder has."""
-
     network: Path
     header: Header
     front_end: FrontEnd

@@ -33,8 +33,6 @@ _TAIL_S = 0.9
 
 
 class OnlineNetworks:
-    """Encoder and decoder."""
-
     def __init__(self, found: folder.OnlineParaformer, threads: int) -> None:
         self.front_end = found.front_end
         self.frame_s = self.front_end.shift * FRAME_S

@@ -37,8 +37,6 @@ class KaldiDecoderConfig(DeviceConfig):
 
 
 class KaldiUtterance:
-    """The search of one utterance."""
-
     def __init__(self, begin: Callable[[], Any]) -> None:
         """Begin an utterance; the recogniser of Vosk, which takes 60 ms, when it is needed."""
         self._begin = begin
@@ -131,8 +129,6 @@ class KaldiSearcher:
 
 
 class KaldiDecoder:
-    """Writes segments."""
-
     def __init__(self, config: KaldiDecoderConfig) -> None:
         self._searcher = KaldiSearcher(config)
 

@@ -53,8 +53,6 @@ class MoonshineDecoderConfig(MoonshineConfig):
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A checked row."""
-
     hidden: FloatArray
     beam_size: int
     nbest: int

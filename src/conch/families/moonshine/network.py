@@ -31,8 +31,6 @@ class Advance(NamedTuple):
 
 
 class MoonshineEncoder:
-    """The encoder."""
-
     def __init__(self, folder: Path, threads: int) -> None:
         self._session = _opened(folder / "encoder.onnx", threads)
         # The activations of a long segment take 100 MB, which would be kept for the next one.

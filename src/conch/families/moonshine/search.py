@@ -61,8 +61,6 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What a search found."""
-
     ended: list[Token]
     """The ends of hypotheses, the best by the average of a token first; at least one."""
     wanted_nothing: float | None

@@ -13,8 +13,6 @@ _SIZE = 32768
 
 
 class MoonshineTokens:
-    """The vocabulary."""
-
     def __init__(self, path: Path) -> None:
         try:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(path))

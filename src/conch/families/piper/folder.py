@@ -40,8 +40,6 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PiperVoice:
-    """A complete voice."""
-
     path: Path
     language: str
     sample_rate: int

@@ -46,8 +46,6 @@ class Labels(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A part of a text."""
-
     text: int
     """Number of the text."""
     start: int

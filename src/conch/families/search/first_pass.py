@@ -53,8 +53,6 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class _Heard:
-    """What the encoder returns of a step."""
-
     frames: EncodedFrames
     speech: SpeechProbs | None
     behind_s: float

@@ -52,8 +52,6 @@ def joined(states: Sequence[States]) -> tuple[Array, ...]:
 
 
 class EncoderGraph:
-    """Runs an encoder."""
-
     def __init__(self, encoder: Encoder, what: str, threads: int) -> None:
         """Load it; `what` names it in errors."""
         self.encoder, self.extractor = encoder, extractor_of(encoder)

@@ -24,8 +24,6 @@ COLUMNS = ("hypotheses", "scores", "am_scores", "lm_scores", "num_words", *WORD_
 
 
 class Seconds(NamedTuple):
-    """A stretch of audio."""
-
     start: float
     end: float
 

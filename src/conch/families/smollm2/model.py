@@ -36,8 +36,6 @@ class NeuralRescorerConfig(CTranslate2Config):
 
 @dataclass(frozen=True, slots=True)
 class TextInContext:
-    """A text to score."""
-
     text: str
     context: str = ""
     """What was said before, to be joined to the text by a space, or by nothing after a line end."""

@@ -35,8 +35,6 @@ class Lstm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transducer:
-    """A complete folder."""
-
     folder: Path
     parts: Mapping[str, Path]
     """The files, by the names in `PARTS`."""

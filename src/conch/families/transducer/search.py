@@ -121,8 +121,6 @@ class TransducerUtterance:
 
 
 class TransducerSearch:
-    """Searches frames with a model."""
-
     def __init__(self, joint: Joint, units: WrittenUnits) -> None:
         self._joint, self._units = joint, units
 

@@ -46,8 +46,6 @@ _NUM_HYPOTHESES, _CTC_WEIGHT = 10, 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WenetFolder:
-    """A complete folder."""
-
     folder: Path
     encoder: Encoder
     ctc: Path | None

@@ -32,16 +32,12 @@ PROMPTED_LOG_PROB = -1.5
 
 @dataclass(frozen=True, kw_only=True)
 class WhisperDecoderConfig(CTranslate2Config, Guards):
-    """Parameters of the `attention_decoder` component."""
-
     intra_threads: int = 1
     """CPU threads of one call, whose products are small. 0 for the share of the cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A checked row."""
-
     encoder_out: FloatArray
     num_frames: int
     choice: tuple[str, ...]
@@ -59,8 +55,6 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class _Spoken:
-    """The language of a segment."""
-
     language: str
     probability: float
     """NaN if there was nothing to detect."""

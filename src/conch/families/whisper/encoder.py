@@ -25,8 +25,6 @@ LEAST_WINDOW_MS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhisperEncoderConfig(CTranslate2Config):
-    """Parameters of the `attention_encoder` component."""
-
     # Whisper was trained on windows of 30 s. Shorter windows cost less and are as accurate if some
     # silence follows the speech. With less silence than this, the decoder repeats itself.
     min_window_s: float = 15.0

@@ -19,8 +19,6 @@ _UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "my", "yue"})
 
 
 class WhisperTokens:
-    """The vocabulary of one model."""
-
     def __init__(self, folder: Path, *, multilingual: bool) -> None:
         path = folder / "tokenizer.json"
         if not path.is_file():
