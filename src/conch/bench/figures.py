@@ -48,12 +48,10 @@ class RunFigures:
     """Seconds of the recordings answered."""
     wall_s: float
     utterances: int
-    """Requests sent."""
     errors: int
     """Requests that failed; they count in no other figure."""
     error_messages: Sequence[ErrorMessage]
     stages: Mapping[str, MeanStage]
-    """Mean work by component."""
 
 
 def run_figures(

@@ -111,7 +111,6 @@ class Observed(Generic[Record]):
     cpu_s: Mapping[str, float] | None
     """CPU time by process of a server that the benchmark started, else None."""
     peak: "Memory | None"
-    """Peak memory of that server."""
 
     def figures(self, scoring: Scoring) -> LiveRun:
         used_s = None if self.cpu_s is None else sum(self.cpu_s.values())

@@ -59,7 +59,6 @@ class Heard:
     """The audio of one text as a listener gets it."""
 
     first_s: float
-    """Seconds to the first audio."""
     late_s: float
     """Longest silence of a player that begins with the first audio."""
     speech: Speech

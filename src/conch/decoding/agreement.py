@@ -17,7 +17,6 @@ class LocalAgreement:
 
     def __init__(self) -> None:
         self.kept: tuple[AlignedWord, ...] = ()
-        """The stable words."""
         self._last: tuple[AlignedWord, ...] = ()
 
     @property

@@ -32,7 +32,6 @@ class CtcHypothesis:
     """Words separated by single spaces."""
     words: tuple[AlignedWord, ...]
     score: float
-    """The score to rank by."""
     am_score: float
     lm_score: float
     """Unweighted log probability of the words by the n-gram; 0 without the n-gram."""

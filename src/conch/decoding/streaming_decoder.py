@@ -46,7 +46,6 @@ class _Stream(Generic[OneSearch]):
     parameters: Mapping[str, Any] | None = None
     """Parameters of the first chunk."""
     search: OneSearch | None = None
-    """Search of the current utterance."""
 
 
 @dataclass(frozen=True, slots=True)

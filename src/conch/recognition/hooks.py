@@ -364,4 +364,3 @@ def _named(decoder: str, kind: str) -> Any:
 
 
 _loaded = cache(pkgutil.resolve_name)
-"""Import a hook by its name."""

@@ -26,13 +26,16 @@ from conch.families.family import Synthesizer
 from conch.synthesis.chunks import Growth
 from conch.synthesis.config import SynthesisConfig
 from conch.synthesis.likeness import References, Style
-from conch.synthesis.metrics import FIRST_AUDIO_SECONDS, SPOKEN_SECONDS
 from conch.synthesis.speaking import Speaking
 from conch.wire.errors import TextError
 from conch.wire.synthesis import DEFAULT_VOICE, Spoken, SpokenSentence, SynthesisOptions
 from conch.wire.voices import REFERENCES, synthesizer_of
 
 MODE = "synthesis"
+SPOKEN_SECONDS = Metric("conch_spoken_seconds_total", "Seconds of audio made of texts")
+FIRST_AUDIO_SECONDS = Metric(
+    "conch_first_audio_seconds_total", "Time from a text to the first of its audio"
+)
 CHARACTERS_A_SECOND = 15.0
 """How fast a text is spoken, about, by which its place among others is decided."""
 

@@ -66,7 +66,6 @@ class IdleWatch:
 
 
 watch = IdleWatch(trim, IDLE_S)
-"""The watch of this process."""
 
 
 def settled(component: Loaded) -> Loaded:

@@ -74,4 +74,3 @@ def _own_model() -> str:
 
 
 sequence_ends = SequenceEnds()
-"""The calls of this process."""

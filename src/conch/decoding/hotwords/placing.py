@@ -44,7 +44,6 @@ class Reading:
     """float64 `[T]`: what the language model adds in each frame, weighted, with `word_bonus`."""
     lm_weight: float = 0.0
     word_bonus: float = 0.0
-    """What each word adds to the score."""
 
     def window(self, first: int, last: int) -> tuple[int, int]:
         """Return the frames of the words `[first, last)` and up to the words around them."""

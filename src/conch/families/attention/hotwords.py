@@ -54,7 +54,6 @@ class NearMiss:
     """A stretch of a text that a hotword may stand for."""
 
     start: int
-    """First character."""
     end: int
     """Character after the last."""
     written: str

@@ -57,7 +57,6 @@ class _Job:
     beam_size: int
     nbest: int
     align: bool
-    """Whether to align the best text too."""
     draft: list[int]
     """Tokens that a greedy text may begin with, any number."""
     aligned_text: str | None

@@ -48,7 +48,6 @@ class _Job:
     before: list[int]
     """Tokens of the text before."""
     align: bool
-    """Whether to align the best text too."""
     aligned_text: str | None
     scored_texts: list[str] | None
 
