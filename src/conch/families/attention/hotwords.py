@@ -208,7 +208,7 @@ def _alike(
 ) -> Iterator[tuple[float, int, int, int]]:
     """Yield similarity, start, end and hotword of the closest pairs, the closest first.
 
-    `places` are start and end of stretches of the text, `columns` the hotwords to compare.
+    `columns` are those of the index that are compared.
     """
     heard = [_letters(text[start:end]) for start, end in places]
     similar = (

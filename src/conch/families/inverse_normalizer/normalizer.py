@@ -101,7 +101,7 @@ class InverseNormalizer(RowByRow):
         return text_step_outputs(*changed(text, self.changes(text, language)))
 
     def changes(self, text: str, language: str) -> list[Change]:
-        """Return the changes of a text, in order; its script decides where `language` is empty."""
+        """Return the changes of a text, in order; without a language, its script decides."""
         language = language or _guessed(text)
         if language not in self._grammars:
             return []

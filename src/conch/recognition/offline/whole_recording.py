@@ -36,7 +36,12 @@ class WholeRecording:
         """By channel: segments that `part` has had."""
 
     async def prepare(self) -> None:
-        """Work out what the hooks need before the audio."""
+        """Work out what the hooks need before the audio.
+
+        Raises:
+            OptionError: an option cannot be followed.
+            TranscriptionError: a call failed; see `Calls`.
+        """
         self._options = await prepared(self._options, self._calls)
 
     def next(self, channel: int) -> Listen | None:
