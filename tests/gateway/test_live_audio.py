@@ -105,6 +105,14 @@ def test_a_sample_that_is_not_finite_is_refused_and_the_next_frame_is_right(wron
     assert decoder.samples(np.array([0.5], np.float32).tobytes()).tolist() == [0.5]
 
 
+@pytest.mark.parametrize("encoding", live_audio.RAW)
+def test_a_container_is_not_heard_as_raw_samples(encoding: str) -> None:
+    for container, codec in (("webm", "libopus"), ("wav", "pcm_s16le"), ("flac", "flac")):
+        data = muxed(TONE, RATE, container, codec, file_rate=48_000)
+        with pytest.raises(AudioError, match=r"begins like a container \(\w+\), not like samples"):
+            decoded(encoding, [data])
+
+
 def test_the_rates_of_encodings() -> None:
     assert [default_rate(name) for name in live_audio.ENCODINGS] == [
         *(16_000, 16_000, 16_000, 8_000, 8_000, 16_000)

@@ -220,6 +220,15 @@ def test_a_wrong_chunk_comes_after_the_text_of_those_before() -> None:
     run(scenario)
 
 
+def test_a_container_is_not_heard_as_samples() -> None:
+    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
+        await line.write_event(START)
+        await line.write_event(AudioChunk(RATE, 2, 1, b"OggS\0\2" + bytes(320)).event())
+        assert "begins like a container (ogg)" in str((await error(line)).text)
+
+    run(scenario)
+
+
 def test_a_wrong_text_leaves_a_command_as_it_is() -> None:
     async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
         await line.write_event(START)

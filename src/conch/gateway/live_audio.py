@@ -37,6 +37,19 @@ def _table(subtype: str) -> Samples:
 _TABLES = {"mulaw": _table("ULAW"), "alaw": _table("ALAW")}
 
 
+def check_samples(data: bytes, encoding: str) -> None:
+    """Check that the first samples are not those of a container, which would be heard as noise.
+
+    Raises:
+        AudioError: they are.
+    """
+    if len(data) >= NUM_NAMED_BYTES and (container := named_container_of(data)):
+        raise AudioError(
+            f"the audio begins like a container ({container}), not like samples of the encoding "
+            f"{encoding!r}"
+        )
+
+
 class RawDecoder:
     """Makes samples of bytes of one raw encoding; a sample may be cut anywhere."""
 
@@ -54,7 +67,8 @@ class RawDecoder:
                 those of a container. The bytes are left out.
         """
         if not self._has_begun and data:
-            self._check_first(data)
+            check_samples(data, self._encoding)
+            self._has_begun = True
         if (table := _TABLES.get(self._encoding)) is not None:
             return table[np.frombuffer(data, np.uint8)]
         dtype = np.dtype("<f4" if self._encoding == "float32" else "<i2")
@@ -65,15 +79,6 @@ class RawDecoder:
         if dtype.kind == "f" and len(found):
             peak(found, "the frame")
         return found.astype(dtype.newbyteorder("="), copy=False)
-
-    def _check_first(self, data: bytes) -> None:
-        """Check that audio does not begin as a container, which would be heard as noise."""
-        if len(data) >= NUM_NAMED_BYTES and (container := named_container_of(data)):
-            raise AudioError(
-                f"the audio begins like a container ({container}), not like samples of the "
-                f"encoding {self._encoding!r}"
-            )
-        self._has_begun = True
 
 
 class LiveFrames:

@@ -186,7 +186,7 @@ def test_a_file_that_comes_at_once_waits_for_the_server():
                 messages.StreamingRecognizeRequest(streaming_config={"config": {"encoding": 2}}),
                 messages.StreamingRecognizeRequest(audio_content=b"OggS\0\2" + bytes(100)),
             ],
-            "encoding: the audio is no FLAC, it begins with 4f 67 67 53 00 00 00 00; without "
+            "encoding: the audio is no FLAC, it begins with 4f 67 67 53 00 02 00 00; without "
             "encoding, its first bytes show what it is",
         ),
     ],

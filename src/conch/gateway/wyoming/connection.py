@@ -24,6 +24,7 @@ from conch.client.timeouts import timeout
 from conch.gateway.answer_log import log_answer
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.held import held
+from conch.gateway.live_audio import check_samples
 from conch.gateway.live_session import LiveSession
 from conch.gateway.models import DEFAULT_MODEL
 from conch.gateway.served_voices import served_voices
@@ -151,6 +152,8 @@ class Connection:
                     if chunk.rate != rate:
                         message = f"rate stays as it was, {rate}; sent: {chunk.rate!r:.40}"
                         raise invalid("rate", message)
+                    if not live.audio_s:
+                        check_samples(chunk.audio, "pcm")
                     await live.feed(samples_of(chunk.audio, chunk))
                 else:
                     await self._unless_wrong(self._take(event))
