@@ -18,7 +18,7 @@ from conch.bls.admission import OWN_TIMES
 from conch.families.speakers.declaration import MOST_KNOWN_TEXT
 from conch.families.whisper.config import WINDOW_S
 from conch.families.whisper.declaration import MAX_BEAM, MAX_PROMPT
-from conch.gateway import form, http_server, reading, service, text_pieces
+from conch.gateway import form, http_server, reading, service, speak, text_pieces
 from conch.gateway.config import GatewayConfig
 from conch.gateway.doors import CLIENT_SECRETS, LISTEN
 from conch.gateway.limits import UPLOAD_SHARE
@@ -361,9 +361,9 @@ def limits_of_gateway() -> list[Limit]:
         ),
         Limit(
             "gateway: text of `/v1/speak` that waits",
-            f"{text_pieces.MAX_WAITING} characters",
+            f"{text_pieces.MAX_WAITING} characters, {speak.MAX_FLUSHES} flushes",
             FIXED,
-            "tests/gateway/test_speak.py::test_too_much_text_ends_the_session",
+            "tests/gateway/test_speak.py::test_too_many_flushes_end_the_session",
         ),
         Limit(
             "gateway: audio of an event of `/v1/realtime`",
@@ -372,10 +372,10 @@ def limits_of_gateway() -> list[Limit]:
             "tests/gateway/realtime/test_session.py::test_the_largest_append_fits_into_a_message",
         ),
         Limit(
-            "gateway: audio of a live session that waits",
+            "gateway: audio of a live session that waits, before more is read",
             f"{config.max_backlog_s:g} s",
             FIXED,
-            "tests/gateway/realtime/test_session.py::test_too_much_waiting_audio_ends_the_session",
+            "tests/gateway/realtime/test_session.py::test_audio_that_is_sent_at_once_is_heard_at_the_pace_of_the_server",
         ),
     ]
 

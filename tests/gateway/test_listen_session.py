@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import io
 import json
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -11,11 +12,13 @@ from typing import Any, cast
 import aiohttp
 import numpy as np
 import pytest
+import soundfile
 from loop_gateway import LoopGateway, run_gateway, until
 from plain_live import PlainLiveClient, spoken
 
 from conch.gateway.config import Times
 from conch.gateway.limits import Limits
+from conch.gateway.live_audio import MAX_TRAILER_BYTES
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -332,7 +335,7 @@ def test_what_is_no_audio_ends_the_session(query: str, data: bytes, message: str
         async with running.socket(query) as socket:
             await socket.socket.send_bytes(data)
             await socket.say("close")
-            error = (await socket.rest())[-1]
+            error = (await socket.rest())[-2]
             assert error["type"] == "error" and message in error["error"]["message"]
             assert error["error"]["code"] == "invalid_audio"
             assert error["error"]["param"] is None
@@ -357,20 +360,50 @@ def test_a_frame_that_is_too_large_ends_the_session(size: int, is_taken: bool) -
     run(scenario)
 
 
-def test_more_audio_than_may_wait_ends_the_session() -> None:
-    client = PlainLiveClient(latency_s=0.5)
+def test_audio_that_is_sent_at_once_is_heard_at_the_pace_of_the_server() -> None:
+    client = PlainLiveClient(latency_s=0.05)
 
     async def scenario(running: Running) -> None:
         async with running.socket("encoding=pcm16") as socket:
-            for _ in range(40):
+            for _ in range(80):
                 await socket.send(spoken(1, 1.0))
-            rest = await socket.rest()
-            assert rest[-1]["error"]["code"] == "backlog_exceeded"
-            assert "at most 30 s" in rest[-1]["error"]["message"]
-            assert socket.code == 1008
-        await until(lambda: client.open == set())
+            await socket.say("close")
+            assert (await socket.rest())[-1] == {"type": "end", "text": "ONE", "duration": 80.0}
+            assert socket.code == 1000
 
     run(scenario, client)
+
+
+def test_what_was_heard_before_wrong_audio_is_told_before_the_error() -> None:
+    wav = io.BytesIO()
+    soundfile.write(wav, np.ones(16_000, np.float32), 16_000, "FLOAT", format="WAV")
+
+    async def scenario(running: Running) -> None:
+        async with running.socket() as socket:
+            await socket.socket.send_bytes(wav.getvalue())
+            await socket.message("text")
+            await socket.socket.send_bytes(bytes(MAX_TRAILER_BYTES + 1))
+            *_, segment, error, end = await socket.rest()
+            assert (segment["text"], segment["final"]) == ("ONE", True)
+            assert error["error"]["code"] == "invalid_audio"
+            assert "the container has ended" in error["error"]["message"]
+            assert end == {"type": "end", "text": "ONE", "duration": 1.0}
+            assert socket.code == 1008
+
+    run(scenario)
+
+
+def test_codes_that_clients_choose_are_one_label() -> None:
+    async def scenario(running: Running) -> None:
+        for code in (3000, 4999):
+            async with running.socket() as socket:
+                await socket.message("ready")
+                await socket.socket.close(code=code)
+        labels = {"route": "/v1/listen", "key": "anybody", "code": "other"}
+        name = "conch_gateway_sessions_ended_total"
+        await until(lambda: running.metric(name, **labels) == 2)
+
+    run(scenario)
 
 
 def test_a_limit_of_the_key_ends_the_session() -> None:
@@ -379,7 +412,10 @@ def test_a_limit_of_the_key_ends_the_session() -> None:
             for _ in range(3):
                 await socket.send(spoken(1, 2.0))
                 await asyncio.sleep(0.1)
-            error = (await socket.rest())[-1]["error"]
+            rest = await socket.rest()
+            segment, failure, end = rest[-3:]
+            assert segment["final"] and segment["text"] == end["text"] == "ONE"
+            error = failure["error"]
             assert error["code"] == "rate_limit_exceeded"
             assert error["type"] == "rate_limit_error"
             assert "5 seconds of audio a minute" in error["message"]
@@ -501,6 +537,10 @@ def test_a_client_that_is_gone_frees_the_stream(how: str, after_s: float, caplog
     run(scenario, client)
 
 
+WORDS = np.concatenate([spoken(1, 0.01), spoken(2, 0.01)] * 10)
+"""Many words, so that there is soon much to read."""
+
+
 def masked(opcode: int, data: bytes) -> bytes:
     """Return a frame of a client, masked with zeros (RFC 6455, section 5.2)."""
     size, more = (len(data), b"") if len(data) < 126 else (126, len(data).to_bytes(2, "big"))
@@ -509,7 +549,12 @@ def masked(opcode: int, data: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     "frame",
-    [masked(2, spoken(1, 0.2).tobytes()), masked(1, b"?" * 80), masked(9, b"?" * 100)],
+    # Ten words, so that there is soon much to read.
+    [
+        masked(2, np.concatenate([spoken(1, 0.01), spoken(2, 0.01)] * 10).tobytes()),
+        masked(1, b"?" * 80),
+        masked(9, b"?" * 100),
+    ],
     ids=["audio", "what is no message", "ping"],
 )
 def test_a_client_that_does_not_read_is_left(frame: bytes) -> None:

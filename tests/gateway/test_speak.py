@@ -15,7 +15,7 @@ from conch.client import Client, Speech
 from conch.client.speech import speech_requests, spoken_text
 from conch.gateway.errors import ApiError
 from conch.gateway.limits import Limits
-from conch.gateway.speak import query_of
+from conch.gateway.speak import MAX_FLUSHES, query_of
 from conch.gateway.text_pieces import MAX_WAITING
 from conch.wire.errors import ComponentError, OptionError, TextError
 from conch.wire.result import Stage
@@ -82,10 +82,12 @@ class Socket:
 
     async def rest(self) -> list[dict[str, Any]]:
         """Return all messages to the end; the socket then has its code."""
-        found = [await self.message()]
-        while found[-1]["type"] not in ("end", "error"):
-            found.append(await self.message())
-        assert (await self.socket.receive()).type == aiohttp.WSMsgType.CLOSE
+        found = []
+        while (frame := await asyncio.wait_for(self.socket.receive(), 60)).type in (1, 2):
+            if frame.type == aiohttp.WSMsgType.BINARY:
+                self.audio += frame.data
+            else:
+                found.append(json.loads(frame.data))
         return found
 
 
@@ -243,10 +245,26 @@ def test_too_much_text_ends_the_session() -> None:
     async def scenario(running: LoopGateway, client: PlainClient) -> None:
         async with speaking(running.url) as socket:
             await socket.say("text", text="a" * (MAX_WAITING + 1))
-            *_, error = await socket.rest()
+            *_, error, end = await socket.rest()
         assert (
             error["error"]["code"] == "backlog_exceeded" and "100001" in error["error"]["message"]
         )
+        assert end["type"] == "end"
+        assert socket.socket.close_code == 1008
+
+    run(scenario)
+
+
+def test_too_many_flushes_end_the_session() -> None:
+    async def scenario(running: LoopGateway, client: PlainClient) -> None:
+        async with speaking(running.url) as socket:
+            await socket.say("text", text="This is long…")
+            for _ in range(MAX_FLUSHES + 1):
+                await socket.say("flush")
+            *_, error, _ = await socket.rest()
+        assert error["error"]["code"] == "backlog_exceeded"
+        assert "1001 flushes would wait; at most 1000 may" in error["error"]["message"]
+        assert client.asked == ["This is long…"]
         assert socket.socket.close_code == 1008
 
     run(scenario)

@@ -32,6 +32,9 @@ def test_numbers_become_the_type_of_their_option():
             "option 'max_segment_s' takes at least four times vad_pad_ms (1000 ms); sent: 2",
         ),
         ({"lm_weight": "0.5"}, "option 'lm_weight' takes a number from 0 to 10; sent: '0.5'"),
+        ({"lm_weight": 10**399}, "option 'lm_weight' takes a number from 0 to 10; sent: 1000"),
+        ({"nbest": -(10**399)}, "option 'nbest' takes an integer from 1 to 128; sent: -1000"),
+        ({"lm_weight": float("inf")}, "option 'lm_weight' takes a number from 0 to 10; sent: inf"),
         ({"lm_weight": float("nan")}, "option 'lm_weight' takes a number from 0 to 10; sent: nan"),
         ({"rescore": 1}, "option 'rescore' takes a bool (true or false); sent: 1"),
         (

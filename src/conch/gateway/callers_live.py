@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 
 from conch.client import AsyncClient, OptionValue
+from conch.gateway.errors import ApiError
 from conch.gateway.live_session import LiveSession, LiveUpdate
 from conch.gateway.state import Caller, Gateway
 
@@ -34,6 +35,8 @@ async def charged_updates(
 ) -> AsyncIterator[LiveUpdate]:
     """Yield the updates; measure the first text, and charge the audio of each after it is taken.
 
+    A caller that has used up its audio ends the session.
+
     Args:
         live: The session. What it has when it takes no more audio is recognised in any case.
         gateway: Keeps the metrics.
@@ -41,7 +44,6 @@ async def charged_updates(
         route: Label of the metrics.
 
     Raises:
-        ApiError: the caller has used up its audio.
         ConchError: the server has failed.
     """
     has_text, charged_s = False, 0.0
@@ -55,4 +57,7 @@ async def charged_updates(
             gateway.heard(caller, route, update.audio_s - charged_s)
             charged_s = update.audio_s
             if not live.is_closed:
-                caller.check_audio()
+                try:
+                    caller.check_audio()
+                except ApiError as error:
+                    live.close(error)

@@ -66,7 +66,7 @@ class GatewayConfig:
     max_session_s: float = 86_400.0
     """Longest live session, in seconds; not more than `max_stream_s` of the server."""
     max_backlog_s: float = 30.0
-    """Seconds of audio of a live session that may wait for the server. More ends the session."""
+    """Seconds of audio of a live session that may wait for the server before more is read."""
     max_connections: int = 0
     """Connections at once; 0 for as many as the program has file descriptors for."""
     times: Times = Times()

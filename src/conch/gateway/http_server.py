@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import resource
+import socket
 import sys
 from collections.abc import Callable
 
@@ -18,6 +19,14 @@ SPARE = 512
 times BACKLOG connections that are accepted before they count."""
 BACKLOG = 128
 """Connections that may wait to be accepted."""
+
+
+def keep_alive(connection: socket.socket, idle_s: float) -> None:
+    """Let the system find out in four times `idle_s` seconds that a silent peer has vanished."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", idle_s), ("TCP_KEEPINTVL", idle_s), ("TCP_KEEPCNT", 3)):
+        if (option := getattr(socket, name, None)) is not None:  # macOS has another name
+            connection.setsockopt(socket.IPPROTO_TCP, option, max(1, round(value)))
 
 
 class _Refused(asyncio.Protocol):

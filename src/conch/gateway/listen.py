@@ -8,6 +8,7 @@ from conch.gateway.doors import LISTEN
 from conch.gateway.listen_messages import Answers, ListenMessages, without_overlap
 from conch.gateway.listen_query import ListenQuery, query_of
 from conch.gateway.live_audio import RAW, LiveFrames
+from conch.gateway.live_session import LiveSession
 from conch.gateway.plain_session import PROTOCOL, PlainSession, command_in
 from conch.gateway.socket_session import error_for_client, hold
 from conch.gateway.sockets import LiveSocket
@@ -41,7 +42,8 @@ class _Listener(PlainSession):
             self._overlap = OverlapRemoval(cut, 0, has_words=has_words)
             # Their times show which words are heard again.
             options["word_timestamps"] = True
-        self._live = self._new_live_session(options, query.sample_rate, joins=not query.answers_all)
+        joins = not query.answers_all
+        self._live: LiveSession = self._new_live_session(options, query.sample_rate, joins=joins)
         self._frames = LiveFrames(query.encoding, query.sample_rate)
 
     async def run(self) -> int:
@@ -61,12 +63,11 @@ class _Listener(PlainSession):
             return
         try:
             async for samples in self._frames.decoded(data, ends=ends):
-                if not self._is_closing:
-                    self._live.feed(samples)
+                await self._live.feed(samples)
         except AudioError as error:
             if self._query.encoding not in RAW:
                 raise
-            await self._report(error_for_client(error))
+            await self.fail(error_for_client(error))
 
     async def _obey(self, text: str) -> None:
         known = ("close", "keepalive", "finalize")[: 2 if self._query.answers_all else 3]
@@ -100,4 +101,4 @@ class _Listener(PlainSession):
             elif (answer := answers.after(update)) is not None:
                 text = f'{{"type":"transcript","transcript":{answer.to_json()}}}'
                 await self._socket.send(text)
-        await self._send(messages.end())
+        self._last = messages.end()

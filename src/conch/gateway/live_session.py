@@ -53,6 +53,9 @@ HISTORY_S = 1
 MAX_WAITING = 10_000
 """Frames and requests that may wait: half a minute of the shortest usual frames, of 3 ms. Shorter
 ones would take more memory than their audio."""
+STALL_S = 25.0
+"""Seconds without progress of the server after which a client that waits is sent away: before its
+pings, which are not read meanwhile, are missed."""
 MAX_UPDATES = 32
 """Updates that may wait to be taken. With more, the server is not asked."""
 
@@ -98,8 +101,8 @@ class LiveSession:
     """One live session on a server: one Triton live stream after another, on one clock.
 
     One task feeds it and another one takes the updates. If they are not taken, the audio waits, and
-    more is soon refused. So a client that does not read costs no memory. Every call that adds
-    something raises an OverloadedError if more than MAX_WAITING frames and requests wait.
+    there is soon no room for more. A client whose requests are not read until there is room sends
+    at the pace of the server, however fast it could, and costs no memory.
     """
 
     def __init__(
@@ -120,7 +123,7 @@ class LiveSession:
             client: Connection to the server.
             options: Options of the live streams.
             sample_rate: Hz of the samples.
-            max_backlog_s: Seconds of audio that may wait for the server.
+            max_backlog_s: Seconds of audio that may wait before further ones are not read.
             request_id: Id of the session's requests in the server's log.
             joins: Whether frames that wait are sent as one chunk. Otherwise each is one chunk, and
                 has one update that is no keep-alive.
@@ -148,8 +151,11 @@ class LiveSession:
         """When audio was first fed, by the clock of the event loop."""
         self._changed = asyncio.Event()
         """Set whenever something was added to `_waiting`."""
+        self._taken = asyncio.Event()
+        """Set whenever something was taken of it, or nothing is taken any more."""
         self._updates: asyncio.Queue[LiveUpdate | None] = asyncio.Queue(MAX_UPDATES)
         self._error: Exception | None = None
+        self._ended_by: Exception | None = None
         self._is_closed = False
         self._sender: asyncio.Task[None] | None = None
 
@@ -157,8 +163,8 @@ class LiveSession:
         self._sender = asyncio.create_task(self._send_all())
         return self
 
-    async def __aexit__(self, *exc_info: object) -> None:
-        """Free the server's stream; `updates` ends."""
+    async def __aexit__(self, kind: object, *exc_info: object) -> None:
+        """Free the server's stream, end `updates`, and raise the error that `close` was given."""
         self._is_closed = True
         assert self._sender is not None
         self._sender.cancel()
@@ -168,6 +174,8 @@ class LiveSession:
         with suppress(asyncio.TimeoutError):
             async with timeout(FREE_TIMEOUT_S):
                 await asyncio.shield(freeing)
+        if kind is None and self._ended_by is not None:
+            raise self._ended_by
 
     async def _free(self, sender: "asyncio.Task[None]") -> None:
         await asyncio.gather(sender, return_exceptions=True)
@@ -193,29 +201,41 @@ class LiveSession:
         """Seconds of audio that wait for the server."""
         return self._num_waiting / self._sample_rate
 
-    def feed(self, samples: Samples) -> None:
-        """Add mono samples [N] at the session's rate, int16 or float32 in [-1, 1], of one type.
+    async def room(self) -> None:
+        """Wait until more may be added: before each request of a client.
+
+        Raises:
+            OverloadedError: the server makes no progress.
+        """
+        while not (self._is_closed or self._error is not None) and (
+            self.backlog_s >= self._max_backlog_s or len(self._waiting) >= MAX_WAITING
+        ):
+            self._taken.clear()
+            try:
+                async with timeout(STALL_S):
+                    await self._taken.wait()
+            except asyncio.TimeoutError:
+                stalls = f"the server has taken no audio for {STALL_S:g} s"
+                raise OverloadedError(f"{stalls}; try again later") from None
+
+    async def feed(self, samples: Samples) -> None:
+        """Wait for room, and add samples; after `close` they are left out.
+
+        Args:
+            samples: Mono [N] at the session's rate, int16 or float32 in [-1, 1], of one type.
 
         Raises:
             AudioError: the samples are of another type or shape.
-            OverloadedError: more than `max_backlog_s` of audio waits. Nothing was added.
-            RuntimeError: `close` was called before.
+            OverloadedError: the server makes no progress.
         """
-        if self._is_closed:
-            raise RuntimeError("the session is closed; open another")
         if samples.ndim != 1 or samples.dtype not in (np.int16, np.float32):
             raise AudioError(
                 "live audio is mono samples of int16 or float32; "
                 f"sent: {samples.dtype} of shape {list(samples.shape)}"
             )
-        if self._error is not None or (self._joins and not len(samples)):
+        await self.room()
+        if self._is_closed or self._error is not None or (self._joins and not len(samples)):
             return
-        waiting_s = (self._num_waiting + len(samples)) / self._sample_rate
-        if waiting_s > self._max_backlog_s:
-            raise OverloadedError(
-                f"{waiting_s:.1f} s of audio would wait to be recognised; at most "
-                f"{self._max_backlog_s:g} s may: send no faster than the text comes"
-            )
         self._add(samples)
         self._num_fed += len(samples)
         self._num_waiting += len(samples)
@@ -251,11 +271,12 @@ class LiveSession:
             self._latest_options = checked
             self._add(partial(self._change_to, checked))
 
-    def close(self) -> None:
-        """Take no more audio; `updates` ends after the last one."""
+    def close(self, ended_by: Exception | None = None) -> None:
+        """Take no more audio, because of an error or not; `updates` ends after the last one."""
         if not self._is_closed:
-            self._is_closed = True
-            self._add(self._end, is_last=True)
+            self._is_closed, self._ended_by = True, ended_by
+            self._add(self._end)
+            self._taken.set()
 
     async def updates(self) -> AsyncIterator[LiveUpdate]:
         """Yield an update for each answer of the server.
@@ -268,12 +289,7 @@ class LiveSession:
         if self._error is not None:
             raise self._error
 
-    def _add(self, item: "Samples | _Mark", *, is_last: bool = False) -> None:
-        if len(self._waiting) >= MAX_WAITING and not is_last:
-            raise OverloadedError(
-                f"{len(self._waiting)} frames and requests wait; send longer frames, and no faster "
-                "than the text comes"
-            )
+    def _add(self, item: "Samples | _Mark") -> None:
         self._waiting.append(item)
         self._changed.set()
 
@@ -284,6 +300,7 @@ class LiveSession:
         except Exception as error:
             self._error = error
             self._waiting.clear()
+            self._taken.set()
         await self._updates.put(None)
 
     async def _send_next(self) -> None:
@@ -300,6 +317,7 @@ class LiveSession:
             await self._send_chunk()
         else:
             self._waiting.popleft()
+            self._taken.set()
             await item()
 
     def _wait_s(self) -> float:
@@ -322,6 +340,7 @@ class LiveSession:
         chunk = joined(self._waiting, most) if self._joins else self._waiting.popleft()
         assert isinstance(chunk, np.ndarray)
         self._num_waiting -= len(chunk)
+        self._taken.set()
         seconds = len(chunk) / self._sample_rate
         if self._stream is not None and self._stream.sent_s + seconds > self._max_stream_s:
             await self._end("length")

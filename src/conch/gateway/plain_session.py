@@ -31,9 +31,6 @@ class PlainSession(SocketSession):
         """Send the client the error that has ended the session."""
         await self._send({"type": "error", "error": error.as_dict()})
 
-    async def _report(self, error: ApiError) -> None:
-        await self.fail(error)
-
     async def _greet(self, **fields: Any) -> None:
         """Send the first message."""
         session, until = f"sess_{secrets.token_hex(12)}", self._expires_at
@@ -43,7 +40,7 @@ class PlainSession(SocketSession):
         """Report a frame that is no command."""
         names = ", ".join(known)
         message = f"a text frame is JSON with a type of {names}; sent: {sent!r:.80}"
-        await self._report(ApiError(400, message, code="unknown_message"))
+        await self.fail(ApiError(400, message, code="unknown_message"))
 
     async def _send(self, message: Mapping[str, Any]) -> None:
         await self._socket.send(strict_json(message))

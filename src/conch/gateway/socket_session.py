@@ -4,6 +4,7 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -12,6 +13,7 @@ from conch.client import AsyncClient, OptionValue
 from conch.client.timeouts import timeout
 from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.errors import ApiError, api_error
+from conch.gateway.held import held
 from conch.gateway.live_session import LiveSession, LiveUpdate
 from conch.gateway.sockets import ABNORMAL, CLOSE_TIMEOUT_S, LiveSocket
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
@@ -22,6 +24,7 @@ from conch.wire.errors import (
     ServerError,
     SessionError,
 )
+from conch.wire.result import strict_json
 
 
 class SocketSession(ABC):
@@ -31,43 +34,33 @@ class SocketSession(ABC):
         self._gateway, self._caller = request.app[GATEWAY], request[CALLER]
         self._route, self._request_id = request.path, request[REQUEST_ID]
         self._socket, self._client = socket, client
-        self._longest_s = self._gateway.config.max_session_s
-        self._expires_at = round(time.time() + self._longest_s)
-        self._code = int(aiohttp.WSCloseCode.OK)
-        """Code of the close frame after the last text."""
+        self._live: LiveSession | None = None
+        """Hears the audio, if there is any."""
+        self._expires_at = round(time.time() + self._gateway.config.max_session_s)
+        self._last: Mapping[str, Any] | None = None
+        """The last message, once all texts are sent."""
         self._is_closing = False
-        """Whether no more audio is taken."""
+        """Whether no more is taken."""
 
     async def run(self) -> int:
         """Hold the session and return the code of its close frame.
 
         Raises:
-            ApiError: more audio waits than may, or the caller has used up a limit.
+            ApiError: the session has lasted too long, or the caller has used up a limit.
             ConchError: the server has failed, or the audio cannot be decoded.
             ConnectionResetError: the client is gone.
         """
-        tasks = [
-            asyncio.create_task(work)
-            for work in (self._send_texts(), self._read(), self._end_in_time())
-        ]
-        try:
-            await asyncio.wait(tasks[:2], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        for task in tasks[:2]:
-            if not task.cancelled():
-                task.result()
-        return self._code
+        stops = await held(self._gateway, self._send_texts(), self._read(), self._close)
+        return int(aiohttp.WSCloseCode.GOING_AWAY if stops else aiohttp.WSCloseCode.OK)
 
     @abstractmethod
     async def fail(self, error: ApiError) -> None:
         """Send the client the error that has ended the session."""
 
-    @abstractmethod
-    async def _report(self, error: ApiError) -> None:
-        """Send the client an error after which the session continues."""
+    async def end(self) -> None:
+        """Send the last message, if there was a last text."""
+        if self._last is not None:
+            await self._socket.send(strict_json(self._last))
 
     @abstractmethod
     async def _take(self, frame: aiohttp.WSMessage) -> None:
@@ -79,27 +72,15 @@ class SocketSession(ABC):
 
     @abstractmethod
     def _close(self) -> None:
-        """Take no more audio; the session ends after its last text."""
+        """Take no more; the session ends after its last text."""
 
-    async def _read(self) -> None:
-        """Read the WebSocket until it is closed."""
-        try:
-            async for frame in self._socket.frames():
-                await self._take(frame)
-        except OverloadedError as error:
-            raise ApiError(429, str(error), code="backlog_exceeded") from None
-
-    async def _end_in_time(self) -> None:
-        """End the session with its last text when the gateway stops, or it lasts too long."""
-        try:
-            async with timeout(self._longest_s):
-                await self._gateway.draining.wait()
-            self._code = int(aiohttp.WSCloseCode.GOING_AWAY)
-        except asyncio.TimeoutError:
-            self._code = int(aiohttp.WSCloseCode.POLICY_VIOLATION)
-            lasted = f"the session has lasted {self._longest_s:g} s, as long as one may"
-            await self._report(api_error(SessionError(f"{lasted}: open another")))
-        self._close()
+    async def _read(self) -> bool:
+        """Read the WebSocket until the client closes it, and with it the session."""
+        async for frame in self._socket.frames():
+            if self._live is not None:
+                await self._live.room()
+            await self._take(frame)
+        return False
 
     def _new_live_session(
         self, options: Mapping[str, OptionValue], sample_rate: int, *, joins: bool = True
@@ -141,6 +122,8 @@ async def hold(
             async with timeout(2 * CLOSE_TIMEOUT_S):
                 if ended is not None and socket.is_open:
                     await session.fail(error_for_client(ended))
+                if socket.is_open:
+                    await session.end()
                 await socket.close(code)
         except asyncio.TimeoutError:
             socket.abort()
@@ -151,8 +134,7 @@ async def hold(
                 raise
         finally:
             code = socket.code if socket.response.prepared else aiohttp.WSCloseCode.OK
-            labels = route, request[CALLER].name, str(int(code))
-            gateway.metrics.sessions_ended.labels(*labels).inc()
+            gateway.metrics.ended(route, request[CALLER].name, int(code))
     return socket.response
 
 

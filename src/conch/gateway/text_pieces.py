@@ -3,18 +3,18 @@
 import asyncio
 from collections.abc import AsyncGenerator
 
-from conch.wire.errors import OverloadedError
+from conch.gateway.errors import ApiError
 
 MAX_WAITING = 100_000
 """Characters of a client that may wait to be spoken."""
 
 
 def check_waiting(num_characters: int) -> None:
-    """Raise an OverloadedError if more characters would wait than may."""
+    """Raise an ApiError if more characters would wait than may."""
     if num_characters > MAX_WAITING:
-        raise OverloadedError(
-            f"{num_characters} characters would wait to be spoken; at most {MAX_WAITING} may"
-        )
+        waiting = f"{num_characters} characters would wait to be spoken"
+        message = f"{waiting}; at most {MAX_WAITING} may"
+        raise ApiError(429, message, code="backlog_exceeded")
 
 
 class TextPieces:

@@ -1,7 +1,6 @@
 """The option `known_speakers`: names, and how their voices sound; a JSON list of objects."""
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from conch.wire.base64_text import bytes_of
 from conch.wire.errors import OptionError
 from conch.wire.limits import clipped
 
@@ -84,7 +84,7 @@ def embedding_of(sent: Any) -> NDArray[np.float32]:
         ValueError: it is neither, or a number is not finite, or all are 0.
     """
     if isinstance(sent, str):
-        data = _bytes(sent)
+        data = bytes_of(sent)
         if len(data) % 4:
             raise ValueError(f"an embedding is base64 of float32; sent: {len(data)} bytes")
         vector = np.frombuffer(data, "<f4").astype(np.float64)
@@ -126,26 +126,12 @@ def _speaker(number: int, entry: Any) -> KnownSpeaker:
         raise wrong_entry(number, name, f"{problem}: enrol it again")
     try:
         if "audio" in entry:
-            return KnownSpeaker(name, audio=_bytes(entry["audio"]))
+            if not (audio := bytes_of(entry["audio"])):
+                raise ValueError("it has 0 bytes")
+            return KnownSpeaker(name, audio=audio)
         return KnownSpeaker(name, embedding_of(entry["embedding"]))
     except (ValueError, TypeError, OverflowError) as error:
         raise wrong_entry(number, name, str(error)) from None
-
-
-def _bytes(text: Any) -> bytes:
-    """Return the bytes of a base64, which may be that of a data URL."""
-    if not isinstance(text, str) or not text:
-        raise ValueError("it takes base64, or a data URL with base64")
-    head, comma, data = text.partition(",")
-    if comma and not (head.startswith("data:") and head.endswith(";base64")):
-        raise ValueError("a data URL begins with data:, and ;base64 stands before the comma")
-    try:
-        found = base64.b64decode(data if comma else text, validate=True)
-    except binascii.Error as error:
-        raise ValueError(f"its base64 is damaged: {error}") from None
-    if not found:
-        raise ValueError("it has 0 bytes")
-    return found
 
 
 def _text(value: Any) -> Any:

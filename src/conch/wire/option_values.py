@@ -1,7 +1,6 @@
 """What one option takes, in words, and the check of a value that was sent for it."""
 
 import difflib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import Field
 from typing import Any, Literal, get_args, get_origin
@@ -95,4 +94,5 @@ def _fits(item: "Field[Any]", value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int if kind is int else int | float):
         return False
     low, high = item.metadata["low"], item.metadata["high"]
-    return math.isfinite(value) and low <= value <= high
+    fits: bool = low <= value <= high  # infinity and NaN are between no two numbers
+    return fits

@@ -18,6 +18,9 @@ NOTHING = Transcript((Hypothesis("", 0, 0),), (), 0.0, (), {})
 TEXT = "conversation.item.input_audio_transcription"
 
 
+COMMITTED = ("committed", "added", "done")
+
+
 def words(text: str) -> tuple[Word, ...]:
     return tuple(Word(word, 0, 1, 0.5) for word in text.split())
 
@@ -120,13 +123,47 @@ def test_an_utterance_that_is_spoken_while_another_awaits_its_text_is_an_item_of
     assert late[-1]["item_id"] != told[0]["item_id"]
 
 
-def test_silence_and_noise_without_a_word_give_no_event() -> None:
+def test_silence_without_speech_gives_no_event() -> None:
     turns = Turns(is_manual=False)
     assert turns.after(update()) == []
-    assert turns.after(speaking(0, "")) == []
     assert turns.after(update(segment(0, "", final=False))) == []
     assert turns.after(update(segment(0, "", final=True))) == []
     assert turns.after(update(finalized=False)) == []
+
+
+def test_speech_begins_before_its_first_word() -> None:
+    turns = Turns(is_manual=False)
+    begun = turns.after(speaking(0, "", start=0.4))
+    assert kinds(begun) == ["speech_started"]
+    assert begun[0]["audio_start_ms"] == 400
+    assert kinds(turns.after(speaking(0, ""))) == []
+    assert kinds(turns.after(speaking(0, "Good"))) == ["delta"]
+    ended = turns.after(update(segment(0, "Good day.", final=True, end=2.0)))
+    assert kinds(ended) == ["speech_stopped", *COMMITTED, "delta", "completed"]
+    assert {event["item_id"] for event in [*begun, *ended] if "item_id" in event} == {
+        begun[0]["item_id"]
+    }
+
+
+@pytest.mark.parametrize("has_segment", [True, False])
+def test_speech_without_a_word_ends_as_it_began(has_segment: bool) -> None:
+    turns = Turns(is_manual=False)
+    begun = turns.after(speaking(0, ""))
+    found = (segment(0, "", final=True),) if has_segment else ()
+    ended = turns.after(update(*found, audio_s=1.5))
+    assert kinds(ended) == ["speech_stopped", *COMMITTED, "completed"]
+    assert ended[0]["item_id"] == ended[-1]["item_id"] == begun[0]["item_id"]
+    assert ended[-1]["transcript"] == ""
+    # The next utterance has the number of one that has no segment.
+    again = turns.after(speaking(1 if has_segment else 0, ""))
+    assert kinds(again) == ["speech_started"]
+    assert again[0]["item_id"] != begun[0]["item_id"]
+
+
+def test_without_the_vad_speech_begins_with_its_first_word() -> None:
+    turns = Turns(is_manual=False, style=Style(hears_speech=False))
+    assert turns.after(speaking(0, "")) == []
+    assert kinds(turns.after(speaking(0, "One"))) == ["speech_started", "delta"]
 
 
 def test_a_text_that_only_the_second_pass_finds_is_an_item() -> None:
@@ -228,8 +265,8 @@ def test_a_commit_with_turn_detection_takes_the_utterance_that_is_being_spoken()
     turns.after(update(segment(0, "Zero", final=False)))
     started = turns.after(speaking(1, "One"))
     commit = turns.commit(5.0)
-    assert kinds(commit) == ["committed", "added", "done"]
-    assert commit[0]["item_id"] == started[0]["item_id"]
+    assert kinds(commit) == ["speech_stopped", *COMMITTED]
+    assert commit[0]["item_id"] == commit[1]["item_id"] == started[0]["item_id"]
     last = turns.after(
         update(segment(0, "Zero.", final=True), segment(1, "One, two.", final=True), finalized=True)
     )
@@ -460,7 +497,9 @@ class Server:
 
     def _heard(self) -> LiveUpdate:
         if not self._said:
-            return update(**self._now())
+            # At times speech before its words, or none at all.
+            heard = OpenUtterance(self.audio_s) if self.random.random() < 0.3 else None
+            return update(utterance=heard, **self._now())
         firm, rest = self._said[: self._num_firm], self._said[self._num_firm :]
         middle = self.random.randint(0, len(rest))
         said = [words(" ".join(part)) for part in (firm, rest[:middle], rest[middle:])]
@@ -531,6 +570,7 @@ def check_order(told: list[dict[str, Any]]) -> None:
             assert event["usage"]["seconds"] >= 0
     for item_id, states in seen.items():
         assert {"completed", "failed"} & set(states), f"{item_id} is never over"
+        assert ("speech_started" in states) == ("speech_stopped" in states)
     assert len({event["event_id"] for event in told}) == len(told)
     texts = {e["item_id"]: e["transcript"] for e in told if e["type"] == f"{TEXT}.completed"}
     said = [word for item_id in placed for word in texts[item_id].split() if word[0] == "w"]

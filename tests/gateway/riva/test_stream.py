@@ -11,13 +11,16 @@ import grpc  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 import riva.client
+import soundfile
 from loop_gateway import LoopGateway, run_gateway, until
 from plain_live import PlainLiveClient, spoken
+from riva.client.proto import health_pb2, health_pb2_grpc
 from riva.client.proto import riva_asr_pb2 as messages
 
 from conch.gateway.config import Times
 from conch.gateway.doors import RIVA_STREAM
 from conch.gateway.limits import Limits
+from conch.gateway.live_audio import MAX_TRAILER_BYTES
 from conch.gateway.riva.server import listening
 from conch.wire.errors import ServerError
 
@@ -66,6 +69,7 @@ def run(
             return set(names)
 
         inner.servers.ready_models = ready_models  # type: ignore[attr-defined]
+        inner.servers.is_ready, inner.servers.away = True, []  # type: ignore[attr-defined]
         async with listening(inner.gateway, "127.0.0.1", 0) as port:
             running = Running(inner, port)
             try:
@@ -193,6 +197,64 @@ def test_a_wrong_message_is_named(requests: list[Any], message: str):
         assert running.error(lambda: list(call)) == ("INVALID_ARGUMENT", message)
 
     run(scenario)
+
+
+def test_what_was_heard_before_wrong_audio_is_told_before_the_error():
+    wav = io.BytesIO()
+    soundfile.write(wav, np.ones(16_000, np.float32), 16_000, "FLOAT", format="WAV")
+
+    def scenario(running: Running) -> None:
+        found: list[str] = []
+
+        def read() -> None:
+            audio = [wav.getvalue(), bytes(MAX_TRAILER_BYTES + 1)]
+            for answer in running.answers(audio):
+                found.extend(finals([answer]))
+
+        code, message = running.error(read)
+        assert (code, found) == ("INVALID_ARGUMENT", ["ONE "])
+        assert "the container has ended" in message
+
+    run(scenario)
+
+
+def test_the_longest_stream_ends_with_its_last_text():
+    def scenario(running: Running) -> None:
+        found: list[str] = []
+        is_over = threading.Event()
+
+        def audio() -> Iterator[bytes]:
+            yield from chunks_of([spoken(1, 0.5)])
+            is_over.wait(20)
+
+        def read() -> None:
+            for answer in running.answers(audio()):
+                found.extend(finals([answer]))
+
+        code, message = running.error(read)
+        is_over.set()
+        assert (code, found) == ("ABORTED", ["ONE "])
+        assert "has lasted 1 s, as long as one may" in message
+
+    run(scenario, max_session_s=1.0)
+
+
+def test_so_many_watches_are_open_at_once():
+    def scenario(running: Running) -> None:
+        health = health_pb2_grpc.HealthStub(running.auth.channel)
+        first = health.Watch(health_pb2.HealthCheckRequest())
+        assert next(first).status == health_pb2.HealthCheckResponse.SERVING
+        code, message = running.error(lambda: list(health.Watch(health_pb2.HealthCheckRequest())))
+        assert code == "UNAVAILABLE" and message.startswith("1 watches are open")
+        first.cancel()
+        while True:  # the gateway learns of it a moment later
+            try:
+                assert next(health.Watch(health_pb2.HealthCheckRequest(), timeout=20))
+                break
+            except grpc.RpcError as failure:
+                assert failure.code().name == "UNAVAILABLE"
+
+    run(scenario, max_sessions=1)
 
 
 def test_a_limit_of_the_key_is_resource_exhausted():

@@ -1,6 +1,5 @@
 """The events that a client of a realtime session sends."""
 
-import base64
 import json
 import re
 from collections.abc import Mapping
@@ -9,6 +8,7 @@ from typing import Any
 
 from conch.gateway.errors import ApiError, invalid
 from conch.gateway.reading import read_json
+from conch.wire.base64_text import bytes_of
 
 MAX_AUDIO_BYTES = 15 * 2**20
 """Largest audio of one event, as at OpenAI."""
@@ -48,17 +48,10 @@ class ClientEvent:
     def audio(self) -> bytes:
         """The audio of an append."""
         sent = self.fields.get("audio")
-        if not isinstance(sent, str):
-            raise invalid("audio", f"audio takes base64 in a text; sent: {sent!r:.80}")
         try:
-            data = base64.b64decode(sent, validate=True)
+            return bytes_of(sent, MAX_AUDIO_BYTES)
         except ValueError as error:
-            message = f"audio takes base64, with padding and without line breaks: {error}"
-            raise invalid("audio", message) from None
-        if len(data) > MAX_AUDIO_BYTES:
-            message = f"audio takes at most {MAX_AUDIO_BYTES} bytes; sent: {len(data)}"
-            raise invalid("audio", message)
-        return data
+            raise invalid("audio", f"audio: {error}; sent: {sent!r:.40}") from None
 
 
 def read_event(data: str | bytes) -> ClientEvent:

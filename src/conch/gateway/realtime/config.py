@@ -82,11 +82,6 @@ class AudioFormat:
     """Samples a second."""
 
     @property
-    def sample_bytes(self) -> int:
-        """Return the bytes of a sample."""
-        return 2 if self.type == "audio/pcm" else 1
-
-    @property
     def encoding(self) -> str:
         """Return the encoding of `RawDecoder`."""
         return {"audio/pcm": "pcm16", "audio/pcmu": "mulaw", "audio/pcma": "alaw"}[self.type]

@@ -13,7 +13,6 @@ from conch.gateway.access import protocols_in, secret_in
 from conch.gateway.doors import REALTIME
 from conch.gateway.errors import ApiError
 from conch.gateway.live_audio import RawDecoder
-from conch.gateway.live_session import LiveSession
 from conch.gateway.realtime import client_events, events
 from conch.gateway.realtime.client_events import ClientEvent, read_event
 from conch.gateway.realtime.config import LOGPROBS, PARTIALS, SessionConfig
@@ -23,10 +22,13 @@ from conch.gateway.realtime.turns import Style, Turns
 from conch.gateway.socket_session import SocketSession, hold
 from conch.gateway.sockets import LiveSocket
 from conch.gateway.state import GATEWAY
+from conch.wire.options import RecognitionOptions
 from conch.wire.result import strict_json
 
 PROTOCOL = "realtime"
 """Subprotocol that browsers offer, with another one that holds their key."""
+PIECE_BYTES = 2**20
+"""Most audio that is decoded at once."""
 BETA_PROTOCOL = "openai-beta.realtime-v1"
 
 
@@ -63,8 +65,8 @@ class _Session(SocketSession):
         self._id = events.new_id("sess")
         self._turns = Turns(is_manual=self._config.is_manual, style=self._style)
         self._decoder = RawDecoder(self._config.format.encoding)
-        self._live: LiveSession | None = None
-        """None before the first audio, as the client may choose its format until then."""
+        self._is_refused = False
+        """Whether the latest audio was wrong."""
         self._has_begun = asyncio.Event()
         """Set once there is a live session, or never will be one."""
         self._sending = asyncio.Lock()
@@ -84,10 +86,12 @@ class _Session(SocketSession):
 
     @property
     def _style(self) -> Style:
+        options = self._config.options(self._gateway.model_aliases)
         return Style(
             is_beta=self._is_beta,
             has_partials=PARTIALS in self._config.include,
             has_logprobs=LOGPROBS in self._config.include,
+            hears_speech=RecognitionOptions.parse(options, live=True).vad,
         )
 
     @property
@@ -128,7 +132,7 @@ class _Session(SocketSession):
         """Do what a client asks for; if it raises an ApiError, nothing has changed."""
         match event.type:
             case client_events.APPEND:
-                self._append(event)
+                await self._append(event)
             case client_events.COMMIT:
                 await self._commit()
             case client_events.CLEAR:
@@ -136,31 +140,29 @@ class _Session(SocketSession):
             case _:
                 await self._update(event)
 
-    def _append(self, event: ClientEvent) -> None:
-        kind = self._config.format
-        most_s = self._gateway.config.max_backlog_s
+    async def _append(self, event: ClientEvent) -> None:
+        self._is_refused = True
         data = event.audio
-        seconds = len(data) / kind.sample_bytes / kind.rate
-        if seconds > most_s:
-            raise ApiError(
-                400,
-                f"one event takes at most {most_s:g} s of audio; sent: {seconds:.1f} s; send it in "
-                "pieces, no faster than the text comes",
-                param="audio",
-                code="audio_too_long",
-            )
-        samples = self._decoder.samples(data)
-        if not len(samples):
-            return
-        if self._live is None:
-            options = self._config.options(self._gateway.model_aliases)
-            self._live = self._new_live_session(options, kind.rate)
-            self._has_begun.set()
-        self._live.feed(samples)
+        # What waits beyond the usual is an upload.
+        with self._gateway.uploads.taken(max(0, len(data) - PIECE_BYTES)):
+            if data and self._live is None:  # a client may choose its format until now
+                options = self._config.options(self._gateway.model_aliases)
+                self._live = self._new_live_session(options, self._config.format.rate)
+                self._has_begun.set()
+            for start in range(0, len(data), PIECE_BYTES):
+                assert self._live is not None
+                await self._live.feed(self._decoder.samples(data[start : start + PIECE_BYTES]))
+        self._is_refused = False
 
     async def _commit(self) -> None:
         async with self._sending:
-            found = self._turns.commit(self._audio_s)
+            was_refused, self._is_refused = self._is_refused, False
+            try:
+                found = self._turns.commit(self._audio_s)
+            except ApiError:
+                if was_refused:  # the client knows why there is no audio
+                    return
+                raise
             assert self._live is not None  # there was audio
             self._live.finalize()
             await self._send(found)
@@ -211,8 +213,8 @@ class _Session(SocketSession):
             async for update in self._updates(self._live):
                 async with self._sending:
                     await self._send(self._turns.after(update))
-        async with self._sending:
-            await self._send(self._turns.finish(self._audio_s))
+            async with self._sending:
+                await self._send(self._turns.finish(self._audio_s))
 
     async def _send(self, found: Iterable[Event]) -> None:
         for event in found:

@@ -42,6 +42,8 @@ class Style:
     """Whether there are events of words that may still change."""
     has_logprobs: bool = False
     """Whether `completed` has the log probabilities of the words."""
+    hears_speech: bool = True
+    """Whether speech begins before its words: without the VAD, only they show it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -90,6 +92,11 @@ class Turns:
                 result += self._end(era, found)
         if update.utterance is not None:
             result += self._hear(era, update.index, update.utterance)
+        elif era.speaking is not None and not era.speaking.text:
+            # What the VAD took for speech has no words, and no segment.
+            noise, era.speaking = era.speaking, None
+            result += self._stop_speech(era, noise, self._buffer_start_s, update.audio_s)
+            result += self._complete(noise)
         if update.finalized or update.cleared:
             self._eras.popleft()
             result += self._finish(era, update.audio_s, keep=self._eras[0].item)
@@ -116,7 +123,8 @@ class Turns:
         era = self._eras[-1]
         era.item = era.item or era.speaking or Item(is_single=False)
         era.item.is_single, era.speaking = False, None
-        result = self._commit(era, era.item, seconds)
+        result = [events.speech_stopped(era.item.id, audio_s)] if era.item.has_begun else []
+        result += self._commit(era, era.item, seconds)
         self._eras.append(self._new_era())
         self._buffer_start_s = audio_s
         return result
@@ -172,7 +180,8 @@ class Turns:
         return era.number, next(self._numbers)
 
     def _hear(self, era: _Era, index: int, spoken: OpenUtterance) -> list[Event]:
-        item = self._owner(era, index, has_text=bool(spoken.words))
+        is_speech = self.style.hears_speech and era.item is None
+        item = self._owner(era, index, has_text=is_speech or bool(spoken.words))
         if item is None:
             return []
         result = self._begin_speech(item, spoken.start)

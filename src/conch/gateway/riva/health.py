@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 
 from conch.client.timeouts import timeout
-from conch.gateway.errors import ApiError
+from conch.gateway.errors import ApiError, overloaded
 from conch.gateway.riva.calls import Call
 from conch.gateway.riva.protocol import RECOGNITION, SYNTHESIS
 from conch.gateway.servers import POLL_S
@@ -19,8 +19,18 @@ async def check(call: Call) -> None:
 
 async def watch(call: Call) -> None:
     """Answer whether a service is ready, whenever that changes."""
-    gateway, service = call.gateway, (await call.request()).service
-    last = ""
+    gateway, most = call.gateway, call.gateway.config.max_sessions
+    if gateway.num_watches >= most:
+        raise overloaded(f"{most} watches are open; try again later, or ask by Check")
+    gateway.num_watches += 1
+    try:
+        await _watch(call, (await call.request()).service)
+    finally:
+        gateway.num_watches -= 1
+
+
+async def _watch(call: Call, service: str) -> None:
+    gateway, last = call.gateway, ""
     while not gateway.draining.is_set() or last != "NOT_SERVING":
         if (status := _status(gateway, service)) != last:
             last = status

@@ -15,20 +15,19 @@ from conch.client import AsyncClient, OptionValue
 from conch.client.timeouts import timeout
 from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.errors import ApiError, invalid, overloaded
+from conch.gateway.held import held
 from conch.gateway.live_audio import LiveFrames, Samples
 from conch.gateway.riva.answers import LiveResults, results_of
 from conch.gateway.riva.asked import CONTAINERS, RAW, Asked, asked_in
 from conch.gateway.riva.calls import Call
 from conch.gateway.riva.protocol import Message
-from conch.wire.errors import PoisonError, SessionError, TranscriptionError, from_wire
+from conch.wire.errors import PoisonError, TranscriptionError, from_wire
 from conch.wire.result import Segment, Transcript
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_RATE = 16_000
 """Hz to which the audio of a container is decoded in a stream."""
-PIECE_S = 1.0
-"""Longest piece of audio that is handed on at once."""
 NAMED_BYTES = 12
 """First bytes that name a container, which some clients send as LINEAR_PCM."""
 _WAV = {"LINEAR_PCM": (1, 16), "ALAW": (6, 8), "MULAW": (7, 8)}
@@ -145,10 +144,6 @@ class _Stream:
         self._frames: LiveFrames | None = None
         self._first = b""
         """First bytes, until they show the format."""
-        self._taken = asyncio.Event()
-        """Set whenever the server has taken audio."""
-        self._error: ApiError | SessionError | None = None
-        """Why the gateway has ended the stream."""
 
     async def run(self, client: AsyncClient) -> None:
         """Answer to the end.
@@ -167,20 +162,9 @@ class _Stream:
             self._gateway, client, options, self._rate, self._call.request_id
         )
         async with AsyncExitStack() as self._stack, self._live:
-            work = self._send(results), self._read(), self._end_in_time()
-            tasks = [asyncio.create_task(item) for item in work]
-            sending, reading, _ = tasks
-            try:
-                await asyncio.wait([sending, reading], return_when=asyncio.FIRST_COMPLETED)
-                if reading.done():
-                    reading.result()
-                await sending
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-        if self._error is not None:
-            raise self._error
+            stops = await held(self._gateway, self._send(results), self._read(), self._live.close)
+        if stops:
+            raise overloaded("this gateway is about to stop; open another stream")
 
     async def _config(self) -> Message:
         idle_s = self._gateway.config.times.idle_s
@@ -203,18 +187,21 @@ class _Stream:
             message = "runtime_config takes nothing: options hold for the whole stream"
             raise invalid("runtime_config", f"{message}; sent: {names:.80}")
 
-    async def _read(self) -> None:
-        """Hear the audio of the client to its end."""
+    async def _read(self) -> bool:
+        """Hear the audio of the client to its end; it then waits for its text."""
         async for request in self._requests:
             self._check_runtime(request)
             if request.WhichOneof("streaming_request") == "streaming_config":
                 message = "streaming_config comes once, in the first message of a stream"
                 raise invalid("streaming_config", message)
-            async for samples in self._decoded(request.audio_content):
-                await self._hear(samples)
-        async for samples in self._decoded(b"", ends=True):
-            await self._hear(samples)
+            await self._hear(request.audio_content)
+        await self._hear(b"", ends=True)
         self._live.close()
+        return True
+
+    async def _hear(self, data: bytes, *, ends: bool = False) -> None:
+        async for samples in self._decoded(data, ends=ends):
+            await self._live.feed(samples)
 
     async def _decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[Samples]:
         if self._frames is None:
@@ -231,29 +218,6 @@ class _Stream:
         async for samples in self._frames.decoded(data, ends=ends):
             yield samples
 
-    async def _hear(self, samples: Samples) -> None:
-        """Hand samples to the server; wait, and so let the client wait, while it has enough."""
-        most_s = self._gateway.config.max_backlog_s / 2
-        size = round(min(PIECE_S, most_s) * self._rate)
-        for start in range(0, len(samples), size):
-            while self._live.backlog_s > most_s:
-                self._taken.clear()
-                await self._taken.wait()
-            if not self._live.is_closed:
-                self._live.feed(samples[start : start + size])
-
-    async def _end_in_time(self) -> None:
-        """End the stream with its last text when the gateway stops, or it lasts too long."""
-        longest_s = self._gateway.config.max_session_s
-        try:
-            async with timeout(longest_s):
-                await self._gateway.draining.wait()
-            self._error = overloaded("this gateway is about to stop; open another stream")
-        except asyncio.TimeoutError:
-            lasted = f"the stream has lasted {longest_s:g} s, as long as one may"
-            self._error = SessionError(f"{lasted}: open another")
-        self._live.close()
-
     def _note_problems(self, segments: Iterable[Segment]) -> None:
         """Keep problems of texts as warnings; raise that of an utterance without any text."""
         for segment in segments:
@@ -268,7 +232,6 @@ class _Stream:
             self._live, self._gateway, self._call.caller, self._call.method.path
         )
         async for update in updates:
-            self._taken.set()
             if (response := results.after(update)) is not None:
                 await self._call.send(response)
             self._note_problems(item.segment for item in update.segments if item.is_final)

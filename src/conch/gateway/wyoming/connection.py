@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Coroutine
+from typing import Any
 
 from wyoming.asr import Transcribe
 from wyoming.audio import AudioChunk, AudioStart, AudioStop
@@ -18,16 +19,18 @@ from wyoming.tts import (
     SynthesizeStopped,
 )
 
+from conch.client.timeouts import timeout
 from conch.gateway.answer_log import log_answer
 from conch.gateway.errors import ApiError, api_error, invalid
+from conch.gateway.held import held
+from conch.gateway.live_session import LiveSession
 from conch.gateway.models import DEFAULT_MODEL
 from conch.gateway.served_voices import served_voices
-from conch.gateway.state import Caller, Gateway, cancelled
+from conch.gateway.state import Caller, Gateway
 from conch.gateway.text_pieces import TextPieces, check_waiting
 from conch.gateway.wyoming import hearing, speaking
 from conch.gateway.wyoming.description import described
 from conch.gateway.wyoming.events import Events, checked_rate, samples_of
-from conch.gateway.wyoming.hearing import Hearing
 from conch.wire.access import made_id
 
 
@@ -40,55 +43,57 @@ class Connection:
         self._caller: Caller = gateway.caller(None)
         self._asked = Transcribe()
         """How the audio that follows is heard."""
-        self._hearing: Hearing | None = None
-        self._rate = 0
-        self._is_refused = False
-        """Whether the audio up to its end is thrown away, after an error."""
-        self._pieces = TextPieces()
-        self._speaking: asyncio.Task[None] | None = None
-        """Speaks a text that is still written."""
-        self._work = _Work("", self._caller)
+        self._is_refused = self._is_writing = False
+        """Whether audio or pieces of a text are thrown away up to their end, after an error."""
+        self._has_left = False
+        self._work: _Work | None = None
 
     async def run(self) -> None:
         """Answer until the client leaves.
 
         Raises:
-            ConnectionResetError: the client is gone, or does not read.
+            ConnectionError: the client is gone, or does not read.
+        """
+        while not (self._has_left or self._events.is_cut):
+            await self._unless_wrong(self._answer_next())
+
+    async def _answer_next(self) -> None:
+        if (event := await self._next()) is not None:
+            await self._take(event)
+
+    async def _next(self, idle_s: float | None = None) -> Event | None:
+        """Return the next event; None at the end.
+
+        Raises:
+            ApiError: none has come in time.
         """
         try:
-            while (event := await self._next()) is not None:
-                await self._unless_wrong(self._take(event))
-        finally:
-            if self._speaking is not None:
-                await cancelled(self._speaking)
-            if self._hearing is not None:
-                self._work.log(499)
-                await self._hearing.close()
+            async with timeout(idle_s):
+                event = await self._events.next()
+        except asyncio.TimeoutError:
+            message = f"no event has come for {idle_s:g} s; begin again"
+            raise ApiError(408, message, code="timeout") from None
+        self._has_left = event is None
+        return event
 
-    async def _next(self) -> Event | None:
+    async def _unless_wrong(self, answering: Coroutine[Any, Any, None]) -> None:
+        """Answer; send an error, after which the connection goes on."""
+        status, found = 200, None
+        outer, self._work = self._work, None
         try:
-            return await self._events.next()
-        except Exception as error:
-            await self._fail(error)
-            return None
-
-    async def _unless_wrong(self, work: Awaitable[None]) -> None:
-        """Do work; send its error, after which the connection goes on."""
-        try:
-            await work
-        except ConnectionResetError:
+            await answering
+            status = 499 if self._has_left else 200
+        except (ConnectionError, asyncio.CancelledError):
+            status = 499
             raise
         except Exception as error:
-            left, self._hearing = self._hearing, None
-            self._is_refused = left is not None or self._is_refused
-            if left is not None:
-                await left.close()
-            await self._fail(error)
-
-    async def _fail(self, error: Exception) -> None:
-        found = api_error(error)
-        self._work.log(found.status, found)
-        await self._events.send(Error(str(found), found.code))
+            found = api_error(error)
+            status = found.status
+            await self._events.send(Error(str(found), found.code))
+        finally:
+            work, self._work = self._work, outer
+            if found is not None or work is not None:
+                (work or _Work("wyoming", self._caller)).log(status, found)
 
     async def _take(self, event: Event) -> None:
         """Do what an event asks for; unknown ones are for other services of the protocol."""
@@ -101,22 +106,19 @@ class Connection:
             elif Transcribe.is_type(kind):
                 self._asked = Transcribe.from_event(event)
             elif AudioStart.is_type(kind):
-                self._is_refused = False
-                await self._begin_to_hear(AudioStart.from_event(event).rate)
-            elif AudioChunk.is_type(kind):
-                await self._hear(AudioChunk.from_event(event))
+                await self._hear(AudioStart.from_event(event).rate)
+            elif AudioChunk.is_type(kind) and not self._is_refused:
+                await self._hear(AudioChunk.from_event(event).rate, event)
             elif AudioStop.is_type(kind):
-                await self._finish_hearing()
+                if not self._is_refused:
+                    await hearing.send_text(self._events)
+                self._is_refused, self._asked = False, Transcribe()
             elif Synthesize.is_type(kind):
                 await self._speak(Synthesize.from_event(event))
             elif SynthesizeStart.is_type(kind):
-                await self._begin_to_speak(SynthesizeStart.from_event(event))
-            elif SynthesizeChunk.is_type(kind):
-                text = str(SynthesizeChunk.from_event(event).text)
-                check_waiting(self._pieces.num_waiting + len(text))
-                self._pieces.add(text)
+                await self._speak_pieces(SynthesizeStart.from_event(event))
             elif SynthesizeStop.is_type(kind):
-                await self._finish_speaking()
+                self._is_writing = False
         except KeyError as error:
             raise invalid(None, f"the event {kind} lacks {error}") from None
 
@@ -125,77 +127,87 @@ class Connection:
         names, voices = (DEFAULT_MODEL, *gateway.servers.models), await served_voices(gateway)
         await self._events.send(described(gateway.config.languages, names, voices))
 
-    async def _begin_to_hear(self, rate: object) -> None:
-        if self._hearing is not None:
-            raise invalid(None, "audio-start comes once before audio-stop")
+    async def _hear(self, rate: object, first: Event | None = None) -> None:
+        """Hear a command from its start, or its first chunk, to its end."""
         self._work = _Work(hearing.ROUTE, self._caller)
         self._is_refused = True
         options = hearing.options_asked(
             self._asked, self._gateway.model_aliases, self._gateway.config.languages
         )
-        self._rate = checked_rate(rate)
-        hears = Hearing(
-            *(self._gateway, self._caller, self._events, options, self._rate, self._work.request_id)
+        rate = checked_rate(rate)
+
+        async def read(live: LiveSession) -> bool:
+            event = first or await self._next(self._idle_s)
+            while event is not None:
+                if AudioStop.is_type(event.type):
+                    self._is_refused, self._asked = False, Transcribe()
+                    live.close()
+                    return True
+                if AudioStart.is_type(event.type):
+                    raise invalid(None, "audio-start comes once before audio-stop")
+                if AudioChunk.is_type(event.type):
+                    chunk = AudioChunk.from_event(event)
+                    if chunk.rate != rate:
+                        message = f"rate stays as it was, {rate}; sent: {chunk.rate!r:.40}"
+                        raise invalid("rate", message)
+                    await live.feed(samples_of(chunk.audio, chunk))
+                else:
+                    await self._unless_wrong(self._take(event))
+                event = await self._next(self._idle_s)
+            return False
+
+        await hearing.hear(
+            *(self._gateway, self._caller, self._events, options, rate, self._work.request_id),
+            read,
         )
-        await hears.open()
-        self._hearing, self._is_refused = hears, False
-
-    async def _hear(self, chunk: AudioChunk) -> None:
-        if self._is_refused:
-            return
-        if self._hearing is None:
-            await self._begin_to_hear(chunk.rate)
-        if chunk.rate != self._rate:
-            raise invalid("rate", f"rate stays as it was, {self._rate}; sent: {chunk.rate!r:.40}")
-        assert self._hearing is not None
-        self._hearing.hear(samples_of(chunk.audio, chunk))
-
-    async def _finish_hearing(self) -> None:
-        self._is_refused, self._asked = False, Transcribe()
-        if self._hearing is None:
-            return
-        try:
-            await self._gateway.unless_broken_off(self._hearing.finish())
-            self._work.log(200)
-        finally:
-            if self._hearing is not None:
-                await self._hearing.close()
-            self._hearing = None
 
     async def _speak(self, asked: Synthesize) -> None:
         # With a text in pieces it comes too, for servers that take no pieces.
-        if self._speaking is not None:
+        if self._is_writing:
             return
         self._work = _Work(speaking.ROUTE, self._caller)
         options = speaking.options_asked(asked.voice, asked.text_format)
         await speaking.speak(
-            *(self._gateway, self._caller, self._events, str(asked.text), options),
+            *(self._gateway, self._caller, self._events, asked.text, options),
             self._work.request_id,
         )
-        self._work.log(200)
 
-    async def _begin_to_speak(self, asked: SynthesizeStart) -> None:
-        if self._speaking is not None:
-            raise invalid(None, "synthesize-start comes once before synthesize-stop")
-        self._work, self._pieces = _Work(speaking.ROUTE, self._caller), TextPieces()
+    async def _speak_pieces(self, asked: SynthesizeStart) -> None:
+        """Speak a text that is still written, to its end."""
+        self._work, pieces = _Work(speaking.ROUTE, self._caller), TextPieces()
+        self._is_writing = True
         options = speaking.options_asked(asked.voice, asked.text_format)
-        self._speaking = asyncio.create_task(
-            speaking.speak(
-                *(self._gateway, self._caller, self._events, self._pieces.each(), options),
-                self._work.request_id,
-            )
-        )
 
-    async def _finish_speaking(self) -> None:
-        if self._speaking is None:
-            return
-        self._pieces.end()
-        speaks, self._speaking = self._speaking, None
+        async def read() -> bool:
+            while (event := await self._next(self._idle_s)) is not None:
+                if SynthesizeStart.is_type(event.type):
+                    raise invalid(None, "synthesize-start comes once before synthesize-stop")
+                if SynthesizeChunk.is_type(event.type):
+                    text = SynthesizeChunk.from_event(event).text
+                    check_waiting(pieces.num_waiting + len(text))
+                    pieces.add(text)
+                elif SynthesizeStop.is_type(event.type):
+                    self._is_writing = False
+                    pieces.end()
+                    return True
+                else:
+                    await self._unless_wrong(self._take(event))
+            return False
+
+        sending = speaking.speak(
+            *(self._gateway, self._caller, self._events, pieces.each(), options),
+            self._work.request_id,
+        )
         try:
-            await self._gateway.unless_broken_off(speaks)
-            self._work.log(200)
+            await self._gateway.unless_broken_off(held(self._gateway, sending, read(), pieces.end))
         finally:
-            await self._events.send(SynthesizeStopped())
+            if not self._has_left:
+                await self._events.send(SynthesizeStopped())
+
+    @property
+    def _idle_s(self) -> float:
+        """Seconds without an event after which a command or a text ends."""
+        return self._gateway.config.times.idle_s
 
 
 class _Work:
@@ -208,7 +220,7 @@ class _Work:
     def log(self, status: int, error: ApiError | None = None) -> None:
         """Log what became of it."""
         log_answer(
-            *(self.request_id, "TCP", self._route or "wyoming", status, self._caller.name),
+            *(self.request_id, "TCP", self._route, status, self._caller.name),
             time.monotonic() - self._began,
             error=error,
             is_cancelled=status == 499,

@@ -4,6 +4,7 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from wyoming.audio import AudioFormat
@@ -31,11 +32,17 @@ class Events:
         """Read and write nothing yet; a client has `send_s` seconds to take an event."""
         self._reader, self._writer, self._send_s = _Limited(reader), writer, send_s
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether a part of an event was read, and the rest was not: nothing can follow."""
+        return self._reader.is_inside
+
     async def next(self) -> Event | None:
         """Return the next event; None at the end.
 
         Raises:
-            InvalidRequestError: it is no event, or too long.
+            InvalidRequestError: it is no event, or too long, or a field has a wrong type.
+            ConnectionError: the client is gone.
         """
         try:
             event = await async_read_event(self._reader)  # type: ignore[arg-type]
@@ -48,6 +55,13 @@ class Events:
         # What the package raises for JSON that is no event.
         except (AttributeError, KeyError, TypeError):
             raise InvalidRequestError("a Wyoming event is a line of JSON with its type") from None
+        self._reader.is_inside = False
+        if event is not None:
+            try:
+                msgspec.convert(event.data, _Fields)
+            except msgspec.ValidationError as error:
+                wrong = f"a field of the event {event.type!r:.40} has a wrong type: {error}"
+                raise InvalidRequestError(f"{wrong}; sent: {event.data!r:.80}") from None
         return event
 
     async def send(self, event: Eventable) -> None:
@@ -64,6 +78,26 @@ class Events:
             raise ConnectionResetError("the client does not read") from None
 
 
+class _Voice(msgspec.Struct):
+    name: str | None = None
+    language: str | None = None
+
+
+class _Fields(msgspec.Struct):
+    """The fields of all events, with their types, which the package does not check."""
+
+    rate: int = 0
+    width: int = 0
+    channels: int = 0
+    text: str | None = None
+    text_format: str | None = None
+    voice: _Voice | None = None
+    name: str | None = None
+    language: str | None = None
+    transcript_names: list[str] | None = None
+    transcript_terms: list[str] | None = None
+
+
 class _WrongBytesError(Exception):
     """Bytes that are no event. The package takes a ValueError for the end of the connection."""
 
@@ -73,13 +107,17 @@ class _Limited:
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
+        self.is_inside = False
+        """Whether an event has begun, and its end was not read."""
 
     async def readline(self) -> bytes:
         try:
             line = await self._reader.readline()
+            self.is_inside = True
             if line:
                 json.loads(line)
         except ValueError:
+            self.is_inside = True
             raise _WrongBytesError(
                 "a Wyoming event is a line of JSON of at most 64 KB, then its data and payload"
             ) from None

@@ -1,17 +1,17 @@
 """`transcribe`: the audio of a command in, its text out while somebody still speaks."""
 
-import asyncio
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
+from typing import Any
 
 from wyoming.asr import Transcribe, Transcript, TranscriptChunk, TranscriptStart, TranscriptStop
 
 from conch.client import OptionValue
 from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.doors import WYOMING_LISTEN
-from conch.gateway.live_audio import Samples
+from conch.gateway.held import held
+from conch.gateway.live_session import LiveSession, LiveUpdate
 from conch.gateway.models import options_of
-from conch.gateway.state import Caller, Gateway, cancelled
+from conch.gateway.state import Caller, Gateway
 from conch.gateway.wyoming.events import Events
 from conch.wire.errors import OptionError
 from conch.wire.languages import code_of
@@ -60,84 +60,48 @@ def _hotwords(sent: Sequence[object]) -> list[str]:
     return [*filter(None, plain)]
 
 
-class Hearing:
-    """Hears one command; a task of its own sends its text."""
+async def hear(
+    gateway: Gateway,
+    caller: Caller,
+    events: Events,
+    options: Mapping[str, OptionValue],
+    sample_rate: int,
+    request_id: str,
+    read: Callable[[LiveSession], Coroutine[Any, Any, bool]],
+) -> None:
+    """Hear a command: send its text while `read` feeds its audio.
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        caller: Caller,
-        events: Events,
-        options: Mapping[str, OptionValue],
-        sample_rate: int,
-        request_id: str,
-    ) -> None:
-        """Prepare to hear; `open` begins."""
-        self._gateway, self._caller, self._events = gateway, caller, events
-        self._options, self._sample_rate, self._request_id = options, sample_rate, request_id
-        self._texts: list[str] = []
-        self._num_sent = 0
-        """Utterances whose text was sent."""
-        self._language: str | None = None
-        self._stack = AsyncExitStack()
+    Raises:
+        ApiError: nothing is free, or see `held`.
+        ConchError: no server is ready, or it has failed.
+    """
+    with gateway.session_of(caller, ROUTE):
+        async with gateway.servers.reserved() as client:
+            live = live_session_of(gateway, client, options, sample_rate, request_id)
+            async with live:
+                sending = _send_texts(events, charged_updates(live, gateway, caller, ROUTE))
+                holding = held(gateway, sending, read(live), live.close)
+                await gateway.unless_broken_off(holding)
 
-    async def open(self) -> None:
-        """Begin.
 
-        Raises:
-            ApiError: nothing is free.
-            ServerError: no server is ready.
-        """
-        gateway = self._gateway
-        async with AsyncExitStack() as stack:
-            stack.enter_context(gateway.session_of(self._caller, ROUTE))
-            client = await stack.enter_async_context(gateway.servers.reserved())
-            self._live = live_session_of(
-                gateway, client, self._options, self._sample_rate, self._request_id
-            )
-            await stack.enter_async_context(self._live)
-            self._sending = asyncio.create_task(self._send_chunks())
-            stack.push_async_callback(cancelled, self._sending)
-            self._stack = stack.pop_all()
+async def send_text(events: Events, text: str = "", language: str | None = None) -> None:
+    """Send the text of a whole command."""
+    await events.send(Transcript(text, language=language))
+    await events.send(TranscriptStop())
 
-    async def close(self) -> None:
-        """Leave the server; nothing more is sent."""
-        await self._stack.aclose()
 
-    def hear(self, samples: Samples) -> None:
-        """Hear further samples.
-
-        Raises:
-            ConchError: too much audio waits, or the server has failed.
-        """
-        if self._sending.done():
-            self._sending.result()
-        self._live.feed(samples)
-
-    async def finish(self) -> None:
-        """Send the text of the whole command.
-
-        Raises:
-            ConchError: the server has failed.
-        """
-        self._live.close()
-        await self._sending
-        await self._events.send(Transcript(" ".join(self._texts), language=self._language))
-        await self._events.send(TranscriptStop())
-
-    async def _send_chunks(self) -> None:
-        await self._events.send(TranscriptStart())
-        final = dict[int, Segment]()
-        async for update in charged_updates(self._live, self._gateway, self._caller, ROUTE):
-            final |= {item.segment.index: item.segment for item in update.segments if item.is_final}
-            # A second pass may end before that of the utterance before.
-            while (segment := final.pop(self._num_sent, None)) is not None:
-                self._num_sent += 1
-                if segment.text:
-                    await self._send(segment)
-
-    async def _send(self, segment: Segment) -> None:
-        text = segment.text
-        await self._events.send(TranscriptChunk(f" {text}" if self._texts else text))
-        self._texts.append(text)
-        self._language = segment.language or self._language
+async def _send_texts(events: Events, updates: AsyncIterator[LiveUpdate]) -> None:
+    """Send the utterances of a command in their order, and then its whole text."""
+    await events.send(TranscriptStart())
+    texts, language, num_sent = list[str](), None, 0
+    final = dict[int, Segment]()
+    async for update in updates:
+        final |= {item.segment.index: item.segment for item in update.segments if item.is_final}
+        # A second pass may end before that of the utterance before.
+        while (segment := final.pop(num_sent, None)) is not None:
+            num_sent += 1
+            if text := segment.text:
+                await events.send(TranscriptChunk(f" {text}" if texts else text))
+                texts.append(text)
+                language = segment.language or language
+    await send_text(events, " ".join(texts), language)

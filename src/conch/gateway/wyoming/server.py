@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+from conch.gateway.http_server import keep_alive
 from conch.gateway.state import Gateway
 from conch.gateway.wyoming.connection import Connection
 from conch.gateway.wyoming.events import Events
@@ -32,6 +33,7 @@ async def listening(gateway: Gateway, host: str, port: int) -> AsyncIterator[int
         if len(running) >= most:
             writer.close()
             return
+        keep_alive(writer.get_extra_info("socket"), gateway.config.times.ping_s)
         running.add(task)
         try:
             events = Events(reader, writer, gateway.config.times.send_s)

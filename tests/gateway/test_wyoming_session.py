@@ -1,0 +1,267 @@
+"""The Wyoming protocol before a client that reaches no server: time, ends, wrong types."""
+
+import asyncio
+import json
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from loop_gateway import LoopGateway, run_gateway, until
+from plain_live import RATE, PlainLiveClient, spoken
+from wyoming.asr import Transcript
+from wyoming.audio import AudioChunk, AudioStart, AudioStop
+from wyoming.client import AsyncTcpClient
+from wyoming.error import Error
+from wyoming.event import Event
+from wyoming.ping import Ping
+from wyoming.tts import Synthesize, SynthesizeChunk, SynthesizeStart, SynthesizeStop
+
+from conch.gateway.config import Times
+from conch.gateway.doors import WYOMING_LISTEN
+from conch.gateway.wyoming.server import listening
+
+START = AudioStart(RATE, 2, 1).event()
+SPOKEN = {"rate": RATE, "width": 2, "channels": 1}
+
+
+def run(
+    scenario: Callable[[LoopGateway, AsyncTcpClient], Awaitable[None]],
+    client: PlainLiveClient | None = None,
+    **settings: Any,
+) -> None:
+    async def main(running: LoopGateway) -> None:
+        async with (
+            listening(running.gateway, "127.0.0.1", 0) as port,
+            AsyncTcpClient("127.0.0.1", port, read_timeout=60) as line,
+        ):
+            await scenario(running, line)
+            route = WYOMING_LISTEN.address
+            await until(lambda: not running.metric("conch_gateway_sessions", route=route))
+            await until(lambda: not running.metric("conch_gateway_texts"))
+
+    run_gateway(main, client, **settings)
+
+
+async def send(line: AsyncTcpClient, *numbers: int) -> None:
+    for number in numbers:
+        await line.write_event(AudioChunk(RATE, 2, 1, spoken(number, 1.0).tobytes()).event())
+
+
+async def until_event(line: AsyncTcpClient, kind: str) -> list[Event]:
+    found = []
+    while (event := await line.read_event()) is not None:
+        found.append(event)
+        if event.type == kind:
+            return found
+    pytest.fail(f"the connection ended before {kind}: {found}")
+
+
+async def text(line: AsyncTcpClient) -> str:
+    return str(Transcript.from_event((await until_event(line, "transcript"))[-1]).text)
+
+
+async def error(line: AsyncTcpClient) -> Error:
+    return Error.from_event((await until_event(line, "error"))[-1])
+
+
+def test_a_command_of_any_length_is_heard_at_the_pace_of_the_server() -> None:
+    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
+        await line.write_event(START)
+        await send(line, *[1] * 40)
+        await line.write_event(AudioStop().event())
+        assert await text(line) == "ONE"
+        (heard,) = [
+            sample.value
+            for metric in running.gateway.metrics.audio_seconds.collect()
+            for sample in metric.samples
+            if sample.name.endswith("_total")
+        ]
+        assert heard == 40.0
+
+    run(scenario, PlainLiveClient(latency_s=0.05), max_backlog_s=10.0)
+
+
+def test_an_end_without_a_start_has_an_empty_text() -> None:
+    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
+        await line.write_event(AudioStop().event())
+        assert await text(line) == ""
+        await line.write_event(START)
+        await send(line, 2)
+        await line.write_event(AudioStop().event())
+        assert await text(line) == "TWO"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("kind", ["audio-start", "synthesize-start"])
+def test_who_begins_and_falls_silent_is_answered_and_keeps_nothing(kind: str) -> None:
+    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
+        if kind == "audio-start":
+            await line.write_event(START)
+            await send(line, 1)
+            assert await text(line) == "ONE"
+        else:
+            await line.write_event(SynthesizeStart().event())
+        found = await error(line)
+        assert (found.code, found.text) == ("timeout", "no event has come for 0.3 s; begin again")
+        await line.write_event(Ping("there?").event())
+        await until_event(line, "pong")
+        assert not running.client.open
+
+    run(scenario, Speaking(), times=Times(idle_s=0.3))
+
+
+class Speaking(PlainLiveClient):
+    """Speaks nothing of any text."""
+
+    async def synthesize_stream(self, text: Any, **options: Any) -> Any:
+        async for _ in text:
+            pass
+        for _ in ():
+            yield
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_stop_and_the_longest_command_end_with_the_text(stops: bool) -> None:
+    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
+        await line.write_event(START)
+        await send(line, 1)
+        await until(lambda: bool(running.client.sent))
+        if stops:
+            running.gateway.draining.set()
+        assert await text(line) == "ONE"
+        if not stops:
+            assert "has lasted 0.5 s" in str((await error(line)).text)
+        await send(line, 2)  # thrown away, up to its end
+        await line.write_event(AudioStop().event())
+        await line.write_event(Ping("there?").event())
+        kinds = [event.type for event in await until_event(line, "pong")]
+        assert "transcript" not in kinds
+
+    run(scenario, max_session_s=86_400.0 if stops else 0.5)
+
+
+def test_a_reset_is_an_ordinary_end(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
+        await line.write_event(START)
+        await send(line, 1)
+        await until(lambda: bool(running.client.sent))
+        assert line._writer is not None
+        connection = line._writer.get_extra_info("socket")
+        # Without lingering, closing sends a reset.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        line._writer.transport.abort()
+        route = WYOMING_LISTEN.address
+        await until(lambda: running.metric("conch_gateway_sessions", route=route) == 0)
+        await until(lambda: not running.client.open)
+
+    with caplog.at_level("INFO"):
+        run(scenario)
+    assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "said"),
+    [
+        ("audio-start", {**SPOKEN, "width": 4.0}, "Expected `int`, got `float` - at `$.width`"),
+        ("audio-start", {**SPOKEN, "rate": "16000"}, "Expected `int`, got `str` - at `$.rate`"),
+        ("audio-start", {**SPOKEN, "rate": True}, "Expected `int`, got `bool`"),
+        ("audio-start", {**SPOKEN, "rate": 10**399}, "rate takes 4000 to 192000 Hz; sent: 1000"),
+        ("audio-chunk", {**SPOKEN, "width": []}, "Expected `int`, got `array` - at `$.width`"),
+        ("audio-chunk", {**SPOKEN, "channels": 10**399}, "channels takes 1 to 16; sent: 1000"),
+        ("audio-chunk", {**SPOKEN, "width": -(10**399)}, "width takes 1, 2 or 4 bytes"),
+        ("audio-start", {}, "the event audio-start lacks 'rate'"),
+        ("transcribe", {"language": 5}, "Expected `str | null`, got `int` - at `$.language`"),
+        ("transcribe", {"name": {}}, "at `$.name`"),
+        ("transcribe", {"transcript_names": "Ann"}, "at `$.transcript_names`"),
+        ("transcribe", {"transcript_terms": [1]}, "at `$.transcript_terms[0]`"),
+        ("synthesize", {"text": 5}, "at `$.text`"),
+        ("synthesize", {"text": "a", "voice": "hibari"}, "at `$.voice`"),
+        ("synthesize", {"text": "a", "voice": {"name": 3}}, "at `$.voice.name`"),
+        ("synthesize-start", {"text_format": 1}, "at `$.text_format`"),
+        ("ping", {"text": []}, "at `$.text`"),
+    ],
+)
+def test_a_field_of_a_wrong_type_is_named_and_the_connection_goes_on(
+    kind: str, data: dict[str, Any], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
+        payload = spoken(1, 0.1).tobytes() if kind == "audio-chunk" else b""
+        assert line._writer is not None
+        head = {"type": kind, "data": data, "payload_length": len(payload)}
+        line._writer.write(json.dumps(head).encode() + b"\n" + payload)
+        found = await error(line)
+        assert said in str(found.text)
+        assert found.code is not None and found.code.startswith("invalid")
+        await line.write_event(AudioStop().event())
+        await line.write_event(START)
+        await send(line, 1)
+        await line.write_event(AudioStop().event())
+        while (found_text := await text(line)) != "ONE":
+            assert found_text == ""  # of the end before
+
+    with caplog.at_level("WARNING"):
+        run(scenario)
+    assert not caplog.records
+
+
+def test_a_wrong_chunk_comes_after_the_text_of_those_before() -> None:
+    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
+        await line.write_event(START)
+        await send(line, 1)
+        await line.write_event(AudioChunk(8_000, 2, 1, bytes(320)).event())
+        assert await text(line) == "ONE"
+        assert "rate stays as it was, 16000; sent: 8000" in str((await error(line)).text)
+
+    run(scenario)
+
+
+def test_a_wrong_text_leaves_a_command_as_it_is() -> None:
+    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
+        await line.write_event(START)
+        await send(line, 1)
+        await line.write_event(Synthesize("a", voice=None, text_format="ssml").event())
+        assert "text_format" in str((await error(line)).text)
+        await line.write_event(AudioStop().event())
+        assert await text(line) == "ONE"
+
+    run(scenario)
+
+
+def test_connections_are_kept_alive_by_the_system() -> None:
+    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
+        await line.write_event(Ping("there?").event())
+        await until_event(line, "pong")
+        assert accepted
+        for connection in accepted:
+            assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 20
+
+    accepted: list[socket.socket] = []
+    before = asyncio.StreamReaderProtocol.connection_made
+
+    def connection_made(self: Any, transport: Any) -> None:
+        before(self, transport)
+        if transport.get_extra_info("peername") and self._client_connected_cb is not None:
+            accepted.append(transport.get_extra_info("socket"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio.StreamReaderProtocol, "connection_made", connection_made)
+        run(scenario)
+
+
+def test_a_text_in_pieces_ends_with_its_client() -> None:
+    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
+        await line.write_event(SynthesizeStart().event())
+        await line.write_event(SynthesizeChunk("Hello.").event())
+        await line.write_event(SynthesizeStart().event())
+        assert "comes once" in str((await error(line)).text)
+        await line.write_event(SynthesizeChunk("Hello.").event())
+        await line.write_event(SynthesizeStop().event())
+        await line.write_event(SynthesizeStart().event())
+        await line.write_event(SynthesizeStop().event())
+        await until_event(line, "synthesize-stopped")
+
+    run(scenario, Speaking())
