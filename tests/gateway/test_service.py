@@ -3,6 +3,7 @@
 import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -29,6 +30,31 @@ def test_a_stop_while_it_starts_ends_it() -> None:
             service.close()
         starting.join(20)
     assert not {"gateway", starting.name} & {thread.name for thread in threading.enumerate()}
+
+
+def test_connections_are_kept_alive_by_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    accepted: list[socket.socket] = []
+    accept = socket.socket.accept
+
+    def kept(self: socket.socket) -> tuple[socket.socket, Any]:
+        found = accept(self)
+        accepted.append(found[0].dup())
+        return found
+
+    monkeypatch.setattr(socket.socket, "accept", kept)
+    config = GatewayConfig(servers=NOWHERE, port=0, wyoming=("127.0.0.1", 0))
+    with GatewayService(config) as service:
+        for url, asked in (
+            (service.url, b"GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n"),
+            (service.other_urls["wyoming"], b'{"type": "ping"}\n'),
+        ):
+            host, port = url.rpartition("/")[2].split(":")
+            with socket.create_connection((host, int(port)), timeout=20) as client:
+                client.sendall(asked)
+                assert client.recv(1)
+            with accepted.pop() as own:
+                assert own.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                assert own.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 20
 
 
 def test_a_taken_port_is_an_error_that_says_what_to_do() -> None:

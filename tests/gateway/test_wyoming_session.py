@@ -1,6 +1,5 @@
 """The Wyoming protocol before a client that reaches no server: time, ends, wrong types."""
 
-import asyncio
 import json
 import socket
 import struct
@@ -181,7 +180,9 @@ def test_a_reset_is_an_ordinary_end(caplog: pytest.LogCaptureFixture) -> None:
         ("synthesize", {"text": "a", "voice": "hibari"}, "at `$.voice`"),
         ("synthesize", {"text": "a", "voice": {"name": 3}}, "at `$.voice.name`"),
         ("synthesize-start", {"text_format": 1}, "at `$.text_format`"),
+        ("synthesize", {"text": "a", "voice": None}, "at `$.voice`"),
         ("ping", {"text": []}, "at `$.text`"),
+        ("ping", {"text": "\ud800"}, "surrogates not allowed"),
     ],
 )
 def test_a_field_of_a_wrong_type_is_named_and_the_connection_goes_on(
@@ -228,28 +229,6 @@ def test_a_wrong_text_leaves_a_command_as_it_is() -> None:
         assert await text(line) == "ONE"
 
     run(scenario)
-
-
-def test_connections_are_kept_alive_by_the_system() -> None:
-    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
-        await line.write_event(Ping("there?").event())
-        await until_event(line, "pong")
-        assert accepted
-        for connection in accepted:
-            assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 20
-
-    accepted: list[socket.socket] = []
-    before = asyncio.StreamReaderProtocol.connection_made
-
-    def connection_made(self: Any, transport: Any) -> None:
-        before(self, transport)
-        if transport.get_extra_info("peername") and self._client_connected_cb is not None:
-            accepted.append(transport.get_extra_info("socket"))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(asyncio.StreamReaderProtocol, "connection_made", connection_made)
-        run(scenario)
 
 
 def test_a_text_in_pieces_ends_with_its_client() -> None:

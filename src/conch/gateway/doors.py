@@ -71,20 +71,12 @@ DIARIZATION = Door("diarization", "http", f"{_AUDIO}/diarization", "file", "tran
 SPEECH = Door("speech", "http", f"{_AUDIO}/speech", "text", "speech:speak", MIB)
 FORMAT = Door("format", "http", "/v1/format", "transcript", "format:write", 12 * MIB)
 CLIENT_SECRETS = Door(
-    "secrets",
-    "http",
-    f"{_REALTIME}/client_secrets",
-    "settings",
-    "realtime.secrets:make_client_secret",
-    MIB >> 7,
+    *("secrets", "http", f"{_REALTIME}/client_secrets", "settings"),
+    *("realtime.secrets:make_client_secret", MIB >> 7),
 )
 SESSIONS = Door(
-    "sessions",
-    "http",
-    f"{_REALTIME}/transcription_sessions",
-    "settings",
-    "realtime.secrets:make_transcription_session",
-    MIB >> 7,
+    *("sessions", "http", f"{_REALTIME}/transcription_sessions", "settings"),
+    *("realtime.secrets:make_transcription_session", MIB >> 7),
 )
 REALTIME = Door(
     "realtime", "websocket", _REALTIME, "live audio", "realtime.session:realtime", 21 * MIB
@@ -99,22 +91,11 @@ RIVA_SPEECH = Door("riva-speech", "grpc", f"{_TTS}/Synthesize", "text", "riva.sp
 RIVA_SPEAK = Door(
     "riva-speak", "grpc", f"{_TTS}/SynthesizeOnline", "live text", "riva.speaking:synthesize_online"
 )
+_WYOMING = "wyoming.connection:Connection"
 WYOMING_LISTEN = Door(
-    "wyoming-listen",
-    "tcp",
-    "wyoming transcribe",
-    "live audio",
-    "wyoming.connection:Connection",
-    4 * MIB,
+    "wyoming-listen", "tcp", "wyoming transcribe", "live audio", _WYOMING, 4 * MIB
 )
-WYOMING_SPEAK = Door(
-    "wyoming-speak",
-    "tcp",
-    "wyoming synthesize",
-    "live text",
-    "wyoming.connection:Connection",
-    4 * MIB,
-)
+WYOMING_SPEAK = Door("wyoming-speak", "tcp", "wyoming synthesize", "live text", _WYOMING, 4 * MIB)
 
 DOORS = (
     *(TRANSCRIPTIONS, TRANSLATIONS, DIARIZATION, SPEECH, FORMAT, CLIENT_SECRETS, SESSIONS),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from conch.client.timeouts import timeout
-from conch.gateway.errors import api_error
+from conch.gateway.errors import ApiError, api_error
 from conch.gateway.state import Gateway
 from conch.wire.errors import OverloadedError, SessionError
 
@@ -26,8 +26,9 @@ async def held(
 
     Raises:
         ApiError: after the last text: the session has lasted too long, or a request is wrong.
-        ConchError: after the last text: the audio is wrong. At once: the server has failed, or
-            makes no progress.
+        ConchError: after the last text: the audio is wrong. At once: the server has failed.
+        OverloadedError: at once: the server makes no progress. So is an ApiError of 429, which says
+            that too much waits.
         ConnectionResetError: the client is gone.
     """
     works = sending, reading, _until_stop(gateway)
@@ -40,7 +41,7 @@ async def held(
             for task in done - {texts}:
                 error = error or task.exception()
                 is_gone = task is read and not (task.exception() or task.result())
-                if is_gone or isinstance(error, ConnectionResetError | OverloadedError):
+                if is_gone or isinstance(error, ConnectionResetError) or _is_full(error):
                     texts.cancel()
                 else:
                     close()
@@ -53,6 +54,13 @@ async def held(
     if error is not None:
         raise error
     return not stop.cancelled()
+
+
+def _is_full(error: BaseException | None) -> bool:
+    """Return whether what waits would take too long."""
+    return isinstance(error, OverloadedError) or (
+        isinstance(error, ApiError) and error.status == 429
+    )
 
 
 async def _until_stop(gateway: Gateway) -> None:

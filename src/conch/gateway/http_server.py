@@ -21,12 +21,16 @@ BACKLOG = 128
 """Connections that may wait to be accepted."""
 
 
-def keep_alive(connection: socket.socket, idle_s: float) -> None:
-    """Let the system find out in four times `idle_s` seconds that a silent peer has vanished."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", idle_s), ("TCP_KEEPINTVL", idle_s), ("TCP_KEEPCNT", 3)):
-        if (option := getattr(socket, name, None)) is not None:  # macOS has another name
-            connection.setsockopt(socket.IPPROTO_TCP, option, max(1, round(value)))
+def keep_alive(server: asyncio.Server, idle_s: float) -> None:
+    """Let the system find out in four times `idle_s` seconds that a silent peer has vanished.
+
+    Connections have the settings of the socket that accepts them.
+    """
+    for own in server.sockets:
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (("IDLE", idle_s), ("INTVL", idle_s), ("CNT", 3)):
+            if (option := getattr(socket, f"TCP_KEEP{name}", None)) is not None:  # not on macOS
+                own.setsockopt(socket.IPPROTO_TCP, option, max(1, round(value)))
 
 
 class _Refused(asyncio.Protocol):

@@ -4,6 +4,7 @@ import aiohttp
 from aiohttp import web
 
 from conch.client import AsyncClient
+from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.doors import LISTEN
 from conch.gateway.listen_messages import Answers, ListenMessages, without_overlap
 from conch.gateway.listen_query import ListenQuery, query_of
@@ -42,8 +43,10 @@ class _Listener(PlainSession):
             self._overlap = OverlapRemoval(cut, 0, has_words=has_words)
             # Their times show which words are heard again.
             options["word_timestamps"] = True
-        joins = not query.answers_all
-        self._live: LiveSession = self._new_live_session(options, query.sample_rate, joins=joins)
+        self._live: LiveSession = live_session_of(
+            *(self._gateway, client, options, query.sample_rate, self._request_id),
+            joins=not query.answers_all,
+        )
         self._frames = LiveFrames(query.encoding, query.sample_rate)
 
     async def run(self) -> int:
@@ -81,17 +84,14 @@ class _Listener(PlainSession):
         elif kind == "finalize" and not self._is_closing:
             self._live.finalize()
 
-    def _close(self) -> None:
-        self._is_closing = True
-        self._live.close()
-
     async def _send_texts(self) -> None:
         query = self._query
         messages = ListenMessages(
             has_stats=query.has_stats, has_resume=query.has_resume, told_s=query.told_s
         )
         answers = Answers()
-        async for update in self._updates(self._live):
+        updates = charged_updates(self._live, self._gateway, self._caller, self._route)
+        async for update in updates:
             if self._overlap is not None:
                 update = without_overlap(update, self._overlap)
             new = list(messages.after(update))

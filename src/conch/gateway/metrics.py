@@ -6,8 +6,6 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.registry import Collector
 
-FIRST_OWN_CODE = 3000
-"""First code of a close frame that programs may choose (RFC 6455, section 7.4.2)."""
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
@@ -62,11 +60,6 @@ class GatewayMetrics:
     def began(self, route: str, since: float) -> None:
         """Note the first audio of a text that came at a time of the monotonic clock."""
         self.first_audio_seconds.labels(route).observe(time.monotonic() - since)
-
-    def ended(self, route: str, key: str, code: str | int) -> None:
-        """Count a live session by its code; codes that clients choose are all the same."""
-        is_own = isinstance(code, int) and code >= FIRST_OWN_CODE
-        self.sessions_ended.labels(route, key, "other" if is_own else str(code)).inc()
 
     def show(self, others: Collector) -> None:
         """Show further metrics with these."""

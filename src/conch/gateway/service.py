@@ -16,7 +16,7 @@ from conch.client.address import is_loopback
 from conch.gateway.app import make_app
 from conch.gateway.config import GatewayConfig
 from conch.gateway.doors import PORTS
-from conch.gateway.http_server import BACKLOG, LOGGER, limited, most_connections
+from conch.gateway.http_server import BACKLOG, LOGGER, keep_alive, limited, most_connections
 from conch.gateway.state import Gateway
 from conch.wire.errors import ConfigError, ServerError
 from conch.wire.limits import MAX_QUERY
@@ -161,6 +161,7 @@ class GatewayService:
                     "another address is given by conch serve --gateway HOST:PORT, or conch gateway "
                     "--listen HOST:PORT; port 0 takes any free port"
                 ) from None
+            keep_alive(listening, config.times.ping_s)
             await gateway.servers.start()
             self._ask_to_stop = partial(loop.call_soon_threadsafe, stop.set)
             self._port.set_result(listening.sockets[0].getsockname()[1])

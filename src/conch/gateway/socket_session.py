@@ -3,19 +3,18 @@
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import aiohttp
 from aiohttp import web
 
-from conch.client import AsyncClient, OptionValue
+from conch.client import AsyncClient
 from conch.client.timeouts import timeout
-from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.held import held
-from conch.gateway.live_session import LiveSession, LiveUpdate
-from conch.gateway.sockets import ABNORMAL, CLOSE_TIMEOUT_S, LiveSocket
+from conch.gateway.live_session import LiveSession
+from conch.gateway.sockets import ABNORMAL, CLOSE_TIMEOUT_S, OWN_CODES, LiveSocket
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
 from conch.wire.errors import (
     AudioError,
@@ -70,9 +69,11 @@ class SocketSession(ABC):
     async def _send_texts(self) -> None:
         """Send what the server hears, to the last text."""
 
-    @abstractmethod
     def _close(self) -> None:
         """Take no more; the session ends after its last text."""
+        self._is_closing = True
+        if self._live is not None:
+            self._live.close()
 
     async def _read(self) -> bool:
         """Read the WebSocket until the client closes it, and with it the session."""
@@ -81,17 +82,6 @@ class SocketSession(ABC):
                 await self._live.room()
             await self._take(frame)
         return False
-
-    def _new_live_session(
-        self, options: Mapping[str, OptionValue], sample_rate: int, *, joins: bool = True
-    ) -> LiveSession:
-        return live_session_of(
-            *(self._gateway, self._client, options, sample_rate, self._request_id), joins=joins
-        )
-
-    def _updates(self, live: LiveSession) -> AsyncIterator[LiveUpdate]:
-        """Yield the updates of the live session; measure its first text and charge its audio."""
-        return charged_updates(live, self._gateway, self._caller, self._route)
 
 
 async def hold(
@@ -134,7 +124,8 @@ async def hold(
                 raise
         finally:
             code = socket.code if socket.response.prepared else aiohttp.WSCloseCode.OK
-            gateway.metrics.ended(route, request[CALLER].name, int(code))
+            label = str(int(code)) if code < OWN_CODES else "other"
+            gateway.metrics.sessions_ended.labels(route, request[CALLER].name, label).inc()
     return socket.response
 
 

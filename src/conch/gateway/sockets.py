@@ -16,6 +16,8 @@ CLOSE_TIMEOUT_S = 5.0
 
 NO_CODE = 1005
 """Code of a close frame without one (RFC 6455, section 7.4.1)."""
+OWN_CODES = 3000
+"""First of the codes that programs choose (RFC 6455, section 7.4.2)."""
 ABNORMAL = int(aiohttp.WSCloseCode.ABNORMAL_CLOSURE)
 """Code of an end without a close frame."""
 

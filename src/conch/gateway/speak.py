@@ -16,7 +16,7 @@ from conch.client import AsyncClient
 from conch.gateway.doors import SPEAK
 from conch.gateway.errors import ApiError, one_of
 from conch.gateway.listen_query import values_of
-from conch.gateway.plain_session import PROTOCOL, Command, PlainSession, command_in
+from conch.gateway.plain_session import PROTOCOL, PlainSession, command_in
 from conch.gateway.socket_session import hold
 from conch.gateway.sockets import LiveSocket
 from conch.gateway.speech import FORMATS, check_model, encoded, unbroken
@@ -111,27 +111,23 @@ class _Speaker(PlainSession):
         if command.type == "cancel":
             self._cancel()
         elif not self._is_closing:
-            try:
-                self._obey(command)
-            except ApiError:
-                self._drop()  # the error comes before more audio
-                raise
+            match command.type:
+                case "text":
+                    self._add(command.text)
+                case "flush":
+                    if len(self._utterances) > MAX_FLUSHES:
+                        message = f"{MAX_FLUSHES + 1} flushes would wait; at most {MAX_FLUSHES} may"
+                        raise ApiError(429, message, code="backlog_exceeded")
+                    self._utterances[-1].end()
+                    self._utterances.append(_Utterance())
+                case "close":
+                    self._close()
 
-    def _obey(self, command: Command) -> None:
-        match command.type:
-            case "text":
-                waiting = len(command.text) + sum(item.num_waiting for item in self._utterances)
-                check_waiting(waiting)
-                if command.text:
-                    self._utterances[-1].add(command.text)
-            case "flush":
-                if len(self._utterances) > MAX_FLUSHES:
-                    message = f"{MAX_FLUSHES + 1} flushes would wait; at most {MAX_FLUSHES} may"
-                    raise ApiError(429, message, code="backlog_exceeded")
-                self._utterances[-1].end()
-                self._utterances.append(_Utterance())
-            case "close":
-                self._close()
+    def _add(self, text: str) -> None:
+        waiting = len(text) + sum(item.num_waiting for item in self._utterances)
+        check_waiting(waiting)
+        if text:
+            self._utterances[-1].add(text)
 
     def _close(self) -> None:
         if not self._is_closing:
@@ -141,9 +137,6 @@ class _Speaker(PlainSession):
     def _cancel(self) -> None:
         """Drop all text; no audio of it is sent after the answer."""
         self._num_cancels += 1
-        self._drop()
-
-    def _drop(self) -> None:
         self._utterances.clear()
         if not self._is_closing:
             self._utterances.append(_Utterance())

@@ -88,8 +88,8 @@ class Gateway:
         """Set once there is no more time for running work."""
         self.freeing: set[asyncio.Task[None]] = set()
         """Tasks that end the streams of live sessions that are over."""
-        self.num_watches = 0
-        """Clients of gRPC that watch whether it takes work."""
+        self.watches = asyncio.Semaphore(config.max_sessions)
+        """Held by each client of gRPC that watches whether it takes work."""
         self._running: Counter[str] = Counter()
         self._changed = asyncio.Event()
         """Set whenever a file or a session has ended."""

@@ -322,7 +322,7 @@ def test_a_server_without_progress_ends_the_session(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("written", ["padded", "unpadded", "url-safe", "data URL"])
 def test_base64_is_taken_as_programs_write_it(written: str) -> None:
-    audio = np.full(1_001, 1, np.int16).tobytes() + b"\xff\xff"  # with + and /, and of any length
+    audio = np.full(1_002, 1, np.int16).tobytes() + b"\xff\xff"  # with + and /, and of any length
     text = base64.b64encode(audio).decode()
     text = {
         "padded": text,

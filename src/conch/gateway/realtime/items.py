@@ -58,7 +58,7 @@ class Utterance:
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """A turn, from its first word to its text."""
+    """A turn, from its speech to its text."""
 
     is_single: bool
     """Whether it ends with its utterance, because turn detection found it."""

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from conch.client import AsyncClient
 from conch.gateway.access import protocols_in, secret_in
+from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.doors import REALTIME
 from conch.gateway.errors import ApiError
 from conch.gateway.live_audio import RawDecoder
@@ -112,10 +113,8 @@ class _Session(SocketSession):
         return events.session_event(kind, session)
 
     def _close(self) -> None:
-        self._is_closing = True
+        super()._close()
         self._has_begun.set()
-        if self._live is not None:
-            self._live.close()
 
     async def _take(self, frame: aiohttp.WSMessage) -> None:
         if self._is_closing:
@@ -147,7 +146,10 @@ class _Session(SocketSession):
         with self._gateway.uploads.taken(max(0, len(data) - PIECE_BYTES)):
             if data and self._live is None:  # a client may choose its format until now
                 options = self._config.options(self._gateway.model_aliases)
-                self._live = self._new_live_session(options, self._config.format.rate)
+                self._live = live_session_of(
+                    *(self._gateway, self._client, options, self._config.format.rate),
+                    self._request_id,
+                )
                 self._has_begun.set()
             for start in range(0, len(data), PIECE_BYTES):
                 assert self._live is not None
@@ -210,7 +212,8 @@ class _Session(SocketSession):
         if self._live is None:
             return
         async with self._live:
-            async for update in self._updates(self._live):
+            updates = charged_updates(self._live, self._gateway, self._caller, self._route)
+            async for update in updates:
                 async with self._sending:
                     await self._send(self._turns.after(update))
             async with self._sending:

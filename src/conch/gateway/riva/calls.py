@@ -84,27 +84,29 @@ class Call:
         """Find out who calls; raise an ApiError without a key that is needed."""
         self._caller = caller_with(self.gateway, secret_in(self.metadata))
 
-    async def requests(self) -> AsyncIterator[Message]:
+    async def requests(self, within_s: float | None = None) -> AsyncIterator[Message]:
         """Yield the requests.
 
         Raises:
-            ApiError: one is no message of the method's type.
+            ApiError: one is no message of the method's type, or does not come in time.
         """
-        while (data := await self._context.read()) is not grpc.aio.EOF:
+        while (data := await self._read(within_s)) is not grpc.aio.EOF:
             large = len(data) > LARGE_BYTES
             yield await asyncio.to_thread(self._parsed, data) if large else self._parsed(data)
 
     async def request(self) -> Message:
         """Return the only request; raise an ApiError if none comes in time."""
         # gRPC shows a message when it is complete: how fast it comes cannot be seen.
-        within_s = LONGEST_UPLOAD * self.gateway.config.times.idle_s
+        async for message in self.requests(LONGEST_UPLOAD * self.gateway.config.times.idle_s):
+            return message
+        raise invalid(None, "the call has no request")
+
+    async def _read(self, within_s: float | None) -> Any:
         try:
             async with timeout(within_s):
-                async for message in self.requests():
-                    return message
+                return await self._context.read()
         except asyncio.TimeoutError:
             raise ApiError(408, f"no request came within {within_s:g} s") from None
-        raise invalid(None, "the call has no request")
 
     def _parsed(self, data: bytes) -> Message:
         try:

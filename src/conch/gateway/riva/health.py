@@ -19,25 +19,18 @@ async def check(call: Call) -> None:
 
 async def watch(call: Call) -> None:
     """Answer whether a service is ready, whenever that changes."""
-    gateway, most = call.gateway, call.gateway.config.max_sessions
-    if gateway.num_watches >= most:
-        raise overloaded(f"{most} watches are open; try again later, or ask by Check")
-    gateway.num_watches += 1
-    try:
-        await _watch(call, (await call.request()).service)
-    finally:
-        gateway.num_watches -= 1
-
-
-async def _watch(call: Call, service: str) -> None:
     gateway, last = call.gateway, ""
-    while not gateway.draining.is_set() or last != "NOT_SERVING":
-        if (status := _status(gateway, service)) != last:
-            last = status
-            await call.send(call.method.response(status=status))
-        with suppress(asyncio.TimeoutError):
-            async with timeout(POLL_S):
-                await gateway.draining.wait()
+    if gateway.watches.locked():
+        raise overloaded("no further watch may be open; try again later, or ask by Check")
+    async with gateway.watches:
+        service = (await call.request()).service
+        while not gateway.draining.is_set() or last != "NOT_SERVING":
+            if (status := _status(gateway, service)) != last:
+                last = status
+                await call.send(call.method.response(status=status))
+            with suppress(asyncio.TimeoutError):
+                async with timeout(POLL_S):
+                    await gateway.draining.wait()
 
 
 def _status(gateway: Gateway, service: str) -> str:

@@ -153,7 +153,7 @@ async def synthesize_online(call: Call) -> None:
     with call.gateway.text_of(call.caller):
         await _check_voice(call.gateway)
         speaker = _Speaker(call)
-        async for request in call.requests():
+        async for request in call.requests(call.gateway.config.times.idle_s):
             await speaker.speak(asked_in(request), call.send)
         await speaker.finish(call.send)
 

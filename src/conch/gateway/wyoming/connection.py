@@ -19,6 +19,7 @@ from wyoming.tts import (
     SynthesizeStopped,
 )
 
+from conch.audio.limits import check_rate
 from conch.client.timeouts import timeout
 from conch.gateway.answer_log import log_answer
 from conch.gateway.errors import ApiError, api_error, invalid
@@ -30,7 +31,7 @@ from conch.gateway.state import Caller, Gateway
 from conch.gateway.text_pieces import TextPieces, check_waiting
 from conch.gateway.wyoming import hearing, speaking
 from conch.gateway.wyoming.description import described
-from conch.gateway.wyoming.events import Events, checked_rate, samples_of
+from conch.gateway.wyoming.events import Events, samples_of
 from conch.wire.access import made_id
 
 
@@ -127,14 +128,14 @@ class Connection:
         names, voices = (DEFAULT_MODEL, *gateway.servers.models), await served_voices(gateway)
         await self._events.send(described(gateway.config.languages, names, voices))
 
-    async def _hear(self, rate: object, first: Event | None = None) -> None:
+    async def _hear(self, rate: int, first: Event | None = None) -> None:
         """Hear a command from its start, or its first chunk, to its end."""
         self._work = _Work(hearing.ROUTE, self._caller)
         self._is_refused = True
         options = hearing.options_asked(
             self._asked, self._gateway.model_aliases, self._gateway.config.languages
         )
-        rate = checked_rate(rate)
+        check_rate(rate, "rate")
 
         async def read(live: LiveSession) -> bool:
             event = first or await self._next(self._idle_s)
@@ -168,7 +169,7 @@ class Connection:
         self._work = _Work(speaking.ROUTE, self._caller)
         options = speaking.options_asked(asked.voice, asked.text_format)
         await speaking.speak(
-            *(self._gateway, self._caller, self._events, asked.text, options),
+            *(self._gateway, self._caller, self._events, asked.text or "", options),
             self._work.request_id,
         )
 
@@ -183,7 +184,7 @@ class Connection:
                 if SynthesizeStart.is_type(event.type):
                     raise invalid(None, "synthesize-start comes once before synthesize-stop")
                 if SynthesizeChunk.is_type(event.type):
-                    text = SynthesizeChunk.from_event(event).text
+                    text = SynthesizeChunk.from_event(event).text or ""
                     check_waiting(pieces.num_waiting + len(text))
                     pieces.add(text)
                 elif SynthesizeStop.is_type(event.type):

@@ -33,7 +33,6 @@ async def listening(gateway: Gateway, host: str, port: int) -> AsyncIterator[int
         if len(running) >= most:
             writer.close()
             return
-        keep_alive(writer.get_extra_info("socket"), gateway.config.times.ping_s)
         running.add(task)
         try:
             events = Events(reader, writer, gateway.config.times.send_s)
@@ -55,6 +54,7 @@ async def listening(gateway: Gateway, host: str, port: int) -> AsyncIterator[int
             f"Wyoming cannot listen on {host}:{port}: {error.strerror}; another address is given "
             "by --wyoming HOST:PORT; port 0 takes any free port"
         ) from None
+    keep_alive(server, gateway.config.times.ping_s)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
