@@ -8,7 +8,7 @@ from pathlib import Path
 
 from conch.gateway.doors import Door
 from lab.chaos.answers import NO_ANSWER, Answer
-from lab.chaos.visits.behaviours import NEVER_READS, QUICK, SLOW, Behaviour, Learned, learn, visited
+from lab.chaos.visits.behaviours import QUICK, SLOW, STAYING, Behaviour, Learned, learn, visited
 from lab.chaos.visits.places import Places
 from lab.chaos.visits.sent import honest
 
@@ -68,8 +68,9 @@ class Battery:
                 await self._honest(door, learned[door])
 
         staying = [
-            asyncio.create_task(NEVER_READS.visit(self._places.of(door), door, learned[door]))
+            asyncio.create_task(behaviour.visit(self._places.of(door), door, learned[door]))
             for door in doors
+            for behaviour in STAYING
         ]
         visits = (
             self._visit(door, behaviour, learned[door])

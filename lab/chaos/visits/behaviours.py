@@ -173,10 +173,12 @@ QUICK = (
 
 SLOW = (
     Behaviour("says no end", (REFUSED, ANSWERED, BUSY), _endless),
-    Behaviour("never writes", (REFUSED, BUSY, GONE), bend=Bend("sent", 0.0, "block")),
     Behaviour("stops in the middle", (REFUSED, BUSY, GONE), bend=Bend("sent", 0.6, "block")),
-    Behaviour("trickles", (REFUSED, BUSY, GONE), bend=Bend("sent", 0.6, "trickle")),
+    Behaviour("trickles", (REFUSED, ANSWERED, BUSY, GONE), bend=Bend("sent", 0.6, "trickle")),
 )
 """What lasts until the gateway ends it."""
-NEVER_READS = Behaviour("never reads", (), _long, Bend("heard", 0.6, "block"))
+STAYING = (
+    Behaviour("never reads", (), _long, Bend("heard", 0.6, "block")),
+    Behaviour("never writes", (), bend=Bend("sent", 0.0, "block")),
+)
 """What lasts for ever for the client, and not for the gateway."""
