@@ -74,7 +74,8 @@ async def _observed(request: web.Request, handler: Handler) -> web.StreamRespons
         return answer
     except (ConnectionResetError, asyncio.CancelledError):
         gateway.metrics.cancelled.labels(route).inc()
-        raise
+        # Of another error aiohttp would say, with its traceback, that it is a defect.
+        raise asyncio.CancelledError from None
     finally:
         seconds = time.monotonic() - began
         caller = request.get(CALLER)
