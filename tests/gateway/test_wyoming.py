@@ -176,6 +176,9 @@ def test_it_describes_itself_and_errors_leave_the_connection_open(
         (b"x" * 100_000 + b"\n", b"at most 64 KB"),
         (b'{"type": "audio-chunk", "payload_length": 1000000000000}\n', b"at most 4194304 bytes"),
         (b'{"type": "audio-chunk", "data_length": "much"}\n', b"a line of JSON with its type"),
+        (b'{"type": "audio-chunk", "data_length": -1}\n', b"a line of JSON with its type"),
+        (b'{"type": "ping", "data": ' + b"[" * 30_000 + b"\n", b"a line of JSON with its type"),
+        (b'{"type": 5}\n', b"Expected `str`, got `int`"),
     ],
 )
 def test_what_is_no_event_ends_the_connection_with_an_error(

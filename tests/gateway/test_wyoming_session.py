@@ -181,12 +181,13 @@ def test_a_reset_is_an_ordinary_end(caplog: pytest.LogCaptureFixture) -> None:
         ("synthesize", {"text": "a", "voice": {"name": 3}}, "at `$.voice.name`"),
         ("synthesize-start", {"text_format": 1}, "at `$.text_format`"),
         ("synthesize", {"text": "a", "voice": None}, "at `$.voice`"),
+        ("ping", [], "Expected `object`, got `array`"),
         ("ping", {"text": []}, "at `$.text`"),
         ("ping", {"text": "\ud800"}, "surrogates not allowed"),
     ],
 )
 def test_a_field_of_a_wrong_type_is_named_and_the_connection_goes_on(
-    kind: str, data: dict[str, Any], said: str, caplog: pytest.LogCaptureFixture
+    kind: str, data: Any, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
         payload = spoken(1, 0.1).tobytes() if kind == "audio-chunk" else b""

@@ -1,18 +1,19 @@
-"""Events of one connection, with limits that the package `wyoming` leaves open."""
+"""Events of one connection, with the limits and types that the package `wyoming` leaves open."""
 
 import asyncio
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from wyoming.audio import AudioFormat
-from wyoming.event import Event, Eventable, async_read_event, async_write_event
+from wyoming.event import Event, Eventable, async_write_event
 
 from conch.client.timeouts import timeout
 from conch.gateway.doors import WYOMING_LISTEN
 from conch.gateway.errors import invalid
+from conch.gateway.reading import read_json
 from conch.wire.errors import InvalidRequestError
 
 MAX_EVENT_BYTES = WYOMING_LISTEN.max_message_bytes
@@ -28,12 +29,9 @@ class Events:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, send_s: float
     ) -> None:
         """Read and write nothing yet; a client has `send_s` seconds to take an event."""
-        self._reader, self._writer, self._send_s = _Limited(reader), writer, send_s
-
-    @property
-    def is_cut(self) -> bool:
+        self._reader, self._writer, self._send_s = reader, writer, send_s
+        self.is_cut = False
         """Whether a part of an event was read, and the rest was not: nothing can follow."""
-        return self._reader.is_inside
 
     async def next(self) -> Event | None:
         """Return the next event; None at the end.
@@ -43,25 +41,30 @@ class Events:
             ConnectionError: the client is gone.
         """
         try:
-            event = await async_read_event(self._reader)  # type: ignore[arg-type]
-            if event is not None and not isinstance(event.data, dict):
-                raise InvalidRequestError("the data of a Wyoming event is an object")
+            if not (line := await self._reader.readline()):
+                return None
+            self.is_cut = True
+            head = msgspec.convert(read_json(line.decode()), _Head)
+            if (longest := max(head.data_length or 0, head.payload_length or 0)) > MAX_EVENT_BYTES:
+                raise ValueError(f"these take at most {MAX_EVENT_BYTES} bytes; sent: {longest}")
+            more = await self._reader.readexactly(head.data_length or 0)
+            payload = await self._reader.readexactly(head.payload_length or 0)
         except asyncio.IncompleteReadError:
             return None
-        except _WrongBytesError as error:
-            raise InvalidRequestError(str(error)) from None
-        # What the package raises for JSON that is no event.
-        except (AttributeError, KeyError, TypeError):
-            raise InvalidRequestError("a Wyoming event is a line of JSON with its type") from None
-        self._reader.is_inside = False
-        if event is not None:
-            try:
-                msgspec.convert(event.data, _Fields)
-                json.dumps(event.data, ensure_ascii=False).encode()  # no half of a character
-            except ValueError as error:
-                wrong = f"a field of the event {event.type!r:.40} is wrong: {error}"
-                raise InvalidRequestError(f"{wrong}; sent: {event.data!r:.80}") from None
-        return event
+        except ValueError as error:  # of the reader too, for a long line
+            self.is_cut = True
+            said = "an event is a line of JSON with its type of at most 64 KB, its data and payload"
+            raise InvalidRequestError(f"{said}: {error!s:.200}") from None
+        self.is_cut = False
+        try:
+            data = msgspec.convert(head.data, dict[str, Any])
+            data |= msgspec.convert(read_json(more.decode() or "{}"), dict[str, Any])
+            msgspec.convert(data, _Fields)
+            json.dumps(data, ensure_ascii=False).encode()  # no half of a character
+        except ValueError as error:
+            wrong = f"a field of the event {head.type!r:.40} is wrong: {error}"
+            raise InvalidRequestError(f"{wrong}; sent: {(more or head.data)!r:.80}") from None
+        return Event(head.type, data, payload)
 
     async def send(self, event: Eventable) -> None:
         """Send an event.
@@ -75,6 +78,15 @@ class Events:
         except asyncio.TimeoutError:
             self._writer.transport.abort()
             raise ConnectionResetError("the client does not read") from None
+
+
+class _Head(msgspec.Struct):
+    """The line of an event; its data may stand in the bytes after it."""
+
+    type: str
+    data: Any = msgspec.field(default_factory=dict)
+    data_length: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    payload_length: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
 class _Voice(msgspec.Struct):
@@ -95,40 +107,6 @@ class _Fields(msgspec.Struct):
     language: str | None = None
     transcript_names: list[str] | None = None
     transcript_terms: list[str] | None = None
-
-
-class _WrongBytesError(Exception):
-    """Bytes that are no event. The package takes a ValueError for the end of the connection."""
-
-
-class _Limited:
-    """A reader for `async_read_event` that refuses what is too long before it is held."""
-
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
-        self.is_inside = False
-        """Whether an event has begun, and its end was not read."""
-
-    async def readline(self) -> bytes:
-        try:
-            line = await self._reader.readline()
-            self.is_inside = True
-            if line:
-                json.loads(line)
-        except ValueError:
-            self.is_inside = True
-            raise _WrongBytesError(
-                "a Wyoming event is a line of JSON of at most 64 KB, then its data and payload"
-            ) from None
-        return line
-
-    async def readexactly(self, count: Any) -> bytes:
-        if not isinstance(count, int) or count > MAX_EVENT_BYTES:
-            raise _WrongBytesError(
-                f"data and payload of a Wyoming event take at most {MAX_EVENT_BYTES} bytes each; "
-                f"sent: {count!r:.40}"
-            )
-        return await self._reader.readexactly(count)
 
 
 def samples_of(audio: bytes, format: AudioFormat) -> NDArray[Any]:
