@@ -2,14 +2,24 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from conch.gateway.doors import Door
-from lab.chaos.answers import NO_ANSWER, Answer
-from lab.chaos.visits.behaviours import QUICK, SLOW, STAYING, Behaviour, Learned, learn, visited
-from lab.chaos.visits.places import Places
+from conch.gateway.doors import DOORS, Door
+from lab.chaos.answers import NO_ANSWER, Answer, outcome
+from lab.chaos.visits.behaviours import (
+    BUSY,
+    QUICK,
+    SLOW,
+    STAYING,
+    Behaviour,
+    Learned,
+    learn,
+    visited,
+)
+from lab.chaos.visits.places import Places, gateway_with
 from lab.chaos.visits.sent import honest
 
 PATIENCE_S = 60.0
@@ -17,6 +27,12 @@ PATIENCE_S = 60.0
 POLL_S = 0.05
 AT_ONCE = 2
 """Honest clients at once beside those who stay: their sessions are short."""
+CROWD, THOSE_WHO_STAY = "a crowd", "those who stay"
+IMPATIENT: Mapping[str, Any] = {
+    "times": {"keep_alive_s": 2, "idle_s": 1.5, "settings_s": 1.5, "ping_s": 4, "send_s": 2},
+    "max_session_s": 12.0,
+}
+"""Limits of a gateway that waits for nobody for long."""
 _FAULTS = ("ERROR", "CRITICAL", "Traceback", "Exception")
 """What no client may bring into the log."""
 
@@ -38,10 +54,9 @@ class Found:
 class Battery:
     """Visits to a gateway whose log is a file."""
 
-    def __init__(self, places: Places, log: Path) -> None:
+    def __init__(self, places: Places, log: Path, found: Found) -> None:
         """Prepare visits; nothing is sent yet."""
-        self._places, self._log = places, log
-        self.found = Found()
+        self._places, self._log, self.found = places, log, found
 
     async def quick(self, door: Door, behaviours: Collection[Behaviour] = QUICK) -> None:
         """Let all strangers who soon leave visit a door at the same time, with an honest client."""
@@ -53,7 +68,7 @@ class Battery:
         self.found.faults[door.name] = self._faults(read)
 
     async def slow(
-        self, doors: Collection[Door], name: str, behaviours: Collection[Behaviour] = SLOW
+        self, doors: Collection[Door] = DOORS, behaviours: Collection[Behaviour] = SLOW
     ) -> None:
         """Let strangers who stay visit all doors at the same time, with honest clients.
 
@@ -78,11 +93,35 @@ class Battery:
             for behaviour in behaviours
         )
         await asyncio.gather(*visits, *map(beside, doors))
-        self.found.left[name] = await self._left()
+        self.found.left[THOSE_WHO_STAY] = await self._left()
         for task in staying:
             task.cancel()
         await asyncio.gather(*staying, return_exceptions=True)
-        self.found.faults[name] = self._faults(read)
+        self.found.faults[THOSE_WHO_STAY] = self._faults(read)
+
+    async def crowd(
+        self, door: Door, count: int, meanwhile: Callable[[], None] | None = None
+    ) -> None:
+        """Let honest clients visit a door at the same time.
+
+        Args:
+            door: The door.
+            count: How many they are: each is served, or told that the server is busy.
+            meanwhile: What happens once some of them are in work.
+        """
+        read = self._log.stat().st_size
+        place, learned = self._places.of(door), await learn(self._places.of(door), door)
+        visits = asyncio.gather(*(visited(place, door, honest(door)) for _ in range(count)))
+        if meanwhile is not None:
+            while not visits.done() and not await asyncio.to_thread(self._places.running):
+                await asyncio.sleep(POLL_S)
+            meanwhile()
+        self.found.answers[door.name, CROWD] = [
+            (answer, answer == learned.answer or outcome(answer) == BUSY) for answer in await visits
+        ]
+        self.found.left[door.name] = await self._left()
+        await self._honest(door, learned)
+        self.found.faults[door.name] = self._faults(read)
 
     async def _visit(self, door: Door, behaviour: Behaviour, learned: Learned) -> None:
         try:
@@ -110,3 +149,14 @@ class Battery:
         with self._log.open(errors="replace") as lines:
             lines.seek(read)
             return [line.strip()[:300] for line in lines if any(item in line for item in _FAULTS)]
+
+
+async def visit_all(server: str, folder: Path) -> Found:
+    """Let strangers visit all doors of gateways in front of a server; logs go to a folder."""
+    found = Found()
+    with gateway_with(server, log := folder / "quick.log") as places:
+        for door in DOORS:
+            await Battery(places, log, found).quick(door)
+    with gateway_with(server, log := folder / "slow.log", **IMPATIENT) as places:
+        await Battery(places, log, found).slow()
+    return found
