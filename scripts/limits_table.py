@@ -18,11 +18,12 @@ from conch.bls.admission import OWN_TIMES
 from conch.families.speakers.declaration import MOST_KNOWN_TEXT
 from conch.families.whisper.config import WINDOW_S
 from conch.families.whisper.declaration import MAX_BEAM, MAX_PROMPT
-from conch.gateway import form, http_server, reading, service, speak, text_pieces
+from conch.gateway import form, http_server, reading, sending, service, speak, text_pieces
 from conch.gateway.config import GatewayConfig
 from conch.gateway.doors import CLIENT_SECRETS, LISTEN
-from conch.gateway.limits import UPLOAD_SHARE
+from conch.gateway.limits import KEY_SHARE, UPLOAD_SHARE
 from conch.gateway.realtime import client_events
+from conch.gateway.state import ARRIVING
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.live.open_streams import MAX_SESSION
 from conch.synthesis.config import SynthesisConfig
@@ -319,9 +320,30 @@ def limits_of_gateway() -> list[Limit]:
         ),
         Limit(
             "gateway: an upload without a byte",
-            f"{times.idle_s:g} s, then at least {form.LEAST_BYTES_PER_S} bytes a second",
+            f"{times.idle_s:g} s, then at least {form.LEAST_BYTES_PER_S} bytes a second, and so "
+            f"many that it ends within {times.upload_s:g} s",
             FIXED,
             f"{HOSTILE}::test_half_sent_uploads_are_given_up",
+        ),
+        Limit(
+            "gateway: uploads on their way",
+            f"{ARRIVING} for each file at once",
+            FIXED,
+            f"{HOSTILE}::test_uploads_that_do_not_come_keep_no_place_from_the_others",
+        ),
+        Limit(
+            "gateway: an answer that its client does not read",
+            f"{times.send_s:g} s for each part; a whole one 1 s more for each "
+            f"{sending.LEAST_BYTES_PER_S // 1000} kB",
+            FIXED,
+            "tests/gateway/test_sending.py::test_a_client_that_does_not_read_is_broken_off",
+        ),
+        Limit(
+            "gateway: one of several keys",
+            f"{KEY_SHARE:.0%} of the places and of the bytes of uploads",
+            FIXED,
+            "tests/gateway/test_state.py::"
+            "test_one_of_several_keys_has_its_share_of_places_and_of_room",
         ),
         Limit(
             "gateway: connections",

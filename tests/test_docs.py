@@ -10,7 +10,8 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
-    "name", ["components_table", "configuration_table", "limits_table", "options_table"]
+    "name",
+    ["bounds_table", "components_table", "configuration_table", "limits_table", "options_table"],
 )
 def test_a_generated_table_is_that_of_the_code(name: str) -> None:
     tables = script(name)
@@ -20,8 +21,9 @@ def test_a_generated_table_is_that_of_the_code(name: str) -> None:
     assert write(text) == text, f"run scripts/{name}.py"
 
 
-def test_every_limit_has_its_test() -> None:
-    limits = script("limits_table").all_limits()
+@pytest.mark.parametrize("name", ["bounds_table", "limits_table"])
+def test_every_limit_has_its_test(name: str) -> None:
+    limits = script(name).all_limits()
     assert len(limits) > 30
     for item in limits:
         file, _, function = item.test.partition("::")

@@ -39,7 +39,7 @@ ARROWS: Mapping[str, set[str]] = {
     "graphs": {"component", "decoding", "wire"},
     # What is on this machine: weights in packages, and files that are made once.
     "packaged": {"declarations", "wire"},
-    "cache": {"wire"},
+    "cache": {"declarations", "wire"},
     "catalogue": {"cache", "declarations", "packaged", "wire"},
     # What starts servers, watches their processes and asks them.
     "processes": set(),
@@ -253,3 +253,27 @@ def test_server_tests_lie_where_make_looks_for_them() -> None:
     named = re.search(r"^SERVER_TESTS := \$\(addprefix tests/,(.*)\)$", makefile, re.MULTILINE)
     # Those of bulk need Ray: make bulk-test.
     assert folders == {*named[1].split(), "bulk"}
+
+
+KEYS_OF_CONCH = {
+    *(
+        "bulk/worker.py",
+        "catalogue/kinds.py",
+        "component/features.py",
+        "families/kokoro/weights.py",
+    ),
+    *("families/speakers/embedding.py", "families/turns/asked.py", "gateway/openapi.py"),
+    *("decoding/graph/mapping.py", "packaged.py", "recognition/hooks.py", "scoring/error_rates.py"),
+}
+"""Files with caches of any size: no client chooses what these are asked for."""
+
+
+def test_every_cache_has_a_bound() -> None:
+    unbounded = set()
+    for path in (SRC / "conch").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if re.search(r"^from functools import.*\bcache\b|functools\.cache\b", text, re.M):
+            unbounded.add(str(path.relative_to(SRC / "conch")))
+        uses = re.findall(r"(?<!import )\blru_cache\b(?!,)(\((?:maxsize=)?(?!None)\w+\))?", text)
+        assert all(uses), f"{path}: a size is missing"
+    assert unbounded == KEYS_OF_CONCH

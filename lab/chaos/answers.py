@@ -23,7 +23,7 @@ _REFUSED = (
 )
 _BUSY_CODES = ("OVERLOADED", "DEADLINE_EXCEEDED", "CANCELLED", "MODEL_NOT_LOADED")
 """Codes of the server that are no fault, whatever their status."""
-_BUSY = ("503", "504", "499", "1001", "1012", "1013", "ABORTED", "DEADLINE_EXCEEDED")
+_BUSY = ("503", "504", "499", "1001", "1013", "ABORTED", "DEADLINE_EXCEEDED")
 """Statuses of the gateway that are none either."""
 _OF_TRITON = re.compile(
     "failed to parse the request JSON buffer|Unable to parse|attempt to (access|get)"

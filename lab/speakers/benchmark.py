@@ -47,6 +47,8 @@ class SpeakersBenchmark:
     """Of each number of speakers and condition."""
     seconds: float = 180.0
     seed: int = 7
+    overlaps: float | None = None
+    """As of `conversation`."""
     is_number_given: bool = False
     has_peer: bool = False
     """Whether another system labels the same conversations."""
@@ -66,6 +68,11 @@ class SpeakersFigures:
     """Share of the speech in which several speak."""
     errors: Flat[SpeakerErrors]
     der: float
+    der_of_whole: float
+    """The same if the pauses of an utterance are speech."""
+    turns: int
+    """Found ones."""
+    turns_of_reference: int
     right: int
     """Conversations whose number of speakers was found."""
     wder: float | None
@@ -121,6 +128,7 @@ def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
                     condition,
                     [benchmark.seed, count, place],
                     f"{condition}-{count}-{place}",
+                    benchmark.overlaps,
                 )
                 for place in range(benchmark.conversations)
             ]
@@ -180,12 +188,14 @@ def figures(
     is_own: bool,
 ) -> SpeakersFigures:
     """Return the figures of conversations of one kind."""
-    total: SpeakerErrors = NO_ERRORS
-    right = wrong = least = words = 0
+    total = whole = NO_ERRORS
+    right = turns = wrong = least = words = 0
     cp_errors = cp_words = 0
     for item, transcript in zip(made, labelled.transcripts, strict=True):
         found = transcript.turns
         total += errors(item.turns, found)
+        whole += errors(item.utterances, found)
+        turns += len(found)
         right += len(transcript.speakers) == item.speakers
         names, heard = naming(item.turns, found), transcript.words
         named = [replace(word, speaker=names.get(str(word.speaker), "")) for word in heard]
@@ -207,6 +217,9 @@ def figures(
         overlap=round(sum(overlap_share(item.turns) for item in made) / len(made), 4),
         errors=total,
         der=round(total.rate, 4),
+        der_of_whole=round(whole.rate, 4),
+        turns=turns,
+        turns_of_reference=sum(len(item.turns) for item in made),
         right=right,
         wder=round(wrong / words, 4) if words else None,
         wder_of_reference=round(least / words, 4) if words else None,
@@ -220,7 +233,8 @@ def figures(
 def markdown(report: SpeakersReport) -> str:
     """Return the table of a report and lines on its origin."""
     columns = [
-        *("condition", "speakers", "DER %", "missed", "false", "confused", "number right"),
+        *("condition", "speakers", "DER %", "missed", "false", "confused"),
+        *("whole utterances: DER %", "turns", "number right"),
         *("WDER %", "of the reference", "cpWER %", "overlap %"),
         *("CPU s per audio s", "without labels", "time"),
     ]
@@ -228,7 +242,8 @@ def markdown(report: SpeakersReport) -> str:
         [
             item.condition,
             str(item.speakers),
-            *map(percent, (item.der, *item.errors.shares)),
+            *map(percent, (item.der, *item.errors.shares, item.der_of_whole)),
+            f"{item.turns} for {item.turns_of_reference}",
             f"{item.right} of {item.conversations}",
             *map(percent, (item.wder, item.wder_of_reference, item.cpwer)),
             percent(item.overlap),
@@ -243,6 +258,7 @@ def markdown(report: SpeakersReport) -> str:
             f"{item.condition}, peer",
             str(item.speakers),
             *map(percent, (item.der, *item.errors.shares)),
+            *"--",
             f"{item.right} of {item.conversations}",
             *"----",
             number(item.cpu_s_per_audio_s, 3),
@@ -251,9 +267,9 @@ def markdown(report: SpeakersReport) -> str:
         for item in report.peer
     ]
     said = (
-        "DER without a collar, overlapping speech counts; WDER with the words in the order of the "
-        "utterances' starts; CPU of the labels, of all processes of the server; time of the answer "
-        "divided by that without labels"
+        "DER without a collar, overlapping speech counts, pauses of half a second do not; WDER "
+        "with the words in the order of the utterances' starts; CPU of the labels, of all "
+        "processes of the server; time of the answer divided by that without labels"
     )
     count = sum(item.conversations for item in report.runs)
     return (

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from conch.cli.arguments import Subparsers, UsageError, add_command
+from conch.cli.arguments import Subparsers, UsageError, add_command, number
 from conch.cli.bench_arguments import add_output, count, write_report
 from conch.wire.errors import OptionError
 from lab.arguments import add_url, add_whole, seconds
@@ -13,10 +13,14 @@ examples:
   python -m lab speakers --manifest speech/manifest.tsv
   python -m lab speakers --manifest speech/manifest.tsv --speakers 2 --condition telephone \\
       --option decoder=ctc --number-given
+  python -m lab speakers --manifest speech/manifest.tsv --condition clean --overlaps 0.25
   python -m lab speakers --manifest speech/manifest.tsv --known
 
 exit codes: 0 measured, 1 not measured, 2 wrong usage
 """
+
+share = number("a number from 0 to 1", lambda value: 0 <= value <= 1)
+"""The type of a share."""
 
 
 def add_speakers(commands: Subparsers) -> None:
@@ -47,6 +51,13 @@ def add_speakers(commands: Subparsers) -> None:
         "--seconds", type=seconds, default=180.0, metavar="S", help="length (default: 180)"
     )
     what.add_argument("--seed", type=count, default=7, metavar="N", help="(default: 7)")
+    what.add_argument(
+        "--overlaps",
+        type=share,
+        metavar="SHARE",
+        help="turns that begin before the one before ends, by 0.2 to 1 s; the others come 0.1 to "
+        "1 s after it (default: gaps of -1.5 to 0.8 s)",
+    )
     what.add_argument(
         "--number-given", action="store_true", help="send the number in place of auto"
     )
@@ -102,6 +113,7 @@ def run_speakers(args: argparse.Namespace) -> int:
             conversations=args.conversations,
             seconds=args.seconds,
             seed=args.seed,
+            overlaps=args.overlaps,
             is_number_given=args.number_given,
             has_peer=args.peer,
             url=args.url,

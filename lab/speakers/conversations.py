@@ -1,8 +1,9 @@
 """Conversations of several speakers, made of the utterances of a manifest.
 
 Turns follow each other with a gap that may be negative: then both speak. Utterances lose their
-silent edges. The reference says who speaks where a VAD finds speech in the utterance alone, before
-it is mixed with others, so that pauses do not count. Everything is drawn from a seed.
+silent edges. The reference says who speaks from the first sound of an utterance to its last one,
+without the pauses that a turn does not have: those of PAUSE_S or more that a VAD finds in the
+utterance alone, before it is mixed with others. Everything is drawn from a seed.
 """
 
 from collections import defaultdict
@@ -21,6 +22,7 @@ from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_S
 from conch.families.silero.vad import SileroConfig, SileroVad
 from conch.scoring.manifest import manifest_rows
 from conch.wire.errors import BenchError
+from conch.wire.turns import PAUSE_S, closed
 from lab.recordings.sounds import pink_noise
 from lab.speakers.turns import Turn
 from lab.telephone import TELEPHONE_SAMPLE_RATE, amplitude, band_pass, rms
@@ -35,6 +37,8 @@ LINE_SNR_DB = 30.0
 AMR_BIT_RATE = 12_200
 GAP_S = (-1.5, 0.8)
 """Range of the gaps between turns."""
+SILENCE_S, SHARED_S = (0.1, 1.0), (0.2, 1.0)
+"""The same where a share of the turns begins before the one before ends: silences, and overlaps."""
 UTTERANCE_S = (1.0, 9.0)
 """Lengths of the utterances that are taken, in seconds."""
 LEVEL_DBFS, LEVELS_DB = -26.0, 3.0
@@ -44,8 +48,6 @@ QUIET_DB, FLOOR_DB = 35.0, 10.0
 above its quietest parts."""
 SPEECH = 0.5
 """Probability of the VAD from which on an utterance is speech."""
-PAUSE_S = 0.3
-"""A shorter pause is speech."""
 _FRAME = 160
 
 
@@ -110,8 +112,12 @@ def conversation(
     condition: Condition,
     seed: Sequence[int],
     name: str,
+    overlaps: float | None = None,
 ) -> Conversation:
     """Return a conversation of at least `seconds` among speakers that the seed chooses.
+
+    `overlaps` is the share of the turns that begin before the one before ends; None draws all gaps
+    from GAP_S.
 
     Raises:
         BenchError: the sources have too few speakers.
@@ -137,16 +143,14 @@ def conversation(
         source = by_speaker[who][left[who].pop()]
         waveform = _levelled(waveform_of(source.path), levels[who])
         first, behind = loud_span(waveform)
-        spoken = speech_spans(waveform)
+        spoken = speech_spans(waveform, (first, behind))
         waveform = waveform[first:behind]
-        gap_s = random.uniform(*GAP_S) if last else 0.0
+        gap_s = _gap_s(random, overlaps) if last else 0.0
         start = max(0, end + round(gap_s * SAMPLE_RATE))
         shift = start - first
         pieces.append((start, waveform))
         turns += [
-            Turn(who, (at + shift) / SAMPLE_RATE, (to + shift) / SAMPLE_RATE)
-            for at, to in np.clip(spoken, first, behind)
-            if to > at
+            Turn(who, (at + shift) / SAMPLE_RATE, (to + shift) / SAMPLE_RATE) for at, to in spoken
         ]
         said.append(
             Turn(who, start / SAMPLE_RATE, (start + len(waveform)) / SAMPLE_RATE, source.text)
@@ -160,6 +164,12 @@ def conversation(
     heard, rate = _through(mixed, level, condition, random)
     ordered = sorted(turns, key=lambda turn: turn.start)
     return Conversation(name, condition, heard, rate, tuple(ordered), tuple(said))
+
+
+def _gap_s(random: np.random.Generator, overlaps: float | None) -> float:
+    if overlaps is None:
+        return random.uniform(*GAP_S)
+    return -random.uniform(*SHARED_S) if random.random() < overlaps else random.uniform(*SILENCE_S)
 
 
 def spoken_through(
@@ -179,19 +189,15 @@ def loud_span(waveform: NDArray[np.float32]) -> tuple[int, int]:
     return int(loud[0]) * _FRAME, int(loud[-1] + 1) * _FRAME
 
 
-def speech_spans(waveform: NDArray[np.float32]) -> list[tuple[int, int]]:
-    """Return first and last sample of each stretch of speech in a clean utterance."""
+def speech_spans(waveform: NDArray[np.float32], edges: tuple[int, int]) -> list[tuple[int, int]]:
+    """Return first and last sample of each stretch of speech in a clean utterance with edges."""
     probs, _ = _vad().speech_probs(waveform, np.zeros(VAD_STATE_SIZE, np.float32))
-    (spoken,) = np.nonzero(probs >= SPEECH)
-    if not len(spoken):
-        return [(0, 0)]
-    (gaps,) = np.nonzero(np.diff(spoken) > PAUSE_S * SAMPLE_RATE / VAD_FRAME_SAMPLES)
-    firsts = spoken[np.concatenate(([0], gaps + 1))]
-    lasts = spoken[np.concatenate((gaps, [len(spoken) - 1]))] + 1
-    return [
-        (int(a) * VAD_FRAME_SAMPLES, int(b) * VAD_FRAME_SAMPLES)
-        for a, b in zip(firsts, lasts, strict=True)
-    ]
+    frames = np.flatnonzero(probs >= SPEECH).tolist()
+    spoken = [(frame * VAD_FRAME_SAMPLES, (frame + 1) * VAD_FRAME_SAMPLES) for frame in frames]
+    first, behind = edges
+    within = [(max(first, at), min(behind, to)) for at, to in spoken if at < behind and to > first]
+    found = closed([(first, first), *within, (behind, behind)], round(PAUSE_S * SAMPLE_RATE))
+    return [(at, to) for at, to in found if to > at]
 
 
 @cache

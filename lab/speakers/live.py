@@ -55,7 +55,8 @@ class LiveFigures:
     conversations: int
     audio_s: float
     der: Mapping[str, float]
-    """By how many seconds late one decides; `end` is after the labels at the end."""
+    """By how many seconds late one decides; `end` is after the labels at the end, and `whole` the
+    same if the pauses of an utterance are speech."""
     right: int
     """Conversations whose number of speakers was found at the end."""
     swaps: int
@@ -109,6 +110,7 @@ def run(benchmark: SpeakersBenchmark, *, streams: bool) -> LiveReport:
                     *(sources, count, benchmark.seconds, condition),
                     [benchmark.seed, count, place],
                     f"{condition}-{count}-{place}",
+                    benchmark.overlaps,
                 )
                 for place in range(benchmark.conversations)
             ]
@@ -200,6 +202,7 @@ def figures(
         kinds = {f"{late_s:g}": turns for late_s, turns in found.decided.items()}
         for name, turns in {**kinds, "end": found.end}.items():
             totals[name] = totals.get(name, NO_ERRORS) + errors(item.turns, turns)
+        totals["whole"] = totals.get("whole", NO_ERRORS) + errors(item.utterances, found.end)
         right += len({turn.speaker for turn in found.end}) == item.speakers
         middle = item.duration_s / 2
         halves = [
@@ -269,7 +272,8 @@ def markdown(report: LiveReport) -> str:
     """Return the table of a report and lines on its origin."""
     lates = [f"{late_s:g} s late" for late_s in LATE_S]
     columns = [
-        *("condition", "speakers", *(f"DER %, {name}" for name in lates), "end", "number right"),
+        *("condition", "speakers", *(f"DER %, {name}" for name in lates)),
+        *("end", "end, whole utterances", "number right"),
         *("swaps", "relabelled %", "CPU s per audio s"),
         *("word shown s, median", "95 %", "label s, median", "95 %"),
     ]

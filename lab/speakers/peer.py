@@ -78,7 +78,7 @@ def turns(waveform: Any) -> list[Turn]:
     encoder = VoiceEncoder("cpu", verbose=False)
     _, sounds, windows = encoder.embed_utterance(waveform, return_partials=True, rate=WINDOWS_PER_S)
     middles = np.array([(window.start + window.stop) / 2 for window in windows])
-    spans = speech_spans(waveform)
+    spans = speech_spans(waveform, (0, len(waveform)))
     is_speech = np.any([(start <= middles) & (middles < end) for start, end in spans], axis=0)
     labels = np.full(len(middles), -1)
     labels[is_speech] = configs.icassp2018_clusterer.predict(sounds[is_speech])

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from conch.families.family import user_folder
 from conch.wire.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -88,10 +89,9 @@ def cached(
     Raises:
         NoCacheError: there is no place for it.
     """
-    home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     shared = Path(tempfile.gettempdir())
     reasons = []
-    for folder in (home / "conch", shared / f"conch-{os.getuid()}"):
+    for folder in (user_folder("XDG_CACHE_HOME", ".cache"), shared / f"conch-{os.getuid()}"):
         path = folder / name
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -3,9 +3,13 @@ import base64
 import numpy as np
 import pytest
 
-from conch.audio.contents import found_in
+from conch.audio import contents
 
 NOISE = np.random.default_rng(0).bytes(3000)
+
+
+def found_in(data: bytes) -> str:
+    return contents.found_in(lambda place, size: data[place : place + size], len(data))
 
 
 @pytest.mark.parametrize(
@@ -35,6 +39,20 @@ def test_what_is_no_audio_is_named(data, words):
 
 
 def test_half_an_mp4():
-    data = b"\0\0\0\x20ftypM4A " + NOISE
-    assert found_in(data).startswith("an MP4 without its index, which is usually at the end")
-    assert not found_in(data + b"moov").startswith("an MP4 without its index")
+    data = b"\0\0\0\x0cftypM4A \0\0\x20\0moov" + NOISE
+    assert found_in(data).startswith("an MP4 without its whole index, which is usually at the end")
+    whole = b"\0\0\0\x0cftypM4A \0\0\0\x08moov" + NOISE
+    assert found_in(whole) == "an MP4 whose index names no audio that is there"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"RIFF\x24\0\0\0WAVE", "a WAV without samples"),
+        (b"\x1f\x43\xb6\x75" + NOISE, "a piece of a webm without its header"),
+        (b"\0\0\0\x10moof" + NOISE, "a fragment of an MP4 without its header"),
+        (b"OggS\0\0" + NOISE, "the middle of an Ogg stream, without its headers"),
+    ],
+)
+def test_pieces_of_containers_are_named(data, words):
+    assert found_in(data) == words

@@ -88,7 +88,9 @@ def test_files_of_several_kinds_and_channels_become_mono(kind, tolerance):
     waveform = tone(2, 16_000)
     stereo = np.stack([waveform, np.zeros_like(waveform)], axis=1)
     decoded = whole(file_blocks(encoded(stereo, 16_000, kind), HOUR))
-    np.testing.assert_allclose(decoded, waveform / 2, atol=tolerance)
+    # FFmpeg counts the first packet of Vorbis, which has no samples, at the end.
+    assert len(waveform) - len(decoded) == (256 if kind == "OGG" else 0)
+    np.testing.assert_allclose(decoded, waveform[: len(decoded)] / 2, atol=tolerance)
 
 
 @pytest.mark.parametrize(
@@ -226,8 +228,7 @@ def test_a_recording_that_was_not_closed_is_read_to_its_end(speech):
     at = data.index(b"data") + 4
     found, warnings = read(data[:at] + bytes(4) + data[at + 4 :])
     np.testing.assert_allclose(found[0], speech, atol=1e-4)
-    assert len(warnings) == 1
-    assert warnings[0].startswith("the file's header has no length, as if the recording was")
+    assert warnings == ()
 
 
 @pytest.mark.parametrize("size", [0x7FFFFFFF, 0xFFFFFFFF])
@@ -240,11 +241,11 @@ def test_a_length_that_is_left_open_is_no_fault(speech, size):
     assert warnings == ()
 
 
-def test_a_header_that_libsndfile_does_not_make_out(speech):
+def test_half_a_caf_is_cut_off(speech):
     data = encoded(speech, 16_000, "CAF")
     found, warnings = read(data[: len(data) // 2])
     assert 0.4 < len(found[0]) / len(speech) < 0.6
-    assert warnings[0].startswith("the file's header is broken: ")
+    assert warnings[0].startswith("the file is cut off: ")
 
 
 @pytest.mark.parametrize("kind", ["WAV", "FLAC"])

@@ -205,3 +205,20 @@ def test_the_crowd_of_the_first_seconds_teaches_the_speed():
         return one._speed.audio_per_s
 
     assert run(scenario) > 5 * FIRST_GUESS
+
+
+def test_those_who_leave_while_they_wait_are_forgotten():
+    async def scenario():
+        one = admission(max_audio_in_flight_s=100.0, max_wait_s=1000.0)
+        stays = asyncio.create_task(use(one, 100.0, 50.0))
+        await asyncio.sleep(0)
+        first = asyncio.create_task(use(one, 20.0, 1.0))
+        for _ in range(100):
+            waiting = asyncio.create_task(use(one, 90.0, 1.0))
+            await asyncio.sleep(0.01)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        assert len(one._waiting) == 1
+        return await stays, await first
+
+    assert run(scenario) == pytest.approx((0.0, 50.0))

@@ -214,3 +214,20 @@ def test_a_call_whose_time_ends_while_it_waits_is_not_made():
     began, ended_at = virtual_time.run(scenario())
     assert len(began) == 2  # the first and the last
     assert ended_at == 2.0
+
+
+def test_calls_that_leave_while_they_wait_are_forgotten():
+    async def scenario():
+        server = Server(1)
+        (first,) = server.recording((1.0, 0), 1)
+        await asyncio.sleep(0.1)
+        gone = [call for number in range(50) for call in server.recording((2.0, number), 1)]
+        (last,) = server.recording((1.5, 0), 1)
+        await asyncio.sleep(0.1)
+        for call in gone:
+            call.cancel()
+        await asyncio.sleep(0)
+        assert len(server.limits.at("vad")._waiting) == 1
+        return await first, await last
+
+    assert virtual_time.run(scenario()) == (1.0, 2.0)

@@ -261,6 +261,19 @@ def test_requests_share_the_question_whether_the_server_has_a_component():
     assert sorted(asked) == ["neural_rescorer"] * 2 + ["vad"] * 2
 
 
+def test_no_question_is_kept_for_a_name_that_somebody_made_up():
+    async def main():
+        server = Asked()
+        failover = Failover(server, Metrics())
+        for number in range(50):
+            server.missing.add(f"name {number}")
+            assert not await failover.is_loaded(f"name {number}", loads=False)
+            await asyncio.sleep(REMEMBER_S / 5)
+            assert len(failover._probes) <= 5
+
+    virtual_time.run(main())
+
+
 def test_a_call_hangs_twice_at_most():
     class Hanging(MortalComponents):
         async def call(self, call):

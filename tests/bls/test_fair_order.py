@@ -131,3 +131,12 @@ def _ends_with_equal_shares(arrivals, step):
             del left[index]
             ends[index] = now
     return ends
+
+
+def test_those_who_give_up_leave_nothing_behind_however_many_they_are():
+    order = FairOrder()
+    stays = order.enter(3600.0)
+    for _ in range(1000):
+        order.leave(order.enter(7200.0))
+        assert len(order._ends) + len(order._gone) < 10
+    assert order.is_first(stays)

@@ -2,12 +2,13 @@
 
 import base64
 import json
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from conch.bulk.inputs import Source, read_audio, size_of, sources_of
+from conch.bulk.inputs import Source, left_out_text, read_audio, size_of, sources_of
 from conch.wire.errors import AudioError, BenchError, BulkError
 
 pytestmark = pytest.mark.skipif(not find_spec("fsspec"), reason="fsspec is missing: extra bulk")
@@ -28,6 +29,23 @@ def folder(tmp_path: Path) -> Path:
 def test_a_folder_gives_its_audio_in_order(folder: Path) -> None:
     expected = [file(folder / name) for name in ("a.MP3", "b.wav", "deep/c.ogg")]
     assert sources_of([str(folder)]) == expected
+
+
+def test_a_folder_gives_every_name_of_audio_and_counts_the_others(folder: Path) -> None:
+    names = ["x.3ga", "x.aifc", "x.bwf", "x.mpga", "x.QTA", "x.rf64", "x.wave", "x.weba"]
+    for name in (*names, "deep/more.txt", "list.pdf", "README", "mp3"):
+        (folder / name).touch()
+    left_out = Counter[str]()
+    found = {Path(source.id).name for source in sources_of([str(folder)], left_out=left_out)}
+    assert found == {*names, "a.MP3", "b.wav", "c.ogg"}
+    assert left_out == {".txt": 2, ".pdf": 1, "without a suffix": 2}
+    told = left_out_text(left_out)
+    assert told.startswith("5 files of folders are left out, as no audio by name: 2 ")
+    assert "2 .txt" in told and "2 without a suffix" in told and told.endswith(", 1 .pdf")
+    for name in found:
+        next(folder.rglob(name)).unlink()
+    with pytest.raises(BulkError, match=rf"no audio in it; {told}"):
+        sources_of([str(folder)])
 
 
 def test_a_glob_gives_what_it_matches_and_nothing_twice(folder: Path) -> None:

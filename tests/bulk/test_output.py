@@ -30,6 +30,7 @@ from conch.bulk.work import (
     format_bytes,
     format_path,
     recorded_outcome,
+    write_formats,
     write_shard,
 )
 from conch.wire.errors import AudioError, BulkError
@@ -164,6 +165,61 @@ def test_files_next_to_the_shards_have_unique_names() -> None:
     found = [format_path(Source(name, name), "srt") for name in names]
     expected = ["a/x.wav.srt", "a/x.mp3.srt", "s3/b/x.wav.srt", "_/x.srt"]
     assert found == [f"_files/srt/{name}" for name in expected]
+
+
+def test_no_file_has_the_secret_of_a_url_in_its_name() -> None:
+    plain, *signed = [
+        format_path(Source(name, name), "txt")
+        for name in (
+            "https://host/calls/a.wav",
+            "https://host/calls/a.wav?X-Amz-Signature=s3cret",
+            "https://host/calls/a.wav?X-Amz-Signature=s3cret&part=2",
+            "ftp://anna:s3cret@host/calls/a.wav",
+        )
+    ]
+    assert plain == "_files/txt/https/host/calls/a.wav.txt"
+    assert len({plain, *signed}) == 4
+    for path in signed:
+        assert "s3cret" not in path and "Amz" not in path
+        assert path.split("/")[3:-1] == ["host", "calls"]
+        assert path.rpartition("/")[2].startswith("a.wav-")
+
+
+def test_a_log_has_no_secret_of_a_url() -> None:
+    url = "https://anna:s3cret@host/a.wav?signature=s3cret"
+    row = {"path": url, "error": f"404, url='{url}'", "duration": None, "warnings": ["quiet"]}
+    told = Outcome.of("part", [row])
+    assert told.errors == (("https://host/a.wav", "404, url='https://host/a.wav"),)
+    assert told.warnings == (("https://host/a.wav", "quiet"),)
+
+
+SAID = Transcript((Hypothesis("good day", -1.0, -1.0),), (), 1.0, (), {})
+
+
+@pytest.mark.parametrize("name", ["x" * 252, "a\0b", "call.txt/part"])
+def test_an_id_that_no_file_can_have_is_an_error_of_its_row(name: str, tmp_path: Path) -> None:
+    job, output = Job(str(tmp_path), "", formats=("txt", "json")), Output(str(tmp_path))
+    call = Source("call", "call.wav")
+    assert write_formats(job, output, call, Answer(SAID)) == Answer(SAID)
+    found = write_formats(job, output, Source(name, "b.wav"), Answer(SAID, None, 2.0))
+    row = row_of(Source(name, "b.wav"), found, {})
+    assert (row["text"], row["error_code"]) == (None, "INVALID_REQUEST")
+    assert row["error"].startswith("no file of --format can have this id: cannot write ")
+    assert (tmp_path / "_files/txt/call.txt").read_text() == "good day\n"
+
+
+def test_a_full_disk_is_no_error_of_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(BulkError, match="No space left"):
+        write_formats(
+            Job(str(tmp_path), "", formats=("txt",)),
+            Output(str(tmp_path)),
+            Source("a", "a"),
+            Answer(SAID),
+        )
 
 
 def test_ctm_next_to_the_shards_has_the_recordings_name() -> None:

@@ -8,8 +8,10 @@ import pytest
 from whisper_toys import whisper_toy
 
 from conch.catalogue import places
+from conch.catalogue.checks import check_known
+from conch.catalogue.detection import detect
 from conch.catalogue.kinds import KINDS
-from conch.catalogue.known import BASE, TINY_EN
+from conch.catalogue.known import BASE, MOONSHINE_BASE, TINY_EN
 from conch.catalogue.places import find, folder_of, listed, names
 from conch.families.moonshine import declaration as moonshine
 from conch.wire.errors import ConfigError
@@ -77,6 +79,21 @@ def test_an_unknown_name(models: Path, asked: str, hint: str) -> None:
     expected = f"tiny.en, base, mine, or a folder in CTranslate2's format; sent: '{asked}'; {hint}"
     with pytest.raises(ConfigError, match=re.escape(expected)):
         find_whisper(asked)
+
+
+@pytest.mark.parametrize("asked", ["base", "moonshine-base"])
+def test_a_model_that_the_server_ships_in_several_packages(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    found = find(KINDS["moonshine"], asked)
+    assert sorted(path.name for path in found.iterdir()) == sorted(moonshine.FILES)
+    check_known(found, MOONSHINE_BASE.files)
+    assert find(KINDS["moonshine"], asked) == found
+    assert detect("moonshine-base")[1] == found
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"^--moonshine base: not on .* get moonshine-base$"):
+        find(KINDS["moonshine"], "base")
 
 
 def test_a_folder_that_is_no_model_says_which(models: Path, tmp_path: Path) -> None:

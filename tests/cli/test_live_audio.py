@@ -105,7 +105,7 @@ def test_a_file_comes_when_it_would_have_been_spoken(
     [
         ("none.wav", "cannot be read: No such file or directory"),
         ("", "cannot be read: Is a directory"),
-        ("notes.wav", "is text, not audio"),
+        ("notes.wav", "found text that begins with"),
     ],
 )
 def test_a_file_that_is_no_audio(name: str, message: str, tmp_path: Path) -> None:

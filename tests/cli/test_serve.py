@@ -1,12 +1,14 @@
+import argparse
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from conch.cli import main
-from conch.cli.serve import _welcome, models_named
+from conch.cli import gateway_flags, main
+from conch.cli.serve import _also_as, _welcome, models_named
 from conch.wire.errors import ServerError
+from conch.wire.hosts import host_port
 
 
 @pytest.mark.parametrize(
@@ -49,12 +51,31 @@ def test_a_repository_is_added_to_the_shipped_ones(
     assert "did you mean inverse_normalizer?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "some-host.example"])
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("9000", ("127.0.0.1", 9000)),
+        (":9000", ("127.0.0.1", 9000)),
+        ("[::1]:9000", ("::1", 9000)),
+        ("::1:9000", ("::1", 9000)),
+    ],
+)
+def test_an_address_has_its_host_without_brackets(text: str, address: tuple[str, int]) -> None:
+    assert gateway_flags.address(text) == address
+
+
+@pytest.mark.parametrize("text", ["::1", "a:b:9000", "[::1]", "::1:x"])
+def test_an_address_without_a_clear_port_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="HOST:PORT"):
+        gateway_flags.address(text)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "2001:db8::1", "some-host.example"])
 def test_tritons_ports_stay_on_this_machine(host: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--http-port", "0", "--host", host]) == 1
     said = capsys.readouterr().err
     assert said.startswith(f"conch serve: --host {host} would open Triton's ports to a network")
-    assert f"--gateway {host}:9000" in said
+    assert f"--gateway {host_port(host, 9000)}" in said
     assert "--trust-network" in said
 
 
@@ -87,6 +108,23 @@ def test_all_models_have_a_name(names: str) -> None:
 def test_a_misspelt_path_is_distinguished_from_a_model():
     with pytest.raises(ServerError, match="no path or model 'two_pas'; did you mean two_pass"):
         models_named("two_pas")
+
+
+@pytest.mark.parametrize(
+    ("weights", "models", "decoder"),
+    [
+        ({}, ["moonshine_encoder", "moonshine_decoder"], "moonshine"),
+        ({}, ["attention_encoder", "attention_decoder"], "attention"),
+        ({"transducer": "toy"}, ["transducer_encoder", "transducer_decoder"], "transducer"),
+    ],
+)
+def test_a_further_name_says_whose_text_it_gives(
+    weights: dict[str, str], models: list[str], decoder: str
+) -> None:
+    server: Any = SimpleNamespace(models=lambda: ["speech", "transducer", *models], on_demand=())
+    said = _also_as("transducer", weights, server)
+    assert said.startswith("transducer (all are speech;")
+    assert f"decoder={decoder})" in said
 
 
 def test_the_printed_addresses_are_urls_that_a_client_takes() -> None:

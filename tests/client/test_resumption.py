@@ -262,7 +262,7 @@ def test_a_server_that_is_away_for_good(clock: Clock, stream_on: StreamOn) -> No
     server = WordServer()
     server.fails = lambda request, number: AWAY if number > 8 else None
     with stream_on(server) as stream:
-        with pytest.raises(UnreachableError):
+        with pytest.raises(ServerLostError, match=r"the server was lost.*no server there"):
             answers_to(stream)
         assert 50 < clock.now_s < RESUME_S
         assert stream.resumptions == ()
@@ -294,7 +294,7 @@ def test_what_was_sent_before_it_gave_up_is_heard_later(clock: Clock, stream_on:
 def test_a_time_limit_of_the_chunk_comes_first(clock: Clock, stream_on: StreamOn) -> None:
     server = WordServer()
     server.fails = lambda request, number: AWAY if number > 8 else None
-    with stream_on(server, timeout_s=3.0) as stream, pytest.raises(UnreachableError):
+    with stream_on(server, timeout_s=3.0) as stream, pytest.raises(ServerLostError):
         answers_to(stream)
     assert clock.now_s < 3
 

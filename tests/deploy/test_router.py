@@ -169,7 +169,11 @@ def test_bodies_have_limits(router) -> None:
                     connection.getresponse()
             else:
                 assert connection.getresponse().status == status
-    assert ask(router.gateway_url, "GET", "/metrics")[0] == 404
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/%6detrics", "/%6Detric%73?a=1"])
+def test_nobody_outside_reads_the_metrics_however_the_path_is_written(router, path) -> None:
+    assert ask(router.gateway_url, "GET", path)[0] == 404
 
 
 def test_grpc_that_loads_models_is_refused(router) -> None:

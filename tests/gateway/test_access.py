@@ -193,6 +193,10 @@ def test_a_client_secret_opens_live_sessions_alone_and_ends_with_its_key(tmp_pat
             assert get(url, method="POST", headers=headers, data=form())[0] == 401
         keys.remove_key(file, "anna")
         assert get(f"{service.url}/v1/listen", headers=secret)[0] == 401
+        key = keys.add_key(file, "anna", Limits())
+        assert get(f"{service.url}/v1/listen", headers=secret)[0] == 401, "it was the former key's"
+        _, _, body = get(path, method="POST", headers=bearer(key), json={})
+        assert get(f"{service.url}/v1/listen", headers=bearer(body["value"]))[0] == 426
 
 
 def test_a_request_id_comes_back_unless_it_could_harm_a_log(plain: str) -> None:

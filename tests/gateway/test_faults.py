@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import os
 import re
 import signal
 import subprocess
@@ -20,10 +21,13 @@ import psutil
 import pytest
 import soundfile
 from gateways import Gateway, gateway_alone, new_key
+from killing import listener_at
 from servers import ANY_TRITON_PORTS, SERVE
 from waiting import wait_until
 
 from conch.bench.memory import MemorySampler
+from conch.processes import model_processes
+from conch.wire.entry_points import SYNTHESIS
 
 pytestmark = pytest.mark.server
 
@@ -136,6 +140,22 @@ def test_many_at_once_and_one_that_is_bad(gateway, speech):
     assert (status, body["error"]["param"]) == (400, "file")
     assert [status for status, _ in found] == [200] * 15
     assert len({body["text"] for _, body in found}) == 1
+
+
+def test_a_text_waits_while_the_process_that_answers_it_is_replaced(gateway):
+    def speak(text: str) -> bytes:
+        body = json.dumps({"input": text, "response_format": "pcm"}).encode()
+        request = urllib.request.Request(f"{gateway.openai_url}/audio/speech", body)
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return answer.read()
+
+    expected = speak("How far is it?")
+    for _ in range(2):
+        for process, model in model_processes(listener_at(gateway.grpc_url)).items():
+            if model == SYNTHESIS[1]:
+                os.kill(process, signal.SIGKILL)
+        assert speak("How far is it?") == expected
+    assert speak("Another text.")
 
 
 def test_what_is_not_audio_is_not_tried_again(gateway):

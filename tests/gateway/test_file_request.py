@@ -74,12 +74,26 @@ def test_an_unknown_model_is_refused_with_the_list() -> None:
         {"timestamp_granularities": ["word", "segment"]},
         {"timestamp_granularities": '["word", "segment"]'},
         {"timestamp_granularities[]": ["word"], "timestamp_granularities": "segment"},
+        {"timestamp_granularities": "word,segment"},
+        {"timestamp_granularities": "[word, segment]"},
+        {"timestamp_granularities[]": ["['word', 'segment']", ""]},
     ],
 )
 def test_lists_in_every_spelling(fields: dict[str, Any]) -> None:
     asked = parsed(**fields, response_format="verbose_json")
     assert asked.granularities == {"word", "segment"}
     assert asked.options == {"word_timestamps": True}
+
+
+def test_fields_that_are_empty_are_not_sent() -> None:
+    options = ("nbest", "itn", "speakers", "rescore", "known_speakers", "channels", "hotwords")
+    lists = ("timestamp_granularities[]", "include", "languages", "keywords")
+    others = ("model", "language", "prompt", "response_format", "stream", "temperature")
+    others = (*others, "chunking_strategy", "chunking_strategy[type]")
+    names = (*options, *lists, *others, "known_speaker_names[]", "known_speaker_references[]")
+    assert parsed(**dict.fromkeys(names, "")) == parsed()
+    asked = parsed(names="", word_timestamps="", response_format="srt", keywords=["Conch", ""])
+    assert asked.options == {"word_timestamps": True, "names": "Conch"}
 
 
 @pytest.mark.parametrize("format", ["srt", "vtt", "ctm"])
@@ -256,6 +270,7 @@ def test_keywords_are_names(model: str) -> None:
         ({"languages[]": ["de", "en", "de"]}, {"languages": "de,en"}),
         ({"languages": '["de", "en"]'}, {"languages": "de,en"}),
         ({"languages": "de, en"}, {"languages": "de,en"}),
+        ({"languages": "[de, en]"}, {"languages": "de,en"}),
         ({"languages": "de,en", "language": "fr"}, {"language": "fr"}),
         ({"languages": ""}, {}),
         ({"task": "translate"}, {"task": "translate"}),

@@ -4,16 +4,23 @@
 
 import json
 import random
+import socket
+import threading
+import time
 from collections.abc import Iterator
-from typing import Any
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, NoReturn
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+from waiting import wait_until
 
 from conch.gateway import GatewayConfig, GatewayService
 from conch.gateway.errors import ApiError
 from conch.gateway.format import MAX_BYTES, read, transcript_of
+from conch.gateway.state import MAX_WRITING
 from conch.wire.formats import FORMATS
 from conch.wire.result import Channel, Hypothesis, Segment, Transcript, Word
 
@@ -120,6 +127,12 @@ def test_the_text_is_that_of_the_segments_if_none_is_sent() -> None:
     assert FORMATS["text"](transcript_of(asked.transcript), "") == "你好。好。\n"
 
 
+def test_no_cue_ends_after_the_duration_that_is_sent() -> None:
+    segments = [{"start": 0.2, "end": 0.6, "text": "Hello there."}]
+    asked = read(asked_with(transcript={"segments": segments, "duration": 0.75}))
+    assert "00:00:00,200 --> 00:00:00,750\n" in FORMATS["srt"](transcript_of(asked.transcript), "")
+
+
 @pytest.mark.parametrize(
     ("sent", "param"),
     [
@@ -135,6 +148,7 @@ def test_the_text_is_that_of_the_segments_if_none_is_sent() -> None:
             asked_with(transcript={"segments": [{"start": 0, "end": 1e300}]}),
             "transcript.segments[0].end",
         ),
+        (asked_with(transcript={"segments": [], "duration": -1}), "transcript.duration"),
         (b"", "body"),
         (b"[]", "body"),
         (b"{", "body"),
@@ -172,3 +186,75 @@ def test_a_body_that_is_too_large_is_refused(url: str) -> None:
         urlopen(Request(url, body), timeout=30)
     assert caught.value.code == 400
     assert f"at most {MAX_BYTES} bytes" in json.loads(caught.value.read())["error"]["message"]
+
+
+def endless(body: bytes) -> NoReturn:
+    """Stand for a transcript whose cues take for ever."""
+    STARTED.append(threading.current_thread())
+    while True:
+        pass
+
+
+STARTED: list[threading.Thread] = []
+
+
+def has_begun(number: int) -> bool:
+    return len(STARTED) >= number
+
+
+def test_work_ends_when_its_client_leaves_and_when_the_gateway_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    STARTED.clear()
+    monkeypatch.setattr("conch.gateway.format._written", endless)
+    config = GatewayConfig(servers=("grpc://127.0.0.1:1",), port=0, drain_s=0.1)
+    with GatewayService(config) as service:
+        address = "127.0.0.1", int(service.url.rpartition(":")[2])
+        for number in range(MAX_WRITING):
+            with socket.create_connection(address) as line:
+                line.sendall(posted(asked_with()))
+                wait_until(partial(has_begun, number + 1))
+            wait_until(lambda: not STARTED[-1].is_alive())
+        with socket.create_connection(address) as line:
+            line.sendall(posted(asked_with()))
+            wait_until(partial(has_begun, MAX_WRITING + 1))
+            began = time.monotonic()
+            service.close()
+            assert line.recv(65_536).startswith(b"HTTP/1.1 503 ")
+    wait_until(lambda: not STARTED[-1].is_alive())
+    assert time.monotonic() - began < 30
+
+
+def test_work_has_its_time(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    STARTED.clear()
+    monkeypatch.setattr("conch.gateway.format._written", endless)
+    monkeypatch.setattr("conch.gateway.format.WRITE_S", 0.2)
+    with pytest.raises(HTTPError) as caught:
+        urlopen(Request(url, asked_with()), timeout=30)
+    assert caught.value.code == 400
+    said = json.loads(caught.value.read())["error"]["message"]
+    assert said == "transcript: it takes more than 0.2 s to write; send it in parts"
+    wait_until(lambda: not STARTED[-1].is_alive())
+
+
+def test_so_many_transcripts_wait_at_most(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conch.gateway.state.MAX_TRANSCRIPTS", 2)
+    port = int(url.split(":")[2].partition("/")[0])
+    with ExitStack() as stack:
+        for _ in range(2):
+            line = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            line.sendall(posted(asked_with())[:-1])
+
+        def refused() -> bool:
+            try:
+                urlopen(Request(url, asked_with()), timeout=30)
+            except HTTPError as error:
+                return b"2 transcripts are written; try again later" in error.read()
+            return False
+
+        wait_until(refused)
+
+
+def posted(body: bytes) -> bytes:
+    length = f"Content-Length: {len(body)}"
+    return f"POST /v1/format HTTP/1.1\r\nHost: 127.0.0.1\r\n{length}\r\n\r\n".encode() + body

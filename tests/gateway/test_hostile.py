@@ -4,12 +4,13 @@ import asyncio
 import gzip
 import http.client
 import json
+import re
 import resource
 import socket
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -23,12 +24,17 @@ from conch.gateway.file_request import parse
 from conch.gateway.http_server import most_connections
 from conch.gateway.reading import read_json
 from conch.gateway.realtime.client_events import read_event
+from conch.gateway.state import ARRIVING
+from conch.gateway.wyoming.server import CONNECTIONS_A_SESSION
 from conch.wire.errors import ComponentError
 
 NOWHERE = ("grpc://127.0.0.1:1",)
 FILES = "/v1/audio/transcriptions"
 SECRETS = "/v1/realtime/client_secrets"
+SPEECH = "/v1/audio/speech"
+FORMAT = "/v1/format"
 BOUNDARY = "x"
+HOST = "127.0.0.1"
 
 
 @contextmanager
@@ -139,6 +145,35 @@ def test_an_upload_without_room_is_refused_before_it_is_read(length: str) -> Non
             # A small one has its room.
             assert asked(port) == PASSED
         wait_until(lambda: post(port, FILES, wav)[1]["code"] == PASSED[1])
+
+
+def has_metric(port: int, line: str) -> bool:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        connection.request("GET", "/metrics")
+        return f"\n{line}\n" in connection.getresponse().read().decode()
+
+
+def test_uploads_that_do_not_come_keep_no_place_from_the_others() -> None:
+    with serving(max_files=1) as port, ExitStack() as stack:
+        for _ in range(ARRIVING - 1):
+            stack.enter_context(upload_begun(port, "Content-Length: 9000"))
+        wait_until(lambda: has_metric(port, f"conch_gateway_files {ARRIVING - 1}.0"))
+        assert asked(port) == PASSED
+        stack.enter_context(upload_begun(port, "Content-Length: 9000"))
+        wait_until(lambda: has_metric(port, f"conch_gateway_files {ARRIVING}.0"))
+        status, error = post(port, FILES, form())
+        assert (status, error["code"]) == (503, "overloaded")
+        assert error["message"] == f"{ARRIVING} files are uploaded; try again later"
+        stack.close()
+        wait_until(lambda: asked(port) == PASSED)
+
+
+def test_a_text_that_does_not_come_keeps_no_place_from_the_others() -> None:
+    with serving(max_files=1) as port, closing(socket.create_connection((HOST, port))) as line:
+        head = f"POST {SPEECH} HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 99\r\n\r\n"
+        line.sendall(head.encode())
+        wait_until(lambda: has_metric(port, "conch_gateway_texts 1.0"))
+        assert post(port, SPEECH, b'{"input": "Hi."}')[1]["code"] == PASSED[1]
 
 
 def test_a_file_larger_than_all_room_is_too_large() -> None:
@@ -317,6 +352,40 @@ def test_an_upload_that_trickles_is_given_up() -> None:
         assert answers[0].startswith(b"HTTP/1.1 408 ")
 
 
+@pytest.mark.parametrize(
+    ("length", "said"),
+    [
+        ("Content-Length: 900000", b"less than 900000 bytes a second come"),
+        ("Transfer-Encoding: chunked", b"no end came within 1 s"),
+    ],
+)
+def test_an_upload_ends_in_a_time_whatever_its_size(length: str, said: bytes) -> None:
+    head = part("file", b"", "a.wav")[:-2]
+    with (
+        serving(times=Times(idle_s=0.5, upload_s=1.0)) as port,
+        upload_begun(port, length) as connection,
+    ):
+        connection.setblocking(False)
+        answers: list[bytes] = []
+
+        def is_answered() -> bool:
+            """Send more, faster than any upload must be, and look for the answer."""
+            with suppress(BlockingIOError):
+                answers.append(connection.recv(65_536))
+                return True
+            piece = bytes(1000) if sent else head
+            sent.append(piece)
+            if length.startswith("T"):
+                piece = f"{len(piece):x}\r\n".encode() + piece + b"\r\n"
+            connection.sendall(piece)
+            return False
+
+        sent: list[bytes] = []
+        wait_until(is_answered, 20)
+    assert answers[0].startswith(b"HTTP/1.1 408 ")
+    assert said in answers[0]
+
+
 def test_a_body_of_settings_that_does_not_come_is_given_up() -> None:
     with (
         serving(times=Times(settings_s=0.5)) as port,
@@ -418,3 +487,136 @@ def test_a_gateway_leaves_file_descriptors_for_all_else() -> None:
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+DIGITS = "9" * 400
+"""More than a float holds."""
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        *(
+            (SPEECH, {"input": "Hi.", name: 0}, name)
+            for name in ("speed", "sample_rate", "lead_ms")
+        ),
+        (SECRETS, {"expires_after": {"seconds": 0}}, "expires_after.seconds"),
+        (
+            SECRETS,
+            {"session": {"audio": {"input": {"turn_detection": {"threshold": 0}}}}},
+            "session.audio.input.turn_detection.threshold",
+        ),
+    ],
+)
+def test_a_number_of_any_length_is_out_of_range(
+    port: int, path: str, body: dict[str, Any], param: str
+) -> None:
+    status, error = post(port, path, json.dumps(body).replace("0", DIGITS).encode())
+    assert (status, error["code"], error["param"]) == (400, "invalid_value", param)
+    # Python reads no longer ones.
+    status, error = post(port, path, json.dumps(body).replace("0", 20 * DIGITS).encode())
+    assert (status, error["code"], error["param"]) == (400, "invalid_value", "body")
+
+
+@pytest.mark.parametrize("value", [b"utf-8", b"UTF-8\r\n", b"x" * 32])
+@pytest.mark.parametrize("before", [[], [part("language", b"en")]], ids=["first", "second"])
+def test_a_field_with_the_encoding_of_the_others_is_one_like_them(
+    port: int, value: bytes, before: list[bytes]
+) -> None:
+    assert asked(port, *before, part("_charset_", value)) == PASSED
+
+
+@pytest.mark.parametrize("boundary", ["a;b", "a b", "y" * 70])
+def test_a_boundary_is_read_as_it_is_quoted(port: int, boundary: str) -> None:
+    body = form(part("_charset_", b"utf-8")).replace(b"--x", f"--{boundary}".encode())
+    kind = {"Content-Type": f'multipart/form-data; boundary="{boundary}"'}
+    status, error = post(port, FILES, body, kind)
+    assert (status, error["code"]) == PASSED
+
+
+JSON = {
+    SPEECH: b'{"input": "Hi."}',
+    FORMAT: b'{"transcript": {"segments": []}}',
+    SECRETS: b"{}".ljust(99),
+}
+
+
+def answer_to(port: int, path: str, head: str, body: bytes) -> bytes:
+    """Return the answer to a body that comes after its request has begun."""
+    kind = f"multipart/form-data; boundary={BOUNDARY}" if path == FILES else "application/json"
+    with socket.create_connection((HOST, port), timeout=20) as connection:
+        connection.sendall(
+            f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: {kind}\r\n{head}\r\n"
+            "Expect: 100-continue\r\n\r\n".encode()
+        )
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(body)
+        return connection.recv(65_536)
+
+
+@pytest.mark.parametrize("path", [FILES, *JSON])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_a_plain_body_that_is_called_compressed_is_refused(
+    port: int, path: str, encoding: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = JSON.get(path, form())
+    head = f"Content-Encoding: {encoding}\r\nContent-Length: {len(body)}"
+    answer = answer_to(port, path, head, body)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"is damaged: " in answer and encoding.encode() in answer
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+@pytest.mark.parametrize("path", [FILES, *JSON])
+def test_a_broken_chunk_is_answered_at_once(port: int, path: str) -> None:
+    body = JSON.get(path, form())[:-1]
+    sent = f"{len(body):x}\r\n".encode() + body + b"\r\nno chunk\r\n"
+    answer = answer_to(port, path, "Transfer-Encoding: chunked", sent)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"is damaged: Invalid character in chunk size: b'no chunk'" in answer
+
+
+def test_a_full_disk_is_named(
+    port: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Each write to this file finds the disk full.
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: open("/dev/full", "w+b"))  # noqa: SIM115
+    monkeypatch.setattr("conch.gateway.form.MEMORY_BYTES", 1000)
+    body = part("file", bytes(900_000), "a.wav") + f"--{BOUNDARY}--\r\n".encode()
+    status, error = post(port, FILES, body)
+    assert (status, error["code"]) == (507, "disk_full")
+    assert "MB are free where it keeps uploads" in error["message"]
+    assert tempfile.gettempdir() not in error["message"]
+    assert f"no room for an upload in {tempfile.gettempdir()}" in caplog.text
+    assert asked(port) == PASSED
+
+
+def test_addresses_that_do_not_exist_are_one_label(port: int) -> None:
+    for path in ("/a", "/v1/b", "/page/c", "/page/d", "/v1/models/e"):
+        with closing(http.client.HTTPConnection(HOST, port, timeout=30)) as connection:
+            connection.request("GET", path)
+            connection.getresponse().read()
+            connection.request("GET", "/metrics")
+            text = connection.getresponse().read().decode()
+    routes = set(re.findall(r'conch_gateway_requests_total{.*route="([^"]+)"', text))
+    assert {"other", "/v1/models/{model}"} < routes
+    assert not routes & {"/a", "/v1/b", "/page/c", "/page/d", "/v1/models/e"}
+
+
+def test_connections_of_wyoming_are_limited() -> None:
+    config = GatewayConfig(servers=NOWHERE, port=0, wyoming=(HOST, 0), max_sessions=1)
+    with GatewayService(config) as service, ExitStack() as stack:
+        port = int(service.other_urls["wyoming"].rpartition(":")[2])
+
+        def is_served() -> bool:
+            line = socket.create_connection((HOST, port), timeout=20)
+            stack.enter_context(closing(line))
+            with suppress(ConnectionError):
+                line.sendall(b'{"type": "describe"}\n')
+                return b'"info"' in line.recv(65_536)
+            return False
+
+        assert [is_served() for _ in range(CONNECTIONS_A_SESSION)] == [True] * CONNECTIONS_A_SESSION
+        assert not is_served()
+        stack.close()
+        wait_until(is_served)

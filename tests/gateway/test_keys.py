@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from conch.families.family import models_home
 from conch.gateway import keys
 from conch.gateway.keys import ClientSecret, ClientSecrets, KeyRing
 from conch.gateway.limits import Limits
@@ -101,3 +102,14 @@ def test_two_keys_of_one_name_in_two_places_are_refused(file: Path) -> None:
 def test_the_default_file_is_in_the_users_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", os.sep + "config")
     assert keys.default_keys_file() == Path("/config/conch/gateway-keys.json")
+
+
+def test_a_user_without_a_home_or_a_name_has_a_file_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(uid: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    for variable in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    assert keys.default_keys_file() == Path("/.config/conch/gateway-keys.json")
+    assert models_home() == Path("/.local/share/conch/models")

@@ -25,6 +25,7 @@ from waiting import wait_until
 
 from conch.client import AsyncClient
 from conch.gateway.live_session import LiveSession, LiveUpdate
+from conch.gateway.servers import Servers
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
 
@@ -415,17 +416,22 @@ def test_a_live_session_clears_and_reconfigures(grpc_url, recordings):
     first, second = recordings[4], recordings[0]
 
     async def main() -> list[LiveUpdate]:
-        async with (
-            AsyncClient(grpc_url) as client,
-            LiveSession(client, {}, sample_rate=RATE, max_backlog_s=30) as live,
-        ):
-            await live.feed(second.waveform())
-            live.clear()
-            await live.feed(first.waveform())
-            live.reconfigure({"mode": "streaming"})
-            await live.feed(first.waveform())
-            live.close()
-            return [update async for update in live.updates()]
+        servers = Servers((grpc_url,))
+        await servers.start()
+        try:
+            async with (
+                servers.reserved() as client,
+                LiveSession(client, {}, sample_rate=RATE, max_backlog_s=30) as live,
+            ):
+                await live.feed(second.waveform())
+                live.clear()
+                await live.feed(first.waveform())
+                live.reconfigure({"mode": "streaming"})
+                await live.feed(first.waveform())
+                live.close()
+                return [update async for update in live.updates()]
+        finally:
+            await servers.close()
 
     updates = asyncio.run(main())
     finals = [i.segment for u in updates for i in u.segments if i.is_final]

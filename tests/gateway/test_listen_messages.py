@@ -10,14 +10,12 @@ from conch.gateway.listen_messages import (
     MAX_END_TEXT,
     Answers,
     ListenMessages,
-    without_overlap,
 )
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.server_stream import LiveSegment
 from conch.session.answers import latest_segments
-from conch.session.overlap import OverlapRemoval
 from conch.session.resume_state import Cut
-from conch.wire.result import OpenUtterance, RollingPasses, Stage, Transcript, Word
+from conch.wire.result import OpenUtterance, RollingPasses, Stage, Transcript
 
 
 def update(
@@ -108,22 +106,20 @@ def test_the_same_words_in_the_next_utterance_are_told_again() -> None:
     ]
 
 
-def test_stats_add_up_over_streams() -> None:
+def test_stats_add_up() -> None:
     messages = ListenMessages(has_stats=True)
 
-    def heard(made: int, *path: str, ends: bool = False) -> LiveUpdate:
+    def heard(made: int, *path: str) -> LiveUpdate:
         stages = {name: Stage(2, 1.5) for name in path}
         rolling = RollingPasses(1280, made, 1, 2, 30)
         transcript = answer("", rolling=rolling)
-        return update(
-            transcript=replace(transcript, path=path, stages=stages, is_final=ends), audio_s=made
-        )
+        return update(transcript=replace(transcript, path=path, stages=stages), audio_s=made)
 
     told = [
         list(messages.after(item))[-1]
         for item in (
             heard(1, "vad"),
-            heard(5, "vad", "ctc", ends=True),
+            heard(5, "vad", "ctc"),
             heard(8, "vad"),
             heard(3),
         )
@@ -135,12 +131,12 @@ def test_stats_add_up_over_streams() -> None:
         {"calls": 6, "ms": 4.5},
     ]
     assert told[-1]["path"] == ["vad", "ctc"]
-    assert [item["rolling"]["made"] for item in told] == [1, 5, 13]
+    assert [item["rolling"]["made"] for item in told] == [1, 5, 8]
     assert told[-1]["rolling"] == {
         "interval_ms": 1280,
-        "made": 13,
-        "skipped": 2,
-        "refused": 4,
+        "made": 8,
+        "skipped": 1,
+        "refused": 2,
         "late_ms": 30,
     }
 
@@ -170,65 +166,21 @@ def test_later_segments_replace_those_before() -> None:
     assert latest_segments([one, two, passed]) == (two, passed)
 
 
-def timed(*times: tuple[str, float, float]) -> tuple[Word, ...]:
-    return tuple(Word(text, start, end, 0.9) for text, start, end in times)
-
-
 def test_where_another_session_would_go_on_is_told_when_it_changes() -> None:
     messages = ListenMessages(has_stats=False, has_resume=True)
-    firm = timed(("He", 1.6, 1.8), ("even", 2.0, 2.6))
+    ended = LiveSegment(segment("He even thought", 0), True)
 
-    def resume_after(item: LiveUpdate) -> list[tuple[float, float]]:
-        told = [message for message in messages.after(item) if message["type"] == "resume"]
+    def resume_at(cut: Cut | None, *segments: LiveSegment) -> list[tuple[float, float]]:
+        said = messages.after(update(None, *segments, cut=cut))
+        told = [message for message in said if message["type"] == "resume"]
         return [(message["from"], message["told"]) for message in told]
 
-    assert resume_after(update(None, audio_s=1.0)) == []
-    spoken = update(("", "", "he even"), audio_s=2.0)
-    assert resume_after(spoken) == [(1.5, 1.5)]
-    heard = update(audio_s=3.0)
-    utterance = OpenUtterance(1.5, firm, (), timed(("thought", 2.7, 3.0)))
-    assert resume_after(replace(heard, utterance=utterance)) == [(1.9, 2.6)]
-    assert resume_after(replace(heard, utterance=utterance, audio_s=3.6)) == []
-    # It awaits its second pass, then it is final, then nobody speaks.
-    ended = replace(segment("He even thought", 0), start=1.5, end=3.2)
-    assert resume_after(update(None, LiveSegment(ended, False), audio_s=4.2)) == []
-    assert resume_after(update(None, LiveSegment(ended, True), audio_s=4.8)) == [(3.2, 3.2)]
-    assert resume_after(update(None, audio_s=60.0)) == [(58.0, 58.0)]
-
-
-def test_an_utterance_of_one_short_word_is_not_heard_again() -> None:
-    messages = ListenMessages(has_stats=False, has_resume=True)
-    list(messages.after(update(("", "", "yes"), audio_s=2.0)))
-    ended = replace(segment("Yes", 0), start=1.5, end=1.9)
-    told = list(messages.after(update(None, LiveSegment(ended, True), audio_s=2.6)))
-    assert told[-1] == {"type": "resume", "from": 1.9, "told": 1.9}
-
-
-def test_what_a_session_before_has_told_stays_told_after_a_second_loss() -> None:
-    messages = ListenMessages(has_stats=False, has_resume=True, told_s=1.7)
-    # All words so far are left out.
-    told = [item for item in messages.after(update(("", "", ""))) if item["type"] == "resume"]
-    assert told == [{"type": "resume", "from": 1.5, "told": 1.7}]
-
-
-def test_words_that_a_session_before_has_told_are_left_out() -> None:
-    overlap = OverlapRemoval(Cut(0.0, (), 0.7), 0, has_words=False)
-    firm = timed(("oh", 0.0, 0.3), ("even", 0.4, 0.72), ("thought", 0.8, 1.1))
-    item = replace(update(audio_s=2.0), utterance=OpenUtterance(0.0, firm))
-    (told,) = ListenMessages(has_stats=False).after(without_overlap(item, overlap))
-    assert (told["firm"], told["text"]) == ("thought", "thought")
-    whole = segment("Oh even thought so", 0, 2)
-    with_words = replace(whole, words=(*firm, *timed(("so", 1.2, 1.3))))
-    ended = update(None, LiveSegment(with_words, True))
-    (told,) = ListenMessages(has_stats=False).after(without_overlap(ended, overlap))
-    assert (told["text"], told["start"], told["words"]) == ("thought so", 0.7, [])
-    # Without times, only what was left out of the open utterance.
-    ended = update(None, LiveSegment(whole, True), LiveSegment(segment("Oh even", 1, 2), True))
-    texts = [
-        item["text"]
-        for item in ListenMessages(has_stats=False).after(without_overlap(ended, overlap))
-    ]
-    assert texts == ["thought so", "Oh even"]
+    assert resume_at(None) == resume_at(Cut(0.0)) == resume_at(Cut(0.4)) == []
+    assert resume_at(Cut(1.5)) == [(1.5, 1.5)]
+    assert resume_at(Cut(1.5, ("He", "even"), 2.6)) == [(1.5, 2.6)]
+    assert resume_at(Cut(1.9, ("even",), 2.6)) == []
+    # A word of an utterance that has ended would be sent twice.
+    assert resume_at(Cut(1.9, ("even",), 2.6), ended) == [(1.9, 2.6)]
 
 
 def test_segments_and_words_have_their_speakers_if_these_are_known() -> None:

@@ -25,7 +25,6 @@ from conch.wire.errors import (
     ConchError,
     OverloadedError,
     ServerError,
-    SessionError,
 )
 
 
@@ -471,7 +470,6 @@ def test_the_longest_session_ends_with_its_last_text() -> None:
     ("failure", "code", "name"),
     [
         (ComponentError("broken"), 1011, "component_failed"),
-        (SessionError("expired"), 1012, "session_expired"),
         (OverloadedError("full"), 1013, "overloaded"),
         (ServerError("gone"), 1013, "no_server"),
         (AudioError("too loud"), 1008, "invalid_audio"),

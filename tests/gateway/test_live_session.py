@@ -10,7 +10,6 @@ import pytest
 import virtual_time
 from plain_live import RATE, PlainLiveClient, spoken
 
-from conch.client import AsyncClient
 from conch.client.live import AsyncLiveStream
 from conch.gateway.live_session import (
     KEEP_ALIVE_S,
@@ -24,14 +23,23 @@ from conch.gateway.live_session import (
     wait_for_more_s,
 )
 from conch.gateway.server_stream import ServerStream
-from conch.session.clock import labels_of
-from conch.wire.errors import AudioError, ComponentError, OptionError, OverloadedError
-from conch.wire.result import Hypothesis, Segment, Transcript, Word
+from conch.gateway.servers import SessionClient
+from conch.wire.errors import (
+    AudioError,
+    ComponentError,
+    ConchError,
+    OptionError,
+    OverloadedError,
+    PoisonError,
+    ServerLostError,
+    UnreachableError,
+)
+from conch.wire.result import Hypothesis, RollingPasses, Segment, Transcript, Word
 
 
 def session(client: PlainLiveClient, **settings) -> LiveSession:
     settings = {"sample_rate": RATE, "max_backlog_s": 30.0, **settings}
-    return LiveSession(cast(AsyncClient, client), settings.pop("options", {}), **settings)
+    return LiveSession(cast(SessionClient, client), settings.pop("options", {}), **settings)
 
 
 async def collect(live: LiveSession) -> list[LiveUpdate]:
@@ -151,7 +159,8 @@ def test_nothing_is_sent_before_the_first_audio() -> None:
 def test_finalize_ends_the_utterance_and_the_clock_goes_on() -> None:
     client = PlainLiveClient()
     updates = of_all(
-        client, spoken(1, 1.0), "finalize", spoken(2, 1.0), 1.0, "finalize", 5.0, spoken(3, 0.1)
+        *(client, spoken(1, 1.0), "finalize", spoken(2, 1.0), 1.0, "finalize", 5.0, spoken(3, 0.1)),
+        options={"word_timestamps": True},
     )
     assert segments(updates) == [(0, "ONE", True), (1, "TWO", True), (2, "THREE", True)]
     ended = [item.segment for update in updates for item in update.segments]
@@ -332,6 +341,112 @@ def test_a_failure_of_the_server_ends_the_updates() -> None:
     assert client.open == set()
 
 
+LOST = ServerLostError("lost the connection", had_request=False)
+TALK = (
+    *(spoken(1, 0.6), 1, spoken(0, 0.1), 1, spoken(2, 0.6), 1, spoken(0, 0.5), 1),
+    *(spoken(3, 0.6), 1, "finalize", spoken(4, 0.6), 1, spoken(0, 0.7), 1, spoken(5, 0.3)),
+)
+
+
+def fails_at(*numbers: int, error: ConchError = LOST) -> PlainLiveClient:
+    """Return a client whose server is lost with the chunks of these numbers, from 1."""
+    client = PlainLiveClient(fail=lambda sent: error if len(client.sent) in numbers else None)
+    return client
+
+
+def told(updates: list[LiveUpdate]) -> str:
+    """Return the text of all utterances, without the case of their passes."""
+    return " ".join(filter(None, final_texts(updates))).lower()
+
+
+@pytest.mark.parametrize("mode", ["streaming", "two_pass"])
+def test_a_server_that_is_lost_at_any_chunk_costs_no_word(mode: str) -> None:
+    whole = of_all(client := fails_at(), *TALK, options={"mode": mode})
+    assert told(whole) == "one two three four five"
+    for number in range(1, len(client.sent) + 1):
+        lossy = fails_at(number)
+        updates = of_all(lossy, *TALK, options={"mode": mode})
+        assert told(updates) == told(whole), number
+        assert [update.audio_s for update in updates if update.finalized] == [2.4]
+        assert updates[-1].audio_s == whole[-1].audio_s
+        indices = [item.segment.index for u in updates for item in u.segments if item.is_final]
+        assert indices == list(range(len(indices)))
+        starts = [item.segment.start for u in updates for item in u.segments if item.is_final]
+        assert starts == sorted(starts)
+        assert len(lossy.streams) == len(client.streams) + 1 and lossy.open == set()
+
+
+def test_without_joining_each_frame_has_one_answer_after_a_loss_too() -> None:
+    frames = [spoken(1, 0.6), spoken(0, 0.1), spoken(2, 0.6), spoken(0, 0.5), spoken(3, 0.6)]
+    for number in range(1, 6):
+        updates = of_all(fails_at(number), *frames, joins=False)
+        answers = [update for update in updates if not update.is_keep_alive]
+        assert [round(item.transcript.duration, 3) for item in answers[:5]] == [
+            *(0.6, 0.7, 1.3, 1.8, 2.4)
+        ], number
+        assert len(answers) == 6 and answers[-1].transcript.is_final
+
+
+def lost_for_good(client: PlainLiveClient) -> tuple[list[LiveUpdate], ConchError]:
+    """Return the updates of a session whose server is lost after a second, and its error."""
+
+    async def scenario() -> tuple[list[LiveUpdate], ConchError]:
+        found = []
+        async with session(client) as live:
+            live.feed(np.concatenate([spoken(1, 0.6), spoken(0, 0.1), spoken(2, 0.6)]))
+            with pytest.raises(ConchError) as caught:
+                async for update in live.updates():
+                    found.append(update)
+                    live.feed(spoken(3, 0.6))
+        return found, caught.value
+
+    return virtual_time.run(scenario())
+
+
+def test_of_a_server_that_stays_lost_the_firm_text_is_finished() -> None:
+    client = PlainLiveClient(fail=lambda sent: LOST if len(client.sent) > 1 else None)
+    updates, error = lost_for_good(client)
+    assert type(error) is UnreachableError  # it was lost by no fault of the audio
+    assert str(error).startswith("the server was lost, and the stream went on in no other")
+    (ended,) = updates[-1].segments
+    assert (ended.segment.text, ended.segment.endpoint, ended.is_final) == ("one two", "lost", True)
+    assert updates[-1].utterance is None
+    # A client that goes on elsewhere hears all the rest again.
+    assert updates[-1].cut == updates[-2].cut
+
+
+def test_audio_that_ends_two_servers_ends_its_session() -> None:
+    client = PlainLiveClient()
+
+    def dies(sent: object) -> ConchError | None:
+        return ServerLostError("Socket closed") if len(client.sent) > 1 else None
+
+    client.fail = dies
+    updates, error = lost_for_good(client)
+    assert isinstance(error, PoisonError)
+    assert final_texts(updates) == ["one two"]
+    assert len(client.streams) == 2
+
+
+@pytest.mark.parametrize("mode", ["streaming", "two_pass"])
+def test_words_that_an_earlier_session_has_told_are_left_out(mode: str) -> None:
+    steps = (spoken(1, 0.6), spoken(0, 0.1), spoken(2, 0.6), spoken(0, 0.5), 1, spoken(1, 0.5), 1)
+    client = PlainLiveClient()
+    updates = of_all(client, *steps, told_s=0.6, options={"mode": mode})
+    assert [text.lower() for text in final_texts(updates)] == ["two", "one"]
+    shown = [update.utterance.text for update in updates if update.utterance]
+    assert "one two" not in shown
+    assert not any(item.segment.words for update in updates for item in update.segments)
+
+
+def test_an_utterance_that_is_heard_again_has_no_error() -> None:
+    stream = ServerStream(cast(AsyncLiveStream, None), 0)
+    gone = Segment(0.0, 1.0, (Hypothesis("", 0, 0),), endpoint="lost", error="no second pass")
+    answer = Transcript(gone.nbest, (gone,), 1.0, (), {}, rolling=RollingPasses(1280))
+    (item,) = stream.changed(answer, "end")
+    assert item.is_final and not item.segment.error
+
+
 @pytest.mark.parametrize("leave_at", [0.0, 0.05, 0.1, 1.0, 1.2, 1.5, 3.0])
 def test_leaving_at_any_moment_frees_the_stream(leave_at: float) -> None:
     client = PlainLiveClient(latency_s=0.4)
@@ -454,7 +569,7 @@ def test_a_chunk_waits_for_more_only_while_it_is_short() -> None:
 
 
 def test_a_segment_whose_speakers_change_is_told_again_and_a_repeated_one_is_not() -> None:
-    stream = ServerStream(cast(AsyncLiveStream, None), 10.0, 0, labels_of(2))
+    stream = ServerStream(cast(AsyncLiveStream, None), 0)
     said = Segment(0.0, 1.0, (Hypothesis("one", 0, 0),), (Word("one", 0.0, 1.0, 0.5),))
 
     def told(*speakers: str) -> list[list[tuple[str, bool]]]:
@@ -466,4 +581,4 @@ def test_a_segment_whose_speakers_change_is_told_again_and_a_repeated_one_is_not
             found.append([(item.segment.speaker, item.is_relabelled) for item in items])
         return found
 
-    assert told("A", "A", "B", "B") == [[("A2", False)], [], [("B2", True)], []]
+    assert told("A", "A", "B", "B") == [[("A", False)], [], [("B", True)], []]

@@ -246,8 +246,8 @@ def test_a_session_goes_on_after_its_connection_is_lost(page: Page) -> None:
         texts = {"firm": "One two", "tentative": "three", "newest": "", "text": "One two three"}
         tell(socket, {"type": "text", "index": 0, "start": 0.1, "audio_s": 1.0, **texts})
         tell(socket, {"type": "resume", "from": 0.4, "told": 0.62})
-        tell(socket, {"type": "error", "error": {"message": "the server has lost the stream"}})
-        socket.close(code=1012)
+        tell(socket, {"type": "error", "error": {"message": "no speech server answers"}})
+        socket.close(code=1013)
 
     def later(socket: WebSocketRoute) -> None:
         tell(socket, {"type": "stats", "audio_s": 1.0, "path": [], "stages": {}, "rolling": None})

@@ -3,15 +3,18 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import asdict
-from typing import ClassVar
+from dataclasses import asdict, replace
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from conch import families
 from conch.client import AsyncClient
+from conch.client.live import AsyncLiveStream
+from conch.client.tensors import Request, UnavailableError
 from conch.families.family import AddedVoice
-from conch.gateway.servers import HEAL_S, Servers
+from conch.gateway.servers import HEAL_S, Servers, SessionClient
 from conch.wire.errors import (
     AudioError,
     ConchError,
@@ -22,6 +25,7 @@ from conch.wire.errors import (
     UnreachableError,
 )
 from conch.wire.health import Health
+from conch.wire.result import Hypothesis, Transcript
 from conch.wire.synthesis import SynthesisOptions
 from conch.wire.voices import synthesizer_of
 
@@ -35,7 +39,9 @@ JOE = AddedVoice(
     frame_samples=256,
     context=7,
 )
+NOTHING = Transcript((Hypothesis("", 0.0, 0.0),), (), 0.0, (), {})
 URLS = ("grpc://a:1", "grpc://b:1", "grpc://c:1")
+LIVE: Any = {"sample_rate": 16_000, "timeout_s": 60.0, "options": {"mode": "streaming"}}
 
 
 class PlainClient:
@@ -52,6 +58,7 @@ class PlainClient:
             raise ServerError(f"cannot reach a server at {self.url}")
         return model != "rescorer"
 
+    synthesize_stream = None
     away: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     async def health(self, *, timeout_s: float) -> Health:
@@ -61,6 +68,12 @@ class PlainClient:
         return Health(self.away.get(self.url, ()), ("rescorer", "punctuator"), ("mine",), voices)
 
     older: ClassVar[set[str]] = set()
+
+    async def infer(self, request: Request) -> Transcript:
+        if self.url in self.gone:
+            raise UnreachableError(f"cannot reach a server at {self.url}")
+        self.asked.append(self.url)
+        return replace(NOTHING, is_final=False)
 
     async def close(self) -> None:
         pass
@@ -101,8 +114,8 @@ def test_a_gateway_learns_the_voices_of_its_servers() -> None:
     run(scenario)
 
 
-async def url_of(client: AsyncClient) -> str:
-    return str(client.url)  # type: ignore[attr-defined]
+async def url_of(client: AsyncClient | SessionClient) -> str:
+    return str(client.url if isinstance(client, PlainClient) else client.server.url)
 
 
 def failing(error: ConchError, *urls: str) -> Callable[[AsyncClient], Awaitable[str]]:
@@ -116,6 +129,19 @@ def failing(error: ConchError, *urls: str) -> Callable[[AsyncClient], Awaitable[
         return url
 
     return ask
+
+
+def test_the_log_says_why_a_server_is_not_ready_from_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    PlainClient.gone.add("grpc://b:1")
+
+    async def scenario(servers: Servers) -> None:
+        assert servers.num_ready == 2
+
+    with caplog.at_level("INFO", "conch.gateway"):
+        run(scenario)
+    assert "server grpc://b:1 is not ready: cannot reach a server at grpc://b:1" in caplog.messages
 
 
 def test_the_least_busy_one_gets_the_next_session() -> None:
@@ -133,12 +159,12 @@ def test_the_least_busy_one_gets_the_next_session() -> None:
 def test_a_file_goes_to_the_next_one_if_a_server_is_lost() -> None:
     async def scenario(servers: Servers) -> None:
         ask = failing(ServerError("lost"), "grpc://a:1", "grpc://b:1")
-        assert await servers.answer(ask) == "grpc://c:1"
+        assert await servers.answer(ask, "digest") == "grpc://c:1"
         # The lost ones get no more work.
         for _ in range(3):
-            assert await servers.answer(url_of) == "grpc://c:1"
+            assert await servers.answer(url_of, "digest") == "grpc://c:1"
         with pytest.raises(ServerError, match="no speech server is ready"):
-            await servers.answer(failing(ServerError("lost"), *URLS))
+            await servers.answer(failing(ServerError("lost"), *URLS), "digest")
         assert not servers.is_ready
 
     run(scenario, heal_s=0.0)
@@ -160,7 +186,7 @@ def test_a_file_whose_servers_are_all_lost_is_sent_once_more() -> None:
                 await asyncio.sleep(0.01)
             PlainClient.gone.discard("grpc://b:1")
 
-        text, _ = await asyncio.gather(servers.answer(lost), heal())
+        text, _ = await asyncio.gather(servers.answer(lost, "digest"), heal())
         assert text == "a text"
         assert asked == [*URLS, "grpc://b:1"]
 
@@ -172,7 +198,7 @@ def test_a_file_that_comes_while_a_server_is_replaced_waits_for_it() -> None:
         PlainClient.gone.update(URLS)
         while servers.is_ready:
             await asyncio.sleep(0.01)
-        waiting = asyncio.create_task(servers.answer(url_of))
+        waiting = asyncio.create_task(servers.answer(url_of, "digest"))
         await asyncio.sleep(0.05)
         assert not waiting.done()
         PlainClient.gone.discard("grpc://b:1")
@@ -186,7 +212,7 @@ def test_a_file_is_refused_at_once_where_no_server_was_ready_for_long() -> None:
 
     async def scenario(servers: Servers) -> None:
         with pytest.raises(ServerError, match="no speech server is ready"):
-            await asyncio.wait_for(servers.answer(url_of), HEAL_S / 10)
+            await asyncio.wait_for(servers.answer(url_of, "digest"), HEAL_S / 10)
 
     run(scenario)
 
@@ -269,8 +295,8 @@ def test_what_was_lost_beside_a_poison_is_sent_again_apart_from_it(urls: tuple[s
 def test_an_error_of_the_request_is_not_tried_elsewhere() -> None:
     async def scenario(servers: Servers) -> None:
         with pytest.raises(AudioError):
-            await servers.answer(failing(AudioError("no audio"), "grpc://a:1"))
-        assert await servers.answer(url_of) == "grpc://a:1"
+            await servers.answer(failing(AudioError("no audio"), "grpc://a:1"), "digest")
+        assert await servers.answer(url_of, "digest") == "grpc://a:1"
 
     run(scenario)
 
@@ -279,17 +305,113 @@ def test_a_session_that_loses_its_server_keeps_others_from_it() -> None:
     async def scenario(servers: Servers) -> None:
         with pytest.raises(ServerError, match="lost"):
             async with servers.reserved() as client:
-                await failing(ServerError("lost"), await url_of(client))(client)
+                await failing(ServerError("lost"), await url_of(client))(client.server.client)
         async with servers.reserved() as client:
             assert await url_of(client) == "grpc://b:1"
 
     run(scenario)
 
 
+REPLACED = [
+    ServerLostError("the process died", had_request=False),
+    UnavailableError("it is replacing the model"),
+]
+"""What a ready server says whose other processes answer."""
+
+
+@pytest.mark.parametrize("error", REPLACED, ids=["died", "unloaded"])
+@pytest.mark.parametrize("urls", [URLS[:1], URLS])
+def test_a_request_waits_while_a_ready_server_replaces_its_process(
+    error: ConchError, urls: Sequence[str]
+) -> None:
+    async def scenario(servers: Servers) -> None:
+        asked: list[str] = []
+
+        async def ask(client: AsyncClient) -> str:
+            asked.append(await url_of(client))
+            if len(asked) < 8:
+                raise error
+            return "audio"
+
+        assert await servers.answer(ask, "digest") == "audio"
+        assert set(asked) == set(urls)
+
+    run(scenario, urls, heal_poll_s=0.01)
+
+
+@pytest.mark.parametrize("error", REPLACED, ids=["died", "unloaded"])
+def test_it_waits_no_longer_than_for_a_server(error: ConchError) -> None:
+    async def scenario(servers: Servers) -> None:
+        async def ask(client: AsyncClient) -> str:
+            raise error
+
+        with pytest.raises(type(error)):
+            await asyncio.wait_for(servers.answer(ask, "digest"), HEAL_S / 3)
+
+    run(scenario, heal_s=0.05, heal_poll_s=0.01)
+
+
+async def asks(stream: AsyncLiveStream) -> str:
+    """Return the URL of the server that hears the next chunk."""
+    await stream.send(np.zeros(100, np.int16))
+    return PlainClient.asked[-1]
+
+
+def test_a_live_session_goes_on_in_another_server() -> None:
+    async def scenario(servers: Servers) -> None:
+        async with servers.reserved() as client, servers.reserved() as other:
+            assert await url_of(other) == URLS[1]
+            stream = client.live(**LIVE)
+            assert await asks(stream) == URLS[0]
+            PlainClient.gone.add(URLS[0])
+            assert await asks(stream) == await url_of(client) == URLS[2]
+            # It counts where it is, and its next stream begins there.
+            assert await asks(client.live(**LIVE)) == URLS[2]
+            PlainClient.gone.clear()
+            await servers._look()
+            async with servers.reserved() as third:
+                assert await url_of(third) == URLS[0]
+
+    run(scenario)
+
+
+def test_a_live_session_waits_for_its_only_server() -> None:
+    async def scenario(servers: Servers) -> None:
+        async with servers.reserved() as client:
+            stream = client.live(**LIVE)
+            assert await asks(stream) == URLS[0]
+            PlainClient.gone.add(URLS[0])
+            waiting = asyncio.create_task(asks(stream))
+            while servers.is_ready:
+                await asyncio.sleep(0.01)
+            PlainClient.gone.clear()
+            assert await asyncio.wait_for(waiting, HEAL_S) == URLS[0]
+
+    run(scenario, URLS[:1], poll_s=0.01, heal_poll_s=0.01)
+
+
+@pytest.mark.parametrize("ends", ["the gateway stops", "the session has ended"])
+def test_a_live_session_that_ends_waits_for_no_server(ends: str) -> None:
+    async def scenario(servers: Servers) -> None:
+        async with servers.reserved() as client:
+            stream = client.live(**LIVE)
+            await asks(stream)
+            PlainClient.gone.update(URLS)
+            waiting = asyncio.create_task(asks(stream))
+            while servers.is_ready:
+                await asyncio.sleep(0.01)
+            if ends == "the gateway stops":
+                servers.give_up()
+        with pytest.raises(ServerError):
+            await asyncio.wait_for(waiting, HEAL_S / 3)
+
+    run(scenario, heal_poll_s=0.01)
+
+
 def test_a_gateway_that_stops_does_not_wait_for_lost_servers() -> None:
     async def scenario(servers: Servers) -> None:
         PlainClient.gone.update(URLS)
-        waiting = asyncio.create_task(servers.answer(failing(ServerError("lost"), *URLS)))
+        waiting = asyncio.create_task(servers.answer(failing(ServerError("lost"), *URLS), "digest"))
         while servers.is_ready:
             await asyncio.sleep(0.01)
         servers.give_up()
@@ -309,7 +431,7 @@ def test_a_server_that_comes_back_gets_work_again() -> None:
         async with asyncio.timeout(10):
             while not servers.is_ready:
                 await asyncio.sleep(0.01)
-        assert await servers.answer(url_of) == "grpc://b:1"
+        assert await servers.answer(url_of, "digest") == "grpc://b:1"
         assert await servers.ready_models(["vad", "rescorer"]) == {"vad", "rescorer"}
         PlainClient.older.add("grpc://b:1")
         assert await servers.ready_models(["vad", "rescorer"]) == {"vad"}

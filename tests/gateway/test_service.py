@@ -65,6 +65,17 @@ def test_a_taken_port_is_an_error_that_says_what_to_do() -> None:
             pass
 
 
+def test_every_address_of_an_ipv6_host_has_brackets() -> None:
+    config = GatewayConfig(servers=NOWHERE, host="::1", port=0, wyoming=("::1", 0), riva=("::1", 0))
+    with GatewayService(config) as service:
+        urls = [service.url, *service.other_urls.values()]
+        assert [url.rpartition(":")[0] for url in urls] == [
+            *("http://[::1]", "tcp://[::1]", "grpc://[::1]")
+        ]
+        for url in urls:
+            socket.create_connection(("::1", int(url.rpartition(":")[2])), 10).close()
+
+
 def test_a_server_of_another_protocol_is_refused() -> None:
     with pytest.raises(ServerError, match=r"'http://host:8000' is no grpc:// URL"):
         GatewayService(GatewayConfig(servers=("http://host:8000",)))

@@ -331,6 +331,8 @@ def test_a_query_has_the_options_of_a_text() -> None:
     found = query_of([("voice", "alloy"), ("speed", "2"), ("format", "opus")], {})
     assert (found.format, found.rate, found.voice) == ("opus", 24_000, "alloy")
     assert found.options == {"voice": "alloy", "speed": 2.0, "format": "pcm_f32"}
+    empty = [("voice", ""), ("speed", ""), ("format", ""), ("model", "")]
+    assert query_of(empty, {}) == query_of([], {})
 
 
 @pytest.mark.server

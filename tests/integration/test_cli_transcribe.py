@@ -161,7 +161,7 @@ def test_a_long_file_on_a_terminal_has_a_line_and_the_same_output(url: str, talk
     # A terminal of no columns: what `script` and `docker exec -t` give.
     stdout, stderr = conch_on_a_terminal(*arguments, columns=0)
     assert stdout == conch(*arguments).stdout
-    assert re.search(r"talk\.wav  \d+%  0:\d\d of 1:\d\d  [\d.]+x real time  0:\d\d left", stderr)
+    assert re.search(r"talk\.wav  \d+%\|.*\| 00:\d\d<00:\d\d, [\d.]+x real time", stderr)
     shares = [int(share) for share in re.findall(r"(\d+)%", stderr)]
     assert shares == sorted(shares)
     assert any(0 < share < 100 for share in shares)
@@ -202,13 +202,13 @@ def test_long_and_short_files_on_a_terminal_share_a_line(
     stdout, stderr = conch_on_a_terminal(*arguments)
     short = f"==> {speech_wav} <==\n{text}\n"
     assert stdout == f"{short}==> {talk} <==\n{whole['text']}\n\n{short}"
-    assert re.search(r"[012] of 3 files  \d+%  0:\d\d of 1:\d\d  ", stderr)
+    assert re.search(r"[012] of 3 files  \d+%\|", stderr)
 
 
 def test_a_terminal_and_http_is_a_clock(server: Any, talk: Path, whole: Any) -> None:
     stdout, stderr = conch_on_a_terminal("transcribe", talk, "--url", server.http_url)
     assert stdout == f"{whole['text']}\n"
-    assert re.search(r"talk\.wav  1:\d\d of audio  0:00 waited  over http:// the text", stderr)
+    assert re.search(r"talk\.wav  00:00, over http:// the text", stderr)
 
 
 def test_an_output_folder_is_made(url: str, speech_wav: Path, text: str, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from conch.families.search.folders import RecordingsConfig
 from conch.families.transducer.decoder import TransducerDecoder, TransducerDecoderConfig
 from conch.families.transducer.encoder import TransducerEncoder
 from conch.launcher import ServerConfig, TritonServer
-from conch.wire.errors import OptionError
+from conch.wire.errors import MissingModelError, OptionError
 
 pytestmark = [pytest.mark.server, pytest.mark.nightly]
 
@@ -206,3 +206,10 @@ def test_what_it_cannot_do_is_said(client: Client, options: dict, message: str) 
     with pytest.raises(OptionError, match=message):
         waveform = np.zeros(16_000, np.float32)
         client.transcribe(waveform, decoder="transducer", vad=False, **options)
+
+
+def test_the_error_of_a_decoder_names_the_model_that_has_it(
+    client: Client, recordings: list[Recording]
+) -> None:
+    with pytest.raises(MissingModelError, match="decoder=paraformer needs it: model=zh has one"):
+        client.transcribe(recordings[0].waveform(), decoder="paraformer")

@@ -1,11 +1,12 @@
 """Reading the server's log, and explaining a failed start from it."""
 
+import io
 import logging
 
 import pytest
 
 from conch.launcher import LogLine, diagnosis
-from conch.launcher.logs import LogParser, tail, unquote
+from conch.launcher.logs import TAIL_LINES, LogParser, LogReader, tail, unquote
 from conch.wire.access import to_line
 
 # --- log ---------------------------------------------------------------------------------------
@@ -155,3 +156,12 @@ def test_a_tail_leaves_out_tables_and_the_access_log() -> None:
         LogLine(logging.INFO, "access to the disk failed"),
     ]
     assert tail(lines, 5) == "loading: vad:1\naccess to the disk failed"
+
+
+def test_the_latest_lines_are_kept() -> None:
+    written = "".join(f"line {number}\n" for number in range(TAIL_LINES + 5))
+    log = LogReader(io.BytesIO(written.encode()), logging.INFO, None)
+    log.join(10)
+    assert [line.message for line in log.lines()] == [
+        f"line {number}" for number in range(5, TAIL_LINES + 5)
+    ]

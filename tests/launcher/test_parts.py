@@ -108,6 +108,8 @@ def test_given_path_must_be_a_program(tmp_path: Path) -> None:
     plain.touch()
     with pytest.raises(ServerError, match=str(plain)):
         installation.find_installation(plain)
+    with pytest.raises(ServerError, match="~nobody-of-this-name/x"):
+        installation.find_installation("~nobody-of-this-name/x")
 
 
 def test_wheel_without_a_stub_for_this_python(tmp_path: Path) -> None:

@@ -13,20 +13,23 @@ from servers import infer, processes_with, traces_of
 from conch.launcher import LogLine, ServerConfig, TritonServer, guard, triton_server
 from conch.launcher.installation import wheel_root
 from conch.wire.errors import ServerError
+from conch.wire.hosts import host_port
 
 pytestmark = pytest.mark.server
 
 
-def test_start_infer_stop_and_nothing_left(identity_repository: Path) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_start_infer_stop_and_nothing_left(identity_repository: Path, host: str) -> None:
     forwarded: list[LogLine] = []
-    config = ServerConfig(model_repositories=[identity_repository], log_level="warning")
+    config = ServerConfig([identity_repository], host=host, log_level="warning")
     with TritonServer(config, on_log=forwarded.append) as server:
         assert infer(server.http_url, [1.0, -2.5]) == [1.0, -2.5]
         assert server.models() == ("identity",)
         with urllib.request.urlopen(server.metrics_url, timeout=10) as response:
             assert b"nv_inference_request_success" in response.read()
-        host, port = server.grpc_url.split(":")
-        socket.create_connection((host, int(port)), timeout=10).close()
+        port = int(server.grpc_url.rpartition(":")[2])
+        assert server.grpc_url == host_port(host, port)
+        socket.create_connection((host, port), timeout=10).close()
         assert len(processes_with(server.name)) == 3  # server, stub, guard
         assert len(list(Path("/dev/shm").glob(f"{server.name}*"))) == 1
         assert Path(os.readlink(f"/proc/{server.pid}/exe")).name == "tritonserver"

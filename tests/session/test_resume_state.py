@@ -1,5 +1,57 @@
-from conch.session.resume_state import cut_behind
-from conch.wire.result import Word
+from dataclasses import replace
+
+from live_answers import segment
+
+from conch.session.resume_state import Cut, ResumeState, cut_behind
+from conch.wire.result import OpenUtterance, Word
+
+
+def timed(*times: tuple[str, float, float]) -> tuple[Word, ...]:
+    return tuple(Word(text, start, end, 0.9) for text, start, end in times)
+
+
+def test_the_cut_follows_what_is_firm() -> None:
+    state = ResumeState()
+    firm = timed(("He", 1.6, 1.8), ("even", 2.0, 2.6))
+    state.hear(None, 1.0)
+    assert state.cut() == Cut(0.0)
+    state.hear(OpenUtterance(1.5, (), (), timed(("he", 1.6, 1.8))), 2.0)
+    assert state.cut() == Cut(1.5)
+    state.hear(OpenUtterance(1.5, firm, (), timed(("thought", 2.7, 3.0))), 3.0)
+    heard = state.cut()
+    assert (heard.at_s, heard.until_s) == (1.9, 2.6)
+    # It awaits its second pass, then it is final, then nobody speaks.
+    ended = replace(segment("He even thought", 0), start=1.5, end=3.2)
+    state.end([(ended, False)])
+    assert state.cut() == heard
+    state.end([(ended, True)])
+    assert state.cut() == Cut(3.2)
+    state.hear(None, 60.0)
+    assert state.cut() == Cut(58.0)
+
+
+def test_an_utterance_of_one_short_word_is_not_heard_again() -> None:
+    state = ResumeState()
+    state.hear(OpenUtterance(1.5, newest=timed(("yes", 1.5, 1.9))), 2.0)
+    state.end([(replace(segment("Yes", 0), start=1.5, end=1.9), True)])
+    state.hear(None, 2.6)
+    assert state.cut() == Cut(1.9)
+
+
+def test_what_was_told_before_stays_told() -> None:
+    state = ResumeState(Cut(0.0, (), 1.7))
+    state.hear(OpenUtterance(1.5), 2.0)
+    assert state.cut() == Cut(1.5, (), 1.7)
+    state.begin(10.0, 4)
+    assert (state.cut(), state.next_index) == (Cut(10.0, (), 1.7), 4)
+
+
+def test_what_is_settled_moves_the_cut_nowhere() -> None:
+    state = ResumeState()
+    state.hear(OpenUtterance(1.5, timed(("He", 1.6, 1.8)), timed(("even", 2.0, 2.6))), 9.0)
+    before = state.cut()
+    (settled,) = state.settle("", has_second_pass=False, has_words=False)
+    assert (settled.text, state.cut()) == ("He", before)
 
 
 def test_a_cut_lies_between_two_words_and_far_enough_before_the_last_one() -> None:

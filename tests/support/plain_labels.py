@@ -2,6 +2,8 @@
 
 import asyncio
 import io
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,11 +27,15 @@ def file_of(waveform: Any) -> bytes:
 
 
 def answer(
-    sent: Any, *, streamed: bool = False, **options: Any
+    sent: Any,
+    *,
+    streamed: bool = False,
+    limits: Mapping[str, Any] = MappingProxyType({}),
+    **options: Any,
 ) -> tuple[list[Transcript], PlainComponents]:
     """Return the answers to a waveform or a file, and the components that were called."""
     components = PlainComponents()
-    recognizer = recognizer_on(components)
+    recognizer = recognizer_on(components, **limits)
     if isinstance(sent, bytes):
         request = SpeechRequest(audio=np.array([[sent]], object), parameters=options)
     else:

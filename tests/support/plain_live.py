@@ -6,13 +6,17 @@ answer after that, and is in capitals: `one two` becomes `ONE TWO`.
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from conch.client.live import AsyncLiveStream
+from conch.client.server_stream import Infer
+from conch.client.tensors import Request
+from conch.gateway.servers import HEAL_S
 from conch.wire.errors import ConchError, SessionError
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import (
@@ -49,14 +53,16 @@ class Sent:
 
 @dataclass
 class PlainLiveClient:
-    """Stands for `AsyncClient`: its streams, and what they got."""
+    """Stands for `SessionClient`: the streams of its server, and what they got."""
 
     latency_s: float = 0.0
     fail: Callable[[Sent], ConchError | None] = lambda sent: None
-    """Returns an error to answer a chunk with."""
+    """Returns an error to answer a chunk with; its stream is gone then."""
+    resume_s: float = HEAL_S
+    """Seconds for which a stream looks for a server."""
     sent: list[Sent] = field(default_factory=list)
     options: list[dict[str, Any]] = field(default_factory=list)
-    """Arguments of `live`, by stream."""
+    """Options of each call of `live`, with its other arguments."""
     open: set[int] = field(default_factory=set)
     """Streams that the server keeps."""
     is_answering: asyncio.Event | None = None
@@ -64,13 +70,44 @@ class PlainLiveClient:
     step_s: float = 0.0
     """What is left behind steps of this length waits for more audio, or for a chunk without any."""
 
-    def live(self, **options: Any) -> "PlainStream":
-        self.options.append(options)
-        return PlainStream(self, len(self.options) - 1, options)
+    streams: "dict[str, PlainStream]" = field(default_factory=dict)
+    """All streams, by their ids."""
+
+    def live(self, *, options: Mapping[str, Any], **settings: Any) -> AsyncLiveStream:
+        self.options.append({**options, **settings})
+        return AsyncLiveStream(
+            self.infer,
+            model="speech",
+            options=options,
+            keep_segments=False,
+            resume_s=self.resume_s,
+            elsewhere=self._elsewhere,
+            now=asyncio.get_running_loop().time,
+            **settings,
+        )
+
+    async def _elsewhere(self) -> Infer:
+        return self.infer
+
+    async def infer(self, request: Request) -> Transcript:
+        place = request.place
+        assert place is not None
+        if place.starts:
+            number = len(self.streams)
+            self.streams[place.stream_id] = PlainStream(self, number, request.parameters)
+        if (stream := self.streams.get(place.stream_id)) is None:
+            raise SessionError("the stream is gone")
+        return await stream.answer(self.samples_of(request), ends=place.ends)
+
+    def samples_of(self, request: Request) -> NDArray[Any]:
+        """Return the samples that a stream hears."""
+        length = int(request.inputs["WAV_LENS"][0, 0])
+        name = "PCM16" if "PCM16" in request.inputs else "WAV"
+        return request.inputs[name][0, :length]
 
 
 class PlainStream:
-    def __init__(self, client: PlainLiveClient, number: int, options: dict[str, Any]) -> None:
+    def __init__(self, client: PlainLiveClient, number: int, options: Mapping[str, Any]) -> None:
         self._client, self._number = client, number
         known = RecognitionOptions.__dataclass_fields__
         parsed = RecognitionOptions.parse(
@@ -80,23 +117,8 @@ class PlainStream:
         self._heard = self._rest = np.zeros(0, np.int16)
         self._told: dict[int, int] = {}
         """Passes of the segments that were told."""
-        self._has_ended = False
 
-    async def __aenter__(self) -> "PlainStream":
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        if self._number in self._client.open and not self._has_ended:
-            await self.finish()
-
-    async def send(self, chunk: NDArray[Any]) -> Transcript:
-        return await self._answer(chunk, ends=False)
-
-    async def finish(self, chunk: NDArray[Any] | None = None) -> Transcript:
-        chunk = np.zeros(0, np.int16) if chunk is None else chunk
-        return await self._answer(chunk, ends=True)
-
-    async def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
+    async def answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
         client = self._client
         now = asyncio.get_running_loop().time()
         sent = Sent(self._number, now, len(chunk) / RATE, ends)
@@ -115,7 +137,6 @@ class PlainStream:
         heard, self._rest = np.split(held, [len(held) - left])
         self._heard = np.concatenate([self._heard, heard])
         if ends:
-            self._has_ended = True
             client.open.discard(self._number)
         return self._transcript(ends=ends)
 

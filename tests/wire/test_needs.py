@@ -152,6 +152,11 @@ def test_a_server_gets_the_decoder_of_which_it_has_the_weights():
     assert set(components_to_serve({}, lacking=both | users)) == pairs["moonshine"]
     live = set(components_to_serve({}, live=True, chosen=pairs["attention"]))
     assert live == pairs["attention"] | set(components_of_path("streaming"))
+    streaming = components_of_path("streaming")
+    assert components_of_path("streaming", pairs["attention"]) == streaming
+    assert {*components_of_path("two_pass", pairs["attention"])} == live
+    with pytest.raises(OptionError, match="the chosen model is of decoder=attention: option 'dec"):
+        components_to_serve({"mode": "streaming"}, live=True, chosen=pairs["attention"])
     # Not Moonshine's text in place of an error.
     with pytest.raises(OptionError, match="'rescore' with decoder transducer takes lm_weight"):
         components_to_serve({"rescore": True}, chosen=transducer)

@@ -217,6 +217,20 @@ def test_views():
     assert TRANSCRIPT.segments[0].text == "good day"
 
 
+def test_segments_are_read_once_however_many_channels_they_have():
+    class Counted(tuple[Segment, ...]):
+        reads = 0
+
+        def __iter__(self):
+            Counted.reads += 1
+            return super().__iter__()
+
+    said = [replace(TRANSCRIPT.segments[0], channel=number) for number in (2, 1, 3, 1)]
+    found = dict(replace(TRANSCRIPT, segments=Counted(said)).by_channel())
+    assert [*found.items()] == [(1, [said[1], said[3]]), (2, [said[0]]), (3, [said[2]])]
+    assert Counted.reads == 1
+
+
 def test_an_open_utterance_and_back():
     said = Word("Good,", 0.1, 0.4, 0.9), Word("day", 0.4, 0.8, 0.8), Word("to", 0.8, 0.9, 0.7)
     utterance = OpenUtterance(0.1, said[:1], said[1:2], said[2:], heard_until=0.85)

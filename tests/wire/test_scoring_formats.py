@@ -1,5 +1,6 @@
 """CTM and STM, read by the definition of NIST's SCTK (doc/infmts.htm), and scored against."""
 
+import math
 import re
 from collections import defaultdict
 from dataclasses import replace
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.wire.result import Channel, Hypothesis, Segment, Transcript, Word
-from conch.wire.scoring_formats import recording_name, to_ctm, to_stm
+from conch.wire.scoring_formats import recording_name, to_ctm, to_rttm, to_stm
 
 
 class Spoken(NamedTuple):
@@ -178,6 +179,24 @@ def test_words_without_times_have_no_confidence_and_share_the_segment() -> None:
     first, second = read_ctm(to_ctm(said, "x"))
     assert (first.start, first.length, first.confidence) == (2.0, 1.143, None)
     assert round(second.start + second.length, 3) == 4.0
+
+
+def test_a_confidence_that_is_not_known_is_left_out() -> None:
+    good, day = segment("Good day").words
+    said = replace(segment("Good day"), words=(replace(good, confidence=math.nan), day))
+    assert to_ctm(transcript(said), "x") == "x A 0.000 0.400 Good\nx A 0.500 0.400 day 0.9500\n"
+
+
+@pytest.mark.parametrize(
+    ("speaker", "column"), [("Anna Smith", "Anna_Smith"), (" {A}\n", "(A)"), (" ", "x-A")]
+)
+def test_a_speaker_is_one_column(speaker: str, column: str) -> None:
+    said = transcript(replace(segment("Good day", language="en us"), speaker=speaker))
+    (reference,) = read_stm(to_stm(said, "x"))
+    assert (reference.speaker, reference.words) == (column, ("Good", "day"))
+    assert reference.labels == ("o", "en_us")
+    turns = [line.split() for line in to_rttm(said, "x").splitlines()]
+    assert [(len(turn), turn[7]) for turn in turns] == ([(10, column)] if speaker.strip() else [])
 
 
 def test_what_looks_like_syntax_is_a_word() -> None:

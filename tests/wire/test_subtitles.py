@@ -77,6 +77,22 @@ def test_a_cue_makes_room_for_the_next() -> None:
     assert second.start_ms == 2900
 
 
+def test_no_cue_ends_after_the_audio() -> None:
+    text = "It is easy to say so, and it is hard to do."
+    (cue,) = cues(replace(transcript(spoken(text, 0.9, word_s=0.08)), duration=2.0))
+    assert (cue.start_ms, cue.end_ms) == (900, 2000)
+    # Without a duration, there is no end.
+    (cue,) = cues(replace(transcript(spoken(text, 0.9, word_s=0.08)), duration=0.0))
+    assert cue.end_ms == 900 + -(-len(text) * 1000 // MAX_CHARS_PER_S)
+
+
+def test_words_without_width_fill_a_cue_too() -> None:
+    accents = tuple(Word("\u0301", 0.0, 0.0, 1.0) for _ in range(500))
+    found = cues(transcript(Segment(0.0, 1.0, (Hypothesis("", -1, -1),), accents)))
+    assert all(len(line) <= MAX_LINE_CHARS for cue in found for line in cue.lines)
+    assert sum(line.count("\u0301") for cue in found for line in cue.lines) == 500
+
+
 def test_a_small_gap_is_closed_and_a_large_one_stays() -> None:
     long = "nobody knew where the old man had gone to that day, or why"
     end_ms = round(0.3 * 1000 * len(long.split()))
@@ -257,6 +273,9 @@ def test_what_holds_for_any_words(said: Transcript) -> None:
     for cue in found:
         assert 1 <= len(cue.lines) <= MAX_LINES
         assert all(columns(line) <= MAX_LINE_CHARS or " " not in line for line in cue.lines)
+
+    ended = replace(said, duration=1.0 + max((word.start for word in said.words), default=0.0))
+    assert all(cue.start_ms < cue.end_ms <= ended.duration * 1000 for cue in cues(ended))
 
     # The next cue comes at once only where there is no time for a gap.
     for one, other in pairwise(found):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from conch.families.family import models_home
 from conch.wire.errors import OptionError, from_wire, to_wire
 from conch.wire.needs import components_of, missing, missing_post, needed_for
 from conch.wire.options import RecognitionOptions
@@ -65,12 +66,25 @@ def test_whispers_text_needs_no_punctuator_but_utterances_without_it_do():
     assert PUNCTUATOR in needs(mode="streaming", punctuate=True)
 
 
-def test_what_is_missing_is_told_with_its_option():
+def test_a_model_that_has_what_is_missing_is_named():
+    served = ("speech", "transducer_encoder.toy", "transducer_decoder.toy", "ctc_encoder.mine")
+    said = str(missing("transducer_encoder", served))
+    assert "decoder=transducer needs it: model=toy has one, its weights come with conch ser" in said
+    assert "mine" not in said
+
+
+def test_what_is_missing_is_told_with_its_option(tmp_path, monkeypatch):
     assert needed_for(PUNCTUATOR) == ("punctuate=true",)
     assert needed_for(INVERSE_NORMALIZER) == ("itn=true",)
     assert "itn=true needs it" in str(missing(INVERSE_NORMALIZER))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     without = str(missing("speaker_embedding"))
-    assert "speakers needs it" in without and "conch models get speakers" in without
+    assert (
+        "speakers needs it: its weights come with conch models get speakers and a rest" in without
+    )
+    (models_home() / "speakers").mkdir(parents=True)
+    fetched = str(missing("speaker_embedding"))
+    assert "speakers needs it: its weights are here: restart the server" in fetched
     error = missing_post("mask")
     assert "option 'post' names the model mask, which is not loaded" in str(error)
     assert to_wire(error).startswith("MODEL_NOT_LOADED(mask): option 'post'")

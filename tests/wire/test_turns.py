@@ -1,6 +1,13 @@
 from conch.wire.formats import to_text, to_webvtt
 from conch.wire.result import Hypothesis, Segment, Transcript, Turn, Word
-from conch.wire.turns import cut_by_speaker, with_speakers, words_with_speakers
+from conch.wire.turns import (
+    closed,
+    cut_by_speaker,
+    joined_turns,
+    other_turns,
+    with_speakers,
+    words_with_speakers,
+)
 
 TURNS = [Turn("A", 0.0, 1.0), Turn("B", 1.0, 3.0)]
 WORDS = (
@@ -36,3 +43,17 @@ def test_a_segment_without_speakers_is_one_part() -> None:
     assert cut_by_speaker(LIVE) == [LIVE]
     silent = Segment(0.0, 1.0, ())
     assert with_speakers(silent, TURNS) == silent
+
+
+def test_short_pauses_of_a_speaker_belong_to_the_turn() -> None:
+    turns = [Turn("A", 2.4, 3.0), Turn("B", 2.0, 2.3), Turn("A", 0.0, 2.0), Turn("B", 3.0, 4.0)]
+    whole = [Turn("A", 0.0, 3.0), Turn("B", 2.0, 2.3), Turn("B", 3.0, 4.0)]
+    assert joined_turns(turns) == whole
+    assert joined_turns(turns, least_s=0.5) == [whole[0], whole[2]]
+    assert joined_turns([Turn("A", 0.0, 5.0), Turn("A", 1.0, 2.0)]) == [Turn("A", 0.0, 5.0)]
+    assert closed([(512, 1024), (0, 512)], 0) == [(0, 512), (512, 1024)]
+
+
+def test_what_was_told_with_a_short_pause_is_no_other_turn() -> None:
+    told = [Turn("A", 0.0, 2.0), Turn("A", 2.4, 3.0)]
+    assert [*other_turns(told, joined_turns(told))] == []

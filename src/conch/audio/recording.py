@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from conch.audio.blocks import BLOCK_SAMPLES, AudioBlocks, cut_to_blocks, resampled
-from conch.audio.files import AudioFile, open_file
+from conch.audio.intake import AudioFile
 from conch.audio.limits import check_duration, check_rate
 from conch.audio.samples import as_floats, tensor_of
 from conch.audio.signal_faults import SignalFaults
@@ -102,20 +102,19 @@ def file_recording(data: bytes, max_audio_s: float, channels: Channels = "mix") 
     file = _checked_file(data, max_audio_s)
     numbers = _chosen(channels, file.num_channels, "AUDIO")
     warnings = []
-    if len(numbers) > 1 and _are_the_same(open_file(data), max_audio_s):
+    if len(numbers) > 1 and _are_the_same(AudioFile(data), max_audio_s):
         warnings.append(
             f"the {len(numbers)} channels are the same: they are transcribed once, as channel 1"
         )
         numbers = (1,)
     blocks = {numbers[0]: _channel(file, numbers[0], max_audio_s)}
-    blocks |= {number: _channel(open_file(data), number, max_audio_s) for number in numbers[1:]}
+    blocks |= {number: _channel(AudioFile(data), number, max_audio_s) for number in numbers[1:]}
     length_s = len(data) / GUESSED_BYTES_PER_S if file.length_s is None else file.length_s
     return Recording(blocks, min(length_s, max_audio_s), tuple(warnings))
 
 
 def _checked_file(data: bytes, max_audio_s: float) -> AudioFile:
-    file = open_file(data)
-    check_rate(file.sample_rate, "the sample rate of AUDIO")
+    file = AudioFile(data)
     if file.num_channels > MAX_CHANNELS:
         raise AudioError(f"AUDIO takes 1 to {MAX_CHANNELS} channels; sent: {file.num_channels}")
     if file.length_s is not None:

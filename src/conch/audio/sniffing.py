@@ -6,9 +6,11 @@ import io
 from conch.wire.errors import AudioError
 
 NUM_FIRST_BYTES = 4096
-"""Bytes to look at: two frames of an mp3, whose longest has 1441 bytes."""
-NUM_SURE_BYTES = 64
-"""Bytes that distinguish a container, or text, from raw samples."""
+"""Bytes to look at: three frames of an mp3, of which few have more than 1044 bytes."""
+NUM_TEXT_BYTES = 64
+"""Bytes that distinguish text from raw samples."""
+NUM_NAMED_BYTES = 20
+"""Bytes that name a container."""
 _MAGIC = (
     (b"OggS", "ogg"),
     (b"fLaC", "flac"),
@@ -16,8 +18,29 @@ _MAGIC = (
     (b".snd", "au"),
     (b"caff", "caf"),
     (b"\x1aE\xdf\xa3", "matroska"),  # webm, mkv
+    (b"#!AMR", "amr"),
+    (b"FLV\1", "flv"),
+    (b"wvpk", "wv"),
+    (b"MAC ", "ape"),
+    (b"TTA1", "tta"),
+    (b"riff.\x91\xcf\x11", "w64"),
+    (b"\x30&\xb2u\x8ef\xcf\x11", "asf"),
+    (b"NIST_1A", "nistsphere"),
+    (b"Creative Voice File", "voc"),
+    (b"\0\0\1\xba", "mpeg"),
+    (b"\x7f\xfe\x80\1", "dts"),
 )
 """First bytes of a container, and FFmpeg's name for it."""
+_BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")
+"""Names of boxes with which an MP4 or a QuickTime file begins."""
+_FRAGMENT_BOXES = (b"moof", b"styp", b"sidx", b"emsg")
+"""Names of boxes with which a later piece of an MP4 begins."""
+_CLUSTER = b"\x1f\x43\xb6\x75"
+"""First bytes of a later piece of a webm."""
+_FIRST_PAGE = 2
+"""Flag of the first page of an Ogg stream (RFC 3533)."""
+_SYNCS = ((b"\x0b\x77", "ac3"), (b"\x47", "mpegts"))
+"""First bytes of each frame, and FFmpeg's name for a stream of them."""
 NOT_AUDIO = {
     b"%PDF": "a PDF",
     b"PK\x03\x04": "a zip archive (or an office document)",
@@ -45,7 +68,7 @@ def first_bytes(pipe: io.BufferedReader) -> bytes:
     """Return the bytes that distinguish a container from raw samples, as soon as they have come."""
     first = b""
     while (missing := num_first_bytes(first) - len(first)) > 0:
-        if not (more := pipe.read(missing)):
+        if not (more := pipe.read1(missing)):
             break
         first += more
     return first
@@ -53,33 +76,69 @@ def first_bytes(pipe: io.BufferedReader) -> bytes:
 
 def num_first_bytes(first: bytes) -> int:
     """Return how many bytes distinguish a container from raw samples, by the first ones so far."""
-    return NUM_FIRST_BYTES if _is_sync(first) else NUM_SURE_BYTES
+    is_sure = len(first) >= NUM_NAMED_BYTES and (_named(first) or missing_beginning(first))
+    return NUM_NAMED_BYTES if is_sure else NUM_FIRST_BYTES
 
 
 def named_container_of(first: bytes) -> str | None:
-    """Return FFmpeg's name of the container that these first bytes name, 12 or more; else None."""
+    """Return FFmpeg's name of the container that the first NUM_NAMED_BYTES name; else None.
+
+    Raises:
+        AudioError: they are those of a later piece of a container.
+    """
+    if what := missing_beginning(first):
+        raise AudioError(f"{what}: send it from its beginning")
+    return _named(first)
+
+
+def missing_beginning(first: bytes) -> str | None:
+    """Return what begins with these bytes if it is a later piece of a container, else None."""
+    if first.startswith(_CLUSTER):
+        return "a piece of a webm without its header"
+    if first[4:8] in _FRAGMENT_BOXES:
+        return "a fragment of an MP4 without its header"
+    if first.startswith(b"OggS") and len(first) > 5 and not first[5] & _FIRST_PAGE:
+        return "the middle of an Ogg stream, without its headers"
+    return None
+
+
+def _named(first: bytes) -> str | None:
     for magic, container in _MAGIC:
         if first.startswith(magic):
             return container
     if first[:4] in (b"RIFF", b"RF64", b"FORM") and first[8:12] in _FORMS:
         return _FORMS[first[8:12]]
-    return "mov" if first[4:8] == b"ftyp" else None
+    return "mov" if first[4:8] in _BOXES else None
 
 
 def container_of(first: bytes) -> str | None:
     """Return FFmpeg's name of the container with these first bytes, None for raw samples.
 
     Raises:
-        AudioError: the bytes are text or another format without audio.
+        AudioError: the bytes are text, another format without audio, or a later piece of a
+            container.
     """
     if container := named_container_of(first):
         return container
     for magic, kind in NOT_AUDIO.items():
         if first.startswith(magic):
             raise AudioError(f"{kind}, not audio")
-    if is_text(first[:NUM_SURE_BYTES]):
+    if is_text(first[:NUM_TEXT_BYTES]):
         raise AudioError("text, not audio")
+    for sync, container in _SYNCS:
+        if first.startswith(sync) and _repeats(first, sync):
+            return container
     return _mpeg(first)
+
+
+def _repeats(first: bytes, sync: bytes) -> bool:
+    """Return whether frames of one length begin with these bytes, three of them."""
+    lengths = (188,) if sync == b"\x47" else (first.find(sync, 64),)
+    return any(
+        first.startswith(sync, length) and first.startswith(sync, 2 * length)
+        for length in lengths
+        if length > 0
+    )
 
 
 def is_text(first: bytes) -> bool:
@@ -98,18 +157,43 @@ def _is_sync(header: bytes) -> bool:
 
 
 def _mpeg(first: bytes) -> str | None:
-    """Return the format of an mp3 or AAC stream: a second frame must begin where the first ends."""
-    if not _is_sync(first):
-        return None
-    is_aac = first[1] & 0xF6 == 0xF0
-    length = _aac_frame_bytes(first) if is_aac else _mp3_frame_bytes(first)
-    second = first[length : length + 6]
-    if not length or not _is_sync(second) or first[1] & 0xFE != second[1] & 0xFE:
-        return None
-    return "aac" if is_aac else "mp3"
+    """Return the format of an mp3 or AAC stream, which may begin in the middle of a frame.
+
+    A second frame must begin where the first ends; in the middle of the bytes also a third one.
+    """
+    place = 0
+    while place >= 0:
+        if _follow(first, place, 3 if place else 2):
+            return "aac" if _is_aac(first[place : place + 6]) else "mp3"
+        place = first.find(b"\xff", place + 1)
+    return None
+
+
+def _follow(first: bytes, place: int, frames: int) -> bool:
+    """Return whether frames of one kind, at least so many, lie one behind the other."""
+    kinds = set()
+    for _ in range(frames):
+        header = first[place : place + 6]
+        if not _is_sync(header):
+            return False
+        is_aac = _is_aac(header)
+        length = _aac_frame_bytes(header) if is_aac else _mp3_frame_bytes(header)
+        # Version and layer, then the rate; of AAC also the profile.
+        kinds.add((header[1] & 0xFE, header[2] & (0xFC if is_aac else 0x0C)))
+        if not length or len(kinds) > 1:
+            return False
+        place += length
+    return True
+
+
+def _is_aac(header: bytes) -> bool:
+    return header[1] & 0xF6 == 0xF0
 
 
 def _aac_frame_bytes(header: bytes) -> int:
+    """Return the length of an ADTS frame; 0 for another profile than LC, which all encoders say."""
+    if header[2] >> 6 != 1 or (header[2] >> 2 & 15) > 12:
+        return 0
     return (header[3] & 3) << 11 | header[4] << 3 | header[5] >> 5
 
 

@@ -14,6 +14,7 @@ from tritonclient.utils import InferenceServerException
 from conch.client.address import Address
 from conch.client.endpoint import Endpoint
 from conch.client.gateway import is_gateway
+from conch.client.triton_grpc import channel_options
 from conch.scoring import require
 from conch.wire.errors import ServerError
 
@@ -101,7 +102,8 @@ def inference_client(url: str) -> Iterator[tuple[Any, dict[str, bool]]]:
     address = Address.parse(url)
     # The two protocols' modules are alike but share no type.
     protocol = import_module(f"tritonclient.{'grpc' if address.is_grpc else 'http'}")
-    client = protocol.InferenceServerClient(address.target, ssl=address.is_secure)
+    settings = {"channel_args": channel_options(address)} if address.is_grpc else {}
+    client = protocol.InferenceServerClient(address.target, ssl=address.is_secure, **settings)
     try:
         yield client, {"as_json": True} if address.is_grpc else {}
     except OSError as error:

@@ -167,6 +167,8 @@ class Admission:
             if room.done() and not room.cancelled():
                 self.audio_s -= share.size_s
             room.cancel()
+            self._waiting = [item for item in self._waiting if not item[2].done()]
+            heapq.heapify(self._waiting)
             if isinstance(error, TimeoutError):
                 raise self._refused(
                     "room",

@@ -86,7 +86,7 @@ class Failover:
         self._back_at: dict[str, float] = {}
         """When calls of a component that was away were last let through again."""
         self._probes: dict[str, tuple[float, asyncio.Task[bool]]] = {}
-        """The latest probe of each component, and when it started."""
+        """Probes that requests share, and when they started."""
 
     @property
     def away(self) -> list[str]:
@@ -198,11 +198,15 @@ class Failover:
     async def _probed(self, model: str) -> bool:
         """Return whether the server has a component; requests share one probe."""
         now = _now()
-        probed_at, probe = self._probes.get(model, (-math.inf, None))
-        if probe is None or (probe.done() and now - probed_at >= REMEMBER_S):
-            probe = asyncio.create_task(self._components.is_loaded(model))
-            self._probes[model] = now, probe
-        return await asyncio.shield(probe)
+        # Clients choose names, so nothing is kept for longer than it is shared.
+        self._probes = {
+            name: (probed_at, probe)
+            for name, (probed_at, probe) in self._probes.items()
+            if not probe.done() or now - probed_at < REMEMBER_S
+        }
+        if model not in self._probes:
+            self._probes[model] = now, asyncio.create_task(self._components.is_loaded(model))
+        return await asyncio.shield(self._probes[model][1])
 
     def _found_away(self, model: str, called: float) -> None:
         """Let calls of a component wait, unless calls were let through since this one was made."""

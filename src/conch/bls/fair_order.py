@@ -78,6 +78,10 @@ class FairOrder:
         # Others may have been served out of order: it may have ended in virtual time already.
         if share.left_s and share.key in self._ends:
             self._gone.add(share.key)
+        if len(self._gone) > len(self._shares):
+            self._ends = [key for key in self._ends if key not in self._gone]
+            heapq.heapify(self._ends)
+            self._gone.clear()
         if not self._shares:
             self._ends.clear()
             self._gone.clear()

@@ -105,6 +105,8 @@ class PrioritySemaphore:
         except BaseException:
             if place.done() and not place.cancelled():
                 self._leave()
+            self._waiting = [item for item in self._waiting if not item.place.done()]
+            heapq.heapify(self._waiting)
             raise
 
     def _ended(self, running: asyncio.Future[Any]) -> None:

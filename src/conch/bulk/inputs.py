@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,11 +13,15 @@ from conch.scoring.manifest import manifest_rows
 from conch.wire.errors import AudioError, BulkError
 
 _SUFFIXES = """
-aac ac3 aif aiff amr ape au avi caf flac flv gsm m4a m4b mka mkv mov mp2 mp3 mp4 mpeg mpg mts oga
-ogg opus ra snd spx ts voc w64 wav webm wma wmv wv 3gp
+aac ac3 adts aif aifc aiff amr ape asf au avi awb bwf caf dts eac3 ec3 f4a f4v flac flv gsm m2a m2ts
+m4a m4b m4r m4v mka mkv mov mp1 mp2 mp3 mp4 mpa mpc mpeg mpg mpga mts mxf nist oga ogg ogm ogv ogx
+opus qcp qt qta ra rf64 rm rmvb shn snd sph spx tak ts tta vob voc w64 wav wave weba webm wma wmv wv
+3g2 3ga 3gp 3gpp
 """
 SUFFIXES = frozenset(_SUFFIXES.split())
 """Suffixes of audio files in a folder. A file that is named itself may have any."""
+MOST_TOLD = 8
+"""Most suffixes of files that were left out that a message has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +38,23 @@ class Source:
     """Fields of its line in a manifest."""
 
 
-def sources_of(names: Sequence[str], *, keeps_columns: bool = False) -> list[Source]:
+def sources_of(
+    names: Sequence[str], *, keeps_columns: bool = False, left_out: Counter[str] | None = None
+) -> list[Source]:
     """Return the recordings of all inputs, in order and each once.
 
-    Args:
-        names: Folders, globs, manifests (.tsv), tables (.parquet, .jsonl) and files: local paths,
-            or addresses that fsspec reads.
+    Inputs are folders, globs, manifests (.tsv), tables (.parquet, .jsonl) and files: local paths,
+    or addresses that fsspec reads. `left_out` gets the suffixes of files that are no audio.
 
     Raises:
         BulkError: an input cannot be read, holds nothing, or has a broken row; the message names it
             and the row. Or two recordings share an id.
     """
     found: dict[str, Source] = {}
+    others = Counter[str]() if left_out is None else left_out
     for name in names:
         is_empty = True
-        for source in _sources(name):
+        for source in _sources(name, others):
             is_empty = False
             known = found.setdefault(source.id, source)
             if known != source:
@@ -58,8 +65,16 @@ def sources_of(names: Sequence[str], *, keeps_columns: bool = False) -> list[Sou
             if source.columns:
                 found[source.id] = source if keeps_columns else replace(source, columns={})
         if is_empty:
-            raise BulkError(f"{name}: no audio in it")
+            more = f"; {left_out_text(others)}" if others else ""
+            raise BulkError(f"{name}: no audio in it{more}")
     return list(found.values())
+
+
+def left_out_text(left_out: Counter[str]) -> str:
+    """Return how many files were left out, by their suffixes."""
+    kinds = ", ".join(f"{number} {suffix}" for suffix, number in left_out.most_common(MOST_TOLD))
+    more = ", …" if len(left_out) > MOST_TOLD else ""
+    return f"{left_out.total()} files of folders are left out, as no audio by name: {kinds}{more}"
 
 
 def read_audio(source: Source) -> bytes:
@@ -96,7 +111,7 @@ def _where(source: Source) -> str:
     return source.path if source.row < 0 else f"row {source.row} of {source.path}"
 
 
-def _sources(name: str) -> Iterator[Source]:
+def _sources(name: str, left_out: Counter[str]) -> Iterator[Source]:
     system, path = file_system(address_of(name))
     with storage_errors(f"cannot read {name}"):
         try:
@@ -113,19 +128,26 @@ def _sources(name: str) -> Iterator[Source]:
                 if not item.rpartition("/")[2].startswith(".")
             }
     for item, about in matches.items():
-        read = _in_folder if about["type"] == "directory" else _in_file
         address = address_of(name) if item == path else full_address(name, item)
-        yield from read(address, system, item)
+        if about["type"] == "directory":
+            yield from _in_folder(address, system, item, left_out)
+        else:
+            yield from _in_file(address, system, item)
 
 
-def _in_folder(address: str, system: Any, path: str) -> Iterator[Source]:
+def _in_folder(address: str, system: Any, path: str, left_out: Counter[str]) -> Iterator[Source]:
     with storage_errors(f"cannot read {address}"):
         paths = sorted(map(str, system.find(path)))
     for item in paths:
         leaf = item.rpartition("/")[2]
-        if leaf.rpartition(".")[2].lower() in SUFFIXES and not leaf.startswith("."):
+        if leaf.startswith("."):
+            continue
+        _, dot, suffix = leaf.lower().rpartition(".")
+        if dot and suffix in SUFFIXES:
             found = full_address(address, item)
             yield Source(found, found)
+        else:
+            left_out.update([f".{suffix}" if dot else "without a suffix"])
 
 
 def _in_file(address: str, system: Any, path: str) -> Iterator[Source]:

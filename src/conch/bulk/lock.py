@@ -49,9 +49,8 @@ def flocked(path: Path) -> IO[bytes]:
 def locked(output: Output, *, beat_s: float = BEAT_S, still_s: float = STILL_S) -> Iterator[str]:
     """Hold the right to write to an output inside the block; yield the id of this run.
 
-    Args:
-        beat_s: Seconds between two heartbeats.
-        still_s: Seconds without one after which another run's lock is taken over.
+    It beats every `beat_s` seconds. Another run's lock is taken over when that has been still for
+    `still_s`.
 
     Raises:
         BulkError: another run holds the lock, or the output cannot be written.

@@ -57,11 +57,7 @@ class NodeServer:
     """
 
     def __init__(self, command: Sequence[str], models: Sequence[str]) -> None:
-        """Start the server, without waiting.
-
-        Args:
-            command: The program `conch`, and more flags of its `serve`.
-            models: Models that the server loads.
+        """Start the server by a `conch` and more flags of its `serve`, without waiting.
 
         Raises:
             BulkError: there is no such program here.

@@ -69,10 +69,7 @@ def without_done(shards: Sequence[Shard], found: Collection[str]) -> list[Shard]
 
 
 def check_asked(where: str, found: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    """Check that an earlier run had the same settings.
-
-    Args:
-        found: Its settings; an older version of Conch lacks newer ones.
+    """Check that an earlier run had the same settings; an older version lacks newer ones.
 
     Raises:
         BulkError: they differ; the message has the first difference.

@@ -15,8 +15,8 @@ from conch.bulk.node_server import NodeServer
 from conch.bulk.plan import Shard
 from conch.bulk.work import Job, Outcome, Unit
 from conch.bulk.worker import Transcriber, cut_units
-from conch.client.address import is_loopback
 from conch.wire.errors import BulkError
+from conch.wire.hosts import host_port, is_loopback
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 
@@ -59,6 +59,7 @@ def connected(address: str | None) -> Iterator[list[str]]:
             "include_dashboard": False,
         }
     host, _, port = given.rpartition(":") if given else ("127.0.0.2", "", "")
+    host = host.strip("[]")
     if host and port.isdigit() and "/" not in host:
         check_answers(host, int(port))
     if is_loopback(host) and host not in LOCALHOST:
@@ -88,9 +89,9 @@ def connected(address: str | None) -> Iterator[list[str]]:
 def check_answers(host: str, port: int) -> None:
     """Check that a program listens where a Ray cluster should; Ray would try for minutes."""
     try:
-        socket.create_connection((host.strip("[]"), port), CONNECT_S).close()
+        socket.create_connection((host, port), CONNECT_S).close()
     except OSError as error:
-        raise BulkError(f"--ray {host}:{port}: no Ray cluster answers: {error}") from None
+        raise BulkError(f"--ray {host_port(host, port)}: no Ray cluster answers: {error}") from None
 
 
 @contextmanager

@@ -69,11 +69,7 @@ _COLUMNS: Mapping[str, Any] = {
 
 
 def row_of(source: Source, answer: Answer, options: Mapping[str, Any], pieces: int = 1) -> Row:
-    """Return the row of a recording: its transcript, or why there is none.
-
-    Args:
-        pieces: Number of requests that the recording was cut into.
-    """
+    """Return the row of a recording, sent in `pieces`: its transcript, or why there is none."""
     language = code_of(options.get("language", "auto"))
     row: Row = {
         **{name: [] if isinstance(kind, list) else None for name, kind in _COLUMNS.items()},
@@ -155,11 +151,7 @@ def shard_bytes(kind: str, rows: Sequence[Row]) -> bytes:
 
 
 def rows_of(name: str, content: bytes, columns: Sequence[str] | None = None) -> list[Row]:
-    """Return the rows of a shard.
-
-    Args:
-        name: Its address, whose suffix is the kind.
-        columns: Those to read of Parquet; None for all.
+    """Return the rows of a shard of this name, with some `columns` of Parquet or all.
 
     Raises:
         BulkError: it is damaged, or of another version.

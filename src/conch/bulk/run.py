@@ -1,6 +1,7 @@
 """The driver of a bulk run: the shards to do, and the outcomes."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -24,6 +25,8 @@ READS_AT_ONCE = 16
 
 class Events(Protocol):
     """Receiver of the progress of a run; of the state of servers on a thread of its own."""
+
+    left_out: Counter[str]  # see `sources_of`
 
     def begun(self, files: int, before: Sequence[Outcome]) -> None:
         """Handle the number of files, and the outcomes of earlier runs."""
@@ -54,7 +57,7 @@ def run(
             is kept, and the same call continues.
         BenchError: a manifest has a broken row.
     """
-    sources, output = sources_of(inputs), Output(job.out)
+    sources, output = sources_of(inputs, left_out=events.left_out), Output(job.out)
     output.make()
     with locked(output) as run_id:
         job = replace(job, run=run_id)

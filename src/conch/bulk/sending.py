@@ -85,13 +85,10 @@ class Answer:
 
 
 def model_versions(url: str, names: list[str], headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the version and weights of models of a Triton, by name; over gRPC alone.
+    """Return the version and weights of the models that a Triton describes; over gRPC alone.
 
     The weights are the model's parameter `model`; without it `packaged`, those that come with the
     version of Conch.
-
-    Args:
-        names: Names of models; those that the server does not describe are left out.
     """
     if not url.startswith("grpc"):
         return {}
@@ -131,12 +128,7 @@ class Sender:
     ) -> None:
         """Connect to nothing yet.
 
-        Args:
-            address: Returns the URL of the server; after a loss, that of the next one. May block.
-            sending: How requests are sent.
-            connect: Makes a client, with the arguments of `AsyncClient`.
-            versions: Asks for the versions of models; see `model_versions`.
-            retry_s: Seconds between two looks at a server that is gone.
+        `address` returns the URL of the server, after a loss that of the next one; it may block.
         """
         self._address, self._sending = address, sending
         self._connect, self._versions_of, self._retry_s = connect or AsyncClient, versions, retry_s

@@ -1,7 +1,9 @@
 """Local paths and addresses of fsspec (s3://…): files that appear whole or not at all."""
 
 import contextlib
+import errno
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +26,17 @@ FILES = "_files"
 PUTS_WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "memory", "oss"})
 """File systems that show an object only when it is complete."""
 TEMPORARY = ".tmp-"
+_OF_NAMES = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EILSEQ}
+_URL = re.compile(r"([\w+.-]+://)(?:[^/\s@]*@)?([^\s?]*)(?:\?\S*)?")
+
+
+class UnfitNameError(BulkError):
+    """A file cannot have its name, on this file system or beside the others."""
+
+
+def without_secrets(text: str) -> str:
+    """Return a text with the URLs in it, but without their passwords and queries."""
+    return _URL.sub(r"\1\2", text)
 
 
 def address_of(name: str) -> str:
@@ -71,19 +84,15 @@ def storage_errors(what: str) -> Iterator[None]:
         raise
     # The packages behind fsspec (botocore, paramiko, ...) share no base of their exceptions.
     except Exception as error:
-        raise BulkError(f"{what}: {reason(error)}") from error
+        is_of_name = "\0" in what or getattr(error, "errno", None) in _OF_NAMES
+        raise (UnfitNameError if is_of_name else BulkError)(f"{what}: {reason(error)}") from error
 
 
 @contextmanager
 def whole_file(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
-    """Open a local file that appears at `path` when the block ends without an error.
+    """Open a local file that appears at `path`, or leaves it as it was after an error.
 
-    Args:
-        path: Where it appears.
-        sync: Whether it then survives a power failure.
-
-    Raises:
-        OSError: it cannot be written; then `path` is as before.
+    With `sync` it then survives a power failure. An OSError says that it cannot be written.
     """
     temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
     try:
@@ -111,11 +120,7 @@ class Output:
     """
 
     def __init__(self, address: str) -> None:
-        """Find the file system.
-
-        Args:
-            address: Absolute path or URL of the folder.
-        """
+        """Find the file system of an absolute path or a URL."""
         self.address = address.rstrip("/") or "/"
         self._system, self._root = file_system(self.address)
         protocol = self._system.protocol

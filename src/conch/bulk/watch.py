@@ -4,6 +4,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 from conch.client.address import Address
 
@@ -15,9 +16,9 @@ CONNECT_S = 5.0
 
 def absence(url: str) -> str | None:
     """Return why no server takes a connection; None if one does."""
-    host, _, port = Address.parse(url).target.partition("/")[0].rpartition(":")
+    parts = urlsplit(str(Address.parse(url)))
     try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+        socket.create_connection((parts.hostname, parts.port), CONNECT_S).close()
     except OSError as error:
         return f"no server answers at {url}: {error}"
     return None
@@ -32,15 +33,7 @@ def watched(
     look_s: float = LOOK_S,
     absence: Callable[[str], str | None] = absence,
 ) -> Iterator[None]:
-    """Watch servers inside the block.
-
-    Args:
-        urls: Their addresses.
-        on_loss: Called on a thread with an address and the reason, when no server answers there.
-        on_return: Called on a thread with an address, when one answers again.
-        look_s: Seconds between two looks.
-        absence: Looks at an address.
-    """
+    """Watch servers inside the block; the two functions are called on a thread."""
     done = threading.Event()
 
     def look() -> None:

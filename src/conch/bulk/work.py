@@ -14,10 +14,12 @@ import msgspec
 
 from conch.bulk.cut import Cut, joined
 from conch.bulk.inputs import Source
+from conch.bulk.plan import digest_of
 from conch.bulk.rows import Row, row_of, rows_of, shard_bytes
 from conch.bulk.sending import Answer, Sending
-from conch.bulk.storage import DONE, FILES, WORK, Output
+from conch.bulk.storage import DONE, FILES, WORK, Output, UnfitNameError, without_secrets
 from conch.component.waveform import SAMPLE_RATE
+from conch.wire.errors import InvalidRequestError
 from conch.wire.formats import FORMATS
 from conch.wire.result import Transcript
 
@@ -74,7 +76,10 @@ def part_of(shard: str, index: int = -1, piece: int = 0) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A unit's report to the driver about its shard; empty unless the unit wrote it."""
+    """A unit's report to the driver about its shard; empty unless the unit wrote it.
+
+    It is shown, so that its texts are without the secrets of URLs.
+    """
 
     shard: str
     files: int = 0
@@ -90,8 +95,14 @@ class Outcome:
             shard,
             files=len(rows),
             audio_s=sum(row["duration"] or 0.0 for row in rows),
-            errors=tuple((row["path"], row["error"]) for row in rows if row["error"] is not None),
-            warnings=tuple((row["path"], text) for row in rows for text in row["warnings"]),
+            errors=tuple(
+                (without_secrets(row["path"]), without_secrets(row["error"]))
+                for row in rows
+                if row["error"] is not None
+            ),
+            warnings=tuple(
+                (without_secrets(row["path"]), text) for row in rows for text in row["warnings"]
+            ),
         )
 
 
@@ -118,10 +129,22 @@ def write_shard(job: Job, output: Output, shard: str, rows: Sequence[Row]) -> Ou
     return outcome
 
 
-def write_formats(job: Job, output: Output, source: Source, transcript: Transcript) -> None:
-    """Write the files of a recording next to the shards."""
-    for format in job.formats:
-        output.write(format_path(source, format), format_bytes(format, transcript, source.id))
+def write_formats(job: Job, output: Output, source: Source, answer: Answer) -> Answer:
+    """Write the files of a recording next to the shards.
+
+    Returns:
+        The answer, or that no file can have the recording's name.
+    """
+    if answer.transcript is None:
+        return answer
+    name = without_secrets(source.id)
+    try:
+        for format in job.formats:
+            output.write(format_path(source, format), format_bytes(format, answer.transcript, name))
+    except UnfitNameError as error:
+        said = f"no file of --format can have this id: {error}"
+        return Answer(None, InvalidRequestError(said), answer.seconds)
+    return answer
 
 
 def format_bytes(format: str, transcript: Transcript, name: str) -> bytes:
@@ -131,8 +154,13 @@ def format_bytes(format: str, transcript: Transcript, name: str) -> bytes:
 
 
 def format_path(source: Source, format: str) -> str:
-    """Return the path of that file, from the recording's whole name, which is unique."""
-    plain = source.id.replace("://", "/").lstrip("/")
+    """Return the path of that file, from the recording's whole name, which is unique.
+
+    What may be secret in a URL is told by a digest.
+    """
+    plain = without_secrets(source.id).replace("://", "/").lstrip("/")
+    if plain != source.id.replace("://", "/").lstrip("/"):
+        plain += f"-{digest_of([source.id])}"
     parts = [part if part.strip(".") else "_" for part in plain.split("/")]
     return f"{FILES}/{format}/{'/'.join(parts)}.{format}"
 
@@ -163,13 +191,9 @@ def joined_answer(cut: Cut, parts: Sequence[Answer], nbest: int) -> Answer:
 
 
 def finish(job: Job, output: Output, unit: Unit, nbest: int) -> Outcome:
-    """Write the shard of a unit if all of its parts exist, and remove the parts.
+    """Write the shard of a unit, whose own part is written, if all parts exist; then remove them.
 
-    Args:
-        unit: A unit of the shard, whose own part is written.
-
-    Returns:
-        The outcome, with no files if the shard was not written.
+    The outcome has no files if the shard was not written.
 
     Raises:
         BulkError: a file cannot be read or written.
@@ -193,8 +217,7 @@ def finish(job: Job, output: Output, unit: Unit, nbest: int) -> Outcome:
                 continue
             answers = [Answer.from_json(output.read(part)) for part in parts[index]]
             answer = joined_answer(cuts[index], answers, nbest)
-            if answer.transcript is not None:
-                write_formats(job, output, source, answer.transcript)
+            answer = write_formats(job, output, source, answer)
             rows.append(row_of(source, answer, job.options, len(answers)))
     except FileNotFoundError:
         # A recording is not cut yet, or another worker has joined the parts meanwhile.

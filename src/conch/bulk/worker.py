@@ -125,12 +125,7 @@ class Transcriber:
     """The actor that has units transcribed, several at once, by the server of its node."""
 
     def __init__(self, job: Job, address: Callable[[], str]) -> None:
-        """Start the event loop of the requests; no server is asked yet.
-
-        Args:
-            job: The run.
-            address: Returns the URL of the node's server, where the job has no URLs.
-        """
+        """Start the event loop; `address` returns the node's server, where the job has no URLs."""
         self._job, self._output = job, Output(job.out)
         self._nbest = RecognitionOptions.parse(job.options).nbest
         self._loop = asyncio.new_event_loop()
@@ -180,8 +175,8 @@ class Transcriber:
 
         job = self._job
         answer = await self._freest.transcribe(read, job.options)
-        if answer.transcript is not None and job.formats:
-            await asyncio.to_thread(write_formats, job, self._output, source, answer.transcript)
+        if job.formats:
+            answer = await asyncio.to_thread(write_formats, job, self._output, source, answer)
         return row_of(source, answer, job.options)
 
     async def _piece(self, unit: Unit, wav: bytes) -> Answer:

@@ -35,12 +35,7 @@ class UnfitModelError(ConfigError):
     """A folder is not a complete model; the message says what is wrong with it."""
 
     def __init__(self, message: str, likeness: float = 1.0) -> None:
-        """Say what is wrong.
-
-        Args:
-            message: What it lacks, or what does not go together.
-            likeness: How much of such a model is there: 0 for one of another kind, 1 for all files.
-        """
+        """Say what is wrong, and how much of such a model is there: all files are 1."""
         super().__init__(message)
         self.likeness = likeness
 

@@ -31,8 +31,6 @@ def convert(source: str, name: str, quantization: str, say: Callable[[str], None
     Args:
         source: Folder in Hugging Face's format, or a name on its hub such as openai/whisper-small.
         name: Name of the new folder in `home`; empty for the last part of `source`.
-        quantization: One of `QUANTIZATIONS`.
-        say: Called with a text if the program has to wait.
 
     Raises:
         ConfigError: the source is not a complete Whisper, the name is taken or unfit, or the folder

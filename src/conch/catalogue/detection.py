@@ -18,12 +18,11 @@ MOST_INSIDE = 100
 def detect(asked: str, *, is_verbose: bool = False) -> tuple[ModelKind, Path, Found]:
     """Return the kind of a model, its absolute folder, and what its files say of it.
 
-    Args:
-        asked: Name of a known model or of a folder of the user's models, or path of a folder.
-        is_verbose: Whether the error says what each kind lacks, and not the nearest alone.
+    What is `asked` for is a name of a known model or of a folder of the user's, or a path.
 
     Raises:
-        ConfigError: there is no such folder, or it holds no complete model of any kind.
+        ConfigError: there is no such folder, or it holds no complete model of any kind. If
+            `is_verbose`, it says what each kind lacks, and not the nearest alone.
     """
     for kind in KINDS.values():
         if known_model(kind, asked):

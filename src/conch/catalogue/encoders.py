@@ -187,12 +187,7 @@ def read_nemo_encoder(path: Path, header: Header) -> Encoder:
 
 
 def with_caches(found: Encoder, attention: str, convolution: str) -> Encoder:
-    """Return an encoder of WeNet with what it keeps from chunk to chunk.
-
-    Args:
-        found: Its metadata have the sizes.
-        attention: Name of the cache of its attention.
-        convolution: The same of its convolutions.
+    """Return an encoder of WeNet with what it keeps from chunk to chunk: caches of these names.
 
     Raises:
         UnfitModelError: it lacks a cache or a number.
@@ -246,10 +241,7 @@ def _states(encoder: Header, file: str, shift: int) -> tuple[State, ...]:
 def state_of(item: Value, batch: int | str, file: str) -> State:
     """Return a state of which an encoder of `file` gives the next one.
 
-    Args:
-        item: The input; an axis of the size `batch` is that of the streams.
-        batch: See `item`.
-        file: For errors.
+    An axis of the size `batch` is that of the streams.
 
     Raises:
         UnfitModelError: its sizes are not known.

@@ -1,11 +1,13 @@
 """Where models are: in the user's data folder, in installed packages, in any other folder."""
 
 import difflib
+import hashlib
 import os
 from dataclasses import dataclass
 from errno import ENOTDIR
 from pathlib import Path
 
+from conch.cache import cached
 from conch.catalogue.checks import UnfitModelError, check_known, check_weights_are_here
 from conch.catalogue.kinds import checked, kind_of, known_model, known_models
 from conch.catalogue.known import KNOWN, KnownModel
@@ -25,7 +27,10 @@ def folder_of(model: KnownModel) -> Path | None:
 
 def state_of(model: KnownModel) -> str:
     """Return what is wrong with a known model; empty if it is complete."""
-    folder = folder_of(model)
+    return _state(model, folder_of(model))
+
+
+def _state(model: KnownModel, folder: Path | None) -> str:
     try:
         if folder is None or not folder.is_dir():
             return "not on this machine"
@@ -40,22 +45,20 @@ def state_of(model: KnownModel) -> str:
 def find(kind: ModelKind, asked: str) -> Path:
     """Return the absolute folder of a complete model.
 
-    Args:
-        kind: Kind of the model.
-        asked: Name of a known model or of a folder in `home`, or path of a folder. A name goes
-            before a path.
+    What is `asked` for is the name of a known model or of a folder in `home`, or else a path.
 
     Raises:
         ConfigError: it is missing or incomplete; the message says what to do.
     """
     flag = kind.flag
     if model := known_model(kind, asked):
-        folder = folder_of(model)
-        if wrong := state_of(model):
+        folder, wrong = folder_of(model), state_of(model)
+        if wrong and (linked := _links_to_shipped(model)):
+            folder, wrong = linked, _state(model, linked)
+        if wrong or folder is None:
             raise ConfigError(
                 f"{flag} {asked}: {_with_folder(wrong, folder)}; to have it: {model.how_to_get}"
             )
-        assert folder is not None
         return folder
     try:
         folder = folder_of_name(asked)
@@ -74,6 +77,28 @@ def find(kind: ModelKind, asked: str) -> Path:
     except UnfitModelError as error:
         raise ConfigError(f"{flag} {asked}: {_with_folder(str(error), folder)}") from None
     return folder
+
+
+def _links_to_shipped(model: KnownModel) -> Path | None:
+    """Return a folder that joins the files of a model in packages; None where a package lacks."""
+    shipped = model.shipped
+    if shipped is None or shipped.lacking:
+        return None
+    packages = {item.module: item.folder for item in (shipped, shipped.beside) if item}
+    paths = {
+        name: folder.parent / part
+        for name, file in model.files.items()
+        for part in file.parts
+        if (folder := packages[part.partition("/")[0]])
+    }
+
+    def link(made: Path) -> None:
+        made.mkdir()
+        for name, path in paths.items():
+            (made / name).symlink_to(path)
+
+    where = hashlib.sha256("\0".join(map(str, paths.values())).encode()).hexdigest()[:16]
+    return cached(f"{model.name}-{where}", model.title, link)
 
 
 def folder_of_name(asked: str) -> Path:

@@ -123,11 +123,11 @@ def run(args: argparse.Namespace) -> int:
     if lacking := missing(*COMPARING, "fsspec"):
         raise BulkError(f"needs {' and '.join(lacking)}: {install('bench')}")
     wanted = {"split": args.split, "source": args.source}
-    sources = sources_to_label(args.files, wanted, args.limit)
     rule = Rule(args.max_cer, args.text, args.cut)
+    bar = _Bar(rule)
+    sources = sources_to_label(args.files, wanted, args.limit, bar.left_out)
     asked = {"a": args.a, "b": args.b, "by": args.by, "whisper": args.whisper or "default"}
     asked["moonshine"] = args.moonshine
-    bar = _Bar(rule)
     with opened(args.out, asked, overwrite=args.overwrite) as journal:
         todo = [source for source in sources if journal.found(source) is None]
         with bar:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from conch.cli.signals import interrupt_on_sigterm
+from conch.wire.hosts import is_address
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The group of a parser that commands are added to."""
@@ -34,12 +35,8 @@ def add_command(
 ) -> argparse.ArgumentParser:
     """Add a command and return its parser.
 
-    SIGTERM ends it like Ctrl-C, so that no server, child process or folder is left behind.
-
-    Args:
-        run: Runs it, and returns the exit code.
-        description: First lines of its own help.
-        usage: Usage, where argparse's own would be too long.
+    SIGTERM ends it like Ctrl-C, so that no server, child process or folder is left behind. A
+    `usage` takes the place of argparse's own where that is too long.
     """
     raw = argparse.RawDescriptionHelpFormatter if epilog else argparse.HelpFormatter
     parser = subparsers.add_parser(
@@ -58,18 +55,13 @@ def _run(run: Run, parser: argparse.ArgumentParser, args: argparse.Namespace) ->
 
 
 def add_flags(parser: "argparse._ActionsContainer", text: str, **values: Any) -> None:
-    """Add flags that are written as their help shows them.
+    """Add flags to a parser or a group; the text shows them as their help does.
 
     A line has the flag, the form of its value, at least two spaces, and the help, which goes on in
     indented lines. A flag without a form is a switch. A form like `{a,b}` has these choices. It
     may end in `=` and a default, in `!` if the flag is required, or in `...` if it may be given
-    several times.
-
-    Args:
-        parser: Parser or group to extend.
-        text: The flags.
-        values: By flag: the type of its value, or a default that the help does not show, or both as
-            a tuple.
+    several times. `values` has the type of a flag's value, or a default that the help does not
+    show, or both as a tuple.
     """
     for flag, form, help in _FLAG.findall(text):
         value = values.pop(flag.lstrip("-").replace("-", "_"), str)
@@ -108,11 +100,7 @@ positive = whole(1)
 
 
 def number(takes: str, is_taken: Callable[[float], bool]) -> Callable[[str], float]:
-    """Return an argument type for a range of numbers.
-
-    Args:
-        takes: the range in words, for errors.
-    """
+    """Return an argument type for a range of numbers, which an error tells in words."""
 
     def read(text: str) -> float:
         try:
@@ -133,3 +121,12 @@ def output(text: str) -> Path:
     if not path.parent.is_dir() or path.is_dir():
         raise argparse.ArgumentTypeError(f"not a file in a folder that exists: {text!r}")
     return path
+
+
+def host_and_port(text: str) -> tuple[str, str]:
+    """Return host and port of `HOST:PORT`, `:PORT` or `PORT`; the default host is the loopback."""
+    host, _, port = text.rpartition(":")
+    host = host.strip("[]") or "127.0.0.1"
+    if ":" in host and not is_address(host):
+        raise argparse.ArgumentTypeError(f"HOST:PORT, as [::1]:9000; got {text!r}")
+    return host, port

@@ -103,18 +103,22 @@ def run(args: argparse.Namespace) -> int:
     """Transcribe and return the exit code."""
     _check_installed()
     from conch.bulk.run import run as run_bulk
+    from conch.bulk.storage import without_secrets
 
     job = _job(args)
     bar = _Bar(job)
     with bar:
-        outcomes = run_bulk(
-            args.inputs,
-            job,
-            bar,
-            overwrite=args.overwrite,
-            ray_address=args.ray,
-            files_per_shard=args.files_per_shard,
-        )
+        try:
+            outcomes = run_bulk(
+                args.inputs,
+                job,
+                bar,
+                overwrite=args.overwrite,
+                ray_address=args.ray,
+                files_per_shard=args.files_per_shard,
+            )
+        except BulkError as error:
+            raise BulkError(without_secrets(str(error))) from None
         this_run = f"; this run: {bar.figures()}" if bar.audio_s else ""
     files = sum(outcome.files for outcome in outcomes)
     failed = sum(len(outcome.errors) for outcome in outcomes)
@@ -126,7 +130,6 @@ def run(args: argparse.Namespace) -> int:
 def _check_installed() -> None:
     """Check, before anything is read, that Ray Data and its dependencies are installed."""
     try:
-        import av  # noqa: F401
         import fsspec  # noqa: F401
         import ray.data  # noqa: F401
         import soxr  # noqa: F401

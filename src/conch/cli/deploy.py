@@ -7,10 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, number, output
+from conch.cli.arguments import (
+    Subparsers,
+    UsageError,
+    add_command,
+    add_flags,
+    host_and_port,
+    number,
+    output,
+)
 from conch.cli.whole_files import write_whole
 from conch.deploy import haproxy
 from conch.wire.errors import ConfigError
+from conch.wire.hosts import host_port, is_loopback
 
 EPILOG = """\
 examples:
@@ -61,8 +70,8 @@ def _port(text: str) -> int:
 
 
 def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    return _host(host or "127.0.0.1"), _port(port)
+    host, port = host_and_port(text)
+    return _host(host), _port(port)
 
 
 def _word(text: str) -> str:
@@ -150,8 +159,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(servers: Sequence[haproxy.Server], router: haproxy.Router, is_trusted: bool) -> None:
     """Check that the arguments fit together."""
-    from conch.client.address import is_loopback
-
     if not servers:
         raise UsageError(
             f"--server is missing: give {FORM} for each Conch server, as in "
@@ -164,8 +171,9 @@ def _check(servers: Sequence[haproxy.Server], router: haproxy.Router, is_trusted
     if not is_loopback(router.host) and not is_trusted:
         raise UsageError(
             f"--host {router.host} would open Triton's ports to a network, and they have no keys: "
-            f"open the gateway instead, by --gateway {router.host}:9000. Where everybody who "
-            "reaches this machine is trusted, add --trust-network"
+            "open the gateway instead, by --gateway "
+            f"{host_port(router.host, 9000)}. Where everybody who reaches this machine is trusted, "
+            "add --trust-network"
         )
     flags: dict[int, str] = {router.gateway[1]: "--gateway"}
     for name in PORTS:
@@ -185,7 +193,7 @@ def _command(servers: Sequence[haproxy.Server], router: haproxy.Router, is_trust
     for name in TYPES:
         if (value := getattr(router, name)) != getattr(DEFAULT, name):
             text = f"{value:g}" if isinstance(value, float) else str(value)
-            words += [_flag(name), haproxy.address(*value) if name == "gateway" else text]
+            words += [_flag(name), host_port(*value) if name == "gateway" else text]
     return shlex.join(words + ["--trust-network"] * is_trusted)
 
 

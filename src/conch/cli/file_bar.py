@@ -22,6 +22,7 @@ class FileBar:
         self._bar: tqdm[None] | None = None
         self._problems: Counter[str] = Counter()
         self._started = time.monotonic()
+        self.left_out = Counter[str]()  # see `sources_of`
         self.audio_s = 0.0
         """Seconds of audio that are done."""
 
@@ -31,6 +32,10 @@ class FileBar:
     def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
         if self._bar is not None:
             self._bar.close()
+        if self.left_out:
+            from conch.bulk.inputs import left_out_text
+
+            print(f"conch: {left_out_text(self.left_out)}", file=sys.stderr)
         if kind is KeyboardInterrupt:
             print("conch: stopped; run the same command again to continue", file=sys.stderr)
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conch.cli.arguments import add_flags, number, positive
+from conch.cli.arguments import add_flags, host_and_port, number, positive
 from conch.wire.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ MAX_PORT = 65_535
 
 def address(text: str) -> tuple[str, int]:
     """Return host and port of `HOST:PORT`, `:PORT` or `PORT`."""
-    host, _, port = text.rpartition(":")
+    host, port = host_and_port(text)
     if not port.isdecimal() or int(port) > MAX_PORT:
         raise argparse.ArgumentTypeError(
             f"HOST:PORT, with a port from 0 to {MAX_PORT}; got {text!r}"
         )
-    return host.strip("[]") or "127.0.0.1", int(port)
+    return host, int(port)
 
 
 FLAGS = """

@@ -12,11 +12,7 @@ class HealMetrics(Collector):
     """The counters of one server, read when they are asked for."""
 
     def __init__(self, server: TritonServer, models: Iterable[str]) -> None:
-        """Begin to count.
-
-        Args:
-            models: Counted from 0: Prometheus sees no increase in a counter's first value.
-        """
+        """Count `models` from 0: Prometheus sees no increase in a counter's first value."""
         self._server, self._models = server, tuple(models)
 
     def collect(self) -> Iterator[CounterMetricFamily]:

@@ -13,14 +13,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.audio.pieces import Samples, decoded_pipe
+from conch.audio.intake import AudioFile
 from conch.audio.sniffing import container_of, first_bytes
-from conch.cli.containers import decoded_file
 from conch.client.server_stream import NOTHING
 from conch.packaged import install
 from conch.wire.errors import AudioError
 
-Chunks = Iterator[NDArray[np.float32] | NDArray[np.int16]]
+Samples = NDArray[np.float32]
+Chunks = Iterator[Samples | NDArray[np.int16]]
 
 ASK_S = 0.5
 """Seconds between two empty chunks while no data comes: the server looks at a pause when asked."""
@@ -45,13 +45,14 @@ def of_file(path: Path, chunk_ms: int, speed: float) -> LiveAudio:
     Raises:
         AudioError: the file is missing or not audio.
     """
+    if path.is_fifo():
+        raise AudioError(f"{path} is a pipe: conch stream - reads one from stdin")
     try:
-        file = path.open("rb")
+        decoded = AudioFile(path.read_bytes(), str(path))
     except OSError as error:
         raise AudioError(f"{path} cannot be read: {error.strerror}") from None
-    decoded = decoded_file(file, str(path))
     rate = decoded.sample_rate
-    return LiveAudio(rate, _paced(_cut(decoded.pieces, rate * chunk_ms // 1000), rate, speed))
+    return LiveAudio(rate, _paced(_cut(_mono(decoded), rate * chunk_ms // 1000), rate, speed))
 
 
 def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) -> LiveAudio:
@@ -77,12 +78,32 @@ def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) ->
         size = sample_rate * chunk_ms // 1000 * channels * 2
         return LiveAudio(sample_rate, _with_pauses(_raw(first, pipe, channels, size)))
     if pipe.seekable() and pipe.tell() == len(first):
-        pipe.seek(0)
-        decoded = decoded_file(pipe, "stdin")
+        decoded = AudioFile(pipe, "stdin")
     else:
-        decoded = decoded_pipe(first, pipe, container, "stdin")
+        decoded = AudioFile(_Pipe(first, pipe), "stdin", container=container)
     size = decoded.sample_rate * chunk_ms // 1000
-    return LiveAudio(decoded.sample_rate, _with_pauses(_cut(decoded.pieces, size)))
+    return LiveAudio(decoded.sample_rate, _with_pauses(_cut(_mono(decoded), size)))
+
+
+class _Pipe:
+    """Returns the bytes already read, then those of a pipe as they come."""
+
+    def __init__(self, first: bytes, pipe: io.BufferedReader) -> None:
+        self._first, self._pipe = first, pipe
+
+    def __call__(self, place: int, size: int) -> bytes:
+        if self._first:
+            data, self._first = self._first[:size], self._first[size:]
+            return data
+        return self._pipe.read1(size)
+
+
+def _mono(decoded: AudioFile) -> Iterator[Samples]:
+    """Yield the mean of all channels; then say on stderr what was not heard."""
+    for piece in decoded.pieces():
+        yield piece.mean(axis=1)
+    for sentence in decoded.warnings:
+        print(f"conch: {sentence}", file=sys.stderr)
 
 
 def _paced(chunks: Iterable[Samples], sample_rate: int, speed: float) -> Iterator[Samples]:
@@ -112,8 +133,7 @@ def _raw(first: bytes, pipe: io.BufferedReader, channels: int, size: int) -> Chu
     frame = 2 * channels
     held = first
     while True:
-        whole = len(held) // frame * frame
-        if whole:
+        while whole := min(len(held), max(size, frame)) // frame * frame:
             samples = np.frombuffer(held[:whole], dtype="<i2").reshape(-1, channels)
             held = held[whole:]
             yield samples[:, 0] if channels == 1 else samples.mean(axis=1).astype(np.int16)

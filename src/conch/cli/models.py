@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -175,7 +176,8 @@ def run_get(args: argparse.Namespace) -> int:
     else:
         folder = find(KINDS[model.kind], model.name)
     chosen = f" --{model.kind} {model.name.removeprefix(f'{model.kind}-')}" if model.kind else ""
-    print(f"{model.name} is complete, in {folder}\nconch serve{chosen} serves it")
+    restart = "" if model.kind else "; one that runs needs a restart"
+    print(f"{model.name} is complete, in {folder}\nconch serve{chosen} serves it{restart}")
     return 0
 
 
@@ -232,7 +234,7 @@ def run_export(args: argparse.Namespace) -> int:
             f"{folder} has only {', '.join(item.path.name for item in networks)}, which keeps what "
             f"it heard from call to call: conch serve --model {args.folder} runs it"
         )
-    target = Path(args.out or f"{folder.name}-triton").expanduser().absolute()
+    target = Path(os.path.expanduser(args.out or f"{folder.name}-triton")).absolute()
     write_repository(
         target,
         models,

@@ -23,13 +23,9 @@ def add_option_flags(
     known: Iterable["Field[Any]"] | None = None,
     title: str = "recognition options",
 ) -> None:
-    """Add a flag for every option; one that is not given is missing in the namespace.
+    """Add a flag for every known option, by default those of recognition.
 
-    Args:
-        parser: Parser to extend.
-        without: Names of options that get no flag.
-        known: The options; None for those of recognition.
-        title: Above the flags.
+    One that is not given is missing in the namespace.
     """
     group = parser.add_argument_group(
         title, "An option that is not given has the server's default."

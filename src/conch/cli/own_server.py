@@ -31,12 +31,8 @@ def server_url(
 ) -> Iterator[str]:
     """Yield `url`; without one start a server, yield its gRPC URL, and end it.
 
-    Args:
-        requests: options of the requests that a new server must answer.
-        weights: names or folders of the weights of a new server, by kind, where they are no
-            defaults.
-        live: whether the requests are live streams.
-        others: models that a new server has beyond `speech` and what the requests need.
+    A new server answers such requests. It has the `weights` by kind, and `others` beyond `speech`
+    and what the requests need.
 
     Raises:
         ConfigError: such weights are missing or incomplete.
@@ -54,11 +50,6 @@ def server_for_voice(
     url: str | None, options: SynthesisOptions, weights: Mapping[str, str] = NO_WEIGHTS
 ) -> Iterator[str]:
     """Yield `url`; without one start a server that speaks, yield its gRPC URL, and end it.
-
-    Args:
-        url: Of a running server.
-        options: Of the request.
-        weights: See `server_url`.
 
     Raises:
         ServerError: no server can be started.

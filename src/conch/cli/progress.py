@@ -7,26 +7,21 @@ a short file comes as a whole.
 import asyncio
 import io
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from conch.audio.pieces import length_of
+from conch.audio.intake import length_of
 from conch.cli.terminal import size_of
 
 TICK_S = 0.5
 """Seconds between two updates of the line."""
-
 LONG_S = 30.0
 """Audio longer than this is requested as a stream; shorter audio takes a few seconds."""
-
 STDIN = "-"
-MIN_NAME_CHARS = 12
-FIGURES_CHARS = 60
-"""Columns for the figures after a file's name."""
-CLEAR = "\r\x1b[K"
-"""Control codes that empty the last line of a terminal."""
+MAX_NAME_CHARS = 24
+SHARE = "{desc}  {percentage:.0f}%|{bar:20}| {elapsed}<{remaining}{postfix}"
+CLOCK = "{desc}  {elapsed}{postfix}"
 
 
 class Progress:
@@ -40,51 +35,53 @@ class Progress:
         Args:
             is_text_shown: whether the text goes to a terminal, each segment as soon as it is final.
         """
-        self._line = _Line(sys.stderr)
+        # Imported here, so that `conch --help` does not wait for it.
+        from tqdm import tqdm
+
         # Only if it is shown: finding the length of an mp3 means reading all of it.
-        is_watched = self._line.is_shown or is_text_shown
+        is_watched = sys.stderr.isatty() or is_text_shown
         self._lengths: Mapping[str, float | None] = {
             name: _length(name, stdin) if is_watched else 0.0 for name in names
         }
         self._names, self._can_stream = names, can_stream
-        self._total = sum(self._lengths[name] or 0.0 for name in names)
-        self._done = 0.0
         self._num_done = 0
-        self._started = time.monotonic()
+        lengths = [self._lengths[name] for name in names]
+        total = 0.0 if None in lengths else sum(filter(None, lengths))
+        columns, rows = size_of(sys.stderr)
+        self._bar: tqdm[None] = tqdm(
+            desc=self._title,
+            total=total or None,
+            file=sys.stderr,
+            disable=None,
+            ncols=columns - 1,
+            nrows=rows,
+            leave=False,
+            delay=1e-3,  # nothing before the server has started
+            bar_format=SHARE if total and can_stream else CLOCK,
+        )
+        if not can_stream:
+            self._bar.set_postfix_str("over http:// the text comes as a whole", refresh=False)
 
     def __enter__(self) -> "Progress":
-        self._started = time.monotonic()
+        self._bar.delay = 0
+        self._bar.reset()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._line.clear()
+        self._bar.close()
+
+    @property
+    def _title(self) -> str:
+        if len(self._names) > 1:
+            return f"{self._num_done} of {len(self._names)} files"
+        title = "stdin" if self._names[0] == STDIN else Path(self._names[0]).name
+        return title if len(title) <= MAX_NAME_CHARS else f"{title[: MAX_NAME_CHARS - 1]}…"
 
     async def tick(self) -> None:
         """Update the line until cancelled."""
         while True:
-            self.show()
+            self._bar.refresh()
             await asyncio.sleep(TICK_S)
-
-    def show(self) -> None:
-        """Update the line."""
-        self._line.show(self.text(time.monotonic() - self._started, self._line.columns))
-
-    def text(self, elapsed_s: float, columns: int) -> str:
-        """Return the text of the line after `elapsed_s` seconds, for `columns` columns."""
-        if len(self._names) > 1:
-            title = f"{self._num_done} of {len(self._names)} files"
-        else:
-            title = "stdin" if self._names[0] == STDIN else Path(self._names[0]).name
-            room = max(MIN_NAME_CHARS, columns - FIGURES_CHARS)
-            title = title if len(title) <= room else f"{title[: room - 1]}…"
-        figures = figures_of(self._done, self._total, elapsed_s)
-        if not self._can_stream and not self._done:
-            figures = [
-                *([f"{_clock(self._total)} of audio"] if self._total else []),
-                f"{_clock(elapsed_s)} waited",
-                "over http:// the text comes as a whole",
-            ]
-        return "  ".join([title, *figures])
 
     def file(self, name: str) -> "FileProgress":
         """Return the progress of one file."""
@@ -94,16 +91,18 @@ class Progress:
 
     def add(self, seconds: float, files: int = 0) -> None:
         """Add seconds of audio and files that are done."""
-        self._done += seconds
         self._num_done += files
-        self.show()
+        self._bar.update(seconds)
+        elapsed_s = self._bar.format_dict["elapsed"]
+        if self._can_stream and elapsed_s:
+            self._bar.set_postfix_str(f"{self._bar.n / elapsed_s:.1f}x real time", refresh=False)
+        self._bar.set_description_str(self._title)
 
     def write(self, text: str, stream: TextIO) -> None:
         """Write a text above the line."""
-        self._line.clear()
-        stream.write(text)
-        stream.flush()
-        self.show()
+        with self._bar.external_write_mode(file=sys.stderr):
+            stream.write(text)
+            stream.flush()
 
 
 class FileProgress:
@@ -131,59 +130,6 @@ class FileProgress:
     def done(self) -> None:
         """Note that the file is done, or has failed."""
         self.reached(self._reached if self._length is None else self._length, files=1)
-
-
-class _Line:
-    """The last line of a terminal, overwritten at each update; nothing without a terminal."""
-
-    def __init__(self, terminal: TextIO) -> None:
-        self._terminal = terminal
-        self.is_shown = terminal.isatty()
-        self._shown = ""
-
-    @property
-    def columns(self) -> int:
-        """Columns of the terminal."""
-        return size_of(self._terminal).columns
-
-    def show(self, text: str) -> None:
-        text = text[: self.columns - 1]
-        if self.is_shown and text != self._shown:
-            self._terminal.write(f"{CLEAR}{text}")
-            self._terminal.flush()
-            self._shown = text
-
-    def clear(self) -> None:
-        if self._shown:
-            self._terminal.write(CLEAR)
-            self._terminal.flush()
-            self._shown = ""
-
-
-def figures_of(done_s: float, total_s: float, elapsed_s: float) -> list[str]:
-    """Return how much audio is done, how fast, and how long the rest takes at that speed.
-
-    Args:
-        total_s: seconds of audio in all; 0 if they are not known.
-    """
-    figures = (
-        [f"{done_s / total_s:.0%}", f"{_clock(done_s)} of {_clock(total_s)}"]
-        if total_s
-        else [f"{_clock(done_s)} done"]
-    )
-    if not done_s or not elapsed_s:
-        return [*figures, f"{_clock(elapsed_s)} waited"]
-    speed = done_s / elapsed_s
-    figures.append(f"{speed:.{0 if speed >= 10 else 1}f}x real time")
-    if total_s:
-        figures.append(f"{_clock(max(0.0, total_s - done_s) / speed)} left")
-    return figures
-
-
-def _clock(seconds: float) -> str:
-    minutes, whole = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{whole:02d}" if hours else f"{minutes}:{whole:02d}"
 
 
 def _length(name: str, stdin: bytes) -> float | None:

@@ -16,6 +16,7 @@ from conch.cli.gateway_flags import add_gateway_flags, gateway_config, given_gat
 from conch.cli.logs import add_log_flags, announce, with_log
 from conch.cli.server_flags import NO_WEIGHTS, WEIGHTS, weights_of
 from conch.wire.errors import ServerError
+from conch.wire.hosts import host_port, is_loopback
 
 if TYPE_CHECKING:
     from conch.gateway import GatewayConfig, GatewayService
@@ -103,7 +104,7 @@ FLAGS = """
 --piper FOLDER                    speak with the voices of Piper in it too: NAME.onnx and
                                   NAME.onnx.json of each
 --also-as NAME[,NAME…]            serve speech under these names too, for clients that insist on
-                                  them
+                                  them; no name chooses a decoder
 --voices-from-recordings          let requests for speech name a recording whose voice they want:
                                   you have the consent of whoever is heard
 --tritonserver PATH               the server to run (default: from PATH, else from the
@@ -158,7 +159,6 @@ def run(args: argparse.Namespace) -> int:
 def _make_server(
     args: argparse.Namespace, weights: Mapping[str, str], named: Mapping[str, str]
 ) -> "TritonServer":
-    from conch.client.address import is_loopback
     from conch.launcher import ServerConfig, TritonServer
     from conch.launcher.repositories import shipped_repositories
 
@@ -167,8 +167,8 @@ def _make_server(
             raise ServerError(
                 f"--host {args.host} would open Triton's ports to a network: they have no keys, "
                 "and one wrong HTTP request ends the server. Open the gateway instead, with keys: "
-                f"--gateway {args.host}:9000. Where everybody who reaches this machine is trusted, "
-                "add --trust-network"
+                f"--gateway {host_port(args.host, 9000)}. Where everybody who reaches this machine "
+                "is trusted, add --trust-network"
             )
         logging.getLogger("conch").warning(
             "Triton's ports listen on %s without authentication: any client that reaches them can "
@@ -273,6 +273,8 @@ def _serve(args: argparse.Namespace) -> int:
             more = {**{KINDS[name].title: asked for name, asked in weights.items()}, **named}
             url, openness = (service.url, service.openness) if service else ("", "")
             more |= service.other_urls if service else {}
+            if args.also_as:
+                more["also as"] = _also_as(args.also_as, weights, server)
             announce(args, _welcome(server, url, openness, more))
             server.keep_serving()
     except KeyboardInterrupt:
@@ -295,7 +297,7 @@ def _checked_gateway(args: argparse.Namespace, weights: Mapping[str, str]) -> "G
     GatewayService(config)
     others = {"--wyoming": config.wyoming, "--riva": config.riva}
     for flag, address in {"--gateway": (config.host, config.port), **others}.items():
-        if address and address[1] and ":" not in address[0]:
+        if address and address[1]:
             require_free(resolve_host(address[0]), address[1], flag)
     return config
 
@@ -315,6 +317,16 @@ def _gateway(
     heals = HealMetrics(server, (*server.models(), *server.on_demand))
     with GatewayService(config, [heals]) as service:
         yield service
+
+
+def _also_as(names: str, weights: Mapping[str, str], server: "TritonServer") -> str:
+    """Return the further names of `speech`, and the decoder that writes behind all of them."""
+    from conch.families import all_components
+    from conch.wire.needs import options_to_serve
+
+    lacking = {item.name for item in all_components()}.difference(server.models(), server.on_demand)
+    found = options_to_serve({}, lacking=lacking, chosen=components_chosen(weights))
+    return f"{names} (all are speech; without options its text is of decoder={found.decoder})"
 
 
 def _welcome(

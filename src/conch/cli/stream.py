@@ -33,7 +33,7 @@ examples:
   conch stream --mic --url https://gateway.example.org --header 'X-Team: newsroom'
 
 The command recognises a container (wav, mp3, flac, ogg, m4a, webm, ...) by its first bytes and
-takes its sample rate. PyAV decodes containers from a pipe (pip install av).
+takes its sample rate.
 
 On a terminal the last lines, below the final utterances, may still change: firm words are plain,
 tentative ones dim, the newest dimmest. NO_COLOR turns the shades off. Elsewhere each final

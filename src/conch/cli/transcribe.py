@@ -63,7 +63,7 @@ examples:
   conch transcribe meeting.mp3 --speakers auto      a line for each turn, with its speaker
   curl -s https://example.org/talk.m4a | conch transcribe -
 
-The command takes any audio that libsndfile or FFmpeg reads: wav, flac, ogg, mp3, m4a, webm, amr,
+The command takes any audio that FFmpeg decodes: wav, flac, ogg, mp3, m4a, webm, amr,
 wma, the sound of a video, ... Warnings about a file (cut off, clipped, without speech) go to
 stderr. An existing output file is overwritten once its transcript is ready.
 
@@ -273,13 +273,7 @@ class Transcription:
     ) -> None:
         """Send nothing yet.
 
-        Args:
-            job: The task.
-            client: Client of the server.
-            progress: Shows what is done.
-            is_known: Whether the server has ever answered; an address that never did may be wrong.
-            healed_s: Seconds to wait for a server that was lost.
-            look_s: Seconds between two checks that it is back.
+        A server that `is_known` has answered before; the address of another one may be wrong.
         """
         self._job, self._client, self._progress = job, client, progress
         self._is_known, self._healed_s, self._look_s = is_known, healed_s, look_s

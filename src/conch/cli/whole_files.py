@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
+
+from conch.bulk import storage
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -19,7 +21,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """Yield a file that takes the place of another; after an exception that one stays as it was.
 
     What is no plain file, such as /dev/stdout, is written as it is.
@@ -28,14 +30,6 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         OSError: it cannot be written.
     """
     target = path.resolve()
-    if target.exists() and not target.is_file():
-        with target.open("wb") as file:
-            yield file
-        return
-    partial = target.with_name(f".{target.name}.part")
-    try:
-        with partial.open("wb") as file:
-            yield file
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+    is_plain = target.is_file() or not target.exists()
+    with storage.whole_file(target, sync=False) if is_plain else target.open("wb") as file:
+        yield file

@@ -1,10 +1,10 @@
 """The address and protocol of a server."""
 
-import ipaddress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from conch.wire.errors import ServerError
+from conch.wire.hosts import host_port
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 _DEFAULT_PORTS = {"http": 8000, "https": 443, "grpc": 8001, "grpcs": 8001}
@@ -18,6 +18,11 @@ class Address:
     """http, https, grpc or grpcs."""
     target: str
     """`host:port`, with the base path if there is one. tritonclient calls this `url`."""
+
+    @property
+    def host(self) -> str:
+        """The host, without the brackets of an IPv6 address."""
+        return urlsplit(str(self)).hostname or ""
 
     @property
     def is_grpc(self) -> bool:
@@ -53,16 +58,5 @@ class Address:
         path = parts.path.rstrip("/")
         if path and parts.scheme.startswith("grpc"):
             raise ServerError(f"server URL {url!r}: gRPC takes no path")
-        # An IPv6 host keeps its brackets, which `hostname` strips.
-        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-        return cls(parts.scheme, f"{host}:{port or _DEFAULT_PORTS[parts.scheme]}{path}")
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches a host."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+        target = host_port(parts.hostname, port or _DEFAULT_PORTS[parts.scheme])
+        return cls(parts.scheme, target + path)

@@ -116,7 +116,7 @@ class AsyncClient:
         request = await asyncio.to_thread(
             self._request, [audio], sample_rate, timeout_s, entry_point, request_id, options
         )
-        return await self._answer(request)
+        return await self.infer(request)
 
     async def transcribe_batch(
         self,
@@ -272,7 +272,7 @@ class AsyncClient:
             AudioError: the audio of a known speaker cannot be read.
         """
         return AsyncLiveStream(
-            self._answer,
+            self.infer,
             sample_rate=sample_rate,
             timeout_s=self._timeout_s if timeout_s is None else timeout_s,
             model=entry_point,
@@ -304,7 +304,8 @@ class AsyncClient:
         """
         return await (await self._connected(timeout_s)).health(model, timeout_s)
 
-    async def _answer(self, request: tensors.Request) -> Transcript:
+    async def infer(self, request: tensors.Request) -> Transcript:
+        """Send a request that is made already, of one audio or of one chunk."""
         return (await (await self._connected(request.timeout_s)).infer(request))[0]
 
     async def _connected(self, timeout_s: float) -> Transport:

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from conch.wire.errors import (
     OverloadedError,
     ServerLostError,
     SessionError,
+    UnreachableError,
 )
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
@@ -44,6 +46,8 @@ BACKOFF_S, MAX_BACKOFF_S = 0.1, 2.0
 """First and longest pause between two attempts, in seconds; each is twice the one before."""
 PIECE_S = 1.0
 """Longest chunk of audio that is sent again, in seconds: each has to meet `deadline_ms`."""
+GAVE_UP = "the server was lost, and the stream went on in no other"
+"""Beginning of the error of a stream for which no server was found."""
 ABANDON_S = 5.0
 """Seconds to end a stream on a server after it has gone on elsewhere."""
 
@@ -81,6 +85,9 @@ class AsyncLiveStream:
         keep_segments: bool = True,
         resume_s: float = 0.0,
         on_loss: Callable[[ConchError], None] = lambda error: None,
+        elsewhere: Callable[[], Awaitable[Infer]] | None = None,
+        joined: JoinedStreams | None = None,
+        begins: tuple[int, int] = (0, 0),
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -88,6 +95,10 @@ class AsyncLiveStream:
 
         Args:
             infer: Sends a request and returns the answer.
+            elsewhere: Returns in place of `infer` what asks another server, before a stream goes on
+                there. The first chunk may look for another server too.
+            joined: Joins the streams of a session that has several of these; with `resume_s`.
+            begins: First sample, and index of the first utterance, in such a session.
             now: Clock of the attempts, in seconds.
             sleep: Waits between them.
 
@@ -102,16 +113,17 @@ class AsyncLiveStream:
         self._segments: dict[int, Segment] | None = {} if keep_segments else None
         self._sample_rate, self._timeout_s = sample_rate, timeout_s
         self._resume_s, self._on_loss, self._now, self._sleep = resume_s, on_loss, now, sleep
-        self._infer = infer
+        self._infer, self._elsewhere = infer, elsewhere
         parameters = {name: parsed.value(name) for name in options}
         self._common = tensors.Request(model, {}, parameters, timeout_s, request_id=request_id)
         """What the requests of all chunks share."""
         self._turn = asyncio.Lock()
         """Held from a chunk to its answer."""
+        self.joined = joined or JoinedStreams(sample_rate)
+        self.joined.begin(parsed, *begins)
         self._stream = self._opened()
-        self._kept = KeptAudio(sample_rate)
-        self._joined = JoinedStreams(parsed, sample_rate)
-        self._has_answer = False
+        self._kept = KeptAudio(sample_rate, self.joined.start)
+        self._had_server = elsewhere is not None
         self._is_lost = False
         """Whether the server's stream is gone."""
         self._loss: tuple[ConchError, float] | None = None
@@ -151,9 +163,8 @@ class AsyncLiveStream:
 
         Raises:
             AudioError: the chunk is not a waveform. The stream stays open.
-            ServerLostError: the server was lost, and none was found within `resume_s`, or
-                OverloadedError: none that takes the stream. The chunk counts as sent: the next one
-                looks for a server again.
+            ServerLostError: the server was lost, and none that takes the stream was found within
+                `resume_s`. The chunk counts as sent: the next one looks for a server again.
             SessionError: without `resume_s`: the stream has expired, or an error has ended it.
             RuntimeError: `finish` was called before.
             ConchError: the errors of `AsyncClient.transcribe`. After one that ended the stream, the
@@ -176,6 +187,11 @@ class AsyncLiveStream:
         """
         return await self._answer(NOTHING if chunk is None else chunk, ends=True)
 
+    def settled(self) -> Transcript | None:
+        """Return an answer that ends the firm text after an error; None if no server was lost."""
+        is_lost = self._is_lost or self._loss is not None
+        return self.joined.settled(self._kept.start) if is_lost else None
+
     async def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
         samples = tensors.live_samples(chunk)
         async with self._turn:
@@ -188,7 +204,7 @@ class AsyncLiveStream:
             try:
                 answer = await self._answered(samples, begins, ends=ends)
             finally:
-                self._kept.drop_before(self._joined.kept_from)
+                self._kept.drop_before(self.joined.kept_from)
             return self._with_all_segments(answer)
 
     def _with_all_segments(self, answer: Transcript) -> Transcript:
@@ -222,7 +238,7 @@ class AsyncLiveStream:
                 except ConchError as error:
                     if not self._is_loss(error):
                         # What a server refuses, or never got, is not part of the stream.
-                        if not self._has_answer or _is_refusal(error):
+                        if not self._had_server or _is_refusal(error):
                             self._kept.take_back(begins)
                         raise
                     self._lose(error)
@@ -240,16 +256,16 @@ class AsyncLiveStream:
         await self._hear(samples, ends=ends)
         if self._loss is not None:
             (error, lost_at), self._loss = self._loss, None
-            audio_s = self._joined.start / self._sample_rate
+            audio_s = self.joined.start / self._sample_rate
             resumption = Resumption(error, audio_s, self._sent_again_s, self._now() - lost_at)
             self.resumptions = (*self.resumptions, resumption)
-        return self._joined.answer()
+        return self.joined.answer()
 
     async def _hear(self, samples: NDArray[Any], *, ends: bool) -> None:
         """Send samples in the present stream, and keep the answer."""
         answer = await self._stream.send(samples, ends=ends)
-        self._has_answer = True
-        self._joined.take(answer, ends=ends)
+        self._had_server = True
+        self.joined.take(answer, ends=ends)
         if answer.is_final and not ends:
             raise ServerLostError(
                 "the server has ended the stream: it is about to stop", had_request=False
@@ -257,7 +273,7 @@ class AsyncLiveStream:
 
     def _is_loss(self, error: ConchError) -> bool:
         """Return whether an error means that the stream is gone, and another one may go on."""
-        if not self._has_answer:  # without a server before, none is lost
+        if not self._had_server:  # without a server before, none is lost
             return type(error) is ServerLostError
         return isinstance(error, ServerLostError | tensors.UnavailableError | SessionError)
 
@@ -269,8 +285,8 @@ class AsyncLiveStream:
                 that the first of them had. Over a day a stream may lose more.
         """
         self._is_lost = True
-        if self._has_answer and blames(error) and self._stream not in self._losses:
-            if self._joined.kept_from >= self._suspect_until:
+        if self._had_server and blames(error) and self._stream not in self._losses:
+            if self.joined.kept_from >= self._suspect_until:
                 self._losses, self._suspect_until = [], self._kept.end
             self._losses.append(self._stream)
         if len(self._losses) >= MAX_LOSSES:
@@ -298,13 +314,16 @@ class AsyncLiveStream:
                 retry_s = error.retry_after_s if isinstance(error, OverloadedError) else None
                 wait_s = max(pause_s, float(retry_s or 0))
                 if self._now() + wait_s >= give_up_at:
-                    raise
+                    kind = ServerLostError if self._losses else UnreachableError
+                    raise kind(f"{GAVE_UP}: {error}") from error
             await self._sleep(wait_s)
             pause_s = min(MAX_BACKOFF_S, 2 * pause_s)
 
-    def _opened(self, **further: bool) -> ServerStream:
-        """Return another stream of the server, with further options."""
-        common = replace(self._common, parameters={**self._common.parameters, **further})
+    def _opened(self) -> ServerStream:
+        """Return another stream of the server."""
+        common = self._common
+        if self.joined.hears_again:  # the times of words show which ones; a server always has them
+            common = replace(common, parameters={**common.parameters, "word_timestamps": True})
         return ServerStream(self._infer, common, self._sample_rate, is_kept=self._resume_s > 0)
 
     async def _begin_again(self, until: int) -> None:
@@ -323,10 +342,11 @@ class AsyncLiveStream:
             except ConchError:
                 pass
             self._abandoned.popleft()
-        # The times of its words show which ones are heard again; a server always has them.
-        self._stream = self._opened(word_timestamps=True)
-        self._joined.resume(self._kept.start)
-        missed = self._kept.between(self._joined.start, until)
+        if self._elsewhere is not None:
+            self._infer = await self._elsewhere()
+        self.joined.resume(self._kept.start)
+        self._stream = self._opened()
+        missed = self._kept.between(self.joined.start, until)
         self._sent_again_s = sum(map(len, missed)) / self._sample_rate
         for piece in _pieces(missed, round(PIECE_S * self._sample_rate)):
             await self._hear(piece, ends=False)
@@ -349,17 +369,8 @@ def _pieces(chunks: Sequence[NDArray[Any]], most: int) -> Iterator[NDArray[Any]]
 
     The first piece opens a stream and is short.
     """
-    held: list[NDArray[Any]] = []
-    if chunks:
-        yield chunks[0][:START_SAMPLES]
-        chunks = [chunks[0][START_SAMPLES:], *chunks[1:]]
-    for chunk in chunks:
-        for start in range(0, len(chunk), most):
-            part = chunk[start : start + most]
-            is_full = held and sum(map(len, held)) + len(part) > most
-            if is_full or (held and held[0].dtype != part.dtype):
-                yield np.concatenate(held)
-                held = []
-            held.append(part)
-    if held:
-        yield np.concatenate(held)
+    for _, group in groupby(chunks, key=lambda chunk: chunk.dtype):
+        samples = np.concatenate([*group])
+        yield samples[:START_SAMPLES]
+        for start in range(START_SAMPLES, len(samples), most):
+            yield samples[start : start + most]

@@ -13,6 +13,8 @@ from conch.wire.errors import ConchError, PoisonError, ServerLostError, Unreacha
 MAX_LOSSES = 2
 REMEMBERED_S = 3600.0
 """Seconds for which a loss counts."""
+MAX_NAMES = 10_000
+"""Requests whose losses are known; the oldest loss is forgotten first."""
 
 
 def blames(error: BaseException) -> bool:
@@ -25,12 +27,13 @@ def blames(error: BaseException) -> bool:
     return error.had_request
 
 
-def refusal(error: ConchError | None = None) -> PoisonError:
+def refusal(error: ConchError | None = None, name: str = "") -> PoisonError:
     """Return the error of a request that has lost MAX_LOSSES servers, the last one by `error`."""
+    what = f"what has the SHA-256 {name}" if name else "this request"
     last = f" (the last time: {error})" if error else ""
     return PoisonError(
-        f"{MAX_LOSSES} servers were lost while they had this audio, so no other gets it{last}: "
-        "look for what is wrong with it, and report it with the servers' logs"
+        f"{MAX_LOSSES} servers were lost while they had {what}, so no other gets it{last}: look "
+        "for what is wrong with it, and report it with the servers' logs"
     )
 
 
@@ -49,17 +52,19 @@ class Losses:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._losses: dict[str, _Loss] = {}
+        """In order of time."""
 
     def is_suspect(self, name: str = "") -> bool:
         """Return whether a request has lost a server; it is sent again alone."""
         oldest = self._now() - REMEMBERED_S
-        self._losses = {name: loss for name, loss in self._losses.items() if loss.at >= oldest}
+        while self._losses and next(iter(self._losses.values())).at < oldest:
+            self._forget_first()
         return name in self._losses
 
     def check(self, name: str = "") -> None:
         """Raise a PoisonError if a request has lost MAX_LOSSES servers."""
         if self.is_suspect(name) and self._losses[name].number >= MAX_LOSSES:
-            raise refusal()
+            raise refusal(name=name)
 
     @contextmanager
     def attempt(self, name: str = "") -> Iterator[None]:
@@ -80,10 +85,16 @@ class Losses:
             loss = self._losses.get(name)
             if loss is None or loss.at <= began:
                 loss = _Loss(loss.number + 1 if loss else 1, self._now())
+                self._losses.pop(name, None)  # so that it comes last
                 self._losses[name] = loss
+                if len(self._losses) > MAX_NAMES:
+                    self._forget_first()
             if loss.number >= MAX_LOSSES:
-                raise refusal(error) from error
+                raise refusal(error, name) from error
             raise
         # A later loss was that of another attempt, or of the end of a streamed answer.
         if name in self._losses and self._losses[name].at <= began:
             del self._losses[name]
+
+    def _forget_first(self) -> None:
+        del self._losses[next(iter(self._losses))]

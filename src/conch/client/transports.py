@@ -64,11 +64,7 @@ async def connect(
 ) -> Transport:
     """Return the transport for a server; over HTTP, ask what answers there.
 
-    Args:
-        endpoint: The server.
-        connections: Most connections at once, over HTTP.
-        timeout_s: Seconds to wait for the answer.
-        uploads: Most large requests that are sent at once, over gRPC; None for no limit.
+    There are at most so many `connections` over HTTP, and large `uploads` at once over gRPC.
 
     Raises:
         ServerError: nothing answers in time.

@@ -18,12 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.client import tensors
+from conch.client.address import Address
 from conch.client.endpoint import Endpoint
+from conch.client.proxies import grpc_proxy
 from conch.client.speech import Speech, speech_of
 from conch.client.timeouts import timeout
 from conch.wire import foreign
 from conch.wire.errors import AudioError, ConchError, from_wire
 from conch.wire.health import Health
+from conch.wire.hosts import is_here
 from conch.wire.result import Transcript
 
 LARGE_BYTES = 1 << 20
@@ -123,13 +126,13 @@ class GrpcTransport:
                 async for answer in answers:
                     if answer.error_message:
                         # Raise it after the end of the answer, so that nothing is cancelled.
-                        error = tensors.error(None, answer.error_message, str(self._endpoint))
+                        error = tensors.error(None, answer.error_message, _where(self._endpoint))
                     else:
                         yield answer.infer_response
             except grpc.RpcError as failure:
                 # A call whose time is over before it is sent fails with INTERNAL.
                 if time.monotonic() >= give_up_at:
-                    raise tensors.no_answer(request.timeout_s, str(self._endpoint)) from None
+                    raise tensors.no_answer(request.timeout_s, _where(self._endpoint)) from None
                 raise grpc_failure(failure, request, self._endpoint) from None
             except GeneratorExit:
                 with suppress(asyncio.TimeoutError, grpc.RpcError):
@@ -182,7 +185,7 @@ class GrpcTransport:
         try:
             return bool((await self._stub.ModelReady(question, **settings)).ready)
         except grpc.RpcError as failure:
-            raise tensors.unreachable(str(self._endpoint), failure.details()) from None
+            raise tensors.unreachable(_where(self._endpoint), failure.details()) from None
 
     async def close(self) -> None:
         await self._channel.close()
@@ -196,13 +199,26 @@ def channel(module: Any, endpoint: Endpoint) -> Any:
     """Return a new connection of `grpc` or `grpc.aio` without a limit of the message size."""
     import grpc
 
-    lengths = ("grpc.max_send_message_length", "grpc.max_receive_message_length")
-    options = [("grpc.max_reconnect_backoff_ms", MAX_BACKOFF_MS), *((name, -1) for name in lengths)]
+    options = channel_options(endpoint.address)
     target = endpoint.address.target
     if endpoint.address.is_secure:
         trusted = Path(endpoint.ca_cert).read_bytes() if endpoint.ca_cert else None
         return module.secure_channel(target, grpc.ssl_channel_credentials(trusted), options)
     return module.insecure_channel(target, options)
+
+
+def channel_options(address: Address) -> list[tuple[str, int]]:
+    """Return gRPC's settings of a connection: no proxy stands between programs of one machine."""
+    lengths = ("grpc.max_send_message_length", "grpc.max_receive_message_length")
+    options = [("grpc.max_reconnect_backoff_ms", MAX_BACKOFF_MS), *((name, -1) for name in lengths)]
+    return [*options, ("grpc.enable_http_proxy", int(not is_here(address.host)))]
+
+
+def _where(endpoint: Endpoint) -> str:
+    """Return the address of a server for errors, with the proxy in front of it."""
+    host = endpoint.address.host
+    proxy = grpc_proxy(host)
+    return f"{endpoint} (by {proxy}; no_proxy={host} goes without it)" if proxy else str(endpoint)
 
 
 def metadata(
@@ -295,13 +311,13 @@ def grpc_failure(failure: Any, request: tensors.Request, endpoint: Endpoint) -> 
     """Return the exception for a `grpc.RpcError` of a call; see `tensors.error`."""
     code, message = str(failure.code()), failure.details() or ""
     if code == "StatusCode.DEADLINE_EXCEEDED":
-        return tensors.no_answer(request.timeout_s, str(endpoint))
+        return tensors.no_answer(request.timeout_s, _where(endpoint))
     if from_wire(message) is None:
         if foreign.GRPC_BROKEN_OFF in message:
-            return tensors.unreachable(str(endpoint), f"the answer is broken off: {message}")
+            return tensors.unreachable(_where(endpoint), f"the answer is broken off: {message}")
         is_lost = any(words in message for words in foreign.GRPC_LOST)
         if code == "StatusCode.UNAVAILABLE" and is_lost:
             # A short request that could not be written met a connection that was broken before.
             had_request = "sendmsg" not in message or size_of(request) > LARGE_BYTES
-            return tensors.unreachable(str(endpoint), message, had_request=had_request)
-    return tensors.error(code, message, str(endpoint))
+            return tensors.unreachable(_where(endpoint), message, had_request=had_request)
+    return tensors.error(code, message, _where(endpoint))

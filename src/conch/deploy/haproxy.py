@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
+from conch.wire.hosts import host_port, is_loopback, reachable
+
 TEMPLATE = Path(__file__).with_suffix(".cfg")
 """Its lines with `@{name}` are repeated for each server."""
 MARK = "# Made by `conch deploy haproxy`"
@@ -86,7 +88,7 @@ class Server:
     def addresses(self) -> dict[str, str]:
         """Host and port as HAProxy reads them, by protocol."""
         ports = {"http": self.http_port, "grpc": self.grpc_port, "gateway": self.gateway_port}
-        return {name: address(self.host, port) for name, port in ports.items()}
+        return {name: host_port(self.host, port) for name, port in ports.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +128,6 @@ def haproxy_config(servers: Sequence[Server], router: Router, command: str) -> s
 
     `command` is the command line that made it, for its first lines.
     """
-    # Imported here, so that `conch --help` does not wait for numpy.
-    from conch.client.address import is_loopback
 
     def tls(protocol: str, has_tls: bool = True) -> str:
         is_on = router.tls_cert and has_tls
@@ -135,7 +135,7 @@ def haproxy_config(servers: Sequence[Server], router: Router, command: str) -> s
 
     is_open = not is_loopback(router.host)
     # Where the next process listens.
-    next_host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(router.host, router.host)
+    next_host = reachable(router.host)
     verify = " ssl verify none alpn " if router.tls_cert and is_open else ""
     fields = {
         "command": command,
@@ -145,11 +145,11 @@ def haproxy_config(servers: Sequence[Server], router: Router, command: str) -> s
         "stats_port": router.stats_port,
         "max_body": round(router.max_body_mb * 2**20),
         "first": servers[0].name,
-        "gateway": address(*router.gateway) + tls("http/1.1"),
-        "http": address(router.host, router.http_port) + tls("http/1.1", is_open),
-        "grpc": address(router.host, router.grpc_port) + (tls("h2", is_open) or " proto h2"),
-        "http_next": address(next_host, router.http_port) + (verify and f"{verify}http/1.1"),
-        "grpc_next": address(next_host, router.grpc_port)
+        "gateway": host_port(*router.gateway) + tls("http/1.1"),
+        "http": host_port(router.host, router.http_port) + tls("http/1.1", is_open),
+        "grpc": host_port(router.host, router.grpc_port) + (tls("h2", is_open) or " proto h2"),
+        "http_next": host_port(next_host, router.http_port) + (verify and f"{verify}http/1.1"),
+        "grpc_next": host_port(next_host, router.grpc_port)
         + (f"{verify}h2" if verify else " proto h2"),
     }
     of_servers = [
@@ -165,11 +165,6 @@ def haproxy_config(servers: Sequence[Server], router: Router, command: str) -> s
         for line in TEMPLATE.read_text().splitlines(keepends=True)
         for own in (of_servers if "@{name}" in line else [{}])
     )
-
-
-def address(host: str, port: int) -> str:
-    """Return host and port as HAProxy reads them; an IPv6 host has brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def duplicates(servers: Sequence[Server]) -> list[str]:

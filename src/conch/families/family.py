@@ -37,14 +37,22 @@ class Tensor:
     is_optional: bool = False
 
 
+def user_folder(variable: str, default: str) -> Path:
+    """Return Conch's folder of a kind, by the XDG Base Directory Specification.
+
+    A user without a home, as a number alone may be in a container, is at home in `/`.
+    """
+    home = os.path.expanduser("~")
+    whole = os.path.join("/" if home == "~" else home, default)
+    return Path(os.environ.get(variable) or whole).absolute() / "conch"
+
+
 def models_home() -> Path:
     """Return the folder of the user's models, which need not exist yet.
 
-    It is `$XDG_DATA_HOME/conch/models` (`~/.local/share/conch/models`), by the XDG Base Directory
-    Specification.
+    It is `$XDG_DATA_HOME/conch/models` (`~/.local/share/conch/models`).
     """
-    data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    return Path(data).absolute() / "conch" / "models"
+    return user_folder("XDG_DATA_HOME", ".local/share") / "models"
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +300,8 @@ class RecordingHook(Hook):
 
     prepare: str = ""
     """The `Prepare` before the recording, as `module:name`; empty for none."""
+    prepare_s: str = ""
+    """How many seconds of audio it hears at most, by the options, as `module:name`."""
     hear: str = ""
     """The `Hear` of each segment, as `module:name`; empty if the audio does not matter."""
     in_parts: str = ""
@@ -332,7 +342,7 @@ class FamilyHooks:
         hearing = (
             name
             for hook in self.after_recording
-            for name in (hook.prepare, hook.hear, hook.in_parts)
+            for name in (hook.prepare, hook.prepare_s, hook.hear, hook.in_parts)
         )
         by_decoder = (*self.recognisers.values(), *self.first_passes.values())
         return (*by_decoder, *asked, *filter(None, (self.find_speech, *hearing)))

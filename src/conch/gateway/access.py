@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
-from conch.client.address import is_loopback
 from conch.gateway.errors import ApiError
 from conch.gateway.state import GATEWAY, Caller, Gateway
+from conch.wire.hosts import is_loopback
 
 OPEN_PATHS = ("/", "/docs", "/openapi.json", "/health/live", "/health/ready", "/favicon.ico")
 """Paths that need no key, with the page's files: they show nothing of requests."""

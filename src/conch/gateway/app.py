@@ -17,13 +17,12 @@ from conch.gateway.addresses import meant_by
 from conch.gateway.answer_log import log_answer
 from conch.gateway.doors import DOORS
 from conch.gateway.errors import ApiError, api_error
-from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway
+from conch.gateway.sending import sent
+from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID, Gateway
 from conch.wire.access import SAFE_ID, made_id
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-FAILURE = web.RequestKey("failure", ApiError)
-"""The error that a request was answered with."""
 PLACE_IN_TRACE = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 """Version 00 of the header (W3C Trace Context, 3.2)."""
 NOBODY = "none"
@@ -32,7 +31,7 @@ NOBODY = "none"
 
 def make_app(gateway: Gateway) -> web.Application:
     """Return the application of a gateway."""
-    app = web.Application(middlewares=[_observed, _checked])
+    app = web.Application(middlewares=[sent, _observed, _checked])
     app[GATEWAY] = gateway
     doors = (door for door in DOORS if door.transport in ("http", "websocket"))
     app.add_routes(

@@ -2,21 +2,22 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
-from conch.client import AsyncClient, OptionValue
+from conch.client import OptionValue
 from conch.gateway.errors import ApiError
 from conch.gateway.live_session import LiveSession, LiveUpdate
+from conch.gateway.servers import SessionClient
 from conch.gateway.state import Caller, Gateway
 
 
 def live_session_of(
     gateway: Gateway,
-    client: AsyncClient,
+    client: SessionClient,
     options: Mapping[str, OptionValue],
     sample_rate: int,
     request_id: str,
-    *,
-    joins: bool = True,
+    **settings: Any,
 ) -> LiveSession:
     """Return a session on a server, with the limits of the gateway; see `LiveSession`."""
     return LiveSession(
@@ -25,8 +26,8 @@ def live_session_of(
         sample_rate=sample_rate,
         max_backlog_s=gateway.config.max_backlog_s,
         request_id=request_id,
-        joins=joins,
         freeing=gateway.freeing,
+        **settings,
     )
 
 

@@ -15,6 +15,8 @@ class Times:
     """An idle connection is closed."""
     idle_s: float = 60.0
     """An upload of which nothing comes is refused. After this time it also has a least speed."""
+    upload_s: float = 1800.0
+    """Longest upload after that time: the least speed grows with the length that is declared."""
     settings_s: float = 30.0
     """The settings of a client secret are refused."""
     comment_s: float = 15.0
@@ -22,7 +24,7 @@ class Times:
     ping_s: float = 20.0
     """A WebSocket gets a ping; the client has half as long to answer."""
     send_s: float = 30.0
-    """A WebSocket whose client does not take a message is broken off."""
+    """A connection whose client does not take a message, or a part of an answer, is broken off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

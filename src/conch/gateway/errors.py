@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from conch.client.live import GAVE_UP
 from conch.wire import errors
 from conch.wire.api_errors import code_of
 
@@ -94,7 +95,7 @@ def api_error(failure: Exception) -> ApiError:
         case errors.TextError():
             return ApiError(400, message, param="input", code=code)
         case errors.PoisonError():
-            return ApiError(422, message, param="file", code=code, headers=_NEVER_AGAIN)
+            return ApiError(422, message, code=code, headers=_NEVER_AGAIN)
         case errors.DeadlineError():
             return ApiError(504, message, code=code, headers=_NEVER_AGAIN)
         case errors.RequestCancelledError():
@@ -108,7 +109,8 @@ def api_error(failure: Exception) -> ApiError:
         case errors.ServerError():
             logger.warning("%s", error)
             headers = {"Retry-After": str(UNREACHABLE_RETRY_AFTER_S)}
-            message = "no speech server answers; try again later"
+            said = GAVE_UP if message.startswith(GAVE_UP) else "no speech server answers"
+            message = f"{said}; try again later"
             return ApiError(503, message, code=code, headers=headers)
         case errors.TranscriptionError():
             return ApiError(400, message, code=code)

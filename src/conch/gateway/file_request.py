@@ -5,7 +5,9 @@ Pure: a form in, what to do out. Fields: openai-openapi f85dbe2, `CreateTranscri
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -31,7 +33,7 @@ GRANULARITIES = ("word", "segment")
 NO_MEANING = ("temperature",)
 """OpenAI's fields that change nothing here: the search has no temperature."""
 DIARIZATION: Mapping[str, str] = {"json": "diarization", "rttm": "rttm"}
-"""The same where who speaks when is all that is asked."""
+"""The same of /v1/audio/diarization."""
 MAX_IGNORED = 16
 """Ignored fields that an answer names."""
 _VAD_FIELDS = {
@@ -70,27 +72,20 @@ def parse(
     forced: Mapping[str, str] = MappingProxyType({}),
     formats: Mapping[str, str] = FORMATS,
 ) -> FileRequest:
-    """Return the request in a form.
+    """Return the request in a form, with values by name: `x[]` and a JSON list are lists too.
 
-    Args:
-        fields: Values by name; `x[]` and a JSON list in one value are lists too.
-        aliases: Further names of models.
-        forced: Options that go before those of the form, as text.
-        formats: The formats of the answer, by what `response_format` takes.
-
-    Raises:
-        ApiError: a field has a value that it does not take.
-        OptionError: an option of Conch has one.
+    `forced` are options that go before those of the form, as text. `formats` are those of the
+    answer, by what `response_format` takes.
     """
     sent = _lists(fields)
     wanted = _last(sent, "response_format") or "json"
     format = formats[one_of("response_format", wanted, tuple(formats))]
     granularities = frozenset(
         one_of("timestamp_granularities", item, GRANULARITIES)
-        for item in sent.get("timestamp_granularities", ())
+        for item in _words(sent, "timestamp_granularities")
     )
     has_logprobs = "logprobs" in [
-        one_of("include", item, ("logprobs",)) for item in sent.get("include", ())
+        one_of("include", item, ("logprobs",)) for item in _words(sent, "include")
     ]
     is_streamed = _truth("stream", _last(sent, "stream"))
     if is_streamed and format not in FORMATS:
@@ -102,16 +97,16 @@ def parse(
     known = taken_options()
     own = {name: values[-1] for name, values in sent.items() if name in known and values}
     own.pop("languages", None)
-    ignored = [name for name in sent if name in NO_MEANING]
+    ignored = [name for name in NO_MEANING if _last(sent, name)]
     if language := own.pop("language", ""):
         own["language"] = code_of(language)
-    languages = codes_of(",".join(sent.get("languages", ())))
+    languages = codes_of(",".join(_words(sent, "languages")))
     if len(languages) == 1:
         own.setdefault("language", languages[0])
     own |= forced
     prompt = own.pop("prompt", "")
     options |= options_of_text(own)
-    if _needs_words(format, granularities, has_logprobs=has_logprobs):
+    if has_logprobs or (format == "verbose_json" and "word" in granularities):
         options.setdefault("word_timestamps", True)
     options |= known_speakers(sent.get(NAMES[0], ()), sent.get(NAMES[1], ()))
     if "known_speakers" in options:
@@ -173,21 +168,25 @@ def _lists(fields: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         # An option is one value, which may have brackets; `languages` is OpenAI's list as well.
         is_one = bare in taken_options() and bare != "languages"
         items = values if is_one else [i for value in values for i in _json_list(value)]
-        found[bare] = (*found.get(bare, ()), *items)
+        found[bare] = (*found.get(bare, ()), *(item for item in items if is_one or item.strip()))
     objects = [name for name in found if name.startswith("chunking_strategy[")]
-    if objects:
-        parts = {name[len("chunking_strategy[") : -1]: found.pop(name)[-1] for name in objects}
+    sent = {name[len("chunking_strategy[") : -1]: found.pop(name) for name in objects}
+    if parts := {name: values[-1] for name, values in sent.items() if values}:
         found["chunking_strategy"] = (json.dumps(parts),)
     return found
 
 
 def _json_list(value: str) -> Iterable[str]:
-    if value.startswith("[") and value.endswith("]"):
-        try:
+    with suppress(ValueError):
+        if value.startswith("[") and value.endswith("]"):
             return [str(item) for item in read_json(value)]
-        except ValueError:
-            pass
     return [value]
+
+
+def _words(sent: Mapping[str, tuple[str, ...]], name: str) -> list[str]:
+    """Return the values of a list of words, of which some clients make `[a, b]` or `a,b`."""
+    pieces = (piece for value in sent.get(name, ()) for piece in re.split(r"[,\[\]]", value))
+    return [word for piece in pieces if (word := piece.strip(" \t'\""))]
 
 
 def _last(sent: Mapping[str, tuple[str, ...]], name: str) -> str:
@@ -199,13 +198,10 @@ def _truth(name: str, value: str) -> bool:
 
 
 def _check_temperature(value: str) -> None:
-    try:
-        is_taken = 0 <= float(value or 0) <= 1
-    except ValueError:
-        is_taken = False
-    if not is_taken:
-        message = f"temperature takes a number from 0 to 1; sent: {value!r:.80}"
-        raise invalid("temperature", message)
+    with suppress(ValueError):
+        if 0 <= float(value or 0) <= 1:
+            return
+    raise invalid("temperature", f"temperature takes a number from 0 to 1; sent: {value!r:.80}")
 
 
 def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
@@ -213,12 +209,10 @@ def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
     text = _last(sent, "chunking_strategy")
     if text in ("", "auto", "null", "none"):
         return {}
-    try:
+    asked = None
+    with suppress(ValueError):
         asked = read_json(text)
-        is_object = isinstance(asked, dict) and asked.get("type") == "server_vad"
-    except ValueError:
-        is_object = False
-    if not is_object:
+    if not isinstance(asked, dict) or asked.get("type") != "server_vad":
         message = "chunking_strategy takes auto or an object of type server_vad"
         raise invalid("chunking_strategy", f"{message}; sent: {text!r:.80}")
     chosen = {
@@ -227,9 +221,3 @@ def _chunking(sent: Mapping[str, tuple[str, ...]]) -> dict[str, OptionValue]:
         if asked.get(name) is not None
     }
     return options_of_text(chosen)
-
-
-def _needs_words(format: str, granularities: frozenset[str], *, has_logprobs: bool) -> bool:
-    """Return whether an answer of a format for programs has the times of words."""
-    has_words = format == "verbose_json" and "word" in granularities
-    return has_words or has_logprobs

@@ -1,20 +1,28 @@
 """Read a form with a file, within limits, as it comes; a large file goes to the disk."""
 
 import asyncio
+import errno
 import hashlib
+import logging
+import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from email.message import Message
 from typing import IO, Any, TypeVar
 
-from aiohttp import BodyPartReader, hdrs, web
+from aiohttp import BodyPartReader, MultipartReader, hdrs, web
 from aiohttp.http import HttpProcessingError
 
 from conch.client.timeouts import timeout
+from conch.gateway.config import Times
 from conch.gateway.errors import ApiError
-from conch.gateway.limits import Room
+from conch.gateway.reading import problem_of
+from conch.gateway.state import CALLER, GATEWAY
+
+logger = logging.getLogger(__name__)
 
 MB = 1_000_000
 MAX_FIELD_BYTES = 64 * 1024
@@ -33,7 +41,8 @@ MEMORY_BYTES = 1 << 20
 PIECE_BYTES = 256 * 1024
 """Bytes of a file to read at a time."""
 LEAST_BYTES_PER_S = 4000
-"""Slowest upload, after `idle_s` seconds: each takes room from the others."""
+"""Slowest upload, after `idle_s` seconds: each takes room from the others. A large one must be
+faster, so that it ends in `upload_s`."""
 HEADER_BYTES = 16 * 1024
 """Generous share of a part's headers in the length of a body."""
 
@@ -53,23 +62,15 @@ class Form:
 
 
 @asynccontextmanager
-async def uploaded(
-    request: web.Request, max_mb: float, room: Room, idle_s: float
-) -> AsyncIterator[Form]:
+async def uploaded(request: web.Request) -> AsyncIterator[Form]:
     """Yield the form that a request sends as multipart/form-data (RFC 7578).
 
     Uploads take as long as their clients like, and many come at once: so files larger than
     MEMORY_BYTES wait on the disk.
 
-    Args:
-        request: The request; its body is read.
-        max_mb: Largest file, in megabytes.
-        room: For its bytes, until the end of the block.
-        idle_s: Seconds without a byte after which an upload is refused.
-
     Raises:
         ApiError: there is no room, which is said before the body is read; the body is not a form,
-            has no file, is too large, or does not come.
+            has no file, is too large, or does not come; the disk is full.
     """
     if request.content_type != "multipart/form-data":
         raise ApiError(
@@ -79,29 +80,38 @@ async def uploaded(
             param="file",
             code="unsupported_media_type",
         )
-    most = min(int(max_mb * MB), room.most)
+    gateway, caller = request.app[GATEWAY], request[CALLER]
+    most = min(int(gateway.config.max_body_mb * MB), gateway.largest_upload)
     # A compressed body has any length, and a chunked one does not give its own.
     length = None if hdrs.CONTENT_ENCODING in request.headers else request.content_length
     others = MAX_FORM_BYTES + MAX_AUDIO_BYTES + HEADER_BYTES * MAX_FIELDS
     if (request.content_length or 0) > most + others:
         raise _too_large(most / MB)
-    with (
-        room.taken(min(most, most if length is None else length)) as keep,
-        tempfile.SpooledTemporaryFile(MEMORY_BYTES, prefix="conch-upload-") as file,
-    ):
-        reader = _Reader(file, most, idle_s)
-        await reader.read(request)
-        if not file.tell():
-            raise ApiError(400, "the file is empty: 0 bytes", param="file", code="invalid_audio")
-        keep(file.tell() + reader.audio_bytes)
-        yield Form(reader.fields, file, reader.digest.hexdigest())
+    size = min(most, most if length is None else length)
+    try:
+        with (
+            gateway.uploads.taken(size, caller.name, gateway.share) as keep,
+            tempfile.SpooledTemporaryFile(MEMORY_BYTES, prefix="conch-upload-") as file,
+        ):
+            reader = _Reader(file, most, gateway.config.times, request.content_length or 0)
+            await reader.read(request)
+            if not file.tell():
+                problem = "the file is empty: 0 bytes"
+                raise ApiError(400, problem, param="file", code="invalid_audio")
+            keep(file.tell() + reader.audio_bytes)
+            yield Form(reader.fields, file, reader.digest.hexdigest())
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _disk_full(error) from None
+        raise
 
 
 class _Reader:
     """Reads a form in pieces: its file to the disk, and its other fields to memory."""
 
-    def __init__(self, file: IO[bytes], max_bytes: int, idle_s: float) -> None:
-        self._file, self._max_bytes, self._idle_s = file, max_bytes, idle_s
+    def __init__(self, file: IO[bytes], max_bytes: int, times: Times, length: int) -> None:
+        self._file, self._max_bytes, self._times = file, max_bytes, times
+        self._least_rate = max(LEAST_BYTES_PER_S, length / times.upload_s)
         self.digest = hashlib.sha256()
         self.fields: dict[str, tuple[str, ...]] = {}
         self._has_file = False
@@ -113,7 +123,7 @@ class _Reader:
 
     async def read(self, request: web.Request) -> None:
         try:
-            parts = await request.multipart()
+            parts = _Parts(request.headers, request.content)
             for _ in range(MAX_FIELDS + 1):
                 part = await self._soon(parts.next())
                 if part is None:
@@ -124,9 +134,8 @@ class _Reader:
                 raise _wrong(f"more than {MAX_FIELDS} fields")
         except UnicodeDecodeError:
             raise _wrong("a field is not UTF-8") from None
-        except (ValueError, HttpProcessingError, web.HTTPException) as error:
-            said = getattr(error, "message", None) or error
-            raise _wrong(f"the form is damaged: {said}") from None
+        except (ValueError, HttpProcessingError, web.RequestPayloadError) as error:
+            raise _wrong(f"the form is damaged: {problem_of(error)}") from None
         if not self._has_file:
             raise _wrong("the form has no field 'file'", "file", code="missing_file")
 
@@ -181,17 +190,43 @@ class _Reader:
             yield piece
 
     def _keep_pace(self, size: int) -> None:
-        """Count bytes, and refuse a body that comes too slowly."""
+        """Count bytes, and refuse a body that comes too slowly to end in time."""
         self._num_bytes += size
-        if self._num_bytes < (time.monotonic() - self._began - self._idle_s) * LEAST_BYTES_PER_S:
-            raise _stalled(f"less than {LEAST_BYTES_PER_S} bytes a second come")
+        seconds = time.monotonic() - self._began - self._times.idle_s
+        if self._num_bytes < seconds * self._least_rate:
+            raise _stalled(f"less than {self._least_rate:.0f} bytes a second come")
+        if seconds > self._times.upload_s:
+            raise _stalled(f"no end came within {self._times.upload_s:g} s")
 
     async def _soon(self, coming: Awaitable[T]) -> T:
         try:
-            async with timeout(self._idle_s):
+            async with timeout(self._times.idle_s):
                 return await coming
         except asyncio.TimeoutError:
-            raise _stalled(f"nothing came for {self._idle_s:g} s") from None
+            raise _stalled(f"nothing came for {self._times.idle_s:g} s") from None
+
+
+class _Parts(MultipartReader):
+    """The parts of a form, without two faults of aiohttp."""
+
+    def _get_boundary(self) -> str:
+        # Its own ends at a semicolon, also within quotes.
+        header = Message()
+        header[hdrs.CONTENT_TYPE] = self.headers[hdrs.CONTENT_TYPE]
+        return header.get_boundary("")
+
+    async def fetch_next_part(self) -> "MultipartReader | BodyPartReader":
+        # Without a part before it, it reads a field `_charset_` itself, and loses its place.
+        self._last_part = await super().fetch_next_part()
+        return self._last_part
+
+
+def _disk_full(error: OSError) -> ApiError:
+    folder = tempfile.gettempdir()
+    logger.error("no room for an upload in %s: %s", folder, error.strerror)
+    free = f"{shutil.disk_usage(folder).free / MB:.0f} MB are free where it keeps uploads"
+    message = f"the disk of this gateway is full: {free}; try again later"
+    return ApiError(507, message, param="file", code="disk_full")
 
 
 def _wrong(message: str, param: str | None = None, code: str = "invalid_form") -> ApiError:

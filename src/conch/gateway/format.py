@@ -3,15 +3,18 @@
 import asyncio
 import math
 import re
+from functools import partial
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from aiohttp import web
 from msgspec import UNSET
 
+from conch.client.timeouts import timeout
 from conch.gateway.doors import FORMAT
 from conch.gateway.errors import invalid
 from conch.gateway.file_answer import CONTENT_TYPES, RECORDING
+from conch.gateway.own_thread import in_own_thread
 from conch.gateway.reading import body_of
 from conch.gateway.state import CALLER, GATEWAY
 from conch.wire.formats import FORMATS
@@ -24,6 +27,8 @@ Seconds = Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]
 MAX_BYTES = FORMAT.max_message_bytes
 """Largest body: a day of words takes 10 MB."""
 BODY_S = 60.0
+WRITE_S = 60.0
+"""Longest work for one transcript."""
 BYTES_OF_BYTE = 24
 """Bytes in memory for each byte of a body."""
 
@@ -69,6 +74,8 @@ class WrittenTranscript(msgspec.Struct, frozen=True):
     """Segments in order of time."""
     text: str | None = None
     """The whole text; by default that of the segments."""
+    duration: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
+    """Seconds of audio, after which no cue ends; 0 if it is not known."""
     channels: tuple[Any, ...] = ()
     """The channels, if they are split: with several, each line or cue has its channel."""
 
@@ -86,14 +93,20 @@ class FormatRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 async def write(request: web.Request) -> web.Response:
     """Answer with a transcript in another format."""
-    gateway = request.app[GATEWAY]
-    gateway.count_request(request[CALLER])
+    gateway, caller = request.app[GATEWAY], request[CALLER]
     length = min(request.content_length or MAX_BYTES, MAX_BYTES)
-    with gateway.uploads.taken(min(length * BYTES_OF_BYTE, gateway.uploads.most)):
+    size = min(length * BYTES_OF_BYTE, gateway.largest_upload)
+    with gateway.transcript_of(caller), gateway.uploads.taken(size, caller.name, gateway.share):
         body = await body_of(request, MAX_BYTES, BODY_S)
-        # In a thread, and few at once: the cues of a day take a core for seconds.
+        # Few at once: the cues of a day take a core for seconds.
         async with gateway.writing:
-            asked, text = await asyncio.to_thread(_written, body)
+            try:
+                async with timeout(WRITE_S):
+                    work = in_own_thread(partial(_written, body))
+                    asked, text = await gateway.unless_broken_off(work)
+            except asyncio.TimeoutError:
+                message = f"transcript: it takes more than {WRITE_S:g} s to write; send it in parts"
+                raise invalid("transcript", message) from None
     return web.Response(text=text, content_type=CONTENT_TYPES[asked.format])
 
 
@@ -147,7 +160,7 @@ def transcript_of(written: WrittenTranscript) -> Transcript:
     return Transcript(
         nbest=(Hypothesis(text, 0.0, 0.0),),
         segments=segments,
-        duration=0.0,
+        duration=written.duration,
         path=(),
         stages={},
         channels=tuple(Channel(number, "", 0.0) for number, _ in enumerate(written.channels, 1)),

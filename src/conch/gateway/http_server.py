@@ -10,6 +10,9 @@ from collections.abc import Callable
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web_protocol import RequestHandler, _ErrInfo
+
+from conch.gateway.reading import problem_of
 
 LOGGER = logging.getLogger("conch.gateway.http")
 MAX_SHOWN = 120
@@ -39,12 +42,37 @@ class _Refused(asyncio.Protocol):
         transport.abort()
 
 
+class _Connection(RequestHandler):
+    """A connection that tells a request if the rest of its body is damaged.
+
+    aiohttp queues such an error behind the request, which would wait for the rest.
+    """
+
+    __slots__ = ()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self._messages or not isinstance(found := self._messages[-1][0], _ErrInfo):
+            return
+        bodies = [body for message, body in self._messages if message is not found]
+        if self._current_request is not None:
+            bodies.insert(0, self._current_request.content)
+        if bodies and not bodies[-1].is_eof():
+            bodies[-1].set_exception(web.RequestPayloadError(found.message), found.exc)
+
+
 def limited(server: web.Server, most: int) -> Callable[[], asyncio.BaseProtocol]:
     """Return the factory of protocols for new connections; it ends those above the limit.
 
     Without a file descriptor asyncio would try to accept them, ever more often, and serve none.
     """
-    return lambda: server() if len(server.connections) < most else _Refused()
+
+    def protocol() -> asyncio.BaseProtocol:
+        if len(server.connections) >= most:
+            return _Refused()
+        return _Connection(server, loop=asyncio.get_running_loop(), **server._kwargs)
+
+    return protocol
 
 
 def most_connections() -> int:
@@ -62,11 +90,13 @@ def shorten(record: logging.LogRecord) -> bool:
     aiohttp logs it with a traceback, and anybody can send a line that is too long.
     """
     error = record.exc_info[1] if record.exc_info else None
-    if not isinstance(error, HttpProcessingError):
+    if isinstance(error, ConnectionResetError):
+        return False  # the access log has it
+    if not isinstance(error, HttpProcessingError | web.RequestPayloadError):
         return True
     record.levelno, record.levelname = logging.INFO, "INFO"
     record.exc_info = None
-    record.msg, record.args = "wrong HTTP: %s", (" ".join(error.message.split())[:MAX_SHOWN],)
+    record.msg, record.args = "wrong HTTP: %s", (problem_of(error)[:MAX_SHOWN],)
     return LOGGER.isEnabledFor(logging.INFO)
 
 

@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import json
 import logging
-import os
 import secrets
 import time
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from conch.client.private_files import write_private
+from conch.families.family import user_folder
 from conch.gateway.limits import Limits
 from conch.wire.errors import ConfigError
 
@@ -44,8 +44,7 @@ class Key:
 
 def default_keys_file() -> Path:
     """Return the file of keys where none is named."""
-    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(home) / "conch" / "gateway-keys.json"
+    return user_folder("XDG_CONFIG_HOME", ".config") / "gateway-keys.json"
 
 
 def digest(secret: str) -> str:
@@ -135,6 +134,11 @@ class KeyRing:
         """Whether requests need a key: there is a file of keys, or a key."""
         self._try_refresh()
         return bool(self._others) or self._version is not None
+
+    @property
+    def are_several(self) -> bool:
+        """Whether more than one client may have a key."""
+        return len(self._keys) > 1
 
     def find(self, secret: str) -> Key | None:
         """Return the key that a client has sent, None if it is not one. Takes constant time."""

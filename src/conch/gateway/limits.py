@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ CGROUP = Path("/sys/fs/cgroup")
 UPLOAD_SHARE = 0.25
 """Share of the memory that uploads may take, in memory and on the disk: /tmp may be memory too."""
 
+KEY_SHARE = 0.75
+"""Share of the places, and of the room for uploads, that one of several keys has at most."""
 MINUTE_S = 60.0
 
 
@@ -66,31 +69,40 @@ class Room:
         """Begin empty, with room for `most` bytes."""
         self.most = most
         self._taken = 0
+        self._taken_by: Counter[str] = Counter()
 
     @contextmanager
-    def taken(self, size: int) -> Iterator[Callable[[int], None]]:
+    def taken(
+        self, size: int, key: str = "", share: float = 1.0
+    ) -> Iterator[Callable[[int], None]]:
         """Take bytes for the block; yield a function that gives back all but its argument.
 
         Raises:
-            ApiError: there is no room for them.
+            ApiError: there is no room for them, or the key would have more than its share.
         """
-        if self._taken + size > self.most:
-            raise overloaded(
-                f"uploads have {self._taken / 1e6:.0f} MB and this one up to {size / 1e6:.0f} MB; "
-                f"this gateway holds {self.most / 1e6:.0f} MB; try again later"
-            )
-        mine = size
+        for whose, taken, most in (
+            ("uploads", self._taken, self.most),
+            ("uploads of this key", self._taken_by[key], share * self.most),
+        ):
+            if taken + size > most:
+                raise overloaded(
+                    f"{whose} have {taken / 1e6:.0f} MB and this one up to {size / 1e6:.0f} MB; "
+                    f"this gateway holds {most / 1e6:.0f} MB of them; try again later"
+                )
+        mine = 0
 
         def keep(rest: int) -> None:
             nonlocal mine
             self._taken += rest - mine
+            self._taken_by[key] += rest - mine
             mine = rest
 
-        self._taken += mine
+        keep(size)
         try:
             yield keep
         finally:
             keep(0)
+            self._taken_by += Counter()  # without keys that have nothing
 
 
 def memory_of_container(cgroup: Path) -> int:

@@ -3,19 +3,17 @@
 import aiohttp
 from aiohttp import web
 
-from conch.client import AsyncClient
 from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.doors import LISTEN
-from conch.gateway.listen_messages import Answers, ListenMessages, without_overlap
+from conch.gateway.listen_messages import Answers, ListenMessages
 from conch.gateway.listen_query import ListenQuery, query_of
 from conch.gateway.live_audio import RAW, LiveFrames
 from conch.gateway.live_session import LiveSession
 from conch.gateway.plain_session import PROTOCOL, PlainSession, command_in
+from conch.gateway.servers import SessionClient
 from conch.gateway.socket_session import error_for_client, hold
 from conch.gateway.sockets import LiveSocket
 from conch.gateway.state import GATEWAY
-from conch.session.overlap import OverlapRemoval
-from conch.session.resume_state import Cut
 from conch.wire.errors import AudioError
 from conch.wire.options import RecognitionOptions
 
@@ -30,22 +28,17 @@ async def listen(request: web.Request) -> web.StreamResponse:
 
 class _Listener(PlainSession):
     def __init__(
-        self, request: web.Request, socket: LiveSocket, client: AsyncClient, query: ListenQuery
+        self, request: web.Request, socket: LiveSocket, client: SessionClient, query: ListenQuery
     ) -> None:
         super().__init__(request, socket, client)
         self._query = query
         options = dict(query.options)
         if query.answers_all:  # its answers are those of a stream without a gateway
             options.setdefault("history_s", RecognitionOptions().history_s)
-        self._overlap: OverlapRemoval | None = None
-        if query.told_s and not query.answers_all:
-            cut, has_words = Cut(0.0, (), query.told_s), bool(options.get("word_timestamps"))
-            self._overlap = OverlapRemoval(cut, 0, has_words=has_words)
-            # Their times show which words are heard again.
-            options["word_timestamps"] = True
         self._live: LiveSession = live_session_of(
             *(self._gateway, client, options, query.sample_rate, self._request_id),
             joins=not query.answers_all,
+            told_s=0.0 if query.answers_all else query.told_s,
         )
         self._frames = LiveFrames(query.encoding, query.sample_rate)
 
@@ -86,14 +79,10 @@ class _Listener(PlainSession):
 
     async def _send_texts(self) -> None:
         query = self._query
-        messages = ListenMessages(
-            has_stats=query.has_stats, has_resume=query.has_resume, told_s=query.told_s
-        )
+        messages = ListenMessages(has_stats=query.has_stats, has_resume=query.has_resume)
         answers = Answers()
         updates = charged_updates(self._live, self._gateway, self._caller, self._route)
         async for update in updates:
-            if self._overlap is not None:
-                update = without_overlap(update, self._overlap)
             new = list(messages.after(update))
             if not query.answers_all:
                 for message in new:

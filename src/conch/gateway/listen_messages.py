@@ -7,13 +7,11 @@ from typing import Any, TypeAlias
 
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.server_stream import LiveSegment
-from conch.session.answers import Calls, added_passes, latest_segments
-from conch.session.overlap import OverlapRemoval
-from conch.session.resume_state import Cut, ResumeState
+from conch.session.answers import Calls, latest_segments
+from conch.session.resume_state import Cut
 from conch.wire.joining import joined_text
 from conch.wire.result import (
     OpenUtterance,
-    RollingPasses,
     Segment,
     Transcript,
     Turn,
@@ -36,16 +34,14 @@ MAX_RELABELLED = 1000
 class ListenMessages:
     """The messages after each update, and the latest text of the session."""
 
-    def __init__(self, *, has_stats: bool, has_resume: bool = False, told_s: float = 0.0) -> None:
+    def __init__(self, *, has_stats: bool, has_resume: bool = False) -> None:
         """Begin without text.
 
         Args:
             has_stats: Whether there are messages of the path.
             has_resume: Whether messages say from where another session has to hear the audio.
-            told_s: Seconds at the beginning whose words an earlier session has sent.
         """
-        self._state = ResumeState(base=Cut(0.0, (), told_s)) if has_resume else None
-        self._cut = Cut(0.0)
+        self._has_resume, self._cut = has_resume, Cut(0.0)
         self._stats = Stats() if has_stats else None
         self._shown: tuple[Any, ...] = parts_of(None)
         """Parts of the open utterance that were sent last, and the speakers of its words."""
@@ -58,7 +54,7 @@ class ListenMessages:
     def after(self, update: LiveUpdate) -> Iterator[Message]:
         """Yield the messages of an update."""
         self.audio_s = update.audio_s
-        self._relabelled += update.relabelled
+        self._relabelled += update.transcript.relabelled
         for item in update.segments:
             self._final[item.segment.index] = item.segment.text
             while sum(len(text) + 1 for text in self._final.values()) > MAX_END_TEXT:
@@ -72,18 +68,16 @@ class ListenMessages:
             yield text_message(update)
         if self._stats is not None and (update.transcript.stages or update.transcript.path):
             yield self._stats.after(update)
-        if self._state is not None:
-            yield from self._resume(self._state, update)
+        if self._has_resume and update.cut is not None:
+            yield from self._resume(update.cut, has_ended=bool(update.segments))
         if update.finalized:
             yield {"type": "finalized"}
 
-    def _resume(self, state: ResumeState, update: LiveUpdate) -> Iterator[Message]:
+    def _resume(self, cut: Cut, *, has_ended: bool) -> Iterator[Message]:
         """Yield from where to continue, if it has changed enough."""
-        ended = [(item.segment, item.is_final) for item in update.segments]
-        state.add(ended, update.utterance, update.audio_s)
-        before, cut = self._cut, state.cut()
+        before = self._cut
         # A word of an utterance that has ended would be sent twice.
-        step_s = 0.0 if ended else RESUME_STEP_S
+        step_s = 0.0 if has_ended else RESUME_STEP_S
         if cut.until_s > before.until_s or cut.at_s > before.at_s + step_s:
             self._cut = cut
             until_s = max(cut.at_s, cut.until_s)
@@ -103,16 +97,11 @@ class Stats:
 
     def __init__(self) -> None:
         self._calls = Calls()
-        self._ended: RollingPasses | None = None
-        """Rolling passes of the streams that have ended."""
 
     def after(self, update: LiveUpdate) -> Message:
         """Return the sums after an update."""
         answer = update.transcript
         self._calls.add(answer)
-        rolling = None if answer.rolling is None else added_passes(self._ended, answer.rolling)
-        if rolling is not None and answer.is_final:
-            self._ended = rolling
         return {
             "type": "stats",
             "audio_s": update.audio_s,
@@ -121,7 +110,7 @@ class Stats:
                 name: {"calls": stage.calls, "ms": round(stage.ms, 3)}
                 for name, stage in self._calls.stages.items()
             },
-            "rolling": None if rolling is None else asdict(rolling),
+            "rolling": None if answer.rolling is None else asdict(answer.rolling),
         }
 
 
@@ -167,14 +156,6 @@ def segment_message(item: LiveSegment) -> Message:
         "words": [_word_message(word) for word in segment.words],
         **({"speaker": segment.speaker} if segment.speaker else {}),
     }
-
-
-def without_overlap(update: LiveUpdate, overlap: OverlapRemoval) -> LiveUpdate:
-    """Return an update without the words that an earlier session has answered."""
-    utterance = update.utterance
-    segments = [replace(item, segment=overlap.of_segment(item.segment)) for item in update.segments]
-    shown = None if utterance is None else overlap.of_utterance(utterance, update.index)
-    return replace(update, utterance=shown, segments=tuple(segments))
 
 
 class Answers:

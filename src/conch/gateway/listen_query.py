@@ -50,8 +50,8 @@ def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> L
         OptionError: an option of Conch has a wrong value.
     """
     values = values_of(fields, repeated=("include",))
-    encoding = one_of("encoding", values.get("encoding", "auto"), ENCODINGS)
-    answers = one_of("answers", values.get("answers", "text"), ("text", "all"))
+    encoding = one_of("encoding", values.get("encoding") or "auto", ENCODINGS)
+    answers = one_of("answers", values.get("answers") or "text", ("text", "all"))
     if answers == "all" and encoding not in RAW:
         names = ", ".join(RAW)
         message = f"answers=all answers each frame of raw samples: send encoding as {names}"
@@ -76,7 +76,7 @@ def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> L
         has_stats="stats" in parts,
         answers_all=answers == "all",
         has_resume="resume" in parts,
-        told_s=_told_s(values.get("told_s", "0")),
+        told_s=_told_s(values.get("told_s") or "0"),
     )
 
 
@@ -104,7 +104,7 @@ def _told_s(text: str) -> float:
 
 
 def _rate(text: str | None, encoding: str) -> int:
-    if text is None:
+    if not text:
         return default_rate(encoding)
     try:
         check_rate(rate := int(text[:9]) if text.isdecimal() else 0, "sample_rate")

@@ -12,22 +12,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 
-from conch.client import AsyncClient, OptionValue
+from conch.client import OptionValue
 from conch.client.timeouts import timeout
 from conch.gateway.live_audio import Samples
 from conch.gateway.server_stream import LiveSegment, ServerStream
-from conch.session.clock import (
-    labels_of,
-    shifted_turns,
-    shifted_utterance,
-)
+from conch.gateway.servers import SessionClient
+from conch.session.joined_streams import JoinedStreams
+from conch.session.resume_state import Cut
 from conch.wire.errors import AudioError, OverloadedError
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import Hypothesis, OpenUtterance, Transcript, Turn
+from conch.wire.result import Hypothesis, OpenUtterance, Transcript
 
 LEAST_S = 0.16
 """Seconds of audio that are worth a chunk: a quarter of the server's step."""
@@ -79,15 +77,15 @@ class LiveUpdate:
     segments: tuple[LiveSegment, ...]
     """Utterances that ended, or got their second pass, with this update."""
     transcript: Transcript
-    """The answer as it came, on the clock of its stream."""
+    """The answer, on the session's clock."""
     finalized: bool = False
     """Whether this is the last update of a `finalize`."""
     cleared: bool = False
     """Whether this is the last update of a `clear`."""
-    relabelled: tuple[Turn, ...] = ()
-    """Where somebody else is now taken for the speaker, at the end of a stream of the server."""
     is_keep_alive: bool = False
     """Whether no audio was sent for this answer."""
+    cut: Cut | None = None
+    """Where another session would go on."""
 
     @property
     def has_text(self) -> bool:
@@ -107,26 +105,28 @@ class LiveSession:
 
     def __init__(
         self,
-        client: AsyncClient,
+        client: SessionClient,
         options: Mapping[str, OptionValue],
         *,
         sample_rate: int,
         max_backlog_s: float,
         request_id: str = "",
         joins: bool = True,
+        told_s: float = 0.0,
         max_stream_s: float = MAX_STREAM_S,
         freeing: "set[asyncio.Task[None]] | None" = None,
     ) -> None:
         """Prepare a session; the server gets its first request with the first audio.
 
         Args:
-            client: Connection to the server.
+            client: Opens streams on a server.
             options: Options of the live streams.
             sample_rate: Hz of the samples.
             max_backlog_s: Seconds of audio that may wait before further ones are not read.
             request_id: Id of the session's requests in the server's log.
             joins: Whether frames that wait are sent as one chunk. Otherwise each is one chunk, and
                 has one update that is no keep-alive.
+            told_s: Seconds at the beginning whose words an earlier session has told.
             max_stream_s: Longest stream that the server takes, in seconds.
             freeing: Holds the task that ends the server's stream after the session.
 
@@ -143,7 +143,8 @@ class LiveSession:
         self._waiting: deque[Samples | _Mark] = deque()
         self._num_waiting = self._num_fed = self._num_taken = 0
         """Samples that wait, that were fed, and that were sent or thrown away."""
-        self._num_segments = self._num_streams = 0
+        self._joined = JoinedStreams(sample_rate, told_s)
+        self._num_segments = 0
         self._stream: ServerStream | None = None
         self._audio_s = 0.0
         self._fed_at = self._sent_at = -math.inf
@@ -300,6 +301,8 @@ class LiveSession:
         except Exception as error:
             self._error = error
             self._waiting.clear()
+            if self._stream is not None and (last := self._stream.live.settled()) is not None:
+                await self._put(self._stream, last, is_keep_alive=True)
             self._taken.set()
         await self._updates.put(None)
 
@@ -326,7 +329,9 @@ class LiveSession:
         if not self._waiting:
             if self._stream is None:
                 return math.inf
-            is_pending = self._stream.is_pending or self._stream.unheard_s > LEAST_S
+            # What is left of a step of the server that is not complete.
+            unheard_s = self._num_taken / self._sample_rate - self._audio_s
+            is_pending = self._stream.is_pending or unheard_s > LEAST_S
             is_pending &= now < self._fed_at + PATIENCE_S
             return self._sent_at + (PENDING_S if is_pending else KEEP_ALIVE_S) - now
         is_complete = not self._joins or not all(
@@ -367,15 +372,11 @@ class LiveSession:
             sample_rate=self._sample_rate,
             timeout_s=ANSWER_TIMEOUT_S,
             request_id=self._request_id,
-            keep_segments=False,
-            # The session's own client opens another session, on another server if there is one.
-            resume_s=0.0,
-            **cast(dict[str, Any], self._options),
+            options=self._options,
+            joined=self._joined,
+            begins=(self._num_taken, self._num_segments),
         )
-        self._num_streams += 1
-        start_s = self._num_taken / self._sample_rate
-        label = labels_of(self._num_streams, str(self._options.get("known_speakers", "")))
-        return ServerStream(live, start_s, self._num_segments, label)
+        return ServerStream(live, self._num_segments)
 
     async def _change_to(self, options: Mapping[str, OptionValue]) -> None:
         await self._end("finalize")
@@ -401,33 +402,25 @@ class LiveSession:
         if cleared_until is not None:
             self._num_taken = cleared_until
             self._audio_s = max(self._audio_s, cleared_until / self._sample_rate)
-            known = stream.num_segments if stream is not None else 0
+            known = stream.next_index if stream is not None else 0
             before = tuple(item for item in answer.segments if item.index < known)
             answer = replace(answer, segments=before, utterance=None)
         await self._put(stream, answer, endpoint, finalized=finalized, cleared=cleared)
         if stream is not None:
-            self._num_segments += stream.num_segments
+            self._num_segments = stream.next_index
 
     async def _put(
         self, stream: ServerStream | None, answer: Transcript, endpoint: str = "end", **flags: bool
     ) -> None:
-        index, utterance = self._num_segments, answer.utterance
-        segments: tuple[LiveSegment, ...] = ()
-        relabelled: tuple[Turn, ...] = ()
-        if stream is not None:
-            relabelled = shifted_turns(answer.relabelled, stream.start_s, stream.label)
-            self._audio_s = max(self._audio_s, stream.start_s + answer.duration)
-            segments = stream.changed(answer, endpoint)
-            index += stream.num_segments
-            if utterance is not None:
-                utterance = shifted_utterance(utterance, stream.start_s, stream.label)
+        self._audio_s = max(self._audio_s, answer.duration)
+        segments = () if stream is None else stream.changed(answer, endpoint)
         update = LiveUpdate(
             audio_s=round(self._audio_s, 3),
-            utterance=utterance,
-            index=index,
+            utterance=answer.utterance,
+            index=self._num_segments if stream is None else stream.next_index,
             segments=segments,
-            relabelled=relabelled,
             transcript=answer,
+            cut=self._joined.state.cut(),
             **flags,
         )
         await self._updates.put(update)

@@ -24,13 +24,9 @@ NAMES = ("known_speaker_names", "known_speaker_references")
 def add_of_openai(
     options: dict[str, OptionValue], languages: Sequence[str], prompt: str, *, live: bool
 ) -> list[str]:
-    """Add to options what OpenAI's fields `languages` and `prompt` set.
+    """Add what OpenAI's fields `languages` and `prompt` set; return those that are left out.
 
-    Returns:
-        The fields that the decoder does not take, which are left out.
-
-    Raises:
-        OptionError: an option is wrong.
+    The decoder does not take these.
     """
     parsed = RecognitionOptions.parse(options, live=live)
     asked: dict[str, str] = {}
@@ -53,11 +49,7 @@ def add_of_openai(
 def known_speakers(
     names: Sequence[str], references: Sequence[str], place: str = ""
 ) -> dict[str, OptionValue]:
-    """Return the option that the fields NAMES set; `place` is the path before them.
-
-    Raises:
-        ApiError: not every name has a reference.
-    """
+    """Return the option that the fields NAMES set; `place` is the path before them."""
     if len(names) != len(references):
         raise invalid(
             place + NAMES[0],

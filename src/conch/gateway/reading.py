@@ -54,7 +54,7 @@ def _is_deep(value: Any) -> bool:
 
 
 async def body_of(request: web.Request, max_bytes: int, within_s: float) -> bytes:
-    """Return the body of a request; raise an ApiError if it is larger, or late."""
+    """Return the body of a request; raise an ApiError if it is larger, late, or damaged."""
     data = bytearray()
     try:
         async with timeout(within_s):
@@ -63,6 +63,14 @@ async def body_of(request: web.Request, max_bytes: int, within_s: float) -> byte
     except asyncio.TimeoutError:
         message = f"the body did not come within {within_s:g} s"
         raise ApiError(408, message, param="body", code="upload_stalled") from None
+    except web.RequestPayloadError as error:
+        raise invalid("body", f"the body is damaged: {problem_of(error)}") from None
     if len(data) > max_bytes:
         raise invalid("body", f"the body takes at most {max_bytes} bytes")
     return bytes(data)
+
+
+def problem_of(error: Exception) -> str:
+    """Return in one line what is wrong with a body whose encoding or chunks are damaged."""
+    found = next((item for item in (error, error.__cause__) if hasattr(item, "message")), error)
+    return " ".join(str(getattr(found, "message", found)).split())

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from conch.client.live import AsyncLiveStream
 from conch.gateway.live_audio import Samples
-from conch.session.clock import Label, has_last_text, shifted_segment
+from conch.session.clock import has_last_text
+from conch.session.resume_state import LOST
 from conch.wire.errors import ConchError
 from conch.wire.result import Segment, Transcript
 
@@ -29,27 +30,20 @@ class LiveSegment:
 
 
 class ServerStream:
-    """One Triton stream of a session."""
+    """One live stream of a session, whose answers are on the session's clock."""
 
-    def __init__(
-        self, live: AsyncLiveStream, start_s: float, first_index: int, label: Label
-    ) -> None:
-        """Begin a stream at `start_s` of the session, whose next segment has `first_index`.
-
-        `label` returns the session's name of a speaker.
-        """
-        self._live = live
-        self.start_s, self._first_index, self.label = start_s, first_index, label
+    def __init__(self, live: AsyncLiveStream, next_index: int) -> None:
+        """Begin a stream whose next segment has `next_index` in the session."""
+        self.live, self.next_index = live, next_index
         self._request: asyncio.Future[Transcript] | None = None
         """The request in flight, or the latest one."""
         self._awaited: set[int] = set()
-        """Indices in the stream of the segments whose second pass is to come."""
+        """Indices of the segments whose second pass is to come."""
         self._speakers: dict[int, tuple[str, ...]] = {}
         """Speakers of the words of the latest segments, by their indices."""
         self._is_speaking = False
-        self.num_segments = 0
-        self.sent_s = self.unheard_s = 0.0
-        """Seconds of audio sent so far, and those of them in a step that is not complete."""
+        self.sent_s = 0.0
+        """Seconds of audio sent so far."""
 
     @property
     def is_pending(self) -> bool:
@@ -59,21 +53,20 @@ class ServerStream:
     async def send(self, chunk: Samples, seconds: float) -> Transcript:
         """Send the next samples, which last so many seconds, and return the answer."""
         self.sent_s += seconds
-        answer = await self._answered(self._live.send(chunk))
+        answer = await self._answered(self.live.send(chunk))
         self._is_speaking = answer.utterance is not None
-        self.unheard_s = self.sent_s - answer.duration
         return answer
 
     async def finish(self) -> Transcript:
         """End the stream and return its last answer."""
-        return await self._answered(self._live.finish())
+        return await self._answered(self.live.finish())
 
     async def free(self) -> None:
         """End the stream, whatever its answer."""
         if self._request is not None:
             with suppress(ConchError):
                 await self._request
-        async with self._live:  # leaving it ends the stream
+        async with self.live:  # leaving it ends the stream
             pass
 
     async def _answered(self, request: Awaitable[Transcript]) -> Transcript:
@@ -90,15 +83,16 @@ class ServerStream:
         """
         found = []
         for segment in answer.segments:
-            is_known = segment.index < self.num_segments and segment.index not in self._awaited
+            is_known = segment.index < self.next_index and segment.index not in self._awaited
             if not self._takes_speakers(segment) and is_known:
                 continue
-            self.num_segments = max(self.num_segments, segment.index + 1)
+            self.next_index = max(self.next_index, segment.index + 1)
             is_final = has_last_text(segment, answer)
             (self._awaited.discard if is_final else self._awaited.add)(segment.index)
-            segment = shifted_segment(segment, self.start_s, self._first_index, self.label)
             if segment.endpoint == "end":
                 segment = replace(segment, endpoint=endpoint)
+            elif segment.endpoint == LOST and not segment.text:
+                segment = replace(segment, error="")  # the next stream has heard it again
             found.append(LiveSegment(segment, is_final, is_relabelled=is_known))
         return tuple(found)
 

@@ -6,22 +6,33 @@ import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from conch.client import AsyncClient
+from conch.client import AsyncClient, tensors
+from conch.client.live import AsyncLiveStream
 from conch.client.poison import Losses
+from conch.client.server_stream import Infer
+from conch.client.tensors import UnavailableError
 from conch.families import add_voices
 from conch.wire.entry_points import ENTRY_POINTS
-from conch.wire.errors import ConchError, DeadlineError, ServerError, ServerLostError
+from conch.wire.errors import (
+    ConchError,
+    DeadlineError,
+    ServerError,
+    ServerLostError,
+    UnreachableError,
+)
 from conch.wire.named_models import component_of
 from conch.wire.needs import PATHS, components_of_path
+from conch.wire.result import Transcript
 
 logger = logging.getLogger(__name__)
 
 POLL_S = 2.0
 """Seconds between two looks while all servers are ready."""
 HEAL_S = 30.0
-"""Seconds after the loss of the last server for which files wait: `conch serve` heals it."""
+"""Seconds after the loss of the last server for which files and live sessions wait: `conch serve`
+heals it."""
 HEAL_POLL_S = 0.2
 """Seconds between two looks while a server is not ready."""
 LONGEST_S = 86_400.0
@@ -57,6 +68,7 @@ class Server:
     def __init__(self, url: str, client: AsyncClient) -> None:
         self.url, self.client = url, client
         self.is_ready = False
+        self._state = ""  # what the log said last
         self.away: tuple[str, ...] = ()
         """Its components that have died, hang or are being replaced, without those of options."""
         self.models: tuple[str, ...] = ()
@@ -70,19 +82,36 @@ class Server:
 
     async def look(self) -> None:
         """Find out whether it is ready."""
+        reason = ""
         try:
             ready = await self.client.is_ready(timeout_s=READY_TIMEOUT_S)
-        except ConchError:
-            ready = False
+        except ConchError as error:
+            ready, reason = False, f": {error}"
         away = await self._components_away() if ready else ()
         if not ready:
             self._heard_at = time.monotonic()
         if away != self.away:
             logger.info("components of %s that are away: %s", self.url, ", ".join(away) or "none")
         self.away = away
-        if ready != self.is_ready:
-            logger.info("server %s is %s", self.url, "ready" if ready else "not ready")
+        state = "ready" if ready else "not ready"
+        if state != self._state:
+            logger.info("server %s is %s%s", self.url, state, reason)
+        self._state = state
         self.is_ready = ready
+
+    async def infer(self, request: tensors.Request) -> Transcript:
+        """Send a chunk of a live stream."""
+        try:
+            return await self.client.infer(request)
+        except ServerError as error:
+            self.note(error)
+            raise
+
+    def note(self, error: ConchError, level: int = logging.WARNING) -> None:
+        """Log by what a request has failed here, and do not blame it if the server stopped."""
+        logger.log(level, "server %s failed: %s", self.url, error)
+        if isinstance(error, ServerLostError) and not self.is_ready:
+            error.had_request = False
 
     async def _components_away(self) -> tuple[str, ...]:
         try:
@@ -115,11 +144,11 @@ class Servers:
     ) -> None:
         """Prepare connections; see `connected`, POLL_S, HEAL_POLL_S and HEAL_S."""
         self._servers = [Server(url, connect(url)) for url in urls]
-        self._poll_s, self._heal_poll_s, self._heal_s = poll_s, heal_poll_s, heal_s
+        self._poll_s, self._heal_poll_s, self.heal_s = poll_s, heal_poll_s, heal_s
         self._looking: asyncio.Task[None] | None = None
         self._ready_at = -math.inf
         """When any of them was ready last."""
-        self._may_come_back = True
+        self.may_come_back = True
         self.losses = Losses()
         """Servers that each file has lost, by its digest."""
 
@@ -130,7 +159,7 @@ class Servers:
 
     def give_up(self) -> None:
         """Wait no more for lost servers: they may have been stopped with the gateway."""
-        self._may_come_back = False
+        self.may_come_back = False
 
     async def close(self) -> None:
         """Close the connections; requests in flight fail."""
@@ -164,7 +193,7 @@ class Servers:
 
     async def ready_models(self, models: Sequence[str]) -> set[str]:
         """Return which of the models a ready server has, or loads when a request needs them."""
-        server = self._least_busy(())
+        server = self.least_busy(())
         if server is None:
             return set()
         ready = await asyncio.gather(
@@ -176,17 +205,16 @@ class Servers:
             on_demand = (await server.client.health(timeout_s=READY_TIMEOUT_S)).on_demand
         return found | set(models).intersection(on_demand)
 
-    async def answer(
-        self, ask: Callable[[AsyncClient], Awaitable[Answer]], name: str = ""
-    ) -> Answer:
+    async def answer(self, ask: Callable[[AsyncClient], Awaitable[Answer]], name: str) -> Answer:
         """Return the answer of a server; if it cannot be reached, ask the next one.
 
         While all are lost, the request waits for the first one that is back, which may be one that
-        it has tried. Requests that have lost a server go to another one alone, one at a time.
+        it has tried; and while a ready server replaces the process that answers such requests.
+        Those that have lost a server go to another one alone, one at a time.
 
         Args:
             ask: Sends the request and returns the answer.
-            name: Digest of the file; see `Losses`.
+            name: Digest of the file or text; see `Losses`.
 
         Raises:
             PoisonError: the request has lost two servers.
@@ -194,10 +222,11 @@ class Servers:
             ConchError: the answer is an error.
         """
         tried: list[Server] = []
+        until = math.inf
         while True:
             self.losses.check(name)
             is_suspect = self.losses.is_suspect(name)
-            server = self._least_busy(tried, is_suspect=is_suspect) or await self._first_back()
+            server = self.least_busy(tried, is_suspect=is_suspect) or await self._first_back()
             if server is None:
                 raise _none_ready()
             server.num_running += 1
@@ -206,10 +235,14 @@ class Servers:
                     if not server.is_ready:
                         continue  # lost while this one waited
                     return await self._asked(server, ask, name)
-            except ServerError:
-                if server in tried:
+            except (ServerError, UnavailableError) as error:
+                if server not in tried:
+                    tried.append(server)
+                    until = min(until, time.monotonic() + self.heal_s)
+                elif _is_replacing(error) and self.may_come_back and time.monotonic() < until:
+                    await asyncio.sleep(self._heal_poll_s)
+                else:
                     raise
-                tried.append(server)
             finally:
                 server.num_running -= 1
 
@@ -219,29 +252,28 @@ class Servers:
         with self.losses.attempt(name):
             try:
                 return await ask(server.client)
-            except ServerError as error:
-                logger.warning("server %s failed: %s", server.url, error)
-                if isinstance(error, ServerLostError) and not server.is_ready:
-                    error.had_request = False  # it was about to stop
+            except (ServerError, UnavailableError) as error:
+                # A request that waits would repeat it.
+                server.note(error, logging.DEBUG if _is_replacing(error) else logging.WARNING)
                 await server.look()
                 raise
 
     @asynccontextmanager
-    async def reserved(self) -> AsyncIterator[AsyncClient]:
-        """Yield the client of a server for a live session; raise a ServerError if none is ready."""
-        server = self._least_busy(())
+    async def reserved(self) -> "AsyncIterator[SessionClient]":
+        """Yield the client of a live session; raise a ServerError if no server is ready."""
+        server = self.least_busy(())
         if server is None:
             raise _none_ready()
-        server.num_running += 1
+        client = SessionClient(self, server)
         try:
-            yield server.client
+            yield client
         except ServerError:
-            await server.look()  # otherwise it gets the next sessions too
+            await client.server.look()  # otherwise it gets the next sessions too
             raise
         finally:
-            server.num_running -= 1
+            client.close()
 
-    def _least_busy(self, without: Sequence[Server], *, is_suspect: bool = False) -> Server | None:
+    def least_busy(self, without: Sequence[Server], *, is_suspect: bool = False) -> Server | None:
         def load(server: Server) -> tuple[bool, int, int]:
             return is_suspect and server.alone.locked(), len(server.away), server.num_running
 
@@ -250,8 +282,8 @@ class Servers:
 
     async def _first_back(self) -> Server | None:
         """Return the first server that is ready again, None if none is within HEAL_S."""
-        while (server := self._least_busy(())) is None:
-            if not self._may_come_back or time.monotonic() >= self._ready_at + self._heal_s:
+        while (server := self.least_busy(())) is None:
+            if not self.may_come_back or time.monotonic() >= self._ready_at + self.heal_s:
                 return None
             await asyncio.sleep(self._heal_poll_s)
             await self._look()
@@ -269,8 +301,56 @@ class Servers:
             await self._look()
 
 
-def _none_ready() -> ServerError:
-    return ServerError("no speech server is ready; try again later")
+def _is_replacing(error: ConchError) -> bool:
+    """Return whether a server has answered that it replaces what answers such requests."""
+    if isinstance(error, ServerLostError):
+        return not (error.had_request or isinstance(error, UnreachableError))
+    return isinstance(error, UnavailableError)
+
+
+class SessionClient:
+    """The client of one session: that of its server, and of another one once this is lost."""
+
+    def __init__(self, servers: Servers, server: Server) -> None:
+        self._servers, self.server = servers, server
+        self._is_open = True
+        server.num_running += 1
+        self.synthesize_stream = server.client.synthesize_stream
+
+    def close(self) -> None:
+        """Look for no further server."""
+        self._is_open = False
+        self.server.num_running -= 1
+
+    def live(self, **settings: Any) -> AsyncLiveStream:
+        """Open a live stream, which goes on in another server within HEAL_S if this one is lost."""
+        return AsyncLiveStream(
+            self.server.infer,
+            model=ENTRY_POINTS[0],
+            keep_segments=False,
+            resume_s=self._servers.heal_s,
+            elsewhere=self._elsewhere,
+            **settings,
+        )
+
+    async def _elsewhere(self) -> Infer:
+        """Return what asks another ready server, or the one that was lost if it alone is ready."""
+        servers, lost = self._servers, self.server
+        if lost.is_ready:
+            await lost.look()
+        if not self._is_open:
+            raise ServerError("the session has ended")
+        found = servers.least_busy((lost,)) or servers.least_busy(())
+        if found is None:
+            raise _none_ready(UnreachableError if servers.may_come_back else ServerError)
+        lost.num_running -= 1
+        found.num_running += 1
+        self.server = found
+        return found.infer
+
+
+def _none_ready(kind: type[ServerError] = ServerError) -> ServerError:
+    return kind("no speech server is ready; try again later")
 
 
 @asynccontextmanager

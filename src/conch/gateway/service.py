@@ -12,13 +12,13 @@ from functools import partial
 from aiohttp import web
 from prometheus_client.registry import Collector
 
-from conch.client.address import is_loopback
 from conch.gateway.app import make_app
 from conch.gateway.config import GatewayConfig
 from conch.gateway.doors import PORTS
 from conch.gateway.http_server import BACKLOG, LOGGER, keep_alive, limited, most_connections
 from conch.gateway.state import Gateway
 from conch.wire.errors import ConfigError, ServerError
+from conch.wire.hosts import host_port, is_loopback, reachable
 from conch.wire.limits import MAX_QUERY
 
 logger = logging.getLogger(__name__)
@@ -73,11 +73,8 @@ class GatewayService:
     @property
     def url(self) -> str:
         """The address of a running gateway, as this machine reaches it."""
-        host = self._config.host
-        if host in ("0.0.0.0", "::", ""):
-            host = "127.0.0.1"
         scheme = "https" if self._tls else "http"
-        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self._port.result()}"
+        return f"{scheme}://{host_port(reachable(self._config.host), self._port.result())}"
 
     @property
     def openness(self) -> str:
@@ -150,16 +147,17 @@ class GatewayService:
                     host, port = address
                     port = await others.enter_async_context(other.opener(gateway, host, port))
                     scheme = "grpcs" if self._tls and other.transport == "grpc" else other.transport
-                    self.other_urls[other.name] = f"{scheme}://{host}:{port}"
+                    self.other_urls[other.name] = f"{scheme}://{host_port(host, port)}"
             try:
                 listening = await loop.create_server(
                     factory, config.host, config.port, ssl=self._tls, backlog=BACKLOG
                 )
             except OSError as error:
+                where = host_port(config.host, config.port)
                 raise ServerError(
-                    f"the gateway cannot listen on {config.host}:{config.port}: {error.strerror}; "
-                    "another address is given by conch serve --gateway HOST:PORT, or conch gateway "
-                    "--listen HOST:PORT; port 0 takes any free port"
+                    f"the gateway cannot listen on {where}: {error.strerror}; another address is "
+                    "given by conch serve --gateway HOST:PORT, or conch gateway --listen "
+                    "HOST:PORT; port 0 takes any free port"
                 ) from None
             keep_alive(listening, config.times.ping_s)
             await gateway.servers.start()

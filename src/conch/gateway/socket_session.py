@@ -9,11 +9,11 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from conch.client import AsyncClient
 from conch.client.timeouts import timeout
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.held import held
 from conch.gateway.live_session import LiveSession
+from conch.gateway.servers import SessionClient
 from conch.gateway.sockets import ABNORMAL, CLOSE_TIMEOUT_S, OWN_CODES, LiveSocket
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
 from conch.wire.errors import (
@@ -21,7 +21,6 @@ from conch.wire.errors import (
     InvalidRequestError,
     OverloadedError,
     ServerError,
-    SessionError,
 )
 from conch.wire.result import strict_json
 
@@ -29,7 +28,7 @@ from conch.wire.result import strict_json
 class SocketSession(ABC):
     """Reads the frames of a client, and sends what follows from its audio."""
 
-    def __init__(self, request: web.Request, socket: LiveSocket, client: AsyncClient) -> None:
+    def __init__(self, request: web.Request, socket: LiveSocket, client: SessionClient) -> None:
         self._gateway, self._caller = request.app[GATEWAY], request[CALLER]
         self._route, self._request_id = request.path, request[REQUEST_ID]
         self._socket, self._client = socket, client
@@ -87,7 +86,7 @@ class SocketSession(ABC):
 async def hold(
     request: web.Request,
     socket: LiveSocket,
-    session_on: Callable[[AsyncClient], SocketSession],
+    session_on: Callable[[SessionClient], SocketSession],
 ) -> web.StreamResponse:
     """Hold a session from its WebSocket to its close frame; `session_on` returns it for a server.
 
@@ -142,8 +141,6 @@ def close_code(error: Exception) -> int:
     match error:
         case ServerError() | OverloadedError():
             return int(aiohttp.WSCloseCode.TRY_AGAIN_LATER)
-        case SessionError():
-            return int(aiohttp.WSCloseCode.SERVICE_RESTART)
         case ApiError() if error.status == 503:
             return int(aiohttp.WSCloseCode.TRY_AGAIN_LATER)
         case ApiError() | InvalidRequestError():

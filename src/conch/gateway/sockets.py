@@ -1,14 +1,13 @@
 """The WebSocket of a live session, whose client may stop reading or go away at any time."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 
 import aiohttp
 from aiohttp import hdrs, web
 
-from conch.client.timeouts import timeout
 from conch.gateway.access import is_websocket, protocols_in
 from conch.gateway.errors import ApiError
+from conch.gateway.sending import sent_in_time
 from conch.gateway.state import GATEWAY, REQUEST_ID
 
 CLOSE_TIMEOUT_S = 5.0
@@ -73,16 +72,16 @@ class LiveSocket:
         """Yield the frames of text and of bytes until the WebSocket is closed."""
         async for frame in self.response:
             if frame.type == aiohttp.WSMsgType.PING:
-                await self._in_time(self.response.pong(frame.data))
+                await sent_in_time(self.response.pong(frame.data), self._request)
             elif frame.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
                 yield frame
 
     async def send(self, content: str | bytes) -> None:
         """Send a frame of text or of bytes."""
         if isinstance(content, str):
-            await self._in_time(self.response.send_str(content))
+            await sent_in_time(self.response.send_str(content), self._request)
         else:
-            await self._in_time(self.response.send_bytes(content))
+            await sent_in_time(self.response.send_bytes(content), self._request)
 
     async def close(self, code: int) -> None:
         """Close it, with this code if the client has not closed it before."""
@@ -99,14 +98,6 @@ class LiveSocket:
         # After a mere close it stays until the client has read everything.
         if self._request.transport is not None:
             self._request.transport.abort()
-
-    async def _in_time(self, sending: Awaitable[None]) -> None:
-        try:
-            async with timeout(self._times.send_s):
-                await sending
-        except asyncio.TimeoutError:
-            self.abort()
-            raise ConnectionResetError("the client does not read") from None
 
 
 def _check_upgrade(request: web.Request, protocol: str) -> None:

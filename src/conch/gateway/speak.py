@@ -12,11 +12,11 @@ import aiohttp
 from aiohttp import web
 
 from conch.audio.encoding import Encoder
-from conch.client import AsyncClient
 from conch.gateway.doors import SPEAK
 from conch.gateway.errors import ApiError, one_of
 from conch.gateway.listen_query import values_of
 from conch.gateway.plain_session import PROTOCOL, PlainSession, command_in
+from conch.gateway.servers import SessionClient
 from conch.gateway.socket_session import hold
 from conch.gateway.sockets import LiveSocket
 from conch.gateway.speech import FORMATS, check_model, encoded, unbroken
@@ -55,7 +55,7 @@ def query_of(sent: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> Spe
     """
     values = values_of(sent)
     check_model(values.pop("model", ""), aliases)
-    format = FORMATS[one_of("format", values.pop("format", "pcm"), tuple(FORMATS))]
+    format = FORMATS[one_of("format", values.pop("format", "") or "pcm", tuple(FORMATS))]
     options = options_of_text(values, others=("model", "format"), known=OPTIONS)
     parsed = SynthesisOptions.parse({**options, "format": format})
     rate = parsed.sample_rate or synthesizer_of(parsed.voice).sample_rate
@@ -84,7 +84,7 @@ class _Utterance(TextPieces):
 
 class _Speaker(PlainSession):
     def __init__(
-        self, request: web.Request, socket: LiveSocket, client: AsyncClient, query: SpeakQuery
+        self, request: web.Request, socket: LiveSocket, client: SessionClient, query: SpeakQuery
     ) -> None:
         super().__init__(request, socket, client)
         self._query = query

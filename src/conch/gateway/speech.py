@@ -2,24 +2,25 @@
 
 import asyncio
 import base64
+import hashlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 
 from conch.audio.encoding import CONTENT_TYPES, Encoder
 from conch.client import AsyncClient, Speech
 from conch.client.triton_grpc import GRACE_S
-from conch.gateway.access import cors_headers
 from conch.gateway.doors import SPEECH
 from conch.gateway.errors import ApiError, api_error, invalid, one_of
 from conch.gateway.file_answer import ignored_header
 from conch.gateway.models import DEFAULT_MODEL, SPEECH_MODELS, known_name, unknown_model
 from conch.gateway.reading import body_of, read_json
+from conch.gateway.sending import StreamedAnswer
 from conch.gateway.served_voices import served_voices
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway, cancelled
 from conch.wire.errors import ConchError, TextError
@@ -28,6 +29,8 @@ from conch.wire.synthesis import SpokenSentence, SynthesisOptions
 from conch.wire.voices import synthesizer_of
 
 logger = logging.getLogger(__name__)
+
+Piece = TypeVar("Piece")
 
 MAX_INPUT = 100_000
 """Characters of a text; OpenAI takes 4096."""
@@ -138,9 +141,10 @@ async def speak(request: web.Request) -> web.StreamResponse:
     stops it, some sentences ahead.
     """
     gateway, caller = request.app[GATEWAY], request[CALLER]
-    with gateway.text_of(caller):
+    with gateway.text_of(caller) as begin:
         body = await body_of(request, SPEECH.max_message_bytes, gateway.config.times.idle_s)
         asked = read(body, gateway.model_aliases)
+        begin()
         return await _Answer(request, asked).stream()
 
 
@@ -153,16 +157,7 @@ class _Answer:
         self._begun: tuple[SpokenSentence, ...] = ()
         """Sentences that begin in audio which is not sent yet."""
         kind = "text/event-stream" if asked.is_events else CONTENT_TYPES[asked.format]
-        self._stream = web.StreamResponse(
-            headers={
-                "Content-Type": kind,
-                "Cache-Control": "no-cache",
-                "X-Accel-Buffering": "no",
-                "x-request-id": request[REQUEST_ID],
-                **ignored_header(asked.ignored),
-                **cors_headers(request),
-            }
-        )
+        self._stream = StreamedAnswer(request, kind, ignored_header(asked.ignored))
 
     async def stream(self) -> web.StreamResponse:
         """Send the audio as it comes.
@@ -173,7 +168,7 @@ class _Answer:
         """
         try:
             # Before its first piece an answer may still come from another server.
-            await self._gateway.servers.answer(self._send_all)
+            await self._gateway.servers.answer(self._send_all, digest_of(self._asked.text))
         except (ApiError, ConchError) as error:
             if not self._stream.prepared:
                 raise
@@ -220,7 +215,7 @@ class _Answer:
             return
         await self._stream.prepare(self._request)  # it has an effect once
         if not self._asked.is_events:
-            return await self._write(audio)
+            return await self._stream.write(audio)
         text = base64.b64encode(audio).decode()
         # Only the event at the end has figures.
         spoken = replace(piece.spoken, sentences=self._begun, stages={}, warnings=())
@@ -232,14 +227,12 @@ class _Answer:
         data = strict_json(event)
         if spoken is not None:
             data = f'{data[:-1]}, "spoken": {spoken.to_json()}}}'
-        await self._write(f"data: {data}\n\n".encode())
+        await self._stream.write(f"data: {data}\n\n".encode())
 
-    async def _write(self, data: bytes) -> None:
-        """Write bytes; a client that takes nothing for a while is broken off."""
-        try:
-            await asyncio.wait_for(self._stream.write(data), self._gateway.config.times.idle_s)
-        except asyncio.TimeoutError:
-            raise ConnectionResetError("the client takes no audio") from None
+
+def digest_of(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal digits."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 async def encoded(encoder: Encoder, piece: Speech) -> bytes:
@@ -253,14 +246,17 @@ async def encoded(encoder: Encoder, piece: Speech) -> bytes:
 
 
 async def unbroken(
-    pieces: AsyncGenerator[Speech, None], gateway: Gateway
-) -> AsyncGenerator[Speech, None]:
-    """Yield pieces; raise an ApiError once a stop has no more time for them."""
+    pieces: AsyncGenerator[Piece, None],
+    gateway: Gateway,
+    wait: Callable[["asyncio.Future[Piece]"], Awaitable[Any]] = lambda coming: coming,
+) -> AsyncGenerator[Piece, None]:
+    """Yield pieces, each after `wait`; raise an ApiError once a stop has no more time for them."""
     async with aclosing(pieces):
         while True:
             coming = asyncio.ensure_future(gateway.unless_broken_off(anext(pieces)))
             try:
-                piece = await coming
+                await wait(coming)
+                piece = coming.result()
             except StopAsyncIteration:
                 return
             finally:

@@ -1,10 +1,11 @@
 """The state that the handlers of one gateway share: keys, servers, and running work."""
 
 import asyncio
+import math
 import os
 from collections import Counter
-from collections.abc import Awaitable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -15,6 +16,7 @@ from conch.gateway.errors import ApiError, overloaded
 from conch.gateway.keys import KEYS_VARIABLE, ClientSecrets, Key, KeyRing, keys_of_environment
 from conch.gateway.limits import (
     CGROUP,
+    KEY_SHARE,
     UPLOAD_SHARE,
     Bucket,
     Limits,
@@ -28,8 +30,14 @@ Result = TypeVar("Result")
 
 BREAK_OFF_S = 3.0
 """Seconds to answer clients whose work a stop has broken off."""
+ARRIVING = 4
+"""Requests whose bytes may come at once, for each that may be in work."""
+MIN_READING = 4
+"""Requests of Riva's API that may come at once however little room there is."""
 MAX_WRITING = 2
 """Transcripts that are written in another format at once."""
+MAX_TRANSCRIPTS = 64
+"""Transcripts that are sent, or wait to be written."""
 ANYBODY = "anybody"
 """Name of a caller where no key is needed."""
 
@@ -43,7 +51,8 @@ class Caller:
         self.limits = limits = key.limits if key else Limits()
         self.requests = Bucket(limits.requests_per_minute)
         self.audio_s = Bucket(limits.audio_s_per_minute)
-        self.streams = 0
+        self.running: Counter[str] = Counter()
+        """Its places, by kind."""
 
     @property
     def name(self) -> str:
@@ -80,6 +89,8 @@ class Gateway:
         most = 1e6 * config.max_upload_mb or UPLOAD_SHARE * memory_of_container(CGROUP)
         self.uploads = Room(int(most))
         """Bytes of the files of all requests."""
+        self.reading = asyncio.Semaphore(max(MIN_READING, int(most / 1e6 / config.max_body_mb)))
+        """Held while a request of Riva's API comes: as many of the largest as there is room for."""
         self.writing = asyncio.Semaphore(MAX_WRITING)
         """Held while a transcript is written in another format."""
         self.draining = asyncio.Event()
@@ -105,17 +116,46 @@ class Gateway:
         """Return the caller with a key; all without one are the same caller."""
         name = key.name if key else ""
         caller = self._callers.get(name)
-        if caller is None or caller.limits != (key.limits if key else Limits()):
+        if caller is None or caller.key != key:
             caller = self._callers[name] = Caller(key)
         return caller
 
-    def file_of(self, caller: Caller) -> AbstractContextManager[None]:
-        """Count a file while it is received and recognised."""
-        return self._counted(caller, "files are in work", self.config.max_files, self.metrics.files)
+    @property
+    def share(self) -> float:
+        """The share of places and of room that a key has at most."""
+        return KEY_SHARE if self.keys.are_several else 1.0
 
-    def text_of(self, caller: Caller) -> AbstractContextManager[None]:
-        """Count a text while it is spoken."""
-        return self._counted(caller, "texts are spoken", self.config.max_files, self.metrics.texts)
+    @property
+    def largest_upload(self) -> int:
+        """Bytes for which there is room if nobody else uploads."""
+        return int(self.share * self.uploads.most)
+
+    def file_of(
+        self, caller: Caller, *, has_come: bool = False
+    ) -> AbstractContextManager[Callable[[], None]]:
+        """Count a file while it is uploaded, and in work once it has, or the function is called."""
+        coming = "" if has_come else "files are uploaded"
+        return self._counted(caller, coming, "files are in work", self.metrics.files)
+
+    def text_of(
+        self, caller: Caller, *, has_come: bool = False
+    ) -> AbstractContextManager[Callable[[], None]]:
+        """Count a text while it is sent, and spoken once it has, or the function is called."""
+        coming = "" if has_come else "texts are sent"
+        return self._counted(caller, coming, "texts are spoken", self.metrics.texts)
+
+    def call_of(self, caller: Caller | None) -> AbstractContextManager[None]:
+        """Count a call of Riva's API while its request comes; those for health have no caller."""
+        kind = "calls have sent no request" if caller else "calls for health have sent none"
+        most = ARRIVING * self.config.max_files
+        return self._place(caller or self.caller(None), kind, most)
+
+    @contextmanager
+    def transcript_of(self, caller: Caller) -> Iterator[None]:
+        """Count a transcript while it is sent and written in another format."""
+        with self._place(caller, "transcripts are written", MAX_TRANSCRIPTS):
+            self.count_request(caller)
+            yield
 
     def count_request(self, caller: Caller) -> None:
         """Count a request that is neither a file nor a session."""
@@ -126,29 +166,55 @@ class Gateway:
     def session_of(self, caller: Caller, route: str) -> Iterator[None]:
         """Count a live session while it is open. Enter it before the WebSocket is accepted."""
         gauge, most = self.metrics.sessions.labels(route), self.config.max_sessions
-        if caller.limits.streams and caller.streams >= caller.limits.streams:
-            self._check(caller)
+        kind = "live sessions are open"
+        self._check(caller)
+        if caller.limits.streams and caller.running[kind] >= caller.limits.streams:
             raise _used_up(f"{caller.limits.streams} live sessions at once", 1.0)
-        with self._counted(caller, "live sessions are open", most, gauge):
-            caller.streams += 1
-            try:
-                yield
-            finally:
-                caller.streams -= 1
+        with self._place(caller, kind, most), gauge.track_inprogress():
+            caller.requests.take(1)
+            yield
 
     @contextmanager
-    def _counted(self, caller: Caller, kind: str, most: int, gauge: Gauge) -> Iterator[None]:
+    def _counted(
+        self, caller: Caller, coming: str, work: str, gauge: Gauge
+    ) -> Iterator[Callable[[], None]]:
+        """Take a place for a request that is coming; the function takes one for its work instead.
+
+        So those who send slowly, or nothing, keep no place from those who have sent all.
+        """
         self._check(caller)
-        if self._running[kind] >= most:
-            raise overloaded(f"{most} {kind}; try again later")
-        caller.requests.take(1)
+        most = self.config.max_files
+        self._check_place(caller, work, most)  # or it would come in vain
+        with ExitStack() as held, gauge.track_inprogress():
+
+            def begin() -> None:
+                held.close()
+                held.enter_context(self._place(caller, work, most))
+
+            if coming:
+                held.enter_context(self._place(caller, coming, ARRIVING * most))
+            else:
+                begin()
+            caller.requests.take(1)
+            yield begin
+
+    @contextmanager
+    def _place(self, caller: Caller, kind: str, most: int) -> Iterator[None]:
+        self._check_place(caller, kind, most)
         self._running[kind] += 1
+        caller.running[kind] += 1
         try:
-            with gauge.track_inprogress():
-                yield
+            yield
         finally:
             self._running[kind] -= 1
+            caller.running[kind] -= 1
             self._changed.set()
+
+    def _check_place(self, caller: Caller, kind: str, most: int) -> None:
+        if self._running[kind] >= most:
+            raise overloaded(f"{most} {kind}; try again later")
+        if caller.running[kind] >= (own := math.ceil(self.share * most)):
+            raise overloaded(f"{own} {kind} for this key, the most of one key; try again later")
 
     def heard(self, caller: Caller, route: str, seconds: float) -> None:
         """Count audio that was recognised for a caller."""
@@ -223,3 +289,5 @@ def _used_up(limit: str, wait_s: float) -> ApiError:
 GATEWAY = web.AppKey("gateway", Gateway)
 CALLER = web.RequestKey("caller", Caller)
 REQUEST_ID = web.RequestKey("request_id", str)
+FAILURE = web.RequestKey("failure", ApiError)
+"""The error that a request was answered with."""

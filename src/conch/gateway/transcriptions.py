@@ -1,27 +1,24 @@
 """`POST /v1/audio/transcriptions`, `/v1/audio/translations` and `/v1/audio/diarization`."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
 from aiohttp import web
 
-from conch.audio.pieces import length_of
+from conch.audio.intake import length_of
 from conch.client import AsyncClient, joined_parts
 from conch.client.tensors import StoredFile
-from conch.client.triton_grpc import GRACE_S
 from conch.gateway import file_answer, file_request
-from conch.gateway.access import cors_headers
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_request import FileRequest
 from conch.gateway.form import Form, uploaded
-from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, cancelled
-from conch.wire.errors import ConchError, OptionError, PoisonError
+from conch.gateway.sending import StreamedAnswer
+from conch.gateway.speech import unbroken
+from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID
+from conch.wire.errors import ConchError, OptionError
 from conch.wire.result import Transcript, strict_json
-
-logger = logging.getLogger(__name__)
 
 ROUTE = "/v1/audio/transcriptions"
 HEADERS_S = 2.0
@@ -65,18 +62,13 @@ async def _answered(
 ) -> web.StreamResponse:
     """Answer with what a file says, by the options of its form and those that are forced."""
     gateway, caller = request.app[GATEWAY], request[CALLER]
-    with gateway.file_of(caller):
-        config = gateway.config
-        idle_s = config.times.idle_s
-        async with uploaded(request, config.max_body_mb, gateway.uploads, idle_s) as form:
+    with gateway.file_of(caller) as begin:
+        async with uploaded(request) as form:
+            begin()
             asked = file_request.parse(form.fields, gateway.model_aliases, forced, formats)
-            await _check_length(form, config.max_audio_s)
+            await _check_length(form, gateway.config.max_audio_s)
             work = _Transcription(request, form, asked)
-            try:
-                return await (work.stream() if asked.is_streamed else work.answer())
-            except PoisonError:
-                work.log_poison()
-                raise
+            return await (work.stream() if asked.is_streamed else work.answer())
 
 
 async def _check_length(form: Form, max_audio_s: float) -> None:
@@ -99,11 +91,7 @@ class _Transcription:
     def __init__(self, request: web.Request, form: Form, asked: FileRequest) -> None:
         self._request, self._form, self._asked = request, form, asked
         self._gateway, self._id = request.app[GATEWAY], request[REQUEST_ID]
-        self._stream = web.StreamResponse()
-
-    def log_poison(self) -> None:
-        names = self._id, self._request[CALLER].name, self._form.digest
-        logger.error("request %s of key %s ends servers: the file has the SHA-256 %s", *names)
+        self._stream = StreamedAnswer(request, "text/event-stream", file_answer.headers(asked))
 
     async def answer(self) -> web.Response:
         """Answer with the whole transcript."""
@@ -129,25 +117,14 @@ class _Transcription:
         The headers leave with the first event, or after HEADERS_S without one. An error has a
         status before them, and is an event after them.
         """
-        self._stream.headers.update(
-            {
-                "Content-Type": "text/event-stream",
-                "Cache-Control": "no-cache",
-                "X-Accel-Buffering": "no",
-                "x-request-id": self._id,
-                **file_answer.headers(self._asked),
-                **cors_headers(self._request),
-            }
-        )
         try:
             # Before its first part an answer may still come from another server.
             await self._gateway.servers.answer(self._send_events, self._form.digest)
         except (ApiError, ConchError) as error:
             if not self._stream.prepared:
                 raise
-            if isinstance(error, PoisonError):
-                self.log_poison()
-            await self._send({"error": api_error(error).as_dict()})
+            failure = self._request[FAILURE] = api_error(error)
+            await self._send({"error": failure.as_dict()})
         await self._stream.write_eof()
         return self._stream
 
@@ -179,31 +156,21 @@ class _Transcription:
         except ConchError as error:
             if not heard:
                 raise
-            if isinstance(error, PoisonError):
-                self.log_poison()
             raise api_error(error) from error
         finally:
             if heard:
                 self._gateway.heard(self._request[CALLER], ROUTE, heard[-1].duration)
 
-    async def _parts(self, client: AsyncClient) -> AsyncGenerator[Transcript, None]:
+    def _parts(self, client: AsyncClient) -> AsyncGenerator[Transcript, None]:
         """Yield the parts of an answer, and send comments while none comes."""
         file = StoredFile(self._form.file)
         parts = client.stream(file, request_id=self._id, **self._asked.options)
-        async with aclosing(parts):
-            while True:
-                coming = asyncio.ensure_future(self._gateway.unless_broken_off(anext(parts)))
-                try:
-                    while not (await asyncio.wait([coming], timeout=self._patience_s))[0]:
-                        await self._stream.prepare(self._request)
-                        await self._stream.write(b": still at work\n\n")
-                    part = coming.result()
-                except StopAsyncIteration:
-                    return
-                finally:
-                    # A part, or the end, may be about to come: see `conch.client.triton_grpc`.
-                    await cancelled(coming, GRACE_S)
-                yield part
+        return unbroken(parts, self._gateway, self._commented)
+
+    async def _commented(self, coming: "asyncio.Future[Transcript]") -> None:
+        while not (await asyncio.wait([coming], timeout=self._patience_s))[0]:
+            await self._stream.prepare(self._request)
+            await self._stream.write(b": still at work\n\n")
 
     @property
     def _patience_s(self) -> float:

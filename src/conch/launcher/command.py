@@ -46,7 +46,7 @@ def server_command(
         command.append("--model-control-mode=explicit")
         command += [f"--load-model={model}" for model in config.models or ("*",)]
     for service in ("http", "grpc", "metrics"):
-        command.append(f"--{service}-address={endpoints.address}")
+        command.append(f"--{service}-address={_address(service, endpoints.address)}")
         command.append(f"--{service}-port={getattr(endpoints, f'{service}_port')}")
     command += [
         "--disable-auto-complete-config",
@@ -64,3 +64,11 @@ def server_command(
     ]
     command += [item.argument for item in restricted]
     return [*command, *config.extra_args]
+
+
+def _address(service: str, address: str) -> str:
+    """Return an address as a service of Triton reads it."""
+    if ":" not in address:
+        return address
+    # gRPC puts the port behind it; the library of the other two looks for the prefix.
+    return f"[{address}]" if service == "grpc" else f"ipv6:{address}"

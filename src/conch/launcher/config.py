@@ -56,7 +56,7 @@ class ServerConfig:
     """Whether requests for speech may have the recording of a voice, the option `reference`: for
     those who have the consent of whoever is heard."""
     host: str = "127.0.0.1"
-    """IPv4 address or name that the three ports listen on; 0.0.0.0 for every interface."""
+    """Address or name that the three ports listen on; 0.0.0.0 for every interface."""
     http_port: int = 0
     """Port of the HTTP service; 0 takes any free port."""
     grpc_port: int = 0
@@ -78,11 +78,7 @@ class ServerConfig:
     """Passed to `tritonserver` unchanged, after the launcher's own arguments."""
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            ServerError: a value cannot work.
-        """
+        """Check the values; raise a ServerError for one that cannot work."""
         repositories = tuple(Path(path) for path in self.model_repositories)
         object.__setattr__(self, "model_repositories", repositories)
         object.__setattr__(self, "extra_args", tuple(self.extra_args))

@@ -9,6 +9,7 @@ from typing import Any
 
 from conch.launcher.admin import Restriction, headers_for
 from conch.wire.errors import ServerError
+from conch.wire.hosts import reachable
 
 TIMEOUT_S = 2.0
 """Seconds for one answer about the server's state."""
@@ -28,8 +29,7 @@ class Endpoints:
     """An address to connect to; the loopback for a server on every interface."""
 
     def __post_init__(self) -> None:
-        reachable = "127.0.0.1" if self.address == "0.0.0.0" else self.address
-        object.__setattr__(self, "reachable", reachable)
+        object.__setattr__(self, "reachable", reachable(self.address))
 
     def is_ready(self, name: str) -> bool:
         """Return whether the server answers on all three ports with every model loaded.

@@ -72,9 +72,6 @@ def server_environment(
 
     Args:
         stub: the wheel's stub; None for a server that brings its own.
-        base: environment to start from; None for this process's.
-        libpython: file name of the library; None for this interpreter's.
-        directories: where to look for it; None for `python_library_directories`.
 
     Raises:
         ServerError: a library is missing; the message names its Debian package.
@@ -105,9 +102,7 @@ def server_environment(
 def trace_environment(extra_args: Iterable[str], base: Mapping[str, str]) -> dict[str, str]:
     """Return an environment in which the models send traces where `--trace-config` sends Triton's.
 
-    Args:
-        extra_args: the caller's own arguments for `tritonserver`.
-        base: environment so far; its OpenTelemetry variables take precedence.
+    OpenTelemetry variables of `base` take precedence.
     """
     pairs = [setting.partition("=") for _, setting in settings_of(extra_args, ("--trace-config",))]
     settings = [(name, value) for name, _, value in pairs]

@@ -73,7 +73,7 @@ def find_installation(
             "commands with the URL of a running server work here"
         )
     if tritonserver is not None:
-        explicit = Path(tritonserver).expanduser()
+        explicit = Path(os.path.expanduser(tritonserver))
         if not explicit.is_file() or not os.access(explicit, os.X_OK):
             raise ServerError(f"no program that can be run at {explicit} (given as tritonserver)")
         return describe(explicit, python)

@@ -44,15 +44,11 @@ class Keeper:
         """Begin with the processes that the server was ready with; `look` lists them.
 
         Args:
-            processes: the processes of the server.
-            endpoints: its ports.
             entry_points: models that answer requests after their `execute`; Triton lets these
                 requests wait without end when the process has died.
-            load_timeout_s: seconds for a model to load.
             heals: times that each model got new processes, to add to.
             first: the models' processes when the server became ready, by id; one of them may have
                 died since.
-            clock: returns the time in seconds.
         """
         self._server, self._endpoints, self._clock = processes, endpoints, clock
         self._entry_points, self._load_timeout_s = entry_points, load_timeout_s

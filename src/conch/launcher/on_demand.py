@@ -6,6 +6,7 @@ from conch.families import all_components
 from conch.launcher.admin import headers_for
 from conch.launcher.endpoints import Endpoints
 from conch.wire.entry_points import ENTRY_POINTS
+from conch.wire.hosts import host_port
 from conch.wire.needs import components_to_serve
 from conch.wire.on_demand import OnDemandSettings
 
@@ -32,6 +33,6 @@ def settings_for(models: tuple[str, ...], endpoints: Endpoints) -> OnDemandSetti
     """Return how `speech` loads these models on the server that has these ports."""
     return OnDemandSettings(
         models,
-        f"http://{endpoints.reachable}:{endpoints.http_port}/v2/repository/models",
+        f"http://{host_port(endpoints.reachable, endpoints.http_port)}/v2/repository/models",
         headers_for("model-repository", endpoints.restricted),
     )

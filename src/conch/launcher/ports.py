@@ -5,19 +5,20 @@ import errno
 import socket
 
 from conch.wire.errors import ServerError
+from conch.wire.hosts import host_port
 
 
 def resolve_host(host: str) -> str:
-    """Return the IPv4 address of `host`; Triton's HTTP service takes no names.
+    """Return the address of `host`, IPv4 if it has one; Triton's HTTP service takes no names.
 
     Raises:
         ServerError: the name cannot be resolved.
     """
     try:
-        found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise ServerError(f"--host {host} is no IPv4 address of this machine: {error}") from error
-    return str(found[0][4][0])
+        raise ServerError(f"--host {host} is no address of this machine: {error}") from error
+    return min((str(item[4][0]) for item in found), key=lambda address: ":" in address)
 
 
 def require_free(host: str, port: int, option: str) -> None:
@@ -41,16 +42,12 @@ def pick_free(host: str, count: int) -> list[int]:
 
 
 def _listening(host: str, port: int, option: str) -> socket.socket:
-    probe = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    # As Triton does: ignore the closing connections of an earlier server.
-    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        probe.bind((host, port))
-        probe.listen()
+        # As Triton does, it ignores the closing connections of an earlier server.
+        return socket.create_server((host, port), family=family)
     except OSError as error:
-        probe.close()
         raise ServerError(_refusal(host, port, option, error)) from error
-    return probe
 
 
 def _refusal(host: str, port: int, option: str, error: OSError) -> str:
@@ -63,4 +60,4 @@ def _refusal(host: str, port: int, option: str, error: OSError) -> str:
         return f"port {port} needs more rights than this user has: choose another with {option}"
     if error.errno == errno.EADDRNOTAVAIL:
         return f"{host} is no address of this machine: choose another with --host"
-    return f"cannot listen on {host}:{port} ({option}): {error.strerror}"
+    return f"cannot listen on {host_port(host, port)} ({option}): {error.strerror}"

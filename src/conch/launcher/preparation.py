@@ -41,7 +41,7 @@ class Preparation:
     config: ServerConfig
     """The caller's, with the folders of its weights, and the models to load at the start."""
     address: str
-    """IPv4 address to listen on."""
+    """Address to listen on."""
     installation: Installation
     environment: dict[str, str]
     """The environment of the server."""

@@ -26,6 +26,7 @@ from conch.launcher.preparation import Preparation, prepare
 from conch.launcher.process import ServerProcess, Workspace
 from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
 from conch.wire.errors import ServerError
+from conch.wire.hosts import host_port
 from conch.wire.voices import REFERENCES
 
 PORT_ATTEMPTS = 5
@@ -133,11 +134,7 @@ class TritonServer:
             process.kill()
 
     def wait(self, timeout_s: float | None = None) -> int | None:
-        """Return the exit status of the server once it has ended, None after `timeout_s`.
-
-        Raises:
-            ServerError: the server was not started.
-        """
+        """Return the exit status of the server once it has ended, None after `timeout_s`."""
         try:
             return self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -148,13 +145,7 @@ class TritonServer:
 
         A server that cannot be healed, or that ends by itself, is started again on the same
         ports, as often as needed: at once, then after 1, 2, 4 … 30 s. After an exception, for
-        example that of Ctrl-C, call `stop` on the same thread.
-
-        Args:
-            ended: ends this when it is set; without it only an exception does.
-
-        Raises:
-            ServerError: the server was not started.
+        example that of Ctrl-C, call `stop` on the same thread. `ended` ends this when it is set.
         """
         endpoints, backoff = self._listening(), Backoff(HEALTHY_S)
         ended = ended or threading.Event()
@@ -168,9 +159,6 @@ class TritonServer:
         """Run `keep_serving` on a separate thread until the block ends.
 
         Without it, requests of an entry point whose process has died wait without end.
-
-        Raises:
-            ServerError: the server was not started.
         """
         self._listening()
         ended = threading.Event()
@@ -203,11 +191,7 @@ class TritonServer:
 
     @property
     def process(self) -> "subprocess.Popen[bytes]":
-        """The server's process.
-
-        Raises:
-            ServerError: the server was not started.
-        """
+        """The server's process; raises a ServerError before its start."""
         return self._running().popen
 
     @property
@@ -223,17 +207,18 @@ class TritonServer:
     @property
     def http_url(self) -> str:
         """`address:port` to connect to, as tritonclient takes it."""
-        return f"{self._listening().reachable}:{self._listening().http_port}"
+        return host_port(self._listening().reachable, self._listening().http_port)
 
     @property
     def grpc_url(self) -> str:
         """`address:port` to connect to, as tritonclient takes it."""
-        return f"{self._listening().reachable}:{self._listening().grpc_port}"
+        return host_port(self._listening().reachable, self._listening().grpc_port)
 
     @property
     def metrics_url(self) -> str:
         """Full URL of the Prometheus metrics."""
-        return f"http://{self._listening().reachable}:{self._listening().metrics_port}/metrics"
+        endpoints = self._listening()
+        return f"http://{host_port(endpoints.reachable, endpoints.metrics_port)}/metrics"
 
     def _free_endpoints(self) -> Endpoints:
         assert self._preparation is not None

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import soundfile
 
 from conch.bulk.cut import Piece, audio_of
 from conch.bulk.inputs import Source, read_audio, sources_of
-from conch.bulk.storage import storage_errors, whole_file
+from conch.bulk.storage import storage_errors, whole_file, without_secrets
 from conch.component.waveform import SAMPLE_RATE
 from conch.pseudo_labels.compare import Side, Stretch
 from conch.pseudo_labels.journal import Entry
@@ -44,7 +45,10 @@ class Rule:
 
 
 def sources_to_label(
-    names: Sequence[str], wanted: Mapping[str, str | None], limit: int | None = None
+    names: Sequence[str],
+    wanted: Mapping[str, str | None],
+    limit: int | None = None,
+    left_out: Counter[str] | None = None,
 ) -> list[Source]:
     """Return the recordings of all inputs, in order and each once.
 
@@ -58,10 +62,11 @@ def sources_to_label(
         BenchError: a manifest has a broken line.
     """
     values = {key: value for key, value in wanted.items() if value}
-    sources = sources_of(names, keeps_columns=True)
+    sources = sources_of(names, keeps_columns=True, left_out=left_out)
     for source in sources:
         if source.row >= 0 or "://" in source.path:
-            raise BulkError(f"{source.id}: not a file on this machine; a label needs a local path")
+            name = without_secrets(source.id)
+            raise BulkError(f"{name}: not a file on this machine; a label needs a local path")
     kept = [item for item in sources if values.items() <= item.columns.items()]
     if not kept:
         asked = " and ".join(f"{key} {value}" for key, value in values.items())

@@ -4,6 +4,7 @@ A hook is an object or a function in `conch.families.NAME`, whose declaration na
 `FirstPass`, which belongs to one live stream, keeps state between calls.
 """
 
+import math
 import pkgutil
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -337,6 +338,12 @@ async def prepared(options: RecognitionOptions, calls: Calls) -> RecognitionOpti
             prepare: Prepare = _loaded(hook.prepare)
             options = await prepare(options, calls)
     return options
+
+
+def prepared_s(options: RecognitionOptions) -> float:
+    """Return how many seconds of audio `prepared` hears at most."""
+    names = filter(None, (hook.prepare_s for hook in _of_recording(options)))
+    return math.fsum(_loaded(name)(options) for name in names)
 
 
 def after_recording(options: RecognitionOptions) -> Sequence[tuple[AfterRecording, Hear | None]]:

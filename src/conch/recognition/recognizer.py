@@ -15,7 +15,14 @@ from conch.bls.metrics import REQUESTS
 from conch.bls.runtime import Runtime
 from conch.component.parameters import share_of_cores
 from conch.recognition.config import RecognitionConfig
-from conch.recognition.hooks import decoder_of, load_hooks, needs_words, served
+from conch.recognition.hooks import (
+    decoder_of,
+    load_hooks,
+    needs_words,
+    prepared,
+    prepared_s,
+    served,
+)
 from conch.recognition.languages import language_warnings, with_only_language
 from conch.recognition.live.open_streams import OpenStreams
 from conch.recognition.metrics import AUDIO_SECONDS
@@ -128,15 +135,17 @@ class Recognizer:
                 await calls[0].need(components_of(options))
                 await check_text_models(options, calls[0])
                 recordings = await self._opened(request, options)
-                rows = [
-                    _Row(number, *item, options, self._config)
-                    for number, item in enumerate(zip(recordings, calls, strict=True))
-                ]
                 audio_s = sum(item.length_s * len(item.channels) for item in recordings)
+                audio_s += await asyncio.to_thread(prepared_s, options)
                 left_s = deadline.remaining_s(BEFORE_CALLS)
                 async with admission.begun(audio_s, left_s) as share:
                     for turn in turns:
                         turn.begin(share.key, lambda: admission.is_first(share))
+                    options = await prepared(options, calls[0])
+                    rows = [
+                        _Row(number, *item, options, self._config)
+                        for number, item in enumerate(zip(recordings, calls, strict=True))
+                    ]
                     for row in rows:
                         row.heard = lambda: admission.served(share, sum(r.done_s for r in rows))
                     yield rows
@@ -181,7 +190,6 @@ class _Row:
             most_at_first: How many are at work until the first one is known.
             in_parts: Whether each is an answer.
         """
-        await self._whole.prepare()
         most = self._config.max_segments_in_flight
         at_first = min(most, most_at_first or most)
         found = recognize_channels(

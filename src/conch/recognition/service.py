@@ -5,6 +5,7 @@ from contextlib import aclosing
 
 import numpy as np
 
+from conch.audio.workers import prepare
 from conch.bls.access_log import AccessRecord
 from conch.bls.call import Components
 from conch.bls.metrics import Metric
@@ -27,6 +28,7 @@ class Recognition:
     def __init__(self, config: RecognitionConfig, runtime: Runtime) -> None:
         self._recognizer = Recognizer(config, runtime)
         self._runtime = runtime
+        prepare()  # the first file need not wait for it
 
     @property
     def gauges(self) -> Mapping[Metric, Callable[[], float]]:

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from conch.session.answers import Calls, added_passes, latest_segments
 from conch.session.clock import (
-    FIRST,
     has_last_text,
     labels_of,
     shifted_segment,
@@ -18,7 +17,7 @@ from conch.session.clock import (
     shifted_utterance,
 )
 from conch.session.overlap import OverlapRemoval
-from conch.session.resume_state import ResumeState
+from conch.session.resume_state import Cut, ResumeState
 from conch.wire.joining import joined_text
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
@@ -27,18 +26,23 @@ from conch.wire.result import OpenUtterance, RollingPasses, Segment, Transcript,
 
 
 class JoinedStreams:
-    """One transcript of all streams of a session: times, indices and firm text continue."""
+    """One transcript of all streams of a session: times, indices and firm text continue.
 
-    def __init__(self, options: RecognitionOptions, sample_rate: int) -> None:
-        self._options, self._rate = options, sample_rate
-        self._state = ResumeState(shows_open=options.partials)
+    Args:
+        sample_rate: Hz of the audio.
+        told_s: Seconds at the beginning whose words were told before.
+    """
+
+    def __init__(self, sample_rate: int, told_s: float = 0.0) -> None:
+        self._rate = sample_rate
+        self._options = RecognitionOptions()
         self.start = 0
-        """First sample of the current stream, on the clock of the first one."""
-        self._first_index = 0
-        self._stream, self._label = 1, FIRST
-        """Number of the current stream, and the labels of its speakers."""
-        self._overlap: OverlapRemoval | None = None
-        """Leaves out words that are heard again; None in the first stream."""
+        """First sample of the current stream, on the clock of the session."""
+        self._stream, self._is_heard = 1, False
+        """Number of the current stream, and whether it has answered."""
+        self._is_moved = told_s > 0
+        """Whether its answers are others than those of the session."""
+        self.state = ResumeState(Cut(0.0, (), told_s))
         self._stable = ""
         self._texts: dict[int, tuple[str, float]] = {}
         """Text and end of the utterances that an answer may have to repeat."""
@@ -53,7 +57,7 @@ class JoinedStreams:
     @property
     def kept_from(self) -> int:
         """First sample that the next stream would need."""
-        return max(self.start, int(self._state.cut(self._stable).at_s * self._rate))
+        return max(self.start, int(self.state.cut(self._stable).at_s * self._rate))
 
     def take(self, answer: Transcript, *, ends: bool) -> None:
         """Add an answer of the current stream.
@@ -63,33 +67,33 @@ class JoinedStreams:
             ends: Whether the caller ended the stream. A gateway that stops ends it early, in the
                 middle of a word; then utterances that had not ended before are dropped.
         """
-        is_cut = answer.is_final and not ends
+        self._is_heard, is_cut = True, answer.is_final and not ends
         if is_cut:
             whole = [item for item in answer.segments if item.endpoint != "end"]
             answer = replace(answer, segments=tuple(whole), utterance=None)
         seconds = self.start / self._rate
         segments, utterance = list(answer.segments), answer.utterance
-        if self._overlap is not None:
+        if self._is_moved:
             moved = [
                 shifted_segment(item, seconds, self._first_index, self._label) for item in segments
             ]
             segments = [self._overlap.of_segment(item) for item in moved]
             utterance = utterance and shifted_utterance(utterance, seconds, self._label)
         ended = [(item, has_last_text(item, answer)) for item in segments]
-        self._state.end(ended)
-        if utterance is not None and self._overlap is not None:
-            utterance = self._overlap.of_utterance(utterance, self._state.next_index)
+        self.state.end(ended)
+        if utterance is not None and self._is_moved:
+            utterance = self._overlap.of_utterance(utterance, self.state.next_index)
         if not is_cut:
-            self._state.add((), utterance, seconds + answer.duration)
+            self.state.hear(utterance, seconds + answer.duration)
         self._keep(segments)
         self._calls.add(answer)
-        if answer.rolling is not None:
-            self._rolling = added_passes(self._rolling_before, answer.rolling)
+        now = answer.rolling
+        self._rolling = now and added_passes(self._rolling_before, now)
         self._latest = answer
         # The steps of a later stream are at other times.
         self._duration = max(self._duration, round(seconds + answer.duration, 3))
         self._stable = answer.stable
-        if self._overlap is not None:
+        if self._is_moved:
             turns = shifted_turns(answer.turns, seconds, self._label)
             self._latest = with_turns(
                 replace(
@@ -111,13 +115,13 @@ class JoinedStreams:
         """Join the answers since the last call to one."""
         latest = self._latest
         assert latest is not None
-        if self._overlap is not None:
+        if self._is_moved:
             latest = self._joined(latest)
         self._changed, self._calls = {}, Calls()
         # Drop the texts that the next answer need not repeat.
         history_s = self._options.history_s if self._options.repeat_text else -1
-        oldest_s = self._state.audio_s - history_s if history_s else float("-inf")
-        first = self._state.first_pending
+        oldest_s = self.state.audio_s - history_s if history_s else float("-inf")
+        first = self.state.first_pending
         self._texts = {
             index: item
             for index, item in self._texts.items()
@@ -148,13 +152,31 @@ class JoinedStreams:
 
     def _stable_text(self, answer: Transcript, utterance: OpenUtterance | None) -> str:
         """Return the beginning of the text that no longer changes."""
-        first = self._state.first_pending
+        first = self.state.first_pending
         texts = [text for index, (text, _) in sorted(self._texts.items()) if index < first]
-        if first < self._state.next_index:
-            texts.append(self._state.firm_pending(answer.stable))
+        if first < self.state.next_index:
+            texts.append(self.state.firm_pending(answer.stable))
         elif utterance is not None:
             texts.append(text_of_words(utterance.firm))
         return joined_text(texts)
+
+    def begin(self, options: RecognitionOptions, start: int = 0, index: int = 0) -> None:
+        """Begin the first stream, or one behind others that have ended.
+
+        Its first sample is `start`, and its first utterance has this index.
+        """
+        self._options, self.start = options, start
+        self._is_moved |= start > 0 or index > 0
+        self.state.shows_open = options.partials
+        self.state.begin(start / self._rate, index)
+        self._begin(self.state.cut())
+
+    def settled(self, kept_from: int) -> Transcript | None:
+        """End the firm text where no stream follows, and return the answer; None before any."""
+        if self._latest is None:
+            return None
+        self.resume(kept_from)
+        return replace(self.answer(), utterance=None)
 
     def resume(self, kept_from: int) -> None:
         """Begin another stream, after the firm text.
@@ -162,14 +184,24 @@ class JoinedStreams:
         Args:
             kept_from: First sample of the audio that is kept; earlier audio is not heard again.
         """
-        cut = self._state.cut(self._stable)
+        cut = self.state.cut(self._stable)
         self.start = max(self.kept_from, kept_from)
         has_second_pass = self._latest is not None and self._latest.rolling is not None
         has_words = self._options.word_timestamps
         self._keep(
-            self._state.settle(self._stable, has_second_pass=has_second_pass, has_words=has_words)
+            self.state.settle(self._stable, has_second_pass=has_second_pass, has_words=has_words)
         )
-        self._stream += 1
+        self._is_moved = True
+        self._begin(cut)
+
+    def _begin(self, cut: Cut) -> None:
+        self._stream += self._is_heard
+        self._is_heard = False
         self._label = labels_of(self._stream, str(self._options.value("known_speakers")))
-        self._first_index, self._rolling_before = self._state.next_index, self._rolling
-        self._overlap = OverlapRemoval(cut, self._first_index, has_words=has_words)
+        self.hears_again = cut.until_s > cut.at_s
+        """Whether the current stream hears words that were told before."""
+        self._first_index = self.state.next_index
+        self._rolling_before = self._rolling or self._rolling_before
+        self._overlap = OverlapRemoval(
+            cut, self._first_index, has_words=self._options.word_timestamps
+        )

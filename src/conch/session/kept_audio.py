@@ -13,10 +13,10 @@ have 140 s."""
 class KeptAudio:
     """The samples of a session from the current cut on; samples count from the session's start."""
 
-    def __init__(self, sample_rate: int) -> None:
+    def __init__(self, sample_rate: int, start: int = 0) -> None:
         self._most = round(MAX_KEPT_S * sample_rate)
         self._chunks: deque[NDArray[Any]] = deque()
-        self.start = self.end = 0
+        self.start = self.end = start
         """First sample that is kept, and the first one after all that is kept."""
 
     def add(self, samples: NDArray[Any]) -> None:

@@ -14,7 +14,7 @@ LEAD_S = 2.0
 beginning."""
 LOST = "lost"
 """`endpoint` of an utterance that keeps only its firm words."""
-NO_SECOND_PASS = "no second pass: the server was lost, and another stream went on"
+NO_SECOND_PASS = "no second pass: the server was lost"
 """`error` of such an utterance in a stream with two passes."""
 
 
@@ -45,12 +45,12 @@ class ResumeState:
     """What the next stream of a live session needs of the answers so far.
 
     Args:
-        shows_open: Whether answers have the utterance that is being spoken.
         base: Where the current stream began.
     """
 
-    def __init__(self, *, shows_open: bool = True, base: Cut = Cut(0.0)) -> None:
-        self._shows_open = shows_open
+    def __init__(self, base: Cut = Cut(0.0)) -> None:
+        self.shows_open = True
+        """Whether answers have the utterance that is being spoken."""
         self._pending: dict[int, _Pending] = {}
         self._open: OpenUtterance | None = None
         self._ended_until_s = 0.0
@@ -64,25 +64,19 @@ class ResumeState:
         """Index of the first utterance that awaits its second pass; `next_index` if none does."""
         return min(self._pending, default=self.next_index)
 
-    def add(
-        self,
-        segments: Iterable[tuple[Segment, bool]],
-        utterance: OpenUtterance | None,
-        audio_s: float,
-    ) -> None:
-        """Add an answer.
+    def begin(self, at_s: float, index: int) -> None:
+        """Begin a stream behind one that has ended, with the index of its first utterance."""
+        self._base = Cut(at_s, (), self._base.until_s)
+        self._pending, self._open, self.next_index = {}, None, index
+        self._ended_until_s = self.audio_s = at_s
 
-        Args:
-            segments: Its segments in order, and whether each has its last text.
-            utterance: The utterance that is being spoken.
-            audio_s: Seconds of audio heard so far.
-        """
-        self.end(segments)
+    def hear(self, utterance: OpenUtterance | None, audio_s: float) -> None:
+        """Add what is being spoken, after so many seconds of audio; see `end`."""
         self._open = utterance
         self.audio_s = max(self.audio_s, audio_s)
 
     def end(self, segments: Iterable[tuple[Segment, bool]]) -> None:
-        """Add only the utterances that an answer has ended; see `add`."""
+        """Add the segments of an answer in order, and whether each has its last text."""
         for segment, is_final in segments:
             if is_final:
                 self._pending.pop(segment.index, None)
@@ -115,7 +109,7 @@ class ResumeState:
         elif self._open is not None:
             cut = cut_behind(self._open.firm, self._open.start)
         else:
-            lead_s = self.audio_s - LEAD_S if self._shows_open else 0.0
+            lead_s = self.audio_s - LEAD_S if self.shows_open else 0.0
             cut = Cut(max(self._ended_until_s, lead_s))
         base = self._base
         at_s, until_s = max(cut.at_s, base.at_s), max(cut.until_s, base.until_s)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -19,6 +20,7 @@ from conch.component import Array
 from conch.triton.memory import watch
 from conch.triton.tracing import RequestSpan
 from conch.wire import component_key, foreign
+from conch.wire.entry_points import SERVED_VARIABLE
 from conch.wire.errors import (
     ComponentError,
     OptionError,
@@ -172,7 +174,7 @@ def _error(model: str, message: str) -> TranscriptionError:
     if message.endswith(foreign.STOPPING):
         return OverloadedError("the server is stopping; send the request again to another one")
     if _is_missing(model, message):
-        return missing(model)
+        return missing(model, os.environ.get(SERVED_VARIABLE, "").split(","))
     # A traceback may follow, with the folders of this machine.
     logger.error("%s has failed: %s", model, message)
     return ComponentError(f"{model}: {message.partition(TRACEBACK)[0]}")

@@ -24,7 +24,7 @@ def to_text(transcript: Transcript) -> str:
     """
     parts = (part for segment in transcript.segments for part in cut_by_speaker(segment))
     spoken = [segment for segment in parts if segment.text]
-    if not _is_split(transcript) and not any(segment.speaker for segment in spoken):
+    if len(transcript.channels) < 2 and not any(segment.speaker for segment in spoken):
         return transcript.text + "\n"
 
     def label(segment: Segment) -> str:
@@ -91,10 +91,6 @@ def _webvtt_lines(cue: Cue) -> str:
     return f"<v {who}>{lines.removeprefix(f'{who}: ')}"
 
 
-def _is_split(transcript: Transcript) -> bool:
-    return len(transcript.channels) > 1
-
-
 def _time(milliseconds: int, separator: str) -> str:
     seconds, ms = divmod(milliseconds, 1000)
     minutes, seconds = divmod(seconds, 60)
@@ -120,11 +116,7 @@ SPEAKER_FORMATS = frozenset(("rttm", "seglst", "diarized_json", "diarization"))
 
 
 def with_options_of(formats: Sequence[str], sent: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a request, with those that formats need where none was sent.
-
-    Raises:
-        OptionError: a format says who speaks, and speakers is off.
-    """
+    """Return the options of a request, with those that formats need where none was sent."""
     needed: dict[str, Any] = {}
     if TIMED_FORMATS.intersection(formats):
         needed["word_timestamps"] = True

@@ -15,6 +15,8 @@ MAX_HOTWORD_WEIGHT = 100.0
 DEFAULT_HOTWORD_WEIGHT = 8.0
 MAX_NAMES_TOKENS = 220
 """Tokens of names in a prompt: Whisper reads 223 before a transcript."""
+_SEPARATORS = re.compile("[\n,،、，]")  # noqa: RUF001
+_COLONS = re.compile("[:：]")  # noqa: RUF001
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +32,8 @@ class Hotword:
 def hotwords_of(text: str, weight: float, option: str = "hotwords") -> tuple[Hotword, ...]:
     """Return phrases separated by commas or line ends; a colon and a weight may follow a phrase.
 
-    Args:
-        text: The phrases.
-        weight: Of a phrase without its own.
-        option: What errors name.
-
-    Raises:
-        OptionError: the text or a phrase is too long, there are too many, one is empty, or its
-            weight is no number or out of range.
+    The commas and colons of other scripts count too. `weight` is that of a phrase without its own,
+    `option` what errors name.
 
     >>> [(item.phrase, item.weight) for item in hotwords_of("Conch:8, Triton  server", 5.0)]
     [('Conch', 8.0), ('Triton server', 5.0)]
@@ -48,8 +44,7 @@ def hotwords_of(text: str, weight: float, option: str = "hotwords") -> tuple[Hot
         )
     if not text.strip():
         return ()
-    items = text.replace("\n", ",").split(",")
-    hotwords = tuple(_hotword(item, weight, option) for item in items)
+    hotwords = tuple(_hotword(item, weight, option) for item in _SEPARATORS.split(text))
     if len(hotwords) > MAX_HOTWORDS:
         raise _out_of_range(option, f"at most {MAX_HOTWORDS} phrases", len(hotwords))
     return hotwords
@@ -95,7 +90,7 @@ def as_ctc_writes(phrases: str) -> str:
 
 
 def _hotword(item: str, weight: float, option: str) -> Hotword:
-    phrase, colon, own = item.partition(":")
+    phrase, *own = _COLONS.split(item, maxsplit=1)
     words = " ".join(phrase.split())
     if not words:
         raise OptionError(
@@ -105,7 +100,7 @@ def _hotword(item: str, weight: float, option: str) -> Hotword:
     if len(words) > MAX_HOTWORD_LENGTH:
         raise _out_of_range(option, f"phrases of at most {MAX_HOTWORD_LENGTH} characters", words)
     try:
-        hotword = Hotword(words, float(own) if colon else weight)
+        hotword = Hotword(words, float(own[0]) if own else weight)
     except ValueError:
         raise OptionError(
             f"option '{option}' takes a number after a colon; sent: {item.strip()!r:.60}"

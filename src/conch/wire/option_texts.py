@@ -22,19 +22,15 @@ def options_of_text(
 ) -> dict[str, bool | int | float | str]:
     """Return options with values of their types; their ranges and rules are still to be checked.
 
-    Args:
-        texts: Options by name.
-        others: Further names that are right in the same place, for the hint at a wrong one.
-        known: Options that exist, by name; by default those of recognition.
-
-    Raises:
-        OptionError: an option does not exist, or its text is no value of its type.
+    An empty text sets nothing: forms send one for a field that nobody has filled in. `known` are
+    the options that exist, by default those of recognition. The hint at a wrong name may also be
+    one of `others`.
     """
     known = all_options() if known is None else known
     for name in texts:
         if name not in known:
             raise OptionError(unknown_name(name, [*known, *others]))
-    return {name: _value(known[name], text) for name, text in texts.items()}
+    return {name: _value(known[name], text) for name, text in texts.items() if text.strip()}
 
 
 def _value(item: "Field[Any]", text: str) -> bool | int | float | str:

@@ -37,11 +37,7 @@ class Replacements:
 
 @lru_cache(maxsize=32)
 def read_replacements(rules: str) -> Replacements | None:
-    """Return the rules of the option's text; None if there is none.
-
-    Raises:
-        OptionError: a rule does not parse, or there are too many.
-    """
+    """Return the rules of the option's text; None if there is none."""
     written: dict[str, tuple[str, str]] = {}
     for number, rule in enumerate(_split(rules), 1):
         if number > MAX_RULES:

@@ -15,7 +15,7 @@ MAX_FP32 = 3.4028234663852886e38
 RARE = ("extra", "revised", "speakers", "turns", "overlaps", "relabelled")
 """Fields of `Transcript` that its JSON has only if they hold something."""
 RARE_OF_SEGMENT = ("speaker", "emotion", "event")
-"""The same of `Segment`."""
+"""Fields of `Segment` that are left out when empty."""
 SCORES = ("score", "am_score", "lm_score", "attention_score", "ctc_score")
 """Fields of `Hypothesis` that are log probabilities, or None."""
 _WRITABLE = {"NaN": None, "Infinity": MAX_FP32, "-Infinity": -MAX_FP32}
@@ -304,8 +304,10 @@ class Transcript:
 
     def by_channel(self) -> Iterator[tuple[int, list[Segment]]]:
         """Yield the number of each channel in order, and its segments."""
-        for number in sorted({segment.channel for segment in self.segments}):
-            yield number, [item for item in self.segments if item.channel == number]
+        by_number: dict[int, list[Segment]] = {}
+        for segment in self.segments:
+            by_number.setdefault(segment.channel, []).append(segment)
+        yield from sorted(by_number.items())
 
     def to_json(self) -> str:
         """Return the JSON of the tensor RESULT: all fields, and the text of each n-best list.

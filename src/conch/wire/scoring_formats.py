@@ -5,10 +5,12 @@ is what CTM is scored against (https://github.com/usnistgov/SCTK/blob/master/doc
 has who speaks when, SegLST who says what.
 """
 
+import math
 import string
 from collections.abc import Sequence
+from dataclasses import replace
 
-from conch.wire.result import Segment, Transcript, Turn, strict_json
+from conch.wire.result import Segment, Transcript, Turn, Word, strict_json
 from conch.wire.subtitles import milliseconds, pieces_of, tokens_of
 
 _LETTERS = string.ascii_uppercase
@@ -19,8 +21,9 @@ _ALTERNATION = str.maketrans({"{": "(", "}": ")"})
 def to_ctm(transcript: Transcript, name: str) -> str:
     """Return a line `file channel start duration word confidence` for each word.
 
-    Times are seconds with milliseconds. Words without times share those of their segment, and have
-    no confidence. `name` is that of the recording; spaces in it become `_`.
+    Times are seconds with milliseconds. Words without times share those of their segment. A
+    confidence that is not known is left out. `name` is that of the recording; spaces in it become
+    `_`.
     """
     lines = []
     for number, segments in transcript.by_channel():
@@ -43,23 +46,21 @@ def to_stm(transcript: Transcript, name: str) -> str:
     `name` is that of the recording, as for CTM.
     """
     spoken = [segment for segment in transcript.segments if segment.text.strip()]
-    languages = sorted({segment.language for segment in spoken} - {""})
+    languages = sorted({_word(segment.language) for segment in spoken} - {""})
     lines = ['LABEL "o" "Overall" "All segments"']
     lines += [f'LABEL "{item}" "{item}" "Segments in the language {item}"' for item in languages]
     written = [f";; {line}\n" for line in lines] if spoken else []
     file = recording_name(name)
-    for number, segments in transcript.by_channel():
+    for number, segments in replace(transcript, segments=tuple(spoken)).by_channel():
         channel, until_ms = _channel(number), 0
         for segment in segments:
-            if not segment.text.strip():
-                continue
             # Segments of one channel must not overlap.
             start_ms = max(milliseconds(segment.start), until_ms)
             until_ms = max(milliseconds(segment.end), start_ms + 1)
             times = f"{_seconds(start_ms)} {_seconds(until_ms)}"
-            label = ",".join(filter(None, ("o", segment.language)))
+            label = ",".join(filter(None, ("o", _word(segment.language))))
             text = " ".join(map(_word, _texts(segment)))
-            who = segment.speaker or f"{file}-{channel}"
+            who = _word(segment.speaker) or f"{file}-{channel}"
             written.append(f"{file} {channel} {who} {times} <{label}> {text}\n")
     return "".join(written)
 
@@ -71,7 +72,9 @@ def to_rttm(transcript: Transcript, name: str) -> str:
     its segments that have a speaker.
     """
     turns = transcript.turns or [
-        Turn(item.speaker, item.start, item.end) for item in transcript.segments if item.speaker
+        Turn(item.speaker, item.start, item.end)
+        for item in transcript.segments
+        if item.speaker.strip()
     ]
     file = recording_name(name)
     return "".join(
@@ -115,14 +118,17 @@ def _channel(number: int) -> str:
 
 
 def _confidences(segment: Segment) -> list[str]:
-    """Return the column of each word; nothing for words that the decoder has not timed."""
-    words = [word for word in segment.words if word.text.strip()]
-    return [f" {word.confidence:.4f}" for word in words] or [""] * len(_texts(segment))
+    """Return the column of each word; empty where the confidence is not known."""
+    found = [word.confidence for word in _timed(segment)] or [math.nan] * len(_texts(segment))
+    return ["" if math.isnan(confidence) else f" {confidence:.4f}" for confidence in found]
 
 
 def _texts(segment: Segment) -> Sequence[str]:
-    timed = [word.text for word in segment.words if word.text.strip()]
-    return timed or pieces_of(segment.text)
+    return [word.text for word in _timed(segment)] or pieces_of(segment.text)
+
+
+def _timed(segment: Segment) -> list[Word]:
+    return [word for word in segment.words if word.text.strip()]
 
 
 def _word(text: str) -> str:

@@ -36,12 +36,8 @@ def sentences(
 ) -> Iterator[slice]:
     """Yield where the sentences of a text are, in order and without the spaces between them.
 
-    Args:
-        text: Any text.
-        longest: Most characters of one.
-        first: The same of the first one.
-        start: Where the first one begins.
-        is_open: Whether text may follow: what it can change is left out.
+    `longest` and `first` are the most characters of one and of the first one, which begins at
+    `start`. If text may follow (`is_open`), what it can change is left out.
     """
     ends = ((end, False) for end in _ends(text, start, is_open=is_open))
     for end, is_begun in chain(ends, [(len(text), is_open)]):

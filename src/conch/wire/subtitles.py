@@ -41,8 +41,8 @@ _SHORT, _SHORT_PER_S = 60.0, 40.0  # below MIN_CUE_MS, and for each second that 
 _ONE_WORD = 40.0
 _FAST, _FAST_PER_SHARE = 8.0, 30.0  # above MAX_CHARS_PER_S, and for each time it is exceeded
 _SENTENCE, _CLAUSE, _PHRASE, _WORDS, _BOUND = 0.0, 2.0, 4.0, 7.0, 11.0
-"""Of the end of a cue after a sentence, after a clause, before a word that begins a phrase, between
-others, and after a word that needs the next one."""
+"""Where a cue ends: after a sentence, after a clause, before a word that begins a phrase, between
+others, after a word that needs the next one."""
 _PAUSE_MS = 600  # A pause as long makes a good end anywhere; a shorter one a better end.
 _INNER_SENTENCE = 3.0  # of a sentence's end within a cue
 _INNER_PAUSE_MS, _INNER_PAUSE_PER_S = 300, 20.0  # of a pause within a cue, for its time above
@@ -104,28 +104,31 @@ class Token(NamedTuple):
 def cues(transcript: Transcript) -> list[Cue]:
     """Return subtitle cues in order of time. No cue is empty, and cues of a channel do not overlap.
 
-    A cue has at most MAX_LINES lines of MAX_LINE_CHARS. If the next words allow it, a cue takes
-    MIN_CUE_MS to MAX_CUE_MS, and as long as a reader of MAX_CHARS_PER_S needs. It does not hold one
-    word if there are more around it. Words of a segment without word times share its time. If the
-    speakers are known, each cue has one and begins with it; or else, if the channels are split,
-    with its channel number.
+    A cue has at most MAX_LINES lines of MAX_LINE_CHARS. If the next words and the end of the audio
+    allow it, a cue takes MIN_CUE_MS to MAX_CUE_MS, and as long as a reader of MAX_CHARS_PER_S
+    needs. It does not hold one word if there are more around it. Words of a segment without word
+    times share its time. If the speakers are known, each cue has one and begins with it; or else,
+    if the channels are split, with its channel number.
     """
     is_split = len(transcript.channels) > 1
+    audio_end_ms = floor(transcript.duration * 1000) or inf
     made = []
     for channel, segments in transcript.by_channel():
         parts = (part for segment in segments for part in cut_by_speaker(segment))
         said = groupby(parts, lambda segment: segment.speaker)
-        runs = [(who, tokens_of(list(run))) for who, run in said]
-        runs = [(who, tokens) for who, tokens in runs if tokens]
+        runs = [(who, tokens) for who, run in said if (tokens := tokens_of(list(run)))]
         nexts = [*(tokens[0].start_ms for _, tokens in runs), inf][1:]
         for (who, tokens), next_ms in zip(runs, nexts, strict=True):
             label = f"{who}: " if who else f"[{channel}] " if is_split else ""
-            found = channel_cues(tokens, label, max(next_ms, tokens[-1].start_ms + 1))
-            made += [replace(cue, speaker=who) for cue in found] if who else found
+            next_ms = max(next_ms, tokens[-1].start_ms + 1)
+            found = channel_cues(tokens, label, next_ms, audio_end_ms)
+            made += [replace(cue, speaker=who) for cue in found]
     return sorted(made, key=lambda cue: cue.start_ms)
 
 
-def channel_cues(tokens: Sequence[Token], label: str = "", next_ms: float = inf) -> list[Cue]:
+def channel_cues(
+    tokens: Sequence[Token], label: str = "", next_ms: float = inf, audio_end_ms: float = inf
+) -> list[Cue]:
     """Return the cues of words in order, whose starts rise; each cue begins with the label.
 
     `next_ms` is when somebody else begins.
@@ -136,7 +139,7 @@ def channel_cues(tokens: Sequence[Token], label: str = "", next_ms: float = inf)
         is_last = place == len(tokens)
         if is_last or tokens[place].start_ms - token.end_ms > LONG_PAUSE_MS:
             until_ms = next_ms if is_last else tokens[place].start_ms
-            made += Block(tokens[first:place], until_ms, label).cues()
+            made += Block(tokens[first:place], until_ms, label, audio_end_ms).cues()
             first = place
     return made
 
@@ -144,12 +147,15 @@ def channel_cues(tokens: Sequence[Token], label: str = "", next_ms: float = inf)
 class Block:
     """Words without a long pause between them, and what each cue of them would cost."""
 
-    def __init__(self, tokens: Sequence[Token], next_ms: float, label: str) -> None:
+    def __init__(
+        self, tokens: Sequence[Token], next_ms: float, label: str, audio_end_ms: float = inf
+    ) -> None:
         """Measure the words; the next one starts at `next_ms`, which is infinity without one."""
-        self._tokens, self._label = tokens, label
+        self._tokens, self._label, self._audio_end_ms = tokens, label, audio_end_ms
         self._starts = [*(token.start_ms for token in tokens), next_ms]
         self._spaces = [columns(token.space) for token in tokens]
-        widths = map(columns, (token.text for token in tokens))
+        # At least one each, so that a cue has a bounded number of words.
+        widths = (max(1, columns(token.text)) for token in tokens)
         steps = (space + width for space, width in zip(self._spaces, widths, strict=True))
         self._widths = [0, *accumulate(steps)]
         """Columns up to each word, with the spaces."""
@@ -209,7 +215,7 @@ class Block:
     def end_ms(self, start: int, end: int) -> int:
         """Return when the cue of words goes: when they are said and read, unless others come."""
         start_ms, next_ms = self._tokens[start].start_ms, self._starts[end]
-        latest = start_ms + MAX_CUE_MS
+        latest = int(max(start_ms + 1, min(start_ms + MAX_CUE_MS, self._audio_end_ms)))
         if next_ms < inf:
             has_room = next_ms - start_ms > 2 * GAP_MS
             latest = min(latest, int(next_ms) - GAP_MS if has_room else int(next_ms))
@@ -299,8 +305,7 @@ def tokens_of(segments: Sequence[Segment]) -> list[Token]:
 def _timed(segment: Segment) -> list[tuple[str, float, float]]:
     """Return words with their times; those of the text, by their length, if none is timed."""
     words = [(word.text.strip(), word.start, word.end) for word in segment.words]
-    words = [item for item in words if item[0]]
-    if words:
+    if words := [item for item in words if item[0]]:
         return words
     texts = pieces_of(segment.text)
     ends = list(accumulate(map(columns, texts)))
@@ -327,17 +332,15 @@ def pieces_of(text: str) -> list[str]:
 
 def _letters(word: str) -> list[str]:
     """Return the characters of a word, each with the others of its syllable and its marks."""
-    found: list[str] = []
+    starts = [0]
     is_open = False
-    for before, char in zip(" " + word, word, strict=False):
+    for place, (before, char) in enumerate(zip(" " + word, word, strict=False)):
         opens = unicodedata.category(char) in ("Ps", "Pi")
         is_mark = not opens and unicodedata.category(char)[0] not in "LN"
-        if found and (is_open or is_mark or is_within_syllable(before, char)):
-            found[-1] += char
-        else:
-            found.append(char)
+        if place and not (is_open or is_mark or is_within_syllable(before, char)):
+            starts.append(place)
         is_open = opens or (is_open and is_mark)
-    return found
+    return [word[start:end] for start, end in pairwise([*starts, len(word)])]
 
 
 def columns(text: str) -> int:

@@ -18,11 +18,7 @@ def no_text_steps() -> frozenset[str]:
 
 
 def post_models(names: str) -> tuple[str, ...]:
-    """Return the models of the option `post`, in their order; commas separate the names.
-
-    Raises:
-        OptionError: a name is not that of a text step, or there are too many.
-    """
+    """Return the models of the option `post`, in their order; commas separate the names."""
     models = tuple(name.strip() for name in names.split(",") if name.strip())
     if len(models) > MAX_POST:
         raise OptionError(f"option 'post' takes at most {MAX_POST} models; sent: {len(models)}")

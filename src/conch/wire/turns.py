@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import TypeVar
 
 from conch.wire.result import SCORES, Segment, Turn, Word, text_of_words
 
@@ -12,6 +13,38 @@ NEAR_S = 5.0
 """Speech whose turn is not known may be of who speaks so long before or after it."""
 LEAST_OTHER_S = 0.25
 """Shortest part of a turn that is told to have another speaker."""
+PAUSE_S = 0.5
+"""A shorter pause of a speaker belongs to the turn."""
+
+Time = TypeVar("Time", int, float)
+
+
+def closed(spans: Iterable[tuple[Time, Time]], pause: Time) -> list[tuple[Time, Time]]:
+    """Return spans in order, those as one that overlap or have a shorter pause between them."""
+    found: list[tuple[Time, Time]] = []
+    for start, end in sorted(spans):
+        if found and start - found[-1][1] < pause:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((start, end))
+    return found
+
+
+def joined_turns(turns: Iterable[Turn], least_s: float = 0.0) -> list[Turn]:
+    """Return turns in order of their starts, without pauses shorter than PAUSE_S.
+
+    Of the turns that are left, those shorter than `least_s` are dropped.
+    """
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for turn in turns:
+        spans.setdefault(turn.speaker, []).append((turn.start, turn.end))
+    found = [
+        Turn(speaker, start, end)
+        for speaker, own in spans.items()
+        for start, end in closed(own, PAUSE_S)
+        if end - start >= least_s
+    ]
+    return sorted(found, key=lambda turn: (turn.start, turn.speaker))
 
 
 def with_speakers(segment: Segment, turns: Sequence[Turn]) -> Segment:
@@ -69,7 +102,7 @@ def other_turns(told: Sequence[Turn], final: Iterable[Turn]) -> Iterator[Turn]:
     Turns of one speaker do not overlap.
     """
     by_speaker: dict[str, list[Turn]] = {}
-    for turn in sorted(told, key=lambda turn: turn.start):
+    for turn in joined_turns(told):
         by_speaker.setdefault(turn.speaker, []).append(turn)
     for turn in final:
         own, start = by_speaker.get(turn.speaker, []), turn.start

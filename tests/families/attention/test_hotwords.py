@@ -75,6 +75,26 @@ def test_a_possessive_takes_the_place_of_a_whole_one(heard):
     assert (curly.written, curly.tried) == ("Syme\u2019s", "Syme's")
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "wanted"),
+    [
+        ("and Diness cat", "Dinah", "and Dinah's cat"),
+        ("Captain Servidex ears", "Servadac", "Captain Servadac's ears"),
+        ("Captain Servidex ears", "Servadac", "Captain Servadac's"),
+        ("my cousin Hepzebuz, you", "Hepzibah", "my cousin Hepzibah's, you"),
+        ("Simes' egotism", "Syme", "Syme's egotism"),
+        ("DINESS CAT", "DINAH", "DINAH'S CAT"),
+    ],
+)
+def test_a_possessive_may_be_heard_in_the_last_letters(text, name, wanted):
+    assert wanted in written(text, name)
+
+
+@pytest.mark.parametrize(("text", "name"), [("Simpsons", "Simpson"), ("said Uncas", "Uncas")])
+def test_a_plural_and_a_name_in_s_are_no_possessive(text, name):
+    assert not any("'s" in found for found in written(text, name))
+
+
 def test_a_name_keeps_the_possessive_behind_it():
     assert "said Syme's egotism" in written("said Sime's egotism", "Syme")
 
@@ -85,6 +105,23 @@ def test_a_hotword_is_tried_for_two_words_more_than_its_own_at_most():
     found = near_misses("t im ok hi nn", hotwords_of(names, 10))
     assert found and {len("t im ok hi nn"[miss.start : miss.end].split()) for miss in found} == {3}
     assert near_misses("one too three four five six seven", hotwords_of(names, 10)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Conch，Triton、Oman：9", "Conch,Triton\nOman:9", "Conch،Triton, Oman :9"],  # noqa: RUF001
+)
+def test_phrases_are_separated_by_the_commas_of_any_script(text):
+    assert hotwords_of(text, 8) == (
+        Hotword("Conch", 8), Hotword("Triton", 8), Hotword("Oman", 9)
+    )  # fmt: skip
+
+
+def test_a_list_in_capitals_has_possessives_too():
+    found = written("if a fellow's bad", "IF A FELLOW'S")
+    assert "IF A FELLOW'S bad" in found
+    assert all("FELLOW'S bad" in text for text in found)
+    assert "said SYME'S egotism" in written("said Sime's egotism", "SYME'S")
 
 
 def test_a_text_that_has_the_hotword_has_no_near_miss_there():

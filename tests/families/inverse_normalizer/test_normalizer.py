@@ -74,6 +74,32 @@ def test_case_punctuation_and_spaces_around_a_number_stay(normalizer, text, want
     assert written(normalizer, text) == wanted
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("It is seven, seven three nine now.", "It is 7739 now."),
+        ("It is three point one four, one five nine.", "It is 3.14159."),
+        ("four zero zero one five, six nine, two", "40015692"),
+        ("Seven, seven, three, nine.", "7739."),
+        ("Three point one, four, one, five, nine.", "3.14159."),
+        (
+            "my number is five five five, one two three, four five six seven",
+            "my number is 555-123-4567",
+        ),
+        ('He said: "Seven, oh, seven nine," and then, "two."', 'He said: "7079," and then, "two."'),
+        ("a pin of one, one, one, one", "a pin of 1111"),
+        # The digits of a recogniser that writes some itself.
+        ("It is seven, 739.", "It is 7739."),
+        ("The code is seven, 739 now.", "The code is 7739 now."),
+        ("Pi is 3.14, 159.", "Pi is 3.14159."),
+        ("Call 40015, six nine, two.", "Call 40015692."),
+        ("My pin is 4, 0, 9, 1.", "My pin is 4091."),
+    ],
+)
+def test_digits_with_commas_at_the_pauses_are_one_number(normalizer, text, wanted):
+    assert written(normalizer, text) == wanted
+
+
 @pytest.mark.parametrize("number", [13, 40, 99, 118, 512, 1041, 1900, 7745, 20_016, 999_356])
 def test_numbers_beside_others_are_read_as_they_were_said(normalizer, number):
     said = " ".join(spelled(str(number)))
@@ -104,6 +130,11 @@ def test_numbers_beside_others_are_read_as_they_were_said(normalizer, number):
         "a hundred thousands, and three reals",
         "half past three o'clock",
         "one two three four five six seven eight nine ten",
+        "One, two, three, four, five. Nine, eight, seven, six! Two, four, six, eight, who?",
+        "We read two, three, five, seven, and ten of them, or two, three, five, seven, ten.",
+        "One or two, three or four, or seven, three, nine. Five, two.",
+        "At seven, 300 people came. On May seven, 1999. On March 3, 1999. In 2008, 159 died.",
+        "It costs 2.5, 300 and 12. Count 1, 2, 3, 4. On page 40, 15 lines.",
     ],
 )
 def test_what_has_no_number_or_a_small_one_alone_stays(normalizer, text):

@@ -45,9 +45,12 @@ def test_where_two_speak_both_have_a_turn():
     assert is_alone(mixed).tolist() == [True, False]
 
 
-def test_short_gaps_are_closed_and_short_turns_dropped():
-    heard = segment(4, [(0, 0, 1), (0, 1.2, 2), (1, 3, 3.1)], [(0, 1.5), (1, 2.5)], [0, 0])
-    assert rounded(turns_of(heard, VOICES)) == [(0, 100.0, 102.0)]
+def test_short_pauses_belong_to_the_turn_and_short_turns_are_dropped():
+    pieces, short = [(0, 1), (1.4, 2.5)], (1, 3.7, 3.8)
+    for pause, turns in ((0.4, [(0, 100.0, 103.0)]), (0.6, [(0, 100.0, 101.0), (0, 101.6, 103.0)])):
+        speech = [(0, S), (round((1 + pause) * S), 3 * S), (round(3.7 * S), round(3.8 * S))]
+        heard = segment(4, [(0, 0, 1), (0, 1 + pause, 3), short], pieces, [0, 0], speech)
+        assert rounded(turns_of(heard, VOICES)) == turns
 
 
 def test_short_speech_that_segmentation_misses_is_somebodys():

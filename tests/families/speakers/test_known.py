@@ -2,6 +2,7 @@
 
 import base64
 import json
+import time
 from itertools import pairwise
 from typing import Any
 
@@ -10,8 +11,11 @@ import pytest
 from plain_labels import MODELS, SPOKEN, answer, file_of
 from plain_streams import audio
 
+from conch.audio.recording import Recording, file_recording
+from conch.families.speakers import enrolment
+from conch.families.speakers.enrolment import AT_ONCE, MOST_S
 from conch.families.speakers.known import Labels, matched
-from conch.wire.errors import OptionError
+from conch.wire.errors import AudioError, OptionError
 from conch.wire.known_speakers import KnownSpeaker, embedding_of, option_of
 
 SIZE = 21
@@ -81,6 +85,54 @@ def test_audio_is_heard_before_the_recording():
     data_url = "data:audio/wav;base64," + base64.b64encode(sent).decode()
     again, _ = named({"name": "Ann", "audio": data_url})
     assert [item.speaker for item in again.segments] == ["A", "Ann", "A"]
+
+
+def test_audio_is_heard_once_for_all_rows():
+    def calls_for(num_rows: int) -> int:
+        rows = [SPOKEN] * num_rows
+        found, components = answer(np.stack(rows), speakers="auto", known_speakers=known)
+        assert {item.speaker for one in found for item in one.segments} == {"A", "Ann"}
+        return components.calls.count("speaker_embedding")
+
+    known = option_of([{"name": "Ann", "embedding": SECOND}])
+    of_a_row = calls_for(2) - calls_for(1)
+    of_embeddings = calls_for(1)
+    known = option_of([{"name": "Ann", "audio": file_of(audio("..5555.."))}])
+    assert calls_for(1) > of_embeddings
+    assert calls_for(3) - calls_for(2) == calls_for(2) - calls_for(1) == of_a_row
+
+
+def test_audio_counts_in_the_limit_of_the_server():
+    sent = [{"name": "Ann", "audio": file_of(audio("..5555.."))}, {"name": "B", "embedding": FIRST}]
+    options = {"speakers": "auto", "known_speakers": option_of(sent)}
+    with pytest.raises(AudioError, match=r"the request has 4\d\.\d s of audio"):
+        answer(SPOKEN, limits={"max_audio_in_flight_s": MOST_S}, **options)
+    options["known_speakers"] = option_of(sent[1:])
+    (found,), _ = answer(SPOKEN, limits={"max_audio_in_flight_s": MOST_S}, **options)
+    assert found.segments
+
+
+def test_few_voices_are_decoded_at_once(monkeypatch):
+    def decoded(data: bytes, most_s: float) -> Recording:
+        running.append(data)
+        most.append(len(running))
+        try:
+            time.sleep(0.01)  # a while in which others would begin
+            return file_recording(data, most_s)
+        finally:
+            running.remove(data)
+
+    running, most = list[bytes](), list[int]()
+    monkeypatch.setattr(enrolment, "file_recording", decoded)
+    levels = "555666777"
+    entries = [
+        {"name": f"P{place}", "audio": file_of(audio(f"..{level * 4}{'.' * place}"))}
+        for place, level in enumerate(levels)
+    ]
+    with pytest.raises(OptionError, match="it is the same voice"):
+        named(*entries)
+    assert len(most) == len(levels)
+    assert max(most) <= AT_ONCE
 
 
 def test_forty_voices_are_known():

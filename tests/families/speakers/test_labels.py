@@ -12,6 +12,7 @@ from conch.families.speakers.known import name_of
 from conch.families.speakers.labels import labelled, voices_of
 from conch.families.speakers.pieces import num_frames
 from conch.wire.errors import OptionError
+from conch.wire.formats import FORMATS
 from conch.wire.known_speakers import option_of
 from conch.wire.parts import joined_parts, with_turns
 from conch.wire.result import Hypothesis, Overlap, Segment, Speaker, Transcript, Turn, Word
@@ -90,6 +91,22 @@ def test_two_speakers_of_one_segment_are_parted():
     (found,), _ = answer(audio("..111111555555...."), speakers="auto")
     assert [item.speaker for item in found.segments] == ["A", "B"]
     assert found.text == "spoken 0.50 0", "the text is that without labels"
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize(("pause", "number"), [(6_400, 1), (9_600, 2)])
+@pytest.mark.parametrize("segments", [1, 2])
+def test_a_short_pause_belongs_to_the_turn_in_one_segment_or_two(
+    segments, pause, number, is_streamed
+):
+    spoken = audio("11")
+    talk = np.concatenate([audio("."), spoken, np.zeros(pause, np.float32), spoken, audio(".")])
+    cut = {"vad_min_silence_ms": 200, "max_segment_s": 2} if segments == 2 else {}
+    parts, _ = answer(talk, streamed=is_streamed, speakers="auto", **cut)
+    found = joined_parts(parts)
+    assert (len(found.segments), len(found.turns)) == (segments, number)
+    assert FORMATS["rttm"](found, "talk").count("\n") == number
+    assert parts[-1].relabelled == ()
 
 
 def test_without_the_option_nothing_is_called_and_the_answer_is_as_ever():

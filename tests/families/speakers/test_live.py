@@ -17,11 +17,13 @@ from conch.families.speakers.live import (
 )
 from conch.families.speakers.live_labels import LiveLabels
 from conch.families.speakers.pieces import WINDOW_S
-from conch.families.speakers.relabelling import FRAME_S, Piece, Run, joined_runs, relabelled
+from conch.families.speakers.relabelling import FRAME_S, Piece, Run, relabelled
 from conch.recognition.hooks import StreamTurns
 from conch.wire.errors import OptionError
 from conch.wire.known_speakers import option_of
 from conch.wire.options import RecognitionOptions
+from conch.wire.result import Turn
+from conch.wire.turns import joined_turns
 
 WINDOW, TICK = round(WINDOW_S / FRAME_S), 38
 LABELLERS = {"speaker_segmentation", "speaker_embedding"}
@@ -103,6 +105,14 @@ def test_what_is_settled_never_changes() -> None:
         assert (then != final[first:until]).sum() <= 0.1 * then.size
 
 
+@pytest.mark.parametrize(("pause_s", "number"), [(0.4, 1), (0.7, 2)])
+def test_a_short_pause_belongs_to_the_turn(pause_s: float, number: int) -> None:
+    speaks = talk((0, 4.0), (None, pause_s), (0, 4.0), (None, 3.0))
+    labels = LiveVoices(64)
+    World().hear(labels, speaks)
+    assert len(labels.runs) == number
+
+
 def test_two_at_once_are_both_told() -> None:
     speaks = talk((0, 6.0), (1, 6.0), (0, 6.0), (1, 6.0), (None, 3.0))
     overlap = slice(round(11.0 / FRAME_S), round(13.0 / FRAME_S))
@@ -154,14 +164,19 @@ def test_a_day_takes_bounded_memory_and_voices_stay() -> None:
     assert {item.voice for item in labels.runs} == {0, 1, 2}
     last = [item.voice for item in labels.runs if item.first >= (24 * 12 - 1) * every]
     assert last == [0, 1, 2], "the same voices after a day"
-    assert ended(labels.runs, labels.pieces) == (joined_runs(labels.runs), [])
+    assert ended(labels.runs, labels.pieces) == ([*map(frames_of, labels.runs)], [])
 
 
-def ended(runs: list[Run], pieces: list[Piece]) -> tuple[list[Run], list[Run]]:
+def frames_of(run: Run) -> Turn:
+    """Return a run as a turn whose times are frames."""
+    return Turn(str(run.voice), run.first, run.behind)
+
+
+def ended(runs: list[Run], pieces: list[Piece]) -> tuple[list[Turn], list[Turn]]:
     """Return the runs of a stream that has ended, and those of them with another voice."""
     parts = relabelled(runs, pieces, is_line=False).parts
-    changed = [run for place, run in parts if run.voice != runs[place].voice]
-    return joined_runs(run for _, run in parts), joined_runs(changed)
+    changed = [frames_of(run) for place, run in parts if run.voice != runs[place].voice]
+    return joined_turns(frames_of(run) for _, run in parts), joined_turns(changed)
 
 
 def test_the_end_joins_a_voice_that_was_two_and_keeps_letters() -> None:
@@ -174,8 +189,8 @@ def test_the_end_joins_a_voice_that_was_two_and_keeps_letters() -> None:
         for place in range(item.first, item.behind, 40)
     ]
     found, changed = ended(runs, pieces)
-    assert [item.voice for item in found] == [0, 1, 0, 0]
-    assert changed == [Run(0, 1200, 1700)]
+    assert [item.speaker for item in found] == ["0", "1", "0", "0"]
+    assert changed == [Turn("0", 1200, 1700)]
 
 
 def test_the_end_parts_two_voices_that_were_one() -> None:
@@ -187,9 +202,9 @@ def test_the_end_parts_two_voices_that_were_one() -> None:
         *(Piece(float(place), 1.5, 1, world.sound(1)) for place in range(900, 1700, 40)),
     ]
     found, (changed,) = ended(runs, pieces)
-    assert sorted({item.voice for item in found}) == [0, 1, 2]
-    assert sum(item.behind - item.first for item in found) == 1600
-    assert changed.voice == 2
+    assert sorted({item.speaker for item in found}) == ["0", "1", "2"]
+    assert sum(item.end - item.start for item in found) == 1600
+    assert changed.speaker == "2"
 
 
 def test_the_end_tells_who_was_known_too_late() -> None:

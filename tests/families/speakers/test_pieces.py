@@ -20,9 +20,12 @@ from conch.families.speakers.pieces import (
 S = 16_000
 
 
-def test_speech_begins_at_the_upper_threshold_and_ends_below_the_lower_one():
-    probs = np.array([0.4] * 5 + [0.6] + [0.4] * 20 + [0.3] * 20, np.float32)
-    assert spoken(probs, 46 * 512, WIDE_BAND) == [(5 * 512, 26 * 512)]
+def test_words_begin_and_end_softly():
+    probs = np.array([0.02] * 5 + [0.06] * 3 + [0.6] + [0.06] * 20 + [0.04] * 20, np.float32)
+    assert spoken(probs, 49 * 512, WIDE_BAND) == [(5 * 512, 29 * 512)]
+    probs = np.array([0.3] * 5 + [0.6] + [0.4] * 20 + [0.3] * 20, np.float32)
+    assert spoken(probs, 46 * 512, WIDE_BAND, is_firm=True) == [(5 * 512, 26 * 512)]
+    assert spoken(np.full(49, 0.4, np.float32), 49 * 512, WIDE_BAND) == [], "nowhere sure"
 
 
 def test_over_a_line_less_is_speech_and_longer_pauses_are():
@@ -32,7 +35,7 @@ def test_over_a_line_less_is_speech_and_longer_pauses_are():
 
 
 def test_short_pauses_are_speech_and_short_speech_is_none():
-    yes, no = [0.9], [0.1]
+    yes, no = [0.9], [0.02]
     probs = np.array(yes * 10 + no * 2 + yes * 10 + no * 20 + yes * 4 + no * 9 + yes * 20)
     assert spoken(probs, 75 * 512 - 7, WIDE_BAND) == [(0, 22 * 512), (55 * 512, 75 * 512 - 7)]
 

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,13 @@ from conch.gateway.errors import ApiError
 from conch.gateway.keys import Key, digest, write_keys
 from conch.gateway.limits import Limits
 from conch.gateway.realtime.client_events import MAX_AUDIO_BYTES, ClientEvent
-from conch.wire.errors import ComponentError, ConchError, OptionError, ServerError
+from conch.wire.errors import (
+    ComponentError,
+    ConchError,
+    OptionError,
+    ServerError,
+    ServerLostError,
+)
 
 FORMAT = {"type": "audio/pcm", "rate": RATE}
 ROUTE = "/v1/realtime"
@@ -255,15 +262,8 @@ def test_bytes_of_a_telephone_are_samples_of_8_khz(kind: str) -> None:
     class Deaf(PlainLiveClient):
         """Hears samples of any value as silence."""
 
-        def live(self, **options: Any) -> Any:
-            stream = super().live(**options)
-            answer = stream._answer
-
-            async def silent(chunk: np.ndarray, *, ends: bool) -> Any:
-                return await answer(np.zeros(len(chunk), np.int16), ends=ends)
-
-            stream._answer = silent  # type: ignore[method-assign]
-            return stream
+        def samples_of(self, request: Any) -> np.ndarray:
+            return np.zeros_like(super().samples_of(request))
 
     run_gateway(scenario, Deaf())
 
@@ -402,6 +402,37 @@ def test_a_failure_of_the_server_fails_the_items_and_ends_the_session(
             assert (failed["type"], failed["error"]["code"]) == (f"{TEXT}.failed", code)
             assert (last["type"], last["error"]["code"]) == ("error", code)
             assert connection.socket.close_code == close_code
+
+    run_gateway(scenario, client)
+
+
+@pytest.mark.parametrize("detects", [{}, {"turn_detection": None}], ids=["turns", "manual"])
+@pytest.mark.parametrize("lost_at", [3, 5])
+def test_a_lost_server_takes_nothing_back(lost_at: int, detects: dict[str, Any]) -> None:
+    error = ServerLostError("lost the connection", had_request=False)
+    client = PlainLiveClient(fail=lambda sent: error if len(client.sent) == lost_at else None)
+
+    def sent_more_than(number: int) -> bool:
+        return len(client.sent) > number
+
+    async def scenario(running: LoopGateway) -> None:
+        async with connected(running.url) as connection:
+            await begin(connection, **detects)
+            for number, seconds in ((1, 0.6), (0, 0.1), (2, 0.6), (0, 0.5), (3, 0.6)):
+                num_sent = len(client.sent)
+                await connection.append_samples(spoken(number, seconds))
+                await until(partial(sent_more_than, num_sent))
+            if detects:
+                await connection.send(f"{BUFFER}.commit")
+                await connection.until(f"{TEXT}.completed")
+            running.gateway.draining.set()
+            await connection.rest()
+        assert connection.socket.close_code == 1001
+        assert " ".join(connection.texts).lower().split() == ["one", "two", "three"]
+        said = " ".join(event["delta"] for event in connection.of(f"{TEXT}.delta"))
+        assert said.lower().split() == ["one", "two", "three"]
+        assert not connection.of("error") and not connection.of(f"{TEXT}.failed")
+        assert len(client.streams) > len(client.options)
 
     run_gateway(scenario, client)
 

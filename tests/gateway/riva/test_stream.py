@@ -22,7 +22,7 @@ from conch.gateway.doors import RIVA_STREAM
 from conch.gateway.limits import Limits
 from conch.gateway.live_audio import MAX_TRAILER_BYTES
 from conch.gateway.riva.server import listening
-from conch.wire.errors import ServerError
+from conch.wire.errors import ServerError, ServerLostError
 
 RAW = {"encoding": riva.client.AudioEncoding.LINEAR_PCM, "sample_rate_hertz": 16_000}
 TALK = [spoken(1, 1.0), spoken(0, 1.0), spoken(2, 1.0), spoken(0, 0.2)]
@@ -289,6 +289,34 @@ def test_a_lost_server_is_unavailable():
     run(scenario, client)
 
 
+def test_a_server_that_stays_lost_leaves_the_firm_text():
+    lost = ServerLostError("lost the connection", had_request=False)
+    is_lost = threading.Event()
+    client = PlainLiveClient(fail=lambda sent: lost if is_lost.is_set() else None, resume_s=0.2)
+
+    def chunks() -> Iterator[bytes]:
+        yield spoken(1, 1.0).tobytes()
+        is_heard.wait(60)
+        is_lost.set()
+        yield spoken(2, 1.0).tobytes()
+
+    is_heard = threading.Event()
+
+    def scenario(running: Running) -> None:
+        found = []
+
+        def read() -> None:
+            for answer in running.answers(chunks(), interim=True):
+                found.append(answer)
+                is_heard.set()
+
+        code, message = running.error(read)
+        assert finals(found) == ["one "]
+        assert code == "UNAVAILABLE" and message.startswith("the server was lost, and the stream")
+
+    run(scenario, client)
+
+
 def test_a_client_that_sends_nothing_is_sent_away():
     def scenario(running: Running) -> None:
         is_over = threading.Event()
@@ -299,8 +327,8 @@ def test_a_client_that_sends_nothing_is_sent_away():
 
         speech = riva.client.SpeechSynthesisService(running.auth)
         for stub in (running.asr.stub.StreamingRecognize, speech.stub.SynthesizeOnline):
-            call = stub(nothing())
-            assert running.error(lambda call=call: list(call))[0] == "DEADLINE_EXCEEDED"
+            waiting: partial[Any] = partial(list, stub(nothing()))
+            assert running.error(waiting)[0] == "DEADLINE_EXCEEDED"
         is_over.set()
 
     run(scenario, times=Times(idle_s=0.1))

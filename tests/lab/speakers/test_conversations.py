@@ -1,5 +1,8 @@
 """Conversations from made utterances."""
 
+from itertools import pairwise
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import soundfile
@@ -7,7 +10,8 @@ import soundfile
 from conch.cli.demo import SPEECH
 from conch.wire.errors import BenchError
 from conch.wire.result import Word
-from lab.speakers.conversations import conversation, mu_law, read_sources
+from lab.speakers import conversations
+from lab.speakers.conversations import conversation, mu_law, read_sources, speech_spans
 from lab.speakers.turns import Turn, overlap_share
 from lab.speakers.words import errors_by_speaker, wrong_words
 
@@ -39,6 +43,27 @@ def test_a_conversation_is_as_its_seed(sources, condition):
     assert 0 < overlap_share(made[0].turns) < 0.5
     other = conversation(sources, 3, 20, condition, [1, 3], "b")
     assert other.turns != made[0].turns
+
+
+@pytest.mark.parametrize(("overlaps", "low", "high"), [(0.0, 0.1, 1.0), (1.0, -1.0, -0.2)])
+def test_gaps_and_overlaps_are_real_ones(sources, overlaps, low, high):
+    said = conversation(sources, 2, 20, "clean", [1], "a", overlaps).utterances
+    gaps = [later.start - before.end for before, later in pairwise(said)]
+    assert all(low - 0.001 <= gap <= high + 0.001 for gap in gaps)
+
+
+def test_a_turn_has_the_short_pauses_of_its_utterance(monkeypatch):
+    def spans(*pauses: tuple[int, int]) -> list[tuple[int, int]]:
+        probs = np.ones(100, np.float32)
+        for first, behind in pauses:
+            probs[first:behind] = 0
+        vad = SimpleNamespace(speech_probs=lambda *_: (probs, None))
+        monkeypatch.setattr(conversations, "_vad", lambda: vad)
+        return speech_spans(np.zeros(51_200, np.float32), (1_000, 50_000))
+
+    assert spans((0, 8), (40, 55)) == [(1_000, 50_000)]
+    assert spans((40, 56)) == [(1_000, 40 * 512), (56 * 512, 50_000)]
+    assert spans((0, 100)) == []
 
 
 def test_too_few_speakers_are_told(sources):

@@ -43,9 +43,11 @@ MOST_WORDS = 6
 _MOST_LOOKED_AT = 1000
 """Closest pairs of a place and a hotword, most of which are the hotword itself."""
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
-_POSSESSIVE = re.compile(r"['\u2019]s$")
-_BEHIND_NAME = re.compile(r"['\u2019]s\b|(?<=s)['\u2019](?!\w)")
+_POSSESSIVE = re.compile(r"['\u2019]s$", re.IGNORECASE)
+_BEHIND_NAME = re.compile(r"['\u2019]s\b|(?<=s)['\u2019](?!\w)", re.IGNORECASE)
 """What a possessive ends in: that of `Syme's`, or the apostrophe of `Symes'`."""
+_SIBILANT = re.compile(r"[sz]+e?$|ce$|x$")
+"""What a possessive may be heard as: that of `Dinah's` in Diness, of `Servadac's` in Servidex."""
 _PAUSE = re.compile(r"[^\s\-]")
 
 
@@ -54,9 +56,7 @@ class NearMiss:
     """A stretch of a text that a hotword may stand for."""
 
     start: int
-    """First character."""
     end: int
-    """Character after the last."""
     written: str
     """The hotword, as it is written there."""
     tried: str
@@ -130,15 +130,20 @@ def near_misses(text: str, hotwords: Sequence[Hotword]) -> list[NearMiss]:
     A text without spaces between words has none.
     """
     index = _index(tuple(hotwords))
-    found: list[tuple[float, int, int, int]] = []
+    found: list[tuple[float, _Place, int]] = []
     for num_words, columns in index.by_words.items():
         if places := _places(text, num_words + MORE_WORDS):
-            found += _alike(text, places, index, columns)
+            found += _alike(places, index, columns)
     found.sort(key=lambda pair: -pair[0])
     misses = []
-    for _, start, end, column in found[:_MOST_LOOKED_AT]:
-        hotword = hotwords[column]
-        phrase, spaced = hotword.phrase, index.spaced[column]
+    for _, (start, end, letters, ending), column in found[:_MOST_LOOKED_AT]:
+        phrase, spaced = hotwords[column].phrase, index.spaced[column]
+        if ending:
+            # What is heard as the name itself and an s may be its plural.
+            is_there = letters == index.letters[column] or spaced in _spaced(text[start:end])
+            if is_there or _POSSESSIVE.search(phrase):
+                continue
+        phrase += ending.upper() if phrase.isupper() else ending
         if _POSSESSIVE.search(phrase) and (behind := _BEHIND_NAME.match(text, end)):
             end = behind.end()
         place = text[start:end]
@@ -149,7 +154,8 @@ def near_misses(text: str, hotwords: Sequence[Hotword]) -> list[NearMiss]:
             tried = _cased(phrase.lower(), place) if phrase.isupper() else written
             # The decoder writes straight apostrophes.
             tried = tried.replace("\u2019", "'")
-            misses.append(NearMiss(start, end, written, tried, bonus(hotword)))
+            worth = bonus(Hotword(phrase, hotwords[column].weight))
+            misses.append(NearMiss(start, end, written, tried, worth))
         if len(misses) == MOST_TRIED:
             break
     return misses
@@ -176,6 +182,17 @@ def put_in(text: str, misses: Sequence[NearMiss]) -> str:
     for miss in sorted(misses, key=lambda miss: -miss.start):
         text = text[: miss.start] + miss.written + text[miss.end :]
     return text
+
+
+class _Place(NamedTuple):
+    """A stretch of a text that is compared with the hotwords."""
+
+    start: int
+    end: int
+    letters: str
+    """Its letters, without the ending of a possessive."""
+    ending: str = ""
+    """That ending, if it is not written but may be heard in the last letters."""
 
 
 class _Index(NamedTuple):
@@ -205,17 +222,13 @@ def _index(hotwords: tuple[Hotword, ...]) -> _Index:
 
 
 def _alike(
-    text: str, places: Sequence[tuple[int, int]], index: _Index, columns: Sequence[int]
-) -> Iterator[tuple[float, int, int, int]]:
-    """Yield similarity, start, end and hotword of the closest pairs, the closest first.
+    places: Sequence[_Place], index: _Index, columns: Sequence[int]
+) -> Iterator[tuple[float, _Place, int]]:
+    """Yield similarity, place and hotword of the closest pairs, the closest first.
 
-    Args:
-        text: The text.
-        places: Start and end of stretches of it.
-        index: The hotwords.
-        columns: Which of them are compared.
+    `columns` are those of the index that are compared.
     """
-    heard = [_letters(text[start:end]) for start, end in places]
+    heard = [place.letters for place in places]
     similar = (
         _similarity(heard, [index.letters[column] for column in columns])
         + _similarity([*map(_sounds, heard)], [index.sounds[column] for column in columns])
@@ -223,11 +236,11 @@ def _alike(
     rows, found = np.nonzero(similar >= LEAST_SIMILARITY)
     shares = similar[rows, found]
     for at in np.argsort(-shares, kind="stable")[:_MOST_LOOKED_AT]:
-        yield float(shares[at]), *places[rows[at]], columns[found[at]]
+        yield float(shares[at]), places[rows[at]], columns[found[at]]
 
 
-def _places(text: str, most_words: int) -> list[tuple[int, int]]:
-    """Return the start and end of runs of words without punctuation between them."""
+def _places(text: str, most_words: int) -> list[_Place]:
+    """Return the runs of words without punctuation between them."""
     words = list(_WORD.finditer(findable(text)))
     is_joined = [not _PAUSE.search(text[one.end() : two.start()]) for one, two in pairwise(words)]
     found = []
@@ -238,8 +251,14 @@ def _places(text: str, most_words: int) -> list[tuple[int, int]]:
             end = words[last].end()
             if possessive := _POSSESSIVE.search(text, word.start(), end):
                 end = possessive.start()
-            if len(_letters(text[word.start() : end])) >= LEAST_LETTERS:
-                found.append((word.start(), end))
+            letters = _letters(text[word.start() : end])
+            bare = _SIBILANT.sub(lambda last: "k" if last[0] == "x" else "", letters)
+            endings = {letters: ""} if possessive else {bare: "'s", letters: ""}
+            found += [
+                _Place(word.start(), end, heard, ending)
+                for heard, ending in endings.items()
+                if len(heard) >= LEAST_LETTERS
+            ]
     return found
 
 

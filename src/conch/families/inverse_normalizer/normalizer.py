@@ -18,6 +18,7 @@ from wetext import AlignmentError, Normalizer
 
 from conch.component import Outputs, Row, RowByRow
 from conch.component.text_step import Change, changed, text_step_outputs
+from conch.families.inverse_normalizer.digit_runs import followed_in_numbers
 from conch.language.normalize import ONES, TENS, ordinal, spelled
 from conch.wire.errors import ConfigError
 
@@ -69,11 +70,6 @@ class InverseNormalizerConfig:
     alone themselves."""
 
     def __post_init__(self) -> None:
-        """Check the number.
-
-        Raises:
-            ConfigError: it is negative.
-        """
         if self.least_alone < 0:
             raise ConfigError(f"least_alone takes 0 or more; is: {self.least_alone}")
 
@@ -90,7 +86,6 @@ class InverseNormalizer(RowByRow):
     """Writes spoken forms of English, Chinese and Japanese in digits, row by row."""
 
     def __init__(self, config: InverseNormalizerConfig) -> None:
-        """Load the grammars."""
         self._config = config
         self._grammars = {
             language: Normalizer(lang=language, operator="itn") for language in ("en", "zh", "ja")
@@ -108,11 +103,7 @@ class InverseNormalizer(RowByRow):
         return text_step_outputs(*changed(text, self.changes(text, language)))
 
     def changes(self, text: str, language: str) -> list[Change]:
-        """Return the changes of a text, in order.
-
-        Args:
-            language: Code of its language; empty if it is unknown: then its script decides.
-        """
+        """Return the changes of a text, in order; without a language, its script decides."""
         language = language or _guessed(text)
         if language not in self._grammars:
             return []
@@ -140,7 +131,7 @@ class InverseNormalizer(RowByRow):
                 first -= 1
             words = clause[first : last + 1]
             new = _as_readers_expect(kind, new)
-            if kind == "measure" and not _is_abbreviated(new):
+            if kind == "measure" and not (new.endswith("%") or new.split()[-1] in _ABBREVIATED):
                 kind, new = "cardinal", _with_unit_as_said(new, said)
             if self._stays(kind, new):
                 continue
@@ -199,14 +190,17 @@ def _guessed(text: str) -> str:
 def _clauses(text: str) -> Iterator[list[_Said]]:
     """Yield the runs of words between punctuation that have a number among them."""
     clause: list[_Said] = []
-    tokens = [*re.finditer(r"\S+", text)]
-    for index, token in enumerate(tokens):
-        before, core, behind = _edges(token[0])
+    found = [*re.finditer(r"\S+", text)]
+    tokens = [_edges(token[0]) for token in found]
+    followed = followed_in_numbers(tokens, _NUMBERS)
+    for index, (before, core, behind) in enumerate(tokens):
         if before and clause:
             yield from _read(clause)
             clause = []
-        start = token.start() + len(before)
-        said = _words(core, start)
+        start = found[index].start() + len(before)
+        # A recogniser may have written some digits of a number with commas.
+        is_cut = core[:1].isdecimal() and not followed.isdisjoint((index - 1, index))
+        said = _digits(core, start) if is_cut else _words(core, start)
         if said and said[0].word in _NUMBERS and _are_two_numbers(clause):
             # They may be two numbers too, so the words stay.
             said = [] if _is_of_old(clause, said) else said
@@ -214,9 +208,9 @@ def _clauses(text: str) -> Iterator[list[_Said]]:
             clause = []
         clause += said
         _count_a_as_one(clause)
-        after = _edges(tokens[index + 1][0])[1].lower() if index + 1 < len(tokens) else ""
+        after = tokens[index + 1][1].lower() if index + 1 < len(tokens) else ""
         goes_on = behind == "," and core.lower() in _SCALES and after.split("-")[0] in _NUMBERS
-        if _CLAUSE_ENDS.search(behind) and not goes_on:
+        if _CLAUSE_ENDS.search(behind) and not goes_on and index not in followed:
             yield from _read(clause)
             clause = []
     yield from _read(clause)
@@ -285,8 +279,10 @@ def _words(core: str, start: int) -> list[_Said]:
     return said
 
 
-def _is_abbreviated(new: str) -> bool:
-    return new.endswith("%") or new.split()[-1] in _ABBREVIATED
+def _digits(core: str, start: int) -> list[_Said]:
+    """Return a numeral as the words that it is read in."""
+    words = ["point" if char == "." else ONES[int(char)] for char in core]
+    return [_Said(word, at, at + 1) for at, word in enumerate(words, start)]
 
 
 def _with_unit_as_said(new: str, said: Sequence[str]) -> str:
@@ -329,12 +325,9 @@ def _as_readers_expect(kind: str, new: str) -> str:
     if kind in _GROUPED:
         # Four digits may be a year, unless they are money.
         least = 4 if kind == "money" else 5
-        new = re.sub(rf"(?<![\d.,])[1-9]\d{{{least - 1},}}(?!,)", _with_commas, new)
+        long = rf"(?<![\d.,])[1-9]\d{{{least - 1},}}(?!,)"
+        new = re.sub(long, lambda digits: f"{int(digits[0]):,}", new)
     return re.sub(r"(?<=\d) %", "%", new)
-
-
-def _with_commas(digits: re.Match[str]) -> str:
-    return f"{int(digits[0]):,}"
 
 
 def _without_what_is_equal(words: Sequence[_Said], new: str) -> tuple[Sequence[_Said], str]:

@@ -13,7 +13,8 @@ from conch.component.arrays import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.clustering import one_to_one
 from conch.families.speakers.declaration import FRAME_SAMPLES
-from conch.families.speakers.pieces import Span, frame_at, num_frames, second_at
+from conch.families.speakers.pieces import Span, frame_at, num_frames, runs_of, second_at
+from conch.wire.turns import PAUSE_S, closed
 
 FILLED_S = 0.5
 """Where segmentation hears nobody for less, and the VAD finds speech, somebody speaks."""
@@ -25,8 +26,8 @@ LEAST_ALONE_S = 0.25
 """One who speaks alone for less is known by all that he says in the window."""
 MOST_SHARED = 0.1
 """Share of a piece in which several may speak, if it is to say how a voice sounds."""
-CLOSED_S, LEAST_S = 0.25, 0.2
-"""Shorter gaps in a turn are closed, and then shorter turns are dropped."""
+LEAST_S = 0.2
+"""Shorter turns are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ def turns_of(heard: HeardSegment, voices: FloatArray) -> list[VoiceTurn]:
     found = [
         VoiceTurn(voice, heard.start + start, heard.start + end)
         for voice in range(len(voices))
-        for start, end in _stretches(speaks[:, voice])
+        for start, end in closed(map(_seconds, runs_of(speaks[:, voice])), PAUSE_S)
+        if end - start >= LEAST_S
     ]
     return sorted(found, key=lambda turn: (turn.start, turn.voice))
 
@@ -157,19 +159,6 @@ def _shares(heard: HeardSegment, frames: int, scores: FloatArray) -> FloatArray:
     return found
 
 
-def _stretches(speaks: Array) -> list[tuple[float, float]]:
-    """Return start and end of a voice's turns in seconds from the segment's start."""
-    spans: list[tuple[float, float]] = []
-    for run in runs_of(speaks):
-        start, end = map(second_at, run)
-        if spans and start - spans[-1][1] < CLOSED_S:
-            spans[-1] = (spans[-1][0], end)
-        else:
-            spans.append((start, end))
-    return [span for span in spans if span[1] - span[0] >= LEAST_S]
-
-
-def runs_of(is_on: Array) -> list[tuple[int, int]]:
-    """Return the first frame of each run that is on, and the one behind it."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], is_on, [False])).astype(np.int8)))
-    return [(int(first), int(behind)) for first, behind in edges.reshape(-1, 2)]
+def _seconds(run: Span) -> tuple[float, float]:
+    first, behind = run
+    return second_at(first), second_at(behind)

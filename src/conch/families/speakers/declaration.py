@@ -175,6 +175,7 @@ FAMILY = Family(
                 function="conch.families.speakers.labels:label",
                 when=_ASKED,
                 prepare="conch.families.speakers.enrolment:enrolled",
+                prepare_s="conch.families.speakers.enrolment:heard_s",
                 hear="conch.families.speakers.labels:hear",
                 in_parts="conch.families.speakers.part_labels:PartLabels",
                 needs_words=True,

@@ -1,6 +1,7 @@
 """Hear the audio of known speakers, before that of the recording."""
 
 import asyncio
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -28,9 +29,16 @@ from conch.wire.options import RecognitionOptions
 
 MOST_S = 30.0
 """Seconds of audio that a voice is known by at most."""
+AT_ONCE = 4
+"""Voices of a request that are decoded at once."""
 TWINS = 0.95
 """Cosine of two known speakers who must be one: other people are below 0.8, also on the phone."""
 _HEARD_BY = {"decoder": "none", "speakers": "auto"}
+
+
+def heard_s(options: RecognitionOptions) -> float:
+    """Return how many seconds of known speakers are heard at most."""
+    return MOST_S * sum(bool(item.audio) for item in known_speakers_of(options.known_speakers))
 
 
 async def enrolled(options: RecognitionOptions, calls: Calls) -> RecognitionOptions:
@@ -41,11 +49,16 @@ async def enrolled(options: RecognitionOptions, calls: Calls) -> RecognitionOpti
             embedding has another size than the component's; or two are of one voice.
         TranscriptionError: a call failed; see `Calls`.
     """
-    known = known_speakers_of(options.known_speakers)
+    known = await asyncio.to_thread(known_speakers_of, options.known_speakers)
     if not known:
         return options
-    size = await _size(calls)
-    found = await together(_embedding(*item, calls) for item in enumerate(known, 1))
+    size, turns = await _size(calls), asyncio.Semaphore(AT_ONCE)
+
+    async def embedding(number: int, item: KnownSpeaker) -> FloatArray:
+        async with turns:
+            return await _embedding(number, item, calls)
+
+    found = await together(itertools.starmap(embedding, enumerate(known, 1)))
     _check(known, found, size)
     entries = zip(known, found, strict=True)
     text = option_of([{"name": item.name, "embedding": sound} for item, sound in entries])

@@ -28,7 +28,7 @@ from conch.recognition.speech import SpeechSegment
 from conch.wire.known_speakers import embedding_text, known_speakers_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment, Turn
-from conch.wire.turns import cut_by_speaker, with_speakers
+from conch.wire.turns import cut_by_speaker, joined_turns, with_speakers
 
 LEAST_PIECE = 15_700
 """Samples; shorter pieces found no voices: they are too uncertain."""
@@ -44,7 +44,7 @@ async def hear(
     is_line = is_of_line(waveform)
     band = LINE if is_line else WIDE_BAND
     stretches = spoken(speech.speech_probs, len(waveform), band)
-    spans = pieces(stretches)
+    spans = pieces(spoken(speech.speech_probs, len(waveform), band, is_firm=True))
     if not spans:
         return None
     every = windows(len(waveform))
@@ -95,7 +95,7 @@ async def label(
         labels.turns(turn._replace(voice=numbers[channel, turn.voice]) for turn in turns)
         for channel, turns in zip(channels, found, strict=True)
     ]
-    every = sorted((turn for turns in named for turn in turns), key=lambda turn: turn.start)
+    every = joined_turns(turn for turns in named for turn in turns)
     segments = [
         part
         for item, turns in zip(recognised, named, strict=True)

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from conch.component.arrays import Array, FloatArray, IntArray
-from conch.families.speakers.assignment import runs_of
 from conch.families.speakers.clustering import (
     MOST_PIECES,
     one_to_one,
@@ -25,7 +24,7 @@ from conch.families.speakers.clustering import (
     unit,
 )
 from conch.families.speakers.declaration import FRAME_FIELD, FRAME_SAMPLES
-from conch.families.speakers.pieces import WINDOW_S
+from conch.families.speakers.pieces import WINDOW_S, runs_of
 from conch.families.speakers.relabelling import (
     CLOSED,
     FRAME_S,

@@ -11,6 +11,7 @@ import numpy as np
 from conch.bls.calls import Calls, together
 from conch.component import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE
+from conch.families.speakers.assignment import LEAST_S
 from conch.families.speakers.declaration import (
     FRAME_FIELD,
     FRAME_SAMPLES,
@@ -35,11 +36,12 @@ from conch.families.speakers.pieces import (
     num_frames,
     spoken,
 )
-from conch.families.speakers.relabelling import Run, joined_runs, relabelled, turn_of
+from conch.families.speakers.relabelling import Run, relabelled, turn_of
 from conch.recognition.hooks import StreamTurns
 from conch.wire.known_speakers import known_speakers_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Turn
+from conch.wire.turns import joined_turns
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +80,7 @@ class LiveLabels:
         self._told: list[str] = []
         """Labels of the settled runs, as they were told."""
         self._task: asyncio.Task[None] | None = None
-        self._final: list[Run] | None = None
+        self._final: list[Turn] | None = None
         self._has_failed = False
 
     @property
@@ -101,10 +103,9 @@ class LiveLabels:
 
     def turns(self, start: float) -> list[Turn]:
         """Return the turns so far that end after a time in seconds."""
-        frame = max(0, frame_at(start * SAMPLE_RATE))
-        if self._final is None:
-            return self._turns(self._voices.since(frame))
-        return self._turns(run for run in self._final if run.behind > frame)
+        if self._final is not None:
+            return [turn for turn in self._final if turn.end > start]
+        return self._turns(self._voices.since(max(0, frame_at(start * SAMPLE_RATE))))
 
     def take_turns(self) -> list[Turn]:
         """Return the turns that are settled since the last call."""
@@ -127,11 +128,12 @@ class LiveLabels:
         self.take_turns()
         if len(found.sounds):
             self._know(found.sounds, anew=True)
-        self._final = joined_runs(run for _, run in found.parts)
-        changed = joined_runs(
-            run for place, run in found.parts if self._labels.of(run.voice) != self._told[place]
-        )
-        return StreamTurns(self._turns(self._final), self._turns(changed))
+        parts = sorted(found.parts, key=lambda part: part[1].first)
+        turns = self._turns(run for _, run in parts)
+        told = (self._told[place] for place, _ in parts)
+        changed = [turn for turn, before in zip(turns, told, strict=True) if turn.speaker != before]
+        self._final = joined_turns(turns, LEAST_S)
+        return StreamTurns(self._final, joined_turns(changed, LEAST_S))
 
     def cancel(self) -> None:
         """Ask no more."""

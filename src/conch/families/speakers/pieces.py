@@ -11,6 +11,7 @@ import numpy as np
 from conch.component import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
 from conch.families.speakers.declaration import FRAME_FIELD, FRAME_SAMPLES
+from conch.wire.turns import closed
 
 LEAST_S = 0.25
 """Shorter stretches of speech are none."""
@@ -33,34 +34,29 @@ Span = tuple[int, int]
 class Band(NamedTuple):
     """What is speech to the VAD, by the band of the audio."""
 
-    speech_on: float
-    """Probability at which speech begins."""
-    speech_off: float
-    """Probability below which it ends."""
+    sure: float
+    """Probability that a stretch of speech reaches somewhere."""
+    firm: float
+    """Probability that it has everywhere."""
+    least: float
+    """The same with the soft beginnings and ends of words, which tell little of a voice."""
     joined_s: float
     """Shorter pauses are speech."""
 
 
-WIDE_BAND, LINE = Band(0.5, 0.35, 0.1), Band(0.3, 0.2, 0.3)
+WIDE_BAND, LINE = Band(0.5, 0.35, 0.05, 0.1), Band(0.3, 0.2, 0.2, 0.3)
 """Over a telephone line the VAD is less sure of speech."""
 
 
-def spoken(speech_probs: Array, length: int, band: Band) -> list[Span]:
-    """Return the stretches of speech of a segment of `length` samples."""
-    spans: list[Span] = []
-    start = None
-    for frame, probability in enumerate([*speech_probs, 0.0]):
-        if start is None and probability >= band.speech_on:
-            start = frame
-        elif start is not None and probability < band.speech_off:
-            spans.append((start * VAD_FRAME_SAMPLES, min(length, frame * VAD_FRAME_SAMPLES)))
-            start = None
-    joined: list[Span] = []
-    for first, behind in spans:
-        if joined and first - joined[-1][1] < band.joined_s * SAMPLE_RATE:
-            joined[-1] = (joined[-1][0], behind)
-        else:
-            joined.append((first, behind))
+def spoken(speech_probs: Array, length: int, band: Band, *, is_firm: bool = False) -> list[Span]:
+    """Return the stretches of speech of a segment of `length` samples, all of it or the firm."""
+    least = band.firm if is_firm else band.least
+    found = [
+        (first * VAD_FRAME_SAMPLES, min(length, behind * VAD_FRAME_SAMPLES))
+        for first, behind in runs_of(speech_probs >= least)
+        if speech_probs[first:behind].max() >= band.sure
+    ]
+    joined = closed(found, round(band.joined_s * SAMPLE_RATE))
     return [span for span in joined if span[1] - span[0] >= LEAST_S * SAMPLE_RATE]
 
 
@@ -128,6 +124,12 @@ def windows(length: int) -> list[Span]:
     firsts = [*range(0, max(last, 0), step), max(last, 0)]
     size = (most - 1) * FRAME_SAMPLES + FRAME_FIELD
     return [(first * FRAME_SAMPLES, min(length, first * FRAME_SAMPLES + size)) for first in firsts]
+
+
+def runs_of(is_on: Array) -> list[tuple[int, int]]:
+    """Return the first frame of each run that is on, and the one behind it."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], is_on, [False])).astype(np.int8)))
+    return [(int(first), int(behind)) for first, behind in edges.reshape(-1, 2)]
 
 
 def num_frames(length: int) -> int:

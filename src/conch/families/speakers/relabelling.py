@@ -3,7 +3,7 @@
 The letters of the stream stay with the voices that agree.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -12,15 +12,16 @@ import numpy as np
 
 from conch.component.arrays import Array, FloatArray, IntArray
 from conch.component.waveform import SAMPLE_RATE
-from conch.families.speakers.assignment import CLOSED_S, LEAST_S, VoiceTurn
+from conch.families.speakers.assignment import LEAST_S, VoiceTurn
 from conch.families.speakers.clustering import one_to_one, sure_voices
 from conch.families.speakers.declaration import FRAME_SAMPLES
 from conch.families.speakers.pieces import second_at
+from conch.wire.turns import PAUSE_S
 
 FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
 SURE_S = 0.97
 """Least that was embedded of a piece that finds voices at the end."""
-CLOSED, LEAST = round(CLOSED_S / FRAME_S), round(LEAST_S / FRAME_S)
+CLOSED, LEAST = round(PAUSE_S / FRAME_S), round(LEAST_S / FRAME_S)
 
 
 class Piece(NamedTuple):
@@ -122,20 +123,6 @@ def relabelled(
             for voice, (start, end) in zip(voice_of, pairwise(cuts), strict=True)
         ]
     return Relabelled(parts, sounds)
-
-
-def joined_runs(runs: Iterable[Run]) -> list[Run]:
-    """Return runs in order of time; those of a voice that touch or nearly do become one."""
-    latest: dict[int, int] = {}
-    found: list[Run] = []
-    for run in sorted(runs, key=lambda run: run.first):
-        place = latest.get(run.voice)
-        if place is not None and run.first - found[place].behind < CLOSED:
-            found[place] = found[place]._replace(behind=max(found[place].behind, run.behind))
-        else:
-            latest[run.voice] = len(found)
-            found.append(run)
-    return [run for run in found if is_long(run)]
 
 
 def turn_of(run: Run) -> VoiceTurn:

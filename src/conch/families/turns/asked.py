@@ -30,6 +30,6 @@ def _warn() -> None:
     """Log, once, that the model is not there."""
     logger.warning(
         "semantic_endpointing: this server lacks %s, so endpoint_silence_ms alone ends utterances; "
-        f"{PACKAGE.command} brings it",
+        f"{PACKAGE.command} and a restart bring it",
         END_OF_TURN.name,
     )

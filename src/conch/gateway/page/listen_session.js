@@ -18,19 +18,18 @@ export const MAX_KEPT_S = 180;
 const AHEAD_S = 20;
 /** Seconds of them that may wait for the network. */
 const WAITING_S = 4;
-/** Codes of a close frame after which another session may continue: of a gateway that stops, of a
- * server that has lost the stream or is away. */
-const AGAIN_CODES = [1001, 1012, 1013];
-/** Servers that the same audio may end; as MAX_LOSSES of `conch.client.poison`. */
-const MAX_LOSSES = 2;
+/** Codes of a close frame after which another session may continue: of a gateway that stops, or
+ * that has no server. */
+const AGAIN_CODES = [1001, 1013];
 
 /**
  * Return whether another session may continue one that ended so.
  * @param {import("./listen_socket.js").Ending} ending
  * @returns {boolean}
  */
-export function mayGoOn({ reason, code }) {
-  return reason === "lost" || AGAIN_CODES.includes(code);
+export function mayGoOn({ reason, code, cause }) {
+  // The audio may have ended the server, and the gateway has waited for another one.
+  return reason === "lost" || (AGAIN_CODES.includes(code) && cause !== "server_lost");
 }
 
 export class ListenSession {
@@ -62,9 +61,6 @@ export class ListenSession {
     /** @type {number | null} When the server was lost, in milliseconds. */
     this.lostAt = null;
     this.pauseS = FIRST_PAUSE_S;
-    /** Servers that were lost with the same audio, and where it ends in the present session. */
-    this.numLosses = 0;
-    this.suspectS = 0;
     this.open(0);
   }
 
@@ -206,8 +202,7 @@ export class ListenSession {
   ended(ending) {
     const isFirst = this.lostAt === null;
     const isAsked = this.isClosing && ending.reason === "end";
-    const mayLast = isFirst ? this.hasHeard && mayGoOn(ending) : this.isRetried(ending);
-    const isAgain = mayLast && !this.isPoison(ending);
+    const isAgain = isFirst ? this.hasHeard && mayGoOn(ending) : this.isRetried(ending);
     if (isAsked || !isAgain) {
       this.hooks.onEnding(isFirst || isAsked ? ending : (this.loss ?? ending));
       return;
@@ -223,23 +218,6 @@ export class ListenSession {
     this.pauseS = Math.min(LONGEST_PAUSE_S, 2 * pauseS);
     this.forget(this.place.from);
     setTimeout(() => this.open(this.place.told - this.startS), pauseS * 1000);
-  }
-
-  /**
-   * Return whether servers were lost one after the other, and no text got beyond the audio that
-   * the first one had.
-   * @param {import("./listen_socket.js").Ending} ending
-   * @returns {boolean}
-   */
-  isPoison(ending) {
-    if (ending.cause !== "server_lost") return false;
-    this.forget(this.place.from);
-    if (this.place.from >= this.suspectS) {
-      this.numLosses = 0;
-      this.suspectS = this.keptS;
-    }
-    this.numLosses += 1;
-    return this.numLosses >= MAX_LOSSES;
   }
 
   /**

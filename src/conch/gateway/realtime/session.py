@@ -8,7 +8,6 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from conch.client import AsyncClient
 from conch.gateway.access import protocols_in, secret_in
 from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.doors import REALTIME
@@ -20,6 +19,7 @@ from conch.gateway.realtime.config import LOGPROBS, PARTIALS, SessionConfig
 from conch.gateway.realtime.events import Event
 from conch.gateway.realtime.secrets import OBJECT
 from conch.gateway.realtime.turns import Style, Turns
+from conch.gateway.servers import SessionClient
 from conch.gateway.socket_session import SocketSession, hold
 from conch.gateway.sockets import LiveSocket
 from conch.gateway.state import GATEWAY
@@ -60,7 +60,7 @@ def _first_config(request: web.Request) -> SessionConfig:
 
 
 class _Session(SocketSession):
-    def __init__(self, request: web.Request, socket: LiveSocket, client: AsyncClient) -> None:
+    def __init__(self, request: web.Request, socket: LiveSocket, client: SessionClient) -> None:
         super().__init__(request, socket, client)
         self._config, self._is_beta = _first_config(request), _is_beta(request)
         self._id = events.new_id("sess")

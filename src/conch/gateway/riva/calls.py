@@ -5,6 +5,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeAlias
 
 import grpc  # type: ignore[import-untyped]
@@ -23,8 +24,11 @@ from conch.gateway.riva.protocol import HEALTH, Message, Method
 from conch.gateway.state import Caller, Gateway
 from conch.wire.access import SAFE_ID, made_id
 
-LONGEST_UPLOAD = 10
-"""Longest time for a request, in times of that for which a client may be idle."""
+LONGEST_UPLOAD = 2
+"""Longest time for a request once it is its turn, and for its turn, in times of that for which a
+client may be idle."""
+HEALTH_S = 5.0
+"""Longest time for a request for health."""
 MAX_DETAILS = 1000
 """Characters of an error: gRPC sends it as a header."""
 _CODES = {
@@ -96,10 +100,27 @@ class Call:
 
     async def request(self) -> Message:
         """Return the only request; raise an ApiError if none comes in time."""
-        # gRPC shows a message when it is complete: how fast it comes cannot be seen.
-        async for message in self.requests(LONGEST_UPLOAD * self.gateway.config.times.idle_s):
-            return message
-        raise invalid(None, "the call has no request")
+        if (message := await self.next_request()) is None:
+            raise invalid(None, "the call has no request")
+        return message
+
+    async def next_request(self) -> Message:
+        """Return the next request, None at the end; raise an ApiError if none comes in time."""
+        # gRPC shows a message when it is complete: how fast it comes cannot be seen. So few are
+        # read at once, each of which may fill as much memory as the largest file. Those for health
+        # are small, and must not wait for the others.
+        within_s = LONGEST_UPLOAD * self.gateway.config.times.idle_s
+        turn: AbstractAsyncContextManager[None] = self.gateway.reading
+        if self._caller is None:
+            within_s, turn = HEALTH_S, nullcontext()
+        try:
+            with self.gateway.call_of(self._caller):
+                async with timeout(2 * within_s), turn, timeout(within_s):
+                    async for message in self.requests():
+                        return message
+        except asyncio.TimeoutError:
+            raise ApiError(408, f"no request came within {within_s:g} s") from None
+        return None
 
     async def _read(self, within_s: float | None) -> Any:
         try:

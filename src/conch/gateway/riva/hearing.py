@@ -3,14 +3,18 @@
 import asyncio
 import hashlib
 import io
-import logging
 import struct
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
-from conch.audio.pieces import length_of
-from conch.audio.sniffing import container_of, named_container_of, num_first_bytes
+from conch.audio.intake import length_of
+from conch.audio.sniffing import (
+    NUM_NAMED_BYTES,
+    container_of,
+    named_container_of,
+    num_first_bytes,
+)
 from conch.client import AsyncClient, OptionValue
 from conch.client.timeouts import timeout
 from conch.gateway.callers_live import charged_updates, live_session_of
@@ -21,27 +25,23 @@ from conch.gateway.riva.answers import LiveResults, results_of
 from conch.gateway.riva.asked import CONTAINERS, RAW, Asked, asked_in
 from conch.gateway.riva.calls import Call
 from conch.gateway.riva.protocol import Message
-from conch.wire.errors import PoisonError, TranscriptionError, from_wire
+from conch.gateway.servers import SessionClient
+from conch.wire.errors import TranscriptionError, from_wire
 from conch.wire.result import Segment, Transcript
-
-logger = logging.getLogger(__name__)
 
 DEFAULT_RATE = 16_000
 """Hz to which the audio of a container is decoded in a stream."""
-NAMED_BYTES = 12
-"""First bytes that name a container, which some clients send as LINEAR_PCM."""
 _WAV = {"LINEAR_PCM": (1, 16), "ALAW": (6, 8), "MULAW": (7, 8)}
 """Format tag of WAV and bits of a sample, by encoding."""
 
 
 async def recognize(call: Call) -> None:
     """Answer with the text of a recording."""
-    gateway = call.gateway
-    with gateway.file_of(call.caller):
-        request = await call.request()
-        asked = asked_in(request.config, gateway.model_aliases, live=False)
-        call.fields = asked.fields
-        with gateway.uploads.taken(len(request.audio)):
+    gateway, request = call.gateway, await call.request()
+    asked = asked_in(request.config, gateway.model_aliases, live=False)
+    call.fields = asked.fields
+    with gateway.file_of(call.caller, has_come=True):
+        with gateway.uploads.taken(len(request.audio), call.caller.name, gateway.share):
             most_s = gateway.config.max_audio_s
             file = await asyncio.to_thread(_file_of, request.audio, asked, most_s)
             transcript = await _transcript(call, file, await _granted(call, asked))
@@ -57,12 +57,7 @@ async def _transcript(call: Call, file: bytes, options: Mapping[str, Any]) -> Tr
     async def ask(client: AsyncClient) -> Transcript:
         return await client.transcribe(file, request_id=call.request_id, **options)
 
-    try:
-        return await call.gateway.unless_broken_off(call.gateway.servers.answer(ask, digest))
-    except PoisonError:
-        names = call.request_id, call.caller.name, digest
-        logger.error("request %s of key %s ends servers: the file has the SHA-256 %s", *names)
-        raise
+    return await call.gateway.unless_broken_off(call.gateway.servers.answer(ask, digest))
 
 
 async def _granted(call: Call, asked: Asked) -> dict[str, OptionValue]:
@@ -145,7 +140,7 @@ class _Stream:
         self._first = b""
         """First bytes, until they show the format."""
 
-    async def run(self, client: AsyncClient) -> None:
+    async def run(self, client: SessionClient) -> None:
         """Answer to the end.
 
         Raises:
@@ -207,7 +202,7 @@ class _Stream:
         if self._frames is None:
             self._first = data = self._first + data
             is_raw = self._asked.encoding in RAW
-            needed = NAMED_BYTES if is_raw else num_first_bytes(data)
+            needed = NUM_NAMED_BYTES if is_raw else num_first_bytes(data)
             if not data or (len(data) < needed and not ends):
                 return
             self._first = b""

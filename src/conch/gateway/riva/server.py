@@ -13,9 +13,12 @@ from conch.gateway.riva.calls import Answer, Call, observed
 from conch.gateway.riva.protocol import HEALTH, RECOGNITION, SYNTHESIS, Method, methods_of
 from conch.gateway.state import Gateway
 from conch.wire.errors import ServerError
+from conch.wire.hosts import host_port
 
 END_S = 2.0
 """Seconds for calls to end after the drain."""
+MAX_CALLS = 2000
+"""Calls at once. One more is refused by gRPC."""
 MESSAGE_HEAD_BYTES = 1 << 20
 """What a request may have beside its audio."""
 
@@ -59,9 +62,9 @@ async def listening(gateway: Gateway, host: str, port: int) -> AsyncIterator[int
         ServerError: the port is taken, or the address is not one of this machine.
     """
     config = gateway.config
-    server = grpc.aio.server(options=_options(config))
+    server = grpc.aio.server(options=_options(config), maximum_concurrent_rpcs=MAX_CALLS)
     server.add_generic_rpc_handlers((_Handlers(gateway),))
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    address = host_port(host, port)
     try:
         if credentials := _credentials(config):
             bound = server.add_secure_port(address, credentials)
@@ -69,9 +72,8 @@ async def listening(gateway: Gateway, host: str, port: int) -> AsyncIterator[int
             bound = server.add_insecure_port(address)
     except RuntimeError:
         raise ServerError(
-            f"Riva's API cannot listen on {host}:{port}: the port is taken, or the address is not "
-            "one of this machine; another one is given by --riva HOST:PORT; port 0 takes any free "
-            "port"
+            f"Riva's API cannot listen on {address}: the port is taken, or the address is not one "
+            "of this machine; another one is given by --riva HOST:PORT; port 0 takes any free port"
         ) from None
     await server.start()
     try:

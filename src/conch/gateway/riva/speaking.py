@@ -17,10 +17,10 @@ from conch.gateway.riva.calls import Call
 from conch.gateway.riva.models import VOICE_MODEL
 from conch.gateway.riva.protocol import Message
 from conch.gateway.served_voices import served_voices
-from conch.gateway.speech import MAX_INPUT, unbroken
+from conch.gateway.speech import MAX_INPUT, digest_of, unbroken
 from conch.gateway.state import Gateway
 from conch.wire.entry_points import SYNTHESIS
-from conch.wire.errors import ConchError, OptionError
+from conch.wire.errors import ConchError, OptionError, ServerError
 from conch.wire.languages import code_of
 from conch.wire.option_texts import options_of_text
 from conch.wire.synthesis import RATES, SpokenSentence, SynthesisOptions
@@ -130,32 +130,28 @@ def _check_language(sent: str, voice: str) -> None:
 
 async def synthesize(call: Call) -> None:
     """Answer with the audio of a text, whole."""
-    with call.gateway.text_of(call.caller):
-        await _check_voice(call.gateway)
-        speaker, parts = _Speaker(call), list[Message]()
+    speaker, parts = _Speaker(call), list[Message]()
 
-        async def keep(part: Message) -> None:
-            parts.append(part)
+    async def keep(part: Message) -> None:
+        parts.append(part)
 
-        await speaker.speak(asked_in(await call.request()), keep)
-        await speaker.finish(keep)
-        texts = {
-            name: " ".join(filter(None, (getattr(part.meta, name) for part in parts)))
-            for name in ("text", "processed_text")
-        }
-        words = [word for part in parts for word in part.meta.words]
-        audio = b"".join(part.audio for part in parts)
-        await call.send(call.method.response(audio=audio, meta={**texts, "words": words}))
+    await speaker.speak(asked_in(await call.request()), keep)
+    await speaker.finish(keep)
+    texts = {
+        name: " ".join(filter(None, (getattr(part.meta, name) for part in parts)))
+        for name in ("text", "processed_text")
+    }
+    words = [word for part in parts for word in part.meta.words]
+    audio = b"".join(part.audio for part in parts)
+    await call.send(call.method.response(audio=audio, meta={**texts, "words": words}))
 
 
 async def synthesize_online(call: Call) -> None:
     """Answer texts with their audio, one after the other, while it is made."""
-    with call.gateway.text_of(call.caller):
-        await _check_voice(call.gateway)
-        speaker = _Speaker(call)
-        async for request in call.requests(call.gateway.config.times.idle_s):
-            await speaker.speak(asked_in(request), call.send)
-        await speaker.finish(call.send)
+    speaker = _Speaker(call)
+    while (request := await call.next_request()) is not None:
+        await speaker.speak(asked_in(request), call.send)
+    await speaker.finish(call.send)
 
 
 async def _check_voice(gateway: Gateway) -> None:
@@ -221,7 +217,12 @@ class _Speaker:
                     self._gateway.heard(caller, route, seconds)
                     self._spoken_s += seconds
 
-        await self._gateway.servers.answer(ask)
+        try:
+            with self._gateway.text_of(caller, has_come=True):
+                await self._gateway.servers.answer(ask, digest_of(asked.text))
+        except ServerError:
+            await _check_voice(self._gateway)
+            raise
 
     async def _send(self, piece: Speech, encoder: Encoder, send: Send) -> None:
         write = encoder.write

@@ -10,6 +10,7 @@ from conch.gateway.state import Gateway
 from conch.gateway.wyoming.connection import Connection
 from conch.gateway.wyoming.events import Events
 from conch.wire.errors import ServerError
+from conch.wire.hosts import host_port
 
 logger = logging.getLogger(__name__)
 
@@ -51,8 +52,8 @@ async def listening(gateway: Gateway, host: str, port: int) -> AsyncIterator[int
         server = await asyncio.start_server(answer, host, port)
     except OSError as error:
         raise ServerError(
-            f"Wyoming cannot listen on {host}:{port}: {error.strerror}; another address is given "
-            "by --wyoming HOST:PORT; port 0 takes any free port"
+            f"Wyoming cannot listen on {host_port(host, port)}: {error.strerror}; another address "
+            "is given by --wyoming HOST:PORT; port 0 takes any free port"
         ) from None
     keep_alive(server, gateway.config.times.ping_s)
     try:

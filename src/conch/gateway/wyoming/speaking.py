@@ -52,7 +52,7 @@ async def speak(
     """
     began, spoken_s = time.monotonic(), 0.0
     form: dict[str, int] | None = None
-    with gateway.text_of(caller):
+    with gateway.text_of(caller, has_come=True):
         async with gateway.servers.reserved() as client:
             found = client.synthesize_stream(text, request_id=request_id, **options)
             async with aclosing(unbroken(found, gateway)) as pieces:

@@ -14,7 +14,6 @@ from conch.recognition.hooks import (
     RecognisedSpeech,
     after_recording,
     in_parts,
-    prepared,
 )
 from conch.recognition.speech import SpeechSegment
 from conch.wire.options import RecognitionOptions
@@ -34,15 +33,6 @@ class WholeRecording:
         self._parts: Mapping[int, InParts] | None = None
         self._num_parts: Counter[int] = Counter()
         """By channel: segments that `part` has had."""
-
-    async def prepare(self) -> None:
-        """Work out what the hooks need before the audio.
-
-        Raises:
-            OptionError: an option cannot be followed.
-            TranscriptionError: a call failed; see `Calls`.
-        """
-        self._options = await prepared(self._options, self._calls)
 
     def next(self, channel: int) -> Listen | None:
         """Return what hears a channel's next segment; None without hooks."""

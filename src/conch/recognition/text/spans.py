@@ -23,16 +23,12 @@ _RUN = re.compile(r"\S+")
 
 
 class Change(NamedTuple):
-    """A stretch of a text that was replaced; positions are in Unicode characters."""
+    """A stretch of the old text and what it is in the new one, in Unicode characters."""
 
     start: int
-    """In the old text."""
     end: int
-    """In the old text."""
     new_start: int
-    """In the new text."""
     new_end: int
-    """In the new text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +45,7 @@ def rewritten(old: str, new: str, spans: Array) -> Rewritten:
     """Return a step's answer, checked: spans are in order and inside, both texts equal elsewhere.
 
     `spans` are integers [changes, 4]: start and end in the old text, start and end in the new one.
-
-    Raises:
-        ValueError: it is none; the message says why.
+    A ValueError says what is wrong.
     """
     if spans.ndim != 2 or spans.shape[1] != 4 or not np.issubdtype(spans.dtype, np.integer):
         raise ValueError(f"spans are integers [-1, 4]; they are {spans.dtype} {list(spans.shape)}")
@@ -100,14 +94,8 @@ def _replacements(text: str, rules: Replacements) -> Iterator[text_step.Change]:
 
 def _with_space(text: str, least: int, start: int, end: int) -> tuple[int, int]:
     """Return a stretch to delete together with the space on one side of it."""
-    before = start
-    while before > least and text[before - 1].isspace():
-        before -= 1
-    if before:
-        return before, end
-    while end < len(text) and text[end].isspace():
-        end += 1
-    return before, end
+    before = least + len(text[least:start].rstrip())
+    return before, end if before else len(text) - len(text[end:].lstrip())
 
 
 def retimed(words: Sequence[Word], text: str, after: Rewritten) -> tuple[Word, ...]:

@@ -38,9 +38,7 @@ LIVE_PATIENCE_S = 10.0
 async def check_text_models(options: RecognitionOptions, calls: Calls) -> None:
     """Check that the server has the models of all steps that a request may need.
 
-    Raises:
-        MissingModelError: it lacks one. It is raised before anything is recognised, so that a
-            request does not fail by chance, and a stream not in the middle.
+    A request then does not fail by chance, nor a stream in the middle.
     """
     for model, reason in text_components_of(options).items():
         if not await calls.is_loaded(model):
@@ -52,11 +50,7 @@ async def with_text_steps(
 ) -> Segment:
     """Return a segment with the text of all its hypotheses after the steps, and its words.
 
-    Hypotheses that become equal are one, with the better score.
-
-    Raises:
-        TranscriptionError: a call failed, or the answer of a model is none; the message names the
-            option.
+    Hypotheses that become equal are one, with the better score. An error names the option.
     """
     if not options.has_text_steps or not segment.text:
         return segment
@@ -147,11 +141,7 @@ async def _rewritten_by(
 
 
 def _text_of(output: Array | bytes) -> str:
-    """Return the one text of an output, which is no array if the model forgot a dimension.
-
-    Raises:
-        ValueError: it is none, or too long.
-    """
+    """Return the one text of an output, which is no array if the model forgot a dimension."""
     array = np.asarray(output)
     if array.dtype != np.object_ or array.size != 1:
         raise ValueError(f"text is BYTES [1]; it is {array.dtype} {list(array.shape)}")

@@ -1,0 +1,87 @@
+"""What a process that decodes and the one that reads from it say to each other.
+
+A message is a kind, a length, and that many bytes. Nothing is unpickled: bytes of a stranger may
+have taken the decoder over.
+"""
+
+import json
+import os
+import struct
+from typing import Any
+
+HEAD = struct.Struct("<cI")
+ASK = struct.Struct("<QI")
+"""An offset, and how many bytes from there."""
+
+JOB = b"J"
+"""To the decoder: a JSON object, the arguments of `conch.audio.worker.Job`."""
+BYTES = b"B"
+"""To the decoder: what it has asked for; none at the end of the source."""
+WANTED = b"W"
+"""From the decoder: it waits for bytes, see ASK."""
+FORM = b"F"
+"""From the decoder: a JSON object, the fields of `conch.audio.intake.Form`."""
+SAMPLES = b"S"
+DONE = b"D"
+"""From the decoder: a JSON list of warnings; the audio has ended."""
+ERROR = b"E"
+"""From the decoder: why the audio cannot be decoded."""
+BUSY = b"O"
+"""From the process that starts decoders: it could not start one."""
+MAX_PAYLOAD = 64 * 2**20
+"""Longest payload that is read."""
+
+
+class Connection:
+    """One end of a socket, as a descriptor: it is closed when it is no longer used."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Take over a blocking end."""
+        self._descriptor = descriptor
+
+    def send(self, kind: bytes, payload: bytes | bytearray = b"") -> None:
+        """Send a message; raise an OSError if the other end is gone."""
+        parts: list[memoryview] = [memoryview(HEAD.pack(kind, len(payload))), memoryview(payload)]
+        while parts:
+            sent = os.writev(self._descriptor, parts)
+            while parts and sent >= len(parts[0]):
+                sent -= len(parts.pop(0))
+            if parts:
+                parts[0] = parts[0][sent:]
+
+    def send_json(self, kind: bytes, value: Any) -> None:
+        """Send a value as JSON."""
+        self.send(kind, json.dumps(value).encode())
+
+    def receive(self) -> tuple[bytes, bytes]:
+        """Return the kind and the payload of the next message.
+
+        Raises:
+            EOFError: the other end is gone.
+            OSError: it says nothing for as long as it may.
+        """
+        kind, size = HEAD.unpack(self._exactly(HEAD.size))
+        return kind, self._exactly(min(size, MAX_PAYLOAD))
+
+    def _exactly(self, size: int) -> bytes:
+        found = bytearray(size)
+        view, have = memoryview(found), 0
+        while have < size:
+            got = os.readv(self._descriptor, [view[have:]])
+            if not got:
+                raise EOFError
+            have += got
+        return bytes(found)
+
+    def take(self) -> int:
+        """Return the descriptor, which the caller takes over."""
+        found, self._descriptor = self._descriptor, -1
+        return found
+
+    def close(self) -> None:
+        """Close this end."""
+        if (descriptor := self.take()) >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()

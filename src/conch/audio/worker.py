@@ -1,0 +1,237 @@
+"""The processes that decode what strangers send, one file or stream at a time.
+
+`python -m conch.audio.worker` imports FFmpeg once, before it sees a byte of anybody, and forks
+itself for each decoder: that takes milliseconds and few pages. A decoder has limits of memory and
+CPU time, and no descriptor but its connection. If it crashes or hangs, one request fails.
+"""
+
+import gc
+import json
+import os
+import resource
+import signal
+import socket
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+# PyAV imports it when a file has subtitles, and a decoder opens no file.
+import av.subtitles.stream  # noqa: F401
+
+from conch.audio.decoder import Decoding
+from conch.audio.messages import (
+    ASK,
+    BUSY,
+    DONE,
+    ERROR,
+    FORM,
+    HEAD,
+    SAMPLES,
+    WANTED,
+    Connection,
+)
+from conch.wire.errors import AudioError
+
+MAX_MEMORY = 384 * 2**20
+"""Bytes of address space that a decoder may take, beyond what it has when it starts."""
+MAX_CPU_S = 20
+"""Seconds of CPU time that a decoder may take for its next samples."""
+SAMPLE_BYTES = 128 * 1024
+"""Bytes of samples that are sent together."""
+MAX_ERROR = 300
+"""Most characters of an error that is not of Conch."""
+KEPT_BYTES = 512 * 1024
+"""Latest bytes of a pipe that are kept: a further container may begin among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a decoder is asked for."""
+
+    name: str
+    """Name of the audio in errors."""
+    size: int | None
+    """Bytes of a file; None for a pipe."""
+    container: str | None
+    """FFmpeg's name of the format; None to detect it."""
+    only_form: bool = False
+    """Whether no samples are wanted."""
+
+
+class _EnoughError(Exception):
+    """All that was asked for is known."""
+
+
+class _Source:
+    """The bytes of the process that asks."""
+
+    def __init__(self, connection: Connection, size: int | None, flush: Any) -> None:
+        self._connection, self.size, self._flush = connection, size, flush
+        self._kept, self._first = bytearray(), 0
+        """Of a pipe: the latest bytes, and the place of the first of them."""
+
+    def at(self, place: int, size: int) -> bytes:
+        if self.size is not None:
+            return self._asked(place, min(size, max(0, self.size - place)))
+        while place >= (end := self._first + len(self._kept)):
+            more = self._asked(end, size)
+            if not more:
+                return b""
+            self._kept += more
+        drop = len(self._kept) - max(KEPT_BYTES, end - place)
+        if drop > KEPT_BYTES:
+            del self._kept[:drop]
+            self._first += drop
+        start = place - self._first
+        return bytes(self._kept[start : start + size]) if start >= 0 else b""
+
+    def _asked(self, place: int, size: int) -> bytes:
+        if not size:
+            return b""
+        try:
+            self._flush()  # nobody knows when more comes: what was decoded must not wait for it
+            self._connection.send(WANTED, ASK.pack(place, size))
+            return self._connection.receive()[1]
+        except (EOFError, OSError):
+            os._exit(1)  # nobody listens, and FFmpeg would try again and again
+
+
+class _Sink:
+    """Sends samples, many at a time."""
+
+    def __init__(self, connection: Connection, *, only_form: bool) -> None:
+        self._connection, self._only_form = connection, only_form
+        self._held = bytearray()
+
+    def begin(self, rate: int, channels: int, kind: str, length_s: float | None) -> None:
+        form = {"rate": rate, "channels": channels, "kind": kind, "length_s": length_s}
+        self._connection.send_json(FORM, form)
+        if self._only_form:
+            raise _EnoughError
+
+    def write(self, samples: bytes | memoryview) -> None:
+        self._held += samples
+        if len(self._held) >= SAMPLE_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._held:
+            self._connection.send(SAMPLES, self._held)
+            self._held = bytearray()
+            limit_cpu()
+
+
+def limit_cpu() -> None:
+    """Let this process take MAX_CPU_S from now on."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = int(used.ru_utime + used.ru_stime) + MAX_CPU_S
+    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+
+
+def _limit() -> None:
+    """Take from this process what decoding does not need."""
+    limits = dict.fromkeys((resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE), 0)
+    with suppress(FileNotFoundError), open("/proc/self/statm") as file:  # only Linux has it
+        taken = int(file.read().split()[0]) * resource.getpagesize()
+        limits[resource.RLIMIT_AS] = taken + MAX_MEMORY
+    for kind, most in limits.items():
+        resource.setrlimit(kind, (most, most))
+    limit_cpu()
+
+
+def _work(connection: Connection) -> None:
+    """Do the jobs that the other end asks for, one after the other, until it is gone."""
+    with suppress(EOFError, OSError):
+        while True:
+            _, payload = connection.receive()
+            limit_cpu()
+            _decode(connection, Job(**json.loads(payload)))
+
+
+def _decode(connection: Connection, job: Job) -> None:
+    sink = _Sink(connection, only_form=job.only_form)
+    source = _Source(connection, job.size, sink.flush)
+    is_file = job.size is not None
+    decoding = Decoding(source, sink, job.name, container=job.container, fills_gaps=is_file)
+    try:
+        with suppress(_EnoughError):
+            decoding.run()
+    except AudioError as error:
+        said = str(error)
+    except Exception as error:  # FFmpeg has more errors than PyAV names
+        said = f"{job.name} cannot be decoded: {type(error).__name__} {error}"[:MAX_ERROR]
+    else:
+        sink.flush()
+        connection.send_json(DONE, decoding.warnings)
+        return
+    sink.flush()
+    connection.send(ERROR, said.encode())
+
+
+class _Sample:
+    """Bytes of no stranger, and what nobody hears of them."""
+
+    def __init__(self, data: bytes, *, is_file: bool) -> None:
+        self._data, self.size = data, len(data) if is_file else None
+
+    def at(self, place: int, size: int) -> bytes:
+        return self._data[place : place + size]
+
+    def begin(self, rate: int, channels: int, kind: str, length_s: float | None) -> None:
+        pass
+
+    def write(self, samples: bytes | memoryview) -> None:
+        pass
+
+
+def _warm_up() -> None:
+    """Decode a little: what Python imports when it is first used, a decoder cannot import."""
+    samples = bytes(2048)
+    head = struct.pack("<HHIIHH4sI", 1, 2, 16_000, 64_000, 4, 16, b"data", len(samples))
+    wav = b"RIFF" + struct.pack("<I", 36 + len(samples)) + b"WAVEfmt \x10\0\0\0" + head + samples
+    for data in (wav, b"This is text. " * 9, bytes(range(256))):
+        for is_file in (True, False):
+            sample = _Sample(data, is_file=is_file)
+            with suppress(AudioError):
+                Decoding(sample, sample, "", container="wav", fills_gaps=is_file).run()
+
+
+def main() -> None:
+    """Start a decoder for each descriptor that comes over standard input, until it is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks decides when to end
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no decoder is waited for
+    control = socket.socket(fileno=os.dup(0))
+    _warm_up()
+    gc.collect()
+    gc.freeze()  # a collection would copy the pages that all share
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+        if not message:
+            return
+        for descriptor in descriptors:
+            _start(descriptor)
+
+
+def _start(descriptor: int) -> None:
+    try:
+        is_decoder = os.fork() == 0
+    except OSError:
+        os.write(descriptor, HEAD.pack(BUSY, 0))
+        is_decoder = False
+    if is_decoder:
+        code = 1
+        try:
+            os.closerange(0, descriptor)
+            os.closerange(descriptor + 1, descriptor + 64)
+            connection = Connection(descriptor)
+            _limit()
+            _work(connection)
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(descriptor)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Decode a container while its bytes come, in a process of its own: see `conch.audio.worker`."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import numpy as np
+import soxr
+
+from conch.audio.intake import Form, error_of, form_of
+from conch.audio.messages import ASK, BYTES, DONE, FORM, HEAD, SAMPLES, WANTED
+from conch.audio.workers import SILENT_S, Decoder
+from conch.client.timeouts import timeout
+from conch.component import FloatArray
+
+NAME = "the audio"
+"""Name of the audio in errors."""
+
+
+class ContainerDecoder:
+    """Decodes the container of one session."""
+
+    def __init__(self, container: str, sample_rate: int) -> None:
+        """Start it.
+
+        Args:
+            container: FFmpeg's name of the format.
+            sample_rate: Hz of the samples that are wanted.
+
+        Raises:
+            OverloadedError: no process for it can be started.
+        """
+        self._decoder = Decoder(NAME, None, container)
+        # Of its own: an event loop wants a socket, which would be closed with it.
+        self._end = socket.socket(fileno=os.dup(self._decoder.fileno()))
+        self._loop = asyncio.get_running_loop()
+        self._end.setblocking(False)
+        self._bytes, self._is_complete = bytearray(), False
+        """Bytes that are not decoded, and whether no others come."""
+        self._wanted = 0
+        """Bytes for which the decoder waits."""
+        self._has_ended = False
+        self._sample_rate = sample_rate
+        self._form: Form | None = None
+        self._resampler: soxr.ResampleStream | None = None
+
+    async def decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[FloatArray]:
+        """Yield the samples that can be decoded with further bytes, FP32 [samples], mono.
+
+        Raises:
+            AudioError: they cannot be decoded, or more than tags follow the end of the container.
+        """
+        if self._has_ended:
+            return
+        self._bytes += data
+        self._is_complete |= ends
+        async for samples in self._samples():
+            yield samples if self._resampler is None else self._resampler.resample_chunk(samples)
+        if self._has_ended and self._resampler is not None:
+            yield self._resampler.resample_chunk(np.zeros(0, np.float32), last=True)
+
+    def stop(self) -> None:
+        """End it, whatever it does."""
+        self._has_ended = True
+        self._end.close()
+        self._decoder.close()
+
+    async def _samples(self) -> AsyncIterator[FloatArray]:
+        """Yield samples at the rate of the container, until the decoder needs further bytes."""
+        while not self._has_ended:
+            if self._wanted and not await self._gives():
+                return
+            kind, payload = await self._received()
+            if kind == WANTED:
+                self._wanted = ASK.unpack(payload)[1]
+            elif kind == SAMPLES and self._form is not None:
+                yield self._form.samples(payload).mean(axis=1)
+            elif kind == FORM:
+                self._form = form_of(payload, NAME)
+                if self._form.rate != self._sample_rate:
+                    rates = self._form.rate, self._sample_rate
+                    self._resampler = soxr.ResampleStream(*rates, 1, dtype="float32")
+            else:
+                self._has_ended = True
+                if kind != DONE:
+                    raise error_of(kind, payload, NAME)
+                self._end.close()
+                self._decoder.finish()
+
+    async def _gives(self) -> bool:
+        """Give the decoder the bytes that it wants; return whether there are any, or never will."""
+        if not self._bytes and not self._is_complete:
+            return False
+        data, self._bytes = self._bytes[: self._wanted], self._bytes[self._wanted :]
+        self._wanted = 0
+        with suppress(OSError):  # `_received` finds out
+            await self._loop.sock_sendall(self._end, HEAD.pack(BYTES, len(data)) + data)
+        return True
+
+    async def _received(self) -> tuple[bytes, bytes]:
+        """Return the next message; one without a kind if the decoder is gone, or hangs."""
+        try:
+            async with timeout(SILENT_S):
+                kind, size = HEAD.unpack(await self._exactly(HEAD.size))
+                return kind, await self._exactly(size)
+        except (EOFError, OSError, asyncio.TimeoutError):
+            self.stop()
+            return b"", b""
+
+    async def _exactly(self, size: int) -> bytes:
+        found = bytearray()
+        while len(found) < size:
+            more = await self._loop.sock_recv(self._end, size - len(found))
+            if not more:
+                raise EOFError
+            found += more
+        return bytes(found)

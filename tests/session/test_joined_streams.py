@@ -1,0 +1,74 @@
+"""Streams of one session: the clock, the indices and the speakers of each."""
+
+from dataclasses import replace
+
+from live_answers import ROLLING, answer, segment, words
+
+from conch.session.joined_streams import JoinedStreams
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import OpenUtterance, Transcript
+
+OPTIONS = RecognitionOptions(mode="streaming", speakers="auto")
+
+
+def heard(firm: str, *ended: str) -> Transcript:
+    """Return the answer of a stream that begins: utterances that have ended, and an open one."""
+    segments = [replace(segment(text, place), speaker="A") for place, text in enumerate(ended)]
+    return answer(firm, *segments, utterance=OpenUtterance(0.0, words(firm)) if firm else None)
+
+
+def test_a_stream_after_others_is_on_the_clock_of_the_session() -> None:
+    joined = JoinedStreams(16_000)
+    joined.begin(OPTIONS, 160_000, 3)
+    joined.take(heard("two", "one"), ends=False)
+    found = joined.answer()
+    assert [(item.index, item.start) for item in found.segments] == [(3, 10.0)]
+    assert found.utterance is not None and found.utterance.start == 10.0
+    assert (found.text, found.duration) == ("one two", 11.0)
+
+
+def test_each_stream_of_a_session_has_speakers_of_its_own() -> None:
+    joined = JoinedStreams(16_000)
+    joined.begin(OPTIONS)
+    speakers = []
+    for number in range(3):
+        joined.take(heard("", "one"), ends=False)
+        speakers += [item.speaker for item in joined.answer().segments]
+        if number:
+            joined.begin(OPTIONS, 32_000, number + 1)
+        else:
+            joined.resume(0)
+            joined.resume(0)  # the first attempt has met no server
+    assert speakers == ["A", "A2", "A3"]
+
+
+def test_the_rolling_passes_of_all_streams_add_up() -> None:
+    joined = JoinedStreams(16_000)
+    found = []
+    for number, rolling in enumerate((ROLLING, None, ROLLING)):
+        joined.begin(OPTIONS, 16_000 * number, number)
+        joined.take(replace(heard("one"), rolling=rolling), ends=False)
+        now = joined.answer().rolling
+        found.append(now and now.made)
+    assert found == [1, None, 2]
+
+
+def test_words_that_were_told_before_are_left_out() -> None:
+    joined = JoinedStreams(16_000, told_s=1.2)
+    joined.begin(OPTIONS)
+    assert joined.hears_again
+    joined.take(heard("one two"), ends=False)
+    assert joined.answer().text == ""
+    joined.begin(OPTIONS, 160_000, 1)
+    assert not joined.hears_again
+
+
+def test_without_another_stream_the_firm_text_is_ended() -> None:
+    joined = JoinedStreams(16_000)
+    joined.begin(OPTIONS)
+    assert joined.settled(0) is None
+    joined.take(heard("two"), ends=False)
+    joined.answer()
+    last = joined.settled(0)
+    assert last is not None and last.utterance is None
+    assert [(item.text, item.endpoint) for item in last.segments] == [("two", "lost")]
