@@ -153,6 +153,7 @@ QUICK = (
     Behaviour("sends half a sample", (REFUSED, ANSWERED), _half),
     Behaviour("sends a wrong type", (REFUSED,), _parts(5)),
     Behaviour("sends a list", (REFUSED,), _parts([[{}]])),
+    Behaviour("sends null", (REFUSED, ANSWERED), _parts(None)),
     Behaviour("sends an option of a wrong type", (REFUSED,), _option([{"a": None}])),
     Behaviour("sends an integer of 400 digits", (REFUSED,), _option(HUGE)),
     Behaviour("sends an integer of 400 digits as its content", (REFUSED,), _parts(HUGE)),
