@@ -80,7 +80,10 @@ def grown(before: Census, after: Census) -> list[str]:
         found.append(f"{after.streams} live streams are open, {before.streams} before")
     if after.segments > before.segments:
         found.append(f"{after.segments} segments of shared memory, {before.segments} before")
-    now, then = ({**held.processes, DECODER: 0} for held in (after, before))
+    now, then = (
+        {role: count for role, count in held.processes.items() if role != DECODER}
+        for held in (after, before)
+    )
     if now != then:
         found.append(f"processes {now}, before {then}")
     for what in ("descriptors", "threads"):
