@@ -124,10 +124,8 @@ def read(body: bytes) -> FormatRequest:
         problem, _, place = str(error).partition(" - at ")
         found = re.search(r"`\$\.(.+)`", place), re.search(r"field `(.+)`", problem)
         param = clipped(".".join(match[1] for match in found if match)) or "body"
-        problem = clipped(problem)
-        if param == "format":
-            problem = f"takes {', '.join(get_args(Format))}: {problem}"
-        message = f"{param}: {problem}"
+        takes = f"takes {', '.join(get_args(Format))}: " if param == "format" else ""
+        message = f"{param}: {takes}{clipped(problem)}"
     except (msgspec.DecodeError, RecursionError) as error:
         param, message = "body", f"the body takes JSON: {error}"
     raise invalid(param, message)
