@@ -9,12 +9,14 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from conch.audio import worker, workers
 from conch.bls.failover import REMEMBER_S
 from conch.bls.relay import PATIENCE_S
 from conch.client.poison import MAX_NAMES, REMEMBERED_S
 from conch.decoding.fusion import _CACHED
 from conch.families.speakers.enrolment import AT_ONCE, MOST_S
 from conch.gateway import (
+    doors,
     form,
     format,
     http_server,
@@ -25,7 +27,7 @@ from conch.gateway import (
     reading,
     sending,
     service,
-    speech,
+    speak,
     state,
     text_pieces,
 )
@@ -50,6 +52,7 @@ LIVE = "tests/gateway/test_live_session.py"
 ADMISSION = "tests/bls/test_admission.py"
 STREAMS = "tests/recognition/live/test_stream_ends.py"
 KNOWN = "tests/families/speakers/test_known.py"
+INTAKE = "tests/audio/test_intake.py"
 LAYOUT = "tests/test_layout.py"
 
 
@@ -100,7 +103,8 @@ def bounds_of_gateway() -> list[Bound]:
         ),
         Bound(
             "a text as JSON",
-            f"{speech.MAX_BODY_BYTES >> 20} MiB, {reading.MAX_MARKS} values, in {times.idle_s:g} s",
+            f"{doors.SPEECH.max_message_bytes >> 20} MiB, {reading.MAX_MARKS} values, "
+            f"in {times.idle_s:g} s",
             f"{HOSTILE}::test_json_has_a_depth_and_a_size",
         ),
         Bound(
@@ -186,12 +190,17 @@ def bounds_of_sessions() -> list[Bound]:
         Bound(
             "audio of a session that waits",
             f"{config.max_backlog_s:g} s",
-            f"{LIVE}::test_more_than_the_backlog_is_refused",
+            f"{LIVE}::test_audio_waits_until_the_server_has_room",
         ),
         Bound(
             "frames of a session that wait",
             f"{live_session.MAX_WAITING}",
-            f"{LIVE}::test_more_frames_than_may_wait_are_refused",
+            f"{LIVE}::test_frames_and_requests_wait_if_too_many_do",
+        ),
+        Bound(
+            "answers of a session that its client has not read",
+            f"{live_session.MAX_UPDATES}",
+            f"{LIVE}::test_updates_that_nobody_takes_stop_the_audio",
         ),
         Bound(
             "audio that is kept for another server",
@@ -208,6 +217,21 @@ def bounds_of_sessions() -> list[Bound]:
             "text of `/v1/speak` that waits",
             f"{text_pieces.MAX_WAITING} characters",
             "tests/gateway/test_speak.py::test_too_much_text_ends_the_session",
+        ),
+        Bound(
+            "flushes of `/v1/speak` that wait",
+            f"{speak.MAX_FLUSHES}",
+            "tests/gateway/test_speak.py::test_too_many_flushes_end_the_session",
+        ),
+        Bound(
+            "decoders of audio: each",
+            f"{worker.MAX_MEMORY >> 20} MiB, {worker.MAX_CPU_S} s of CPU time for the next samples",
+            f"{INTAKE}::test_a_decoder_has_limits_and_nothing_of_ours",
+        ),
+        Bound(
+            "decoders of audio: their number",
+            f"one for a file that is read, or a live container; {workers.MAX_IDLE} idle",
+            f"{INTAKE}::test_few_decoders_are_kept",
         ),
     ]
 

@@ -161,8 +161,10 @@ def test_only_one_package_knows_triton() -> None:
 
 def test_nothing_is_there_for_the_laboratory_or_the_tests_alone() -> None:
     users = [*ROOT.glob("*_models/*/1/model.py"), *ROOT.glob("examples/*.py")]
-    # The commands are imported by their names.
-    todo = {"conch", "conch.cli.__main__"} | {m for m in MODULES if package_of(m) == "cli"}
+    # Commands are imported by their names; a worker is a program.
+    todo = {"conch", "conch.cli.__main__", "conch.audio.worker"} | {
+        m for m in MODULES if package_of(m) == "cli"
+    }
     todo |= {module for path in users for module in modules_of(path)}
     todo |= {module for module, _ in hooks()}
     used: set[str] = set()

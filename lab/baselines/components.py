@@ -19,8 +19,7 @@ from conch.families.funasr.sense_voice import SenseVoice
 from conch.families.funasr.unit_stream import OnlineDecoderConfig, UnitSearcher
 from conch.families.search.folders import FolderConfig, LiveConfig, RecordingsConfig
 from conch.families.transducer import decoder as transducer
-from conch.families.transducer.encoder import TransducerEncoder
-from conch.families.transducer.streaming_encoder import TransducerStreamingEncoder
+from conch.families.transducer.encoder import TransducerEncoder, TransducerStreamingEncoder
 
 
 def _live(searcher: Callable[[Any], Any]) -> Callable[[Any], StreamingDecoder[Any]]:

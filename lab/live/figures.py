@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from conch.bench.live_figures import LiveRun, Script, StreamRecord
+from conch.bench.live_figures import LiveRun, Script, Shown, StreamRecord
 from conch.bench.records import Flat
-from conch.bench.shown import Shown
 from conch.bench.speed import Latency, latency_ms
 from conch.scoring.error_rates import Scoring
 from conch.wire.result import RollingPasses, Transcript

@@ -497,6 +497,17 @@ def test_a_decoder_that_hangs_is_an_error(speech, monkeypatch):
     os.kill(pid, signal.SIGKILL)
 
 
+def test_few_decoders_are_kept(speech):
+    data = muxed(np.tile(speech, 20), RATE, "flac", "flac")
+    many = [AudioFile(data).pieces() for _ in range(workers.MAX_IDLE + 3)]
+    for pieces in many:
+        next(pieces)
+    assert len(decoders()) >= len(many)
+    for pieces in many:
+        assert sum(map(len, pieces)) > len(speech)
+    wait_until(lambda: len(decoders()) == workers.MAX_IDLE)
+
+
 def test_decoders_are_started_again(speech):
     data = muxed(speech, RATE, "flac", "flac")
     AudioFile(data)

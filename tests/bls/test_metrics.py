@@ -9,7 +9,7 @@ from conch.bls import metrics
 from conch.bls.metrics import ANSWER_SECONDS, REJECTED, REQUESTS, Metric, Metrics
 from conch.recognition import metrics as recognition_metrics
 from conch.recognition.metrics import CHUNKS, ENDPOINTS
-from conch.synthesis import metrics as synthesis_metrics
+from conch.synthesis import service as synthesis
 from conch.wire.errors import (
     ComponentError,
     DeadlineError,
@@ -21,7 +21,7 @@ from conch.wire.errors import (
 DOCS = Path(__file__).parents[2] / "docs" / "guide" / "operating.md"
 ALL = [
     item
-    for module in (metrics, recognition_metrics, synthesis_metrics)
+    for module in (metrics, recognition_metrics, synthesis)
     for item in vars(module).values()
     if isinstance(item, Metric)
 ]

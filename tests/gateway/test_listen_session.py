@@ -16,9 +16,9 @@ import soundfile
 from loop_gateway import LoopGateway, run_gateway, until
 from plain_live import PlainLiveClient, spoken
 
+from conch.audio.decoder import MAX_TAG_BYTES
 from conch.gateway.config import Times
 from conch.gateway.limits import Limits
-from conch.gateway.live_audio import MAX_TRAILER_BYTES
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -381,11 +381,11 @@ def test_what_was_heard_before_wrong_audio_is_told_before_the_error() -> None:
         async with running.socket() as socket:
             await socket.socket.send_bytes(wav.getvalue())
             await socket.message("text")
-            await socket.socket.send_bytes(bytes(MAX_TRAILER_BYTES + 1))
+            await socket.socket.send_bytes(bytes(MAX_TAG_BYTES + 1))
             *_, segment, error, end = await socket.rest()
             assert (segment["text"], segment["final"]) == ("ONE", True)
             assert error["error"]["code"] == "invalid_audio"
-            assert "the container has ended" in error["error"]["message"]
+            assert "has ended after 1.0 s" in error["error"]["message"]
             assert end == {"type": "end", "text": "ONE", "duration": 1.0}
             assert socket.code == 1008
 

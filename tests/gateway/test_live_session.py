@@ -393,11 +393,11 @@ def lost_for_good(client: PlainLiveClient) -> tuple[list[LiveUpdate], ConchError
     async def scenario() -> tuple[list[LiveUpdate], ConchError]:
         found = []
         async with session(client) as live:
-            live.feed(np.concatenate([spoken(1, 0.6), spoken(0, 0.1), spoken(2, 0.6)]))
+            await live.feed(np.concatenate([spoken(1, 0.6), spoken(0, 0.1), spoken(2, 0.6)]))
             with pytest.raises(ConchError) as caught:
                 async for update in live.updates():
                     found.append(update)
-                    live.feed(spoken(3, 0.6))
+                    await live.feed(spoken(3, 0.6))
         return found, caught.value
 
     return virtual_time.run(scenario())

@@ -21,10 +21,10 @@ from conch.bls.traits import own_components
 from conch.families import voices
 from conch.synthesis import Synthesis, SynthesisConfig
 from conch.synthesis.chunks import Growth
-from conch.synthesis.speaking import Speaking
+from conch.synthesis.speaking import Speaking, word_times
 from conch.wire.errors import AudioError, OptionError, RequestCancelledError, TextError
 from conch.wire.known_speakers import option_of
-from conch.wire.synthesis import Spoken, SynthesisOptions
+from conch.wire.synthesis import Spoken, SpokenWord, SynthesisOptions
 
 VOICE = next(iter(voices()))
 FRAMES_OF_LETTER = 10
@@ -277,3 +277,14 @@ def test_a_client_that_goes_away_ends_the_making() -> None:
     assert len(components.calls) < 8
     counted = made._runtime.metrics.drain()
     assert counted[REQUESTS, ("synthesis", "cancelled")] == 1
+
+
+def test_a_word_lasts_as_long_as_its_sounds() -> None:
+    text = "Oh, hello"
+    spans = np.array([[0, 3, 1, 2], [4, 9, 4, 6]])
+    durations = np.array([10, 4, 2, 2, 6, 8, 20])
+    assert word_times(text, spans, durations, 0.0125) == (
+        SpokenWord("Oh,", 0.125, 0.175),
+        SpokenWord("hello", 0.225, 0.4),
+    )
+    assert word_times(text, np.zeros((0, 4), int), durations, 0.0125) == ()

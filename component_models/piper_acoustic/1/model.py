@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.families.piper.acoustic import Acoustic
+from conch.families.piper.components import Acoustic
 from conch.families.speech.graphs import VoiceConfig
 from conch.triton import read_parameters, respond, settled
 

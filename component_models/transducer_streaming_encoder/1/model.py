@@ -1,7 +1,7 @@
 from typing import Any
 
 from conch.families.search.folders import LiveConfig
-from conch.families.transducer.streaming_encoder import TransducerStreamingEncoder
+from conch.families.transducer.encoder import TransducerStreamingEncoder
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-import soxr
 
 from conch.component import Array
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES
@@ -41,6 +40,8 @@ def resampled(blocks: Iterator[Array], sample_rate: int) -> Iterator[Array]:
     if sample_rate == SAMPLE_RATE:
         yield from blocks
         return
+    import soxr  # a client has none
+
     resampler = soxr.ResampleStream(sample_rate, SAMPLE_RATE, 1, dtype="float32", quality="HQ")
     for block in blocks:
         yield resampler.resample_chunk(block)

@@ -510,7 +510,7 @@ class _Piece:
         if self._size is None:
             num_left = len(first)
             while num_left <= MAX_TAG_BYTES and (
-                more := self._reader.at(start + num_left, PIPE_BUFFER)
+                more := self._source.at(self.place + start + num_left, PIPE_BUFFER)
             ):
                 num_left += len(more)
         return num_left, is_tag

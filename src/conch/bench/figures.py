@@ -31,10 +31,7 @@ class MeanStage:
 
 @dataclass(frozen=True, slots=True)
 class ErrorMessage:
-    """The error of a failed request."""
-
     path: str
-    """Path of the recording."""
     message: str
 
 
@@ -51,12 +48,10 @@ class RunFigures:
     """Seconds of the recordings answered."""
     wall_s: float
     utterances: int
-    """Requests sent."""
     errors: int
     """Requests that failed; they count in no other figure."""
     error_messages: Sequence[ErrorMessage]
     stages: Mapping[str, MeanStage]
-    """Mean work by component."""
 
 
 def run_figures(
@@ -65,11 +60,7 @@ def run_figures(
     metric: Metric = "auto",
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> RunFigures:
-    """Return the figures of a run that sent each sample once.
-
-    Args:
-        options: options of the requests; see `language_of_texts`.
-    """
+    """Return the figures of a run that sent each sample once."""
     answered = [
         (samples[outcome.index], outcome.answer, outcome.latency_s)
         for outcome in load.outcomes

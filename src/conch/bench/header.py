@@ -38,8 +38,6 @@ PROGRAM = ("conch",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The machine of a report."""
-
     cpu: str
     cores: int
     """Cores that this process may use."""
@@ -58,9 +56,7 @@ class Header:
     started_at: str
     """Time in UTC, ISO 8601."""
     command: str
-    """The command line as it was typed."""
     machine: Machine
-    """The machine that the benchmark runs on."""
     versions: Mapping[str, str]
     """Versions of Python, of packages and, as `triton`, of the server."""
     settings: Flat[Mapping[str, Plain]]
@@ -74,8 +70,7 @@ class Header:
 def header(name: str, benchmark: Any, program: Sequence[str] = PROGRAM) -> Header:
     """Return the header of a report that begins now.
 
-    Args:
-        benchmark: a dataclass; the header takes its fields that are numbers, texts, paths or None.
+    It takes the fields of the dataclass `benchmark` that are numbers, texts, paths or None.
     """
     return Header(
         benchmark=name,
@@ -92,7 +87,6 @@ def header(name: str, benchmark: Any, program: Sequence[str] = PROGRAM) -> Heade
 
 
 def machine() -> Machine:
-    """Return a description of this machine."""
     return Machine(
         cpu=_proc_field("/proc/cpuinfo", "model name") or platform.processor() or "unknown",
         cores=cores(),
@@ -103,7 +97,6 @@ def machine() -> Machine:
 
 
 def cores() -> int:
-    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 

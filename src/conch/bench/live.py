@@ -37,8 +37,6 @@ STEP_MS = 640
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveBenchmark(ServerBenchmark):
-    """Settings of the benchmark."""
-
     streams: Sequence[int] = (8,)
     """Numbers of concurrent streams; one run for each."""
     chunk_ms: int = 640
@@ -59,8 +57,6 @@ class LiveBenchmark(ServerBenchmark):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     options: RecognitionOptions
     """Options of the streams, defaults included."""
@@ -87,12 +83,6 @@ Record = TypeVar("Record", bound=StreamRecord)
 
 
 def run(benchmark: LiveBenchmark) -> LiveReport:
-    """Measure and return the report.
-
-    Raises:
-        BenchError: the manifest, an audio file or a package is missing.
-        ServerError: no server answers, or it cannot be started.
-    """
     samples, scoring = prepared(benchmark)
     begun = header("live", benchmark)
     with server_of(benchmark.url, benchmark.weights) as (url, memory):
@@ -121,20 +111,14 @@ class Observed(Generic[Record]):
     cpu_s: Mapping[str, float] | None
     """CPU time by process of a server that the benchmark started, else None."""
     peak: "Memory | None"
-    """Peak memory of that server."""
 
     def figures(self, scoring: Scoring) -> LiveRun:
-        """Return the figures of the run."""
         used_s = None if self.cpu_s is None else sum(self.cpu_s.values())
         return figures(self.records, self.chunk_ms, scoring, used_s, self.peak)
 
 
 def prepared(benchmark: LiveBenchmark) -> tuple[list[Sample], Scoring]:
-    """Return the samples to send, and how their texts are compared.
-
-    Raises:
-        BenchError: the manifest, an audio file or a package is missing.
-    """
+    """Return the samples to send, and how their texts are compared."""
     utterances = comparable(benchmark.utterances())
     scoring = scoring_of(utterances, benchmark)
     return load_samples(utterances, "waveform"), scoring
@@ -147,11 +131,7 @@ def observed(
     memory: "MemorySampler | None",
     record: Callable[[Script, bool], Record],
 ) -> Observed[Record]:
-    """Warm up, send all streams once, and return what became of them.
-
-    Args:
-        record: makes the record of a script, as for `all_streams`.
-    """
+    """Warm up, send all streams once, and return what became of them."""
     warm_up(url, said, benchmark)
     before = memory.cpu_s() if memory else {}
     records = asyncio.run(all_streams(url, said, benchmark, record))
@@ -160,11 +140,7 @@ def observed(
 
 
 def scoring_of(utterances: Sequence[Utterance], benchmark: LiveBenchmark) -> Scoring:
-    """Return how the texts of streams are compared: by the language of the manifest or the option.
-
-    Raises:
-        BenchError: the utterances want several ways; they share streams.
-    """
+    """Return how texts of streams are compared: by the manifest's language or the option."""
     languages = {language_of_texts(benchmark.options, item.language) for item in utterances}
     found = {Scoring.of(benchmark.metric, language) for language in languages}
     if len(found) > 1:
@@ -205,11 +181,7 @@ def largest(measured: Callable[[int], Run], runs: Sequence[Run]) -> list[Run]:
 
 
 def scripts(samples: Sequence[Sample], streams: int, benchmark: LiveBenchmark) -> list[Script]:
-    """Return the script of each stream; streams take different utterances in turn.
-
-    Raises:
-        BenchError: the recordings have several sample rates.
-    """
+    """Return the script of each stream; streams take different utterances in turn."""
     rates = {sample.sample_rate for sample in samples}
     if len(rates) != 1:
         raise BenchError(f"the recordings must share one sample rate; found: {sorted(rates)}")
@@ -257,8 +229,7 @@ async def all_streams(
 ) -> list[Record]:
     """Send all streams in real time, each with another start; return the record of each.
 
-    Args:
-        record: makes the record of a script, given whether the streams have a second pass.
+    `record` makes the record of a script, given whether the streams have a second pass.
     """
     longest = max(len(script.waveform) / script.sample_rate for script in said)
     with progress(f"{label}: {len(said)}, seconds", round(longest)) as bar:

@@ -7,15 +7,56 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.shown import Shown, shown_by
 from conch.bench.speed import Latency, latency_ms
 from conch.scoring.error_rates import Scoring, word_error_rate
-from conch.wire.result import Transcript
+from conch.wire.result import Transcript, text_of_words
 
 if TYPE_CHECKING:
     from conch.bench.memory import Memory
 
 LOAD = "paced in real time"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An utterance that has ended, or whose text an answer replaces."""
+
+    index: int
+    text: str
+    end_s: float
+    """Seconds on the audio's clock."""
+    is_final: bool
+    """Whether no later answer replaces the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The part of an answer that a viewer sees."""
+
+    at_s: float
+    """When it came, in seconds after the stream's first sample was spoken."""
+    ended: tuple[Ended, ...]
+    """Utterances that are new or replaced."""
+    text: str
+    """Text of the utterance that is being spoken."""
+    firm: str
+    """The beginning of that text that stays until the utterance ends."""
+    is_last: bool
+
+
+def shown_by(answer: Transcript, now_s: float, *, has_second_pass: bool) -> Shown:
+    ended = tuple(
+        Ended(
+            index=segment.index,
+            text=segment.text,
+            end_s=segment.end,
+            is_final=segment.passes == 2 or not has_second_pass or bool(segment.error),
+        )
+        for segment in answer.segments
+    )
+    spoken = answer.utterance
+    text, firm = (spoken.text, text_of_words(spoken.firm)) if spoken else ("", "")
+    return Shown(now_s, ended, text, firm, answer.is_final)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +100,7 @@ class StreamRecord:
         self._ended: set[int] = set()
 
     def see(self, answer: Transcript, now_s: float) -> Shown:
-        """Record an answer that came `now_s` seconds after the stream's first sample was spoken.
-
-        Returns:
-            What the answer shows.
-        """
+        """Record an answer that came `now_s` seconds after the stream's first sample was spoken."""
         self.text = answer.text
         shown = shown_by(answer, now_s, has_second_pass=self._has_second_pass)
         self._see_first_words(shown)
@@ -97,11 +134,8 @@ class StreamRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRun:
-    """The figures of one run."""
-
     load: str = LOAD
     streams: int
-    """Concurrent streams."""
     keeps_up: bool
     """Whether p99 of the chunk latency is below the chunk's length."""
     wer: float | None
@@ -111,24 +145,18 @@ class LiveRun:
     first_partial_ms: Latency
     """Time from an utterance's start, as spoken, to the first answer with text."""
     final_ms: Latency
-    """Time from an utterance's end, as spoken, to the answer with its final text.
-
-    It includes the silence that makes the endpoint.
-    """
+    """Time from an utterance's end, as spoken, to the answer with its final text. It includes the
+    silence that makes the endpoint."""
     end_ms: Latency
-    """Latency of END alone, which counts as a chunk too.
-
-    With two_pass its answer waits for the last second pass.
-    """
+    """Latency of END alone, which counts as a chunk too. With two_pass its answer waits for the
+    last second pass."""
     cpu_ms_per_chunk: float | None
     """CPU of the server's processes; None for a server that the benchmark did not start."""
     cpu_s_per_audio_s: float | None
     """The same CPU, in seconds per second of audio."""
     peak_memory_mb: float | None
-    """Memory of all processes of the server together, from its start to the end of the run.
-
-    See `conch.bench.memory`. None for a server that the benchmark did not start.
-    """
+    """Memory of all processes of the server together, from its start to the end of the run. See
+    `conch.bench.memory`. None for a server that the benchmark did not start."""
     chunks: int
     audio_s: float
     errors: int
@@ -143,12 +171,6 @@ def figures(
     used_cpu_s: float | None = None,
     peak: "Memory | None" = None,
 ) -> LiveRun:
-    """Return the figures of a run.
-
-    Args:
-        used_cpu_s: CPU seconds of the server's processes; None if they are not known.
-        peak: largest memory of the server; None if it is not known.
-    """
     chunks = sum(len(item.chunk_s) for item in records)
     latency = latency_ms([value for item in records for value in item.chunk_s])
     failed = [item for item in records if item.error]

@@ -14,7 +14,6 @@ COLUMNS = (
 
 
 def markdown(report: LiveReport) -> str:
-    """Return the table of a report and a line on its origin."""
     rate = report.scoring.partition(",")[0]
     errors = [f"**{item}**" for run in report.runs for item in run.error_messages[:1]]
     parts = [

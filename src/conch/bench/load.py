@@ -63,8 +63,6 @@ class Outcome(Generic[Answer]):
 
 @dataclass(frozen=True)
 class Load(Generic[Answer]):
-    """The outcomes of one run."""
-
     outcomes: tuple[Outcome[Answer], ...]
     """In order of sending."""
     wall_s: float
@@ -124,11 +122,7 @@ async def _load(
     clients: Sequence[Iterable[tuple[int, float | None]]],
     on_outcome: Callable[[Outcome[Answer]], None],
 ) -> Load[Answer]:
-    """Let each client send its requests, one after the other.
-
-    Args:
-        clients: The index of each request of a client, and the second when it is due, None at once.
-    """
+    """Let each client send its requests: indices, and the second when each is due, None at once."""
     outcomes: list[Outcome[Answer]] = []
     started = time.perf_counter()
 

@@ -76,7 +76,6 @@ class MemorySampler:
             self.sample()
 
     def sample(self) -> None:
-        """Take a sample now."""
         pids = process_tree(self._root)
         now = tree_memory(pids if self._with_root else pids[1:])
         with self._lock:

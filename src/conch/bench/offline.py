@@ -34,8 +34,6 @@ WARMUP_CLIENTS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineBenchmark(ServerBenchmark):
-    """Settings of the benchmark."""
-
     concurrency: Sequence[int] = (1,)
     """Numbers of clients of a closed loop; one run for each."""
     rates: Sequence[float] = ()
@@ -48,15 +46,12 @@ class OfflineBenchmark(ServerBenchmark):
 
     @property
     def offers(self) -> list[Offer]:
-        """The load of each run."""
         closed = [Offer(concurrency=clients) for clients in self.concurrency]
         return closed + [Offer(rate=rate) for rate in self.rates]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineRun:
-    """The figures of one run."""
-
     load: str
     """`closed loop` or `paced`."""
     concurrency: int | None
@@ -67,10 +62,8 @@ class OfflineRun:
     """Preset of the requests; empty if none were compared."""
     figures: Flat[RunFigures]
     peak_memory_mb: float | None
-    """Memory of all processes of the server together, from its start to the end of the run.
-
-    See `conch.bench.memory`. None for a server that the benchmark did not start.
-    """
+    """Memory of all processes of the server together, from its start to the end of the run. See
+    `conch.bench.memory`. None for a server that the benchmark did not start."""
     memory_by_process_mb: Mapping[str, float] | None
     """Memory of each process at the time of the peak."""
 
@@ -87,21 +80,16 @@ class OfflineRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     options: RecognitionOptions
     """Options of the requests, defaults included."""
     first: Flat[OfflineRun]
-    """The first of the runs."""
     runs: Sequence[OfflineRun]
     """One for each load."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The outcomes of one load."""
-
     offered: Offer
     samples: Sequence[Sample]
     load: Load[Transcript]
@@ -110,12 +98,9 @@ class Measured:
     accuracy: str = ""
     """Preset of the requests; empty if none were compared."""
     metric: Metric = "auto"
-    """Unit of errors."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the requests."""
 
     def run(self) -> OfflineRun:
-        """Return the figures of the run."""
         return OfflineRun(
             load=self.offered.load,
             concurrency=self.offered.concurrency,
@@ -128,12 +113,6 @@ class Measured:
 
 
 def run(benchmark: OfflineBenchmark) -> OfflineReport:
-    """Measure and return the report.
-
-    Raises:
-        BenchError: the manifest, an audio file or a package is missing.
-        ServerError: no server answers, or it cannot be started.
-    """
     utterances = comparable(benchmark.utterances())
     begun = header("offline", benchmark)
     samples = load_samples(utterances, benchmark.send)
@@ -163,13 +142,7 @@ def measure(
     *,
     accuracy: str = "",
 ) -> Measured:
-    """Send every sample under a load and return the outcomes.
-
-    Args:
-        samples: sent once each.
-        warmup: sent before, uncounted.
-        accuracy: a preset that is compared with others; empty for that of the options.
-    """
+    """Send `warmup` uncounted, then every sample once under a load; return the outcomes."""
     options = benchmark.options
     job = send_all(
         url,

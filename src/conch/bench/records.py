@@ -14,11 +14,7 @@ Flat: TypeAlias = Annotated[Item, _FLAT]
 
 
 def to_json(value: Any) -> Json:
-    """Return records, mappings, sequences, paths and plain values in a form for `json.dumps`.
-
-    Raises:
-        TypeError: the value holds another type.
-    """
+    """Return records, mappings, sequences, paths and plain values in a form for `json.dumps`."""
     if isinstance(value, str | int | float | None):
         return value
     if isinstance(value, Path):

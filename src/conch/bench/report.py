@@ -11,7 +11,6 @@ CER_COLUMNS = ("system", "load", "characters", "sub", "del", "ins", "CER %")
 
 
 def markdown(report: OfflineReport) -> str:
-    """Return the tables of an offline report and a line on their origin."""
     first = report.first.figures
     parts = [
         f"`{report.header.command}`",
@@ -75,11 +74,7 @@ def scoring_line(runs: Sequence[OfflineRun]) -> str:
 
 
 def origin(header: Header, what: str, audio_s: float) -> str:
-    """Return a line on the origin of the figures.
-
-    Args:
-        what: number and kind of the recordings sent.
-    """
+    """Return a line on the origin of the figures; `what` is number and kind of the recordings."""
     return f"{what}, {audio_s:.0f} s of audio; {machine_line(header)}"
 
 

@@ -50,7 +50,6 @@ class ServerBenchmark(Choice):
     options: Mapping[str, Any] = field(default_factory=dict)
     """Request options that differ from the server's defaults."""
     metric: Metric = "auto"
-    """Unit of errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +80,6 @@ def comparable(utterances: list[Utterance]) -> list[Utterance]:
 
 
 def load_samples(utterances: Sequence[Utterance], send: Send) -> list[Sample]:
-    """Read and decode the recordings.
-
-    Raises:
-        BenchError: a file is missing or not audio.
-    """
     samples = []
     with progress("reading audio", len(utterances)) as bar:
         for utterance in utterances:

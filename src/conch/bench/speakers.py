@@ -21,8 +21,6 @@ from conch.wire.result import Transcript, Turn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeakersBenchmark:
-    """Settings of the benchmark."""
-
     files: tuple[Path, ...]
     rttm: Path | None = None
     """Turns of all files, or a folder with a file for each; None: each is beside its recording."""
@@ -36,8 +34,6 @@ class SpeakersBenchmark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingErrors:
-    """The figures of one recording."""
-
     name: str
     audio_s: float
     answer_s: float
@@ -49,8 +45,6 @@ class RecordingErrors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeakersReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     collar_s: float
     der: float
@@ -59,12 +53,6 @@ class SpeakersReport:
 
 
 def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
-    """Measure and return the report.
-
-    Raises:
-        BenchError: a file or its turns are missing, or a request fails.
-        ServerError: no server answers, or it cannot be started.
-    """
     known = [turns_of(file, benchmark.rttm) for file in benchmark.files]
     begun = header("speakers", benchmark)
     with server_of(benchmark.url, benchmark.weights) as (url, _):
@@ -83,11 +71,7 @@ def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
 
 
 def turns_of(file: Path, rttm: Path | None) -> list[Turn]:
-    """Return the known turns of a recording.
-
-    Raises:
-        BenchError: there are none, or they cannot be read.
-    """
+    """Return the known turns of a recording."""
     where = file.with_suffix(".rttm") if rttm is None else rttm
     if where.is_dir():
         where /= f"{file.stem}.rttm"
@@ -145,7 +129,6 @@ def _total(found: Sequence[RecordingErrors]) -> SpeakerErrors:
 
 
 def markdown(report: SpeakersReport) -> str:
-    """Return the table of a report and lines on its origin."""
     columns = ["recording", "s", "speakers", "found"]
     columns += ["DER %", "missed", "false", "confused", "answer s"]
     rows = [

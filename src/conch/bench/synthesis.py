@@ -50,7 +50,6 @@ class SynthesisBenchmark(ServerBenchmark):
 
     @property
     def offers(self) -> list[Offer]:
-        """The load of each run."""
         closed = [Offer(concurrency=clients) for clients in self.concurrency]
         return closed + [Offer(rate=rate) for rate in self.rates]
 
@@ -60,18 +59,15 @@ class Heard:
     """The audio of one text as a listener gets it."""
 
     first_s: float
-    """Seconds to the first audio."""
     late_s: float
     """Longest silence of a player that begins with the first audio."""
     speech: Speech
     words: Sequence[SpokenWord]
-    """With the option `timestamps`."""
+    """Words with times, if the option `timestamps` is true."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisRun:
-    """The figures of one run."""
-
     load: str
     texts: int
     errors: int
@@ -92,8 +88,6 @@ class SynthesisRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     runs: Sequence[SynthesisRun]
 
@@ -127,12 +121,6 @@ async def heard(client: AsyncClient, text: str, options: dict[str, Any]) -> Hear
 
 
 def run(benchmark: SynthesisBenchmark) -> SynthesisReport:
-    """Measure and return the report.
-
-    Raises:
-        BenchError: the manifest or a package is missing.
-        ServerError: no server answers, or it cannot be started.
-    """
     texts = joined_to((item.text for item in benchmark.utterances()), benchmark.characters)
     begun = header("synthesis", benchmark)
     # Over HTTP a Triton has no answers in parts.
@@ -231,7 +219,6 @@ def start_differences(spoken: Sequence[SpokenWord], recognised: Sequence[Word]) 
 
 
 def markdown(report: SynthesisReport) -> str:
-    """Return the table of a report."""
     titles = ["load", "first audio p50", "p99 ms", "behind", "times real time"]
     rows = [
         [

@@ -53,8 +53,7 @@ def errors(
 ) -> SpeakerErrors:
     """Return how far turns are from the reference; those of one speaker may overlap.
 
-    Args:
-        collar_s: Seconds on each side of a turn's start and end in the reference that do not count.
+    `collar_s` on each side of a turn's start and end in the reference does not count.
     """
     bounds = [edge for turn in reference for edge in (turn.start, turn.end)] if collar_s else []
     around = [edge + side for edge in bounds for side in (-collar_s, collar_s)]
@@ -83,11 +82,7 @@ def speakers_of(turns: Sequence[Turn]) -> list[str]:
 
 
 def read_rttm(text: str, name: str) -> dict[str, list[Turn]]:
-    """Return the turns of each recording in a text of NIST's format RTTM.
-
-    Raises:
-        BenchError: a line has no start or length; `name` is that of the text.
-    """
+    """Return the turns of each recording in a text of NIST's format RTTM."""
     found: dict[str, list[Turn]] = {}
     for number, line in enumerate(text.splitlines(), 1):
         fields = line.split()

@@ -1,1 +1,1 @@
-"""Whisper models: which are available, which are on this machine, and whether they are complete."""
+"""Models: which are available, which are on this machine, and whether they are complete."""

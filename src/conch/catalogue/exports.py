@@ -31,11 +31,6 @@ class Network:
 
 
 def check_precision(precision: str) -> None:
-    """Check the parameter `precision` of a component.
-
-    Raises:
-        ConfigError: it is none.
-    """
     if precision not in PRECISIONS:
         raise ConfigError(
             f"parameter 'precision' takes {' or '.join(PRECISIONS)}; is: {precision!r:.40}"
@@ -54,9 +49,6 @@ def chosen_file(folder: Path, part: str, precision: str) -> Path | None:
     """Return the file of a part whose name has it in it; None without one.
 
     Of several it is that in float32, or with the `precision` int8 that in int8.
-
-    Raises:
-        UnfitModelError: there are two alike.
     """
     return of_precision(files_in(folder, f"*{part}*.onnx"), part, precision)
 
@@ -75,11 +67,7 @@ def of_precision(files: Sequence[Path], part: str, precision: str) -> Path | Non
 
 
 def header_of(path: Path) -> Header:
-    """Return the header of a network that is whole and runs on a CPU.
-
-    Raises:
-        UnfitModelError: it is no network, takes float16, or lacks a file with its weights.
-    """
+    """Return the header of a network that is whole and runs on a CPU."""
     try:
         header = read_header(path)
     except ValueError as error:
@@ -107,12 +95,7 @@ def whole_number(header: Header, path: Path, key: str, least: int = 1) -> int:
 
 
 def read_tokens(path: Path, size: int, part: str = "joiner", *, blank: int = 0) -> tuple[str, ...]:
-    """Return the symbols of a model whose unit `blank` is that; see `read_symbols`.
-
-    Raises:
-        OSError: the file cannot be read.
-        UnfitModelError: it has other numbers, or another unit is the blank.
-    """
+    """Return the symbols of a model whose unit `blank` is that; see `read_symbols`."""
     symbols = read_symbols(path, size, part)
     for unit, text in enumerate(symbols):
         if unit != blank and text in BLANKS:
@@ -123,11 +106,7 @@ def read_tokens(path: Path, size: int, part: str = "joiner", *, blank: int = 0) 
 
 
 def check_distinct(symbols: Sequence[str], name: str) -> None:
-    """Check that no two units of the file `name` write the same.
-
-    Raises:
-        UnfitModelError: some do.
-    """
+    """Check that no two units of the file `name` write the same."""
     most, times = Counter(text.replace("▁", " ") for text in symbols).most_common(1)[0]
     if times > 1:
         raise UnfitModelError(f"its {name} has {times} units {most!r:.40}")
@@ -137,10 +116,6 @@ def read_symbols(path: Path, size: int, part: str) -> tuple[str, ...]:
     """Return the symbols of a model whose `part` writes `size` units, by their numbers.
 
     Symbols behind them that begin with # are of a lexicon, and are left out.
-
-    Raises:
-        OSError: the file cannot be read.
-        UnfitModelError: it has other numbers.
     """
     symbols: dict[int, str] = {}
     for number, line in enumerate(path.read_text("utf-8", "replace").split("\n"), 1):

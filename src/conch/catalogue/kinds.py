@@ -21,22 +21,14 @@ _function: Callable[[str], Callable[[Path], object]] = cache(pkgutil.resolve_nam
 
 
 def checked(kind: ModelKind, folder: Path) -> Found:
-    """Check that a folder is a complete model of a kind, and return what its files say.
-
-    Raises:
-        UnfitModelError: it is none.
-    """
+    """Return what the files of a complete model of a kind say; else raise an `UnfitModelError`."""
     found = _function(kind.check)(folder)
     assert isinstance(found, Found)
     return found
 
 
 def networks_of(kind: ModelKind, folder: Path) -> tuple[Network, ...]:
-    """Return the networks that a server of ONNX models can run; none where a kind has none.
-
-    Raises:
-        UnfitModelError: the folder is no model of the kind.
-    """
+    """Return the networks that a server of ONNX models can run; none where a kind has none."""
     found = _function(kind.networks)(folder) if kind.networks else ()
     assert isinstance(found, tuple)
     return found
@@ -56,8 +48,7 @@ def known_model(kind: ModelKind, asked: str) -> KnownModel | None:
 def kind_of(folder: Path, *, is_verbose: bool = False) -> tuple[ModelKind, Found]:
     """Return the first kind of which a folder is a complete model, and what its files say.
 
-    Raises:
-        UnfitModelError: it is none; the message says what the nearest kind lacks, or each.
+    Otherwise an `UnfitModelError` says what the nearest kind lacks, or each.
     """
     lacking: list[tuple[ModelKind, UnfitModelError]] = []
     check_weights_are_here(folder)

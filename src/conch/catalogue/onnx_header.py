@@ -87,10 +87,7 @@ def read_header(path: Path) -> Header:
 
 
 def read_pieces(path: Path) -> list[str]:
-    """Return the pieces of a sentencepiece model, which is such a message too.
-
-    The errors are those of `read_metadata`.
-    """
+    """Return the pieces of a sentencepiece model, such a message too; errors as `read_metadata`."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         pieces = _places(data, range(len(data)), _PIECE)
         return [
@@ -146,11 +143,7 @@ def _numbers(data: mmap.mmap, message: range, field: int) -> list[int]:
 
 
 def _fields(data: mmap.mmap, message: range) -> Iterator[tuple[int, range | int]]:
-    """Yield the number of each field of a message with its value, or the place of its text.
-
-    Raises:
-        ValueError: this is no message of Protocol Buffers.
-    """
+    """Yield the number of each field of a message with its value, or the place of its text."""
     start, stop = message.start, message.stop
     while start < stop:
         tag, start = _varint(data, start, stop)

@@ -16,9 +16,6 @@ def alone_with(target: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Let one program at a time make a folder, and remove what a killed one has left.
 
     `say` is called with a text while another program makes it.
-
-    Raises:
-        ConfigError: the place cannot be written to, here or in the block.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

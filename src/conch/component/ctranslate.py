@@ -38,18 +38,8 @@ def load_ctranslate2(
     """Return the loaded model.
 
     From then on this process has one heap. CTranslate2 calls a model on a thread of its own, and
-    glibc would give that thread a heap whose freed memory is lost to others: 50 MB.
-
-    Args:
-        kind: Class of CTranslate2.
-        folder: Where the model is.
-        config: Device and threads.
-        compute_type: Compute type of CTranslate2, not auto.
-        warm_up: A first use. CTranslate2 opens cuBLAS there, which must not be a request.
-
-    Raises:
-        ConfigError: CTranslate2 refuses the model, the device or the compute type, or a CUDA
-            library is missing.
+    glibc would give that thread a heap whose freed memory is lost to others: 50 MB. `warm_up` is a
+    first use: CTranslate2 opens cuBLAS there, which must not be a request.
     """
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
     be_nice(config.nice)

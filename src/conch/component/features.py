@@ -28,14 +28,9 @@ def log_mel_spectrogram(waveform: FloatArray, num_frames: int, n_mels: int = 80)
     All frames within the padding are equal, so that the cost depends on the length of the waveform
     and not on that of the window.
 
-    Args:
-        waveform: float32 `[samples]`, 16 kHz; samples beyond the last frame are ignored.
-        num_frames: frames of 10 ms, at least 1.
-        n_mels: 80, or 128 for Whisper large-v3.
-
-    Returns:
-        float32 `[n_mels, num_frames]`: log10 power, clipped to 8 below its maximum and scaled to
-        about [-1, 1].
+    `waveform` is float32 `[samples]`, 16 kHz; samples beyond the last frame are ignored. Frames
+    have 10 ms. `n_mels` is 80, or 128 for Whisper large-v3. The result is float32 `[n_mels,
+    num_frames]`: log10 power, clipped to 8 below its maximum and scaled to about [-1, 1].
     """
     half = N_FFT // 2
     used = waveform[: (num_frames - 1) * FRAME_SHIFT + half].astype(np.float32, copy=False)
@@ -55,11 +50,8 @@ def streaming_log_mel(waveform: FloatArray, n_mels: int = 80) -> FloatArray:
     that keeps its last `HISTORY` samples, zeros at its start, gets the same features for chunks of
     any length as for the whole.
 
-    Args:
-        waveform: float32 `[HISTORY + 160 frames]`, 16 kHz; up to 159 further samples are ignored.
-
-    Returns:
-        float32 `[frames, n_mels]`, scaled as in Whisper, with a fixed minimum of -0.75.
+    `waveform` is float32 `[HISTORY + 160 frames]`, 16 kHz; up to 159 further samples are ignored.
+    The result is float32 `[frames, n_mels]`, scaled as in Whisper, with a fixed minimum of -0.75.
     """
     if len(waveform) < N_FFT:
         return np.zeros((0, n_mels), dtype=np.float32)

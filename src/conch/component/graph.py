@@ -22,14 +22,12 @@ class Graph:
         self._outputs: list[onnx.ValueInfoProto] = []
 
     def takes(self, name: str, *shape: int | str, kind: int = TensorProto.FLOAT) -> str:
-        """Declare an input."""
         self._inputs.append(helper.make_tensor_value_info(name, kind, shape))
         return name
 
     def gives(
         self, value: str, name: str, *shape: int | str, kind: int = TensorProto.FLOAT
     ) -> None:
-        """Declare an output."""
         self._nodes.append(helper.make_node("Identity", [value], [name]))
         self._outputs.append(helper.make_tensor_value_info(name, kind, shape))
 
@@ -44,17 +42,14 @@ class Graph:
         return outputs
 
     def array(self, value: Array) -> str:
-        """Add a constant."""
         name = f"array.{len(self._weights)}"
         self._weights.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
         return name
 
     def ints(self, *values: int) -> str:
-        """Add a constant of int64."""
         return self.array(np.array(values, np.int64))
 
     def model(self, name: str) -> onnx.ModelProto:
-        """Return the model."""
         graph = helper.make_graph(self._nodes, name, self._inputs, self._outputs, self._weights)
         opsets = [helper.make_opsetid("", 21), helper.make_opsetid(MICROSOFT, 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)

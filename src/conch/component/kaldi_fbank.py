@@ -36,13 +36,7 @@ class KaldiFbank:
     """The frames of one stream. They do not depend on the pieces in which it arrives."""
 
     def __init__(self, num_mels: int, options: Any = None, scale: float = 1.0) -> None:
-        """Begin a stream of samples in [-1, 1] at 16 kHz.
-
-        Args:
-            num_mels: Number of filters.
-            options: Those of kaldi-native-fbank; None for those of icefall.
-            scale: Factor of the samples.
-        """
+        """By default `options` are icefall's; samples are multiplied by `scale`."""
         self._online = knf.OnlineFbank(options or icefall_options(num_mels))
         self._num_mels, self._scale = num_mels, np.float32(scale)
         self._first = 0

@@ -28,11 +28,7 @@ class NemoMel:
         return self._stream(has_log=True)
 
     def whole(self, waveform: FloatArray) -> FloatArray:
-        """Return the frames of a whole waveform, float32 `[frames, num_mels]`.
-
-        Args:
-            waveform: float32 `[samples]` in [-1, 1] at 16 kHz.
-        """
+        """Return float32 `[frames, num_mels]` of float32 `[samples]` in [-1, 1] at 16 kHz."""
         if not self.is_normalised:
             return self.stream().whole(waveform)
         log = np.log(self._stream(has_log=False).whole(waveform) + np.float32(_GUARD))

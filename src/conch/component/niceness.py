@@ -10,9 +10,6 @@ def be_nice(nice: int) -> None:
 
     Linux keeps the niceness of each thread; those that start later take it over. A process that was
     started nicer stays so: only root could change that.
-
-    Raises:
-        ConfigError: the number is not from 0 to 19.
     """
     if not 0 <= nice <= 19:
         raise ConfigError(f"nice takes 0 to 19; is: {nice}")

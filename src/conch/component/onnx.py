@@ -36,13 +36,10 @@ def open_network(
     provider: str | tuple[str, dict[str, Any]] = CPU,
     content: bytes | None = None,
 ) -> onnxruntime.InferenceSession:
-    """Open the network of a file, or of `content` in place of it.
+    """Open the network of a file, or of `content` in place of it; `what` names it in errors.
 
     From then on this process has huge pages, if the kernel gives them on request: each call
     allocates megabytes. `conch.launcher.guard` switches them off for all others.
-
-    Raises:
-        ConfigError: the file is missing or no network; the message says `what` it should be.
     """
     source = existing(path, what) if content is None else content
     ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0)

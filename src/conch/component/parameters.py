@@ -43,15 +43,10 @@ class DeviceConfig:
 def read_parameters(kind: type[Config], args: Mapping[str, str]) -> Config:
     """Return a model's configuration from the arguments of `initialize`.
 
-    Keys in upper case belong to Triton and are ignored. Fields named `device`, `device_index`
-    and `instances` follow the model's instance group unless a parameter sets them.
-
-    Args:
-        kind: A dataclass with a default for every field of type bool, int, float or str.
-
-    Raises:
-        ConfigError: a key is not a field of the dataclass, or a value does not have the field's
-            type.
+    Keys in upper case belong to Triton and are ignored. Fields named `device`, `device_index` and
+    `instances` follow the model's instance group unless a parameter sets them. `kind` is a
+    dataclass with a default for every field of type bool, int, float or str; another key or type is
+    a `ConfigError`.
     """
     model = json.loads(args["model_config"])
     sent = model.get("parameters", {})
@@ -75,11 +70,7 @@ def read_parameters(kind: type[Config], args: Mapping[str, str]) -> Config:
 
 
 def existing(path: Path, what: str) -> Path:
-    """Return the path of a file that a parameter names.
-
-    Raises:
-        ConfigError: it does not exist; the message says `what` it should be.
-    """
+    """Return the path of a file that a parameter names; `what` names it in errors."""
     if not path.is_file():
         raise ConfigError(f"{what} {path} does not exist")
     return path
@@ -95,11 +86,9 @@ def cores_of_container(cgroup: Path) -> float:
     """Return the cores whose time a container may use, infinity without a limit.
 
     Docker's `--cpus` and a limit of Kubernetes hide no core: more threads than these would take
-    their time sooner, and then all wait for the next tenth of a second.
-
-    Args:
-        cgroup: Folder of the container's control group, version 2 or 1 (the kernel's
-            Documentation/admin-guide/cgroup-v2.rst, and scheduler/sched-bwc.rst).
+    their time sooner, and then all wait for the next tenth of a second. `cgroup` is the folder of
+    the container's control group, version 2 or 1 (the kernel's
+    Documentation/admin-guide/cgroup-v2.rst, and scheduler/sched-bwc.rst).
     """
     for files in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
         try:

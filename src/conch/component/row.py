@@ -35,11 +35,7 @@ class Row:
     """Whether the row is the last of its stream."""
 
     def count(self, name: str, default: int, most: int) -> int:
-        """Return a request parameter that is an integer from 1 to `most`.
-
-        Raises:
-            OptionError: it is something else.
-        """
+        """Return a request parameter that is an integer from 1 to `most`."""
         value = self.parameters.get(name, default)
         is_whole = isinstance(value, int) and not isinstance(value, bool)
         if not is_whole or not 1 <= value <= most:
@@ -49,11 +45,7 @@ class Row:
         return int(value)
 
     def texts(self, name: str, most: int = MAX_TEXTS, longest: int = MAX_TEXT) -> list[str]:
-        """Return a BYTES input as strings: at most `most`, each of at most `longest` bytes.
-
-        Raises:
-            InvalidRequestError: there are more texts, or one is longer.
-        """
+        """Return a BYTES input as strings: at most `most`, each of at most `longest` bytes."""
         items = self.inputs[name].ravel()
         if len(items) > most:
             raise InvalidRequestError(
@@ -66,11 +58,7 @@ class Row:
         return [item.decode() if isinstance(item, bytes) else str(item) for item in items]
 
     def waveform(self, max_s: float) -> FloatArray:
-        """Return the input `waveform`, float32 `[samples]`, of at most `max_s` seconds.
-
-        Raises:
-            AudioError: it is longer.
-        """
+        """Return the input `waveform`, float32 `[samples]`, of at most `max_s` seconds."""
         waveform: FloatArray = self.inputs["waveform"].ravel()
         if len(waveform) > max_s * SAMPLE_RATE:
             raise AudioError(
@@ -80,11 +68,7 @@ class Row:
         return waveform
 
     def segment(self, max_s: float) -> FloatArray:
-        """Return the input `waveform` of an encoder, float32 `[samples]`.
-
-        Raises:
-            AudioError: it is empty, longer than `max_s` seconds, or a sample is not finite.
-        """
+        """Return the input `waveform` of an encoder: finite, not empty, at most `max_s` seconds."""
         waveform: FloatArray = self.inputs["waveform"].ravel()
         if not 0 < len(waveform) <= max_s * SAMPLE_RATE:
             raise AudioError(

@@ -19,14 +19,6 @@ class Streams(Generic[State]):
     """
 
     def __init__(self, new: Callable[[], State], ttl_s: float) -> None:
-        """Start the sweep.
-
-        Args:
-            ttl_s: Seconds without a chunk after which a stream expires.
-
-        Raises:
-            ConfigError: `ttl_s` is not above 0.
-        """
         if not ttl_s > 0:
             raise ConfigError(f"stream_ttl_s must be above 0; is: {ttl_s:g}")
         self._new, self._ttl_s = new, ttl_s

@@ -16,9 +16,7 @@ class LocalAgreement:
     """The words of one utterance that two texts in a row agree on."""
 
     def __init__(self) -> None:
-        """Begin an utterance without words."""
         self.kept: tuple[AlignedWord, ...] = ()
-        """The stable words."""
         self._last: tuple[AlignedWord, ...] = ()
 
     @property
@@ -36,11 +34,8 @@ class LocalAgreement:
     ) -> tuple[AlignedWord, ...]:
         """Take the words of the next best text; return the words to show.
 
-        The last word of a text may still grow and is not kept yet.
-
-        Args:
-            words: of the text.
-            most_frame: words that end later may change in the search itself, and are not kept yet.
+        The last word of a text may still grow and is not kept yet. Nor are words that end after
+        `most_frame`: they may change in the search itself.
         """
         shown = self.spliced(words)
         agreed = 0

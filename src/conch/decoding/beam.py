@@ -43,8 +43,6 @@ _RANK = itemgetter(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcSearchOptions:
-    """The options of one search."""
-
     beam_size: int = 10
     """Parts of prefixes kept after each frame."""
     language_model: bool = False
@@ -54,22 +52,13 @@ class CtcSearchOptions:
     word_bonus: float = 1.0
     """Nats added for each word; unused without `language_model`."""
     prune_history: bool = True
-    """Whether to drop prefixes that differ from a better one only in words the n-gram forgot.
-
-    That makes room in the beam, but n-best lists hold fewer texts: choose False for these.
-    """
+    """Whether to drop prefixes that differ from a better one only in words the n-gram forgot. That
+    makes room in the beam, but n-best lists hold fewer texts: choose False for these."""
     unit_min_log_prob: float = -5.0
-    """Least log posterior of a unit in a frame, as pyctcdecode's `token_min_logp`.
-
-    The search skips the other units, except the best one.
-    """
+    """Least log posterior of a unit in a frame, as pyctcdecode's `token_min_logp`. The search skips
+    the other units, except the best one."""
 
     def __post_init__(self) -> None:
-        """Check the ranges.
-
-        Raises:
-            OptionError: a value is out of range.
-        """
         for name, low, high in (
             ("beam_size", 1, 512),
             ("lm_weight", 0, 10),
@@ -168,19 +157,12 @@ words."""
 
 
 class BeamSearch:
-    """The search of one utterance."""
-
     def __init__(
         self,
         vocab: CtcVocab,
         options: CtcSearchOptions,
         language_model: FusedLanguageModel | None = None,
     ) -> None:
-        """Begin an utterance.
-
-        Raises:
-            OptionError: the options ask for a language model, and there is none.
-        """
         self.options = options
         self._vocab, self._space = vocab, vocab.space
         self.language_model = language_model if options.language_model else None
@@ -232,7 +214,6 @@ class BeamSearch:
             yield frame, together, dict(found[start:end])
 
     def _step(self, frame: int, blank: float, units: Mapping[int, float]) -> None:
-        """Search one frame."""
         present: dict[int | None, _Prefix] = {prefix.key: prefix for prefix in self._beam}
         parts = self._stay(blank, units, present)
         if units:
@@ -328,11 +309,9 @@ class BeamSearch:
         return beam
 
     def nbest(self, count: int, *, is_final: bool) -> list[BeamHypothesis]:
-        """Return the best hypotheses, best first, no text twice.
+        """Return at most `count` hypotheses, best first, no text twice.
 
-        Args:
-            count: how many at most.
-            is_final: nothing follows, so that the last word and the sentence are complete.
+        With `is_final` nothing follows: the last word and the sentence are complete.
         """
         alike: dict[str, list[tuple[float, float, _Prefix]]] = defaultdict(list)
         for prefix in self._beam:
@@ -366,10 +345,7 @@ class BeamSearch:
         )
 
     def stable_text(self) -> str:
-        """Return the whole words with which every text of the beam begins.
-
-        The beam only ever grows, so that no later frame can change them.
-        """
+        """Return the words with which all texts of the beam begin: no later frame changes them."""
         return self._vocab.complete(self._common())
 
     def num_stable_words(self) -> int:
@@ -384,7 +360,6 @@ class BeamSearch:
 
 
 def _emissions(prefix: _Prefix) -> list[Emission]:
-    """Return what a prefix emitted, in order of time."""
     found = []
     emission = prefix.emission
     while emission.before is not None:
@@ -394,7 +369,6 @@ def _emissions(prefix: _Prefix) -> list[Emission]:
 
 
 def _log_sum(one: float, other: float) -> float:
-    """Return the logarithm of the sum of two probabilities."""
     if one < other:
         one, other = other, one
     return one + math.log1p(math.exp(other - one)) if other > _NEVER else one

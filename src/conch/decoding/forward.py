@@ -33,10 +33,8 @@ _LOGARITHMS = _Arithmetic(np.logaddexp, np.add, -math.inf, 0.0)
 def text_scores(log_probs: FloatArray, texts: Sequence[str], units: Units) -> DoubleArray:
     """Return the log probability of each text's units, float64 `[N]`; see `forward_scores`.
 
-    Args:
-        log_probs: float32 `[T, vocab]`, natural log.
-        texts: As they are written. Words and letters without a unit count for nothing.
-        units: Units of `log_probs`.
+    `log_probs` are float32 `[T, vocab]`, natural log. Words and letters without a unit count for
+    nothing.
     """
     encoded = []
     for text in texts:
@@ -48,19 +46,14 @@ def text_scores(log_probs: FloatArray, texts: Sequence[str], units: Units) -> Do
 
 
 def forward_scores(log_probs: FloatArray, texts: Sequence[Sequence[int]]) -> DoubleArray:
-    """Return the log of the summed probabilities of all alignments of each text.
+    """Return the log of the summed probabilities of all alignments of each text, float64 `[N]`.
 
     The forward algorithm of CTC (Graves et al., 2006, "Connectionist Temporal Classification",
-    ICML). Multiplying probabilities is ten times as fast as adding logarithms. Texts too
-    improbable for that, far below e^-1000, are computed again in logarithms.
+    ICML). Multiplying probabilities is ten times as fast as adding logarithms. Texts too improbable
+    for that, far below e^-1000, are computed again in logarithms.
 
-    Args:
-        log_probs: float32 `[T, vocab]`, natural log.
-        texts: Units of each text, without blanks.
-
-    Returns:
-        float64 `[N]`, natural log. No unit scores as T blanks; a text that needs more than T frames
-        scores -inf.
+    `log_probs` are float32 `[T, vocab]`, natural log; `texts` are units without blanks. No unit
+    scores as T blanks; a text that needs more than T frames scores -inf.
     """
     scores = np.full(len(texts), -np.inf)
     possible = [index for index, text in enumerate(texts) if _frames_of(text) <= len(log_probs)]
@@ -110,10 +103,7 @@ class _Places(NamedTuple):
 def _multiplied(
     log_probs: FloatArray, texts: Sequence[Sequence[int]]
 ) -> tuple[DoubleArray, NDArray[np.bool_]]:
-    """Return the scores of texts by multiplication, and whether each is exact.
-
-    A text whose score is not exact has 0 instead.
-    """
+    """Return the scores of texts by multiplication, 0 if inexact, and whether each is exact."""
     places = _Places.of(texts)
     logs = log_probs[:, places.used].astype(np.float64)
     # Numbers above 0 are no log probabilities, and may overflow. They are left to logarithms.
@@ -130,10 +120,7 @@ def _multiplied(
 def _totals(emissions: DoubleArray, places: _Places, numbers: _Arithmetic) -> DoubleArray:
     """Return the sum over all alignments of each text, float64 `[N]`.
 
-    Args:
-        emissions: float64 `[T, used]`: each used unit's probability in each frame, in `numbers`.
-        places: The texts.
-        numbers: Numbers of emissions and totals.
+    `emissions` are float64 `[T, used]`: each used unit's probability in each frame, in `numbers`.
     """
     plus, times, zero, one = numbers
     blanks = emissions[:, BLANK].tolist()

@@ -9,12 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from conch.decoding.ngram.model import (
-    Context,
-    LanguageModelConfig,
-    NgramModel,
-    load_language_model,
-)
+from conch.decoding.ngram.model import Context, LanguageModelConfig, NgramModel, load_language_model
 from conch.decoding.ngram.table import SENTENCE_END
 from conch.wire.errors import ConfigError
 
@@ -49,11 +44,7 @@ class FusedLanguageModel:
     """An n-gram and the words of it that units can spell; immutable."""
 
     def __init__(self, ngrams: NgramModel, texts: Sequence[str]) -> None:
-        """Sort the words; `texts` of units have a space where a word begins.
-
-        Raises:
-            ConfigError: the units write none of them.
-        """
+        """Sort the words; `texts` of units have a space where a word begins."""
         letters = {*"".join(texts)}
         # Without a space, all would be one word.
         known = ngrams.words if " " in letters else ()
@@ -67,10 +58,8 @@ class FusedLanguageModel:
         self.start = ngrams.start
         self.is_beginning = functools.lru_cache(_CACHED)(self._is_beginning)
         self.after = functools.lru_cache(_CACHED)(ngrams.after)
-        """As `NgramModel.after`."""
 
     def _is_beginning(self, text: str) -> bool:
-        """Return whether a known word begins with a text."""
         place = bisect_left(self._words, text)
         return self._words[place : place + 1] != [] and self._words[place].startswith(text)
 
@@ -87,12 +76,7 @@ class FusedLanguageModel:
 def load_fused_language_model(
     model: str, oov_log_prob: float, texts: Sequence[str]
 ) -> FusedLanguageModel:
-    """Load an n-gram for units with these texts; see `LanguageModelConfig`.
-
-    Raises:
-        ConfigError: the file is missing, broken, in KenLM's binary form (only ARPA files can
-            be fused), or has no marks of the sentence's beginning and end.
-    """
+    """Load an n-gram for units with these texts, of an ARPA file; see `LanguageModelConfig`."""
     found = load_language_model(LanguageModelConfig(model=model, oov_log_prob=oov_log_prob))
     assert isinstance(found, NgramModel)
     return FusedLanguageModel(found, texts)
@@ -102,13 +86,8 @@ class Fusion:
     """A language model with the weights of one search."""
 
     def __init__(
-        self,
-        model: FusedLanguageModel,
-        texts: Sequence[str],
-        lm_weight: float,
-        word_bonus: float,
+        self, model: FusedLanguageModel, texts: Sequence[str], lm_weight: float, word_bonus: float
     ) -> None:
-        """Take the model, the texts of units, and the weights of `CtcSearchOptions`."""
         self._model = model
         self._texts = texts
         self._lm_weight, self._word_bonus = lm_weight, word_bonus

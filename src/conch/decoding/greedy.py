@@ -15,7 +15,6 @@ class GreedySearch:
     """
 
     def __init__(self, vocab: CtcVocab) -> None:
-        """Begin an utterance."""
         self._vocab = vocab
         self._paths: list[IntArray] = []
         self._best: list[FloatArray] = []

@@ -17,9 +17,9 @@ class AlignedWord:
 
     text: str
     start_frame: int
-    """Of its first unit."""
+    """Frame of its first unit."""
     end_frame: int
-    """After that of its last unit."""
+    """The frame after its last unit."""
     confidence: float
     """Geometric mean of its units' probabilities, each at its best frame; in (0, 1]."""
 
@@ -32,7 +32,6 @@ class CtcHypothesis:
     """Words separated by single spaces."""
     words: tuple[AlignedWord, ...]
     score: float
-    """The score to rank by."""
     am_score: float
     lm_score: float
     """Unweighted log probability of the words by the n-gram; 0 without the n-gram."""
@@ -45,9 +44,9 @@ class Piece(NamedTuple):
     start: int
     """Its first frame."""
     end: int
-    """The frame after its last."""
+    """The frame after its last one."""
     log_prob: float
-    """At its best frame."""
+    """Log probability at its best frame."""
 
 
 def spelled_words(pieces: Iterable[Piece]) -> tuple[AlignedWord, ...]:
@@ -81,12 +80,7 @@ class UnitRuns(NamedTuple):
 
 
 def unit_runs(path: IntArray, log_probs: FloatArray) -> UnitRuns:
-    """Return the units of a path.
-
-    Args:
-        path: int64 `[T]`: the unit of each frame.
-        log_probs: float32 `[T]`: of each of these.
-    """
+    """Return the units of a path, the unit of each frame; both arrays are `[T]`."""
     starts = np.flatnonzero(np.diff(path, prepend=-1))
     ends = np.append(starts[1:], len(path))
     peaks = np.maximum.reduceat(log_probs, starts) if len(starts) else log_probs

@@ -10,14 +10,7 @@ from conch.wire.limits import MAX_TEXTS
 
 
 def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:
-    """Return the search options of a call of `ctc_decoder` or `ctc_streaming_decoder`.
-
-    Args:
-        parameters: of the call; a BLS call carries numbers with a fraction as strings.
-
-    Raises:
-        OptionError: a value is out of range or has another type.
-    """
+    """Return the search options of a call, which carries numbers with a fraction as strings."""
     default = CtcSearchOptions()
     return CtcSearchOptions(
         beam_size=_integer(parameters, "beam_size", default.beam_size, MAX_TEXTS),
@@ -31,21 +24,13 @@ def search_options(parameters: Mapping[str, Any]) -> CtcSearchOptions:
 def hotwords(
     parameters: Mapping[str, Any], write: Callable[[str], str] = as_ctc_writes
 ) -> tuple[Hotword, ...]:
-    """Return the hotwords of a call, in the letters that `write` makes of them.
-
-    Raises:
-        OptionError: see `hotwords_of`.
-    """
+    """Return the hotwords of a call, in the letters that `write` makes of them."""
     weight = _number(parameters, "hotword_weight", DEFAULT_HOTWORD_WEIGHT)
     return hotwords_of(write(str(parameters.get("hotwords", ""))), weight)
 
 
 def decoder_of(parameters: Mapping[str, Any]) -> str:
-    """Return the search of a call, ctc or wfst.
-
-    Raises:
-        OptionError: the parameter is neither.
-    """
+    """Return the search of a call, ctc or wfst."""
     decoder = parameters.get("decoder", "ctc")
     if decoder not in ("ctc", "wfst"):
         raise OptionError(f"option 'decoder' takes ctc or wfst; sent: {decoder!r:.40}")
@@ -53,11 +38,6 @@ def decoder_of(parameters: Mapping[str, Any]) -> str:
 
 
 def has_lattice(parameters: Mapping[str, Any]) -> bool:
-    """Report whether a call asks for a lattice.
-
-    Raises:
-        OptionError: the parameter is no bool, or the decoder has none.
-    """
     asks = _flag(parameters, "lattice")
     if asks and decoder_of(parameters) != "wfst":
         raise OptionError("option 'lattice' goes with decoder wfst; sent: lattice=true")
@@ -72,11 +52,6 @@ def is_greedy(parameters: Mapping[str, Any]) -> bool:
 
 
 def nbest_count(parameters: Mapping[str, Any]) -> int:
-    """Return the number of hypotheses that a call asks for.
-
-    Raises:
-        OptionError: it is out of range.
-    """
     return _integer(parameters, "nbest", 1, MAX_TEXTS)
 
 

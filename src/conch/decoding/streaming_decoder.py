@@ -46,13 +46,10 @@ class _Stream(Generic[OneSearch]):
     parameters: Mapping[str, Any] | None = None
     """Parameters of the first chunk."""
     search: OneSearch | None = None
-    """Search of the current utterance."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Job(Generic[OneSearch]):
-    """A row of a call."""
-
     row: Row
     stream: _Stream[OneSearch]
     search: OneSearch
@@ -63,21 +60,13 @@ class StreamingDecoder(Generic[OneSearch]):
     """Decoder of streams; every utterance has a new search."""
 
     def __init__(self, searcher: Searcher[OneSearch], stream_ttl_s: float) -> None:
-        """Begin without streams.
-
-        Args:
-            searcher: What searches.
-            stream_ttl_s: Seconds without a chunk after which a stream expires.
-        """
         self._searcher = searcher
         self._streams: Streams[_Stream[OneSearch]] = Streams(_Stream, stream_ttl_s)
 
     def __len__(self) -> int:
-        """Return the number of open streams."""
         return len(self._streams)
 
     def close(self) -> None:
-        """Forget every stream."""
         self._streams.close()
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:

@@ -13,11 +13,7 @@ from conch.wire.limits import MAX_STEP_S
 
 
 def checked_frames(row: Row, name: str, width: int, frame_s: float) -> FloatArray:
-    """Return a row's frames, float32 `[T, width]`, of its inputs `name` and `name_lens`.
-
-    Raises:
-        InvalidRequestError: they have another shape, or are not numbers below infinity.
-    """
+    """Return a row's frames, float32 `[T, width]`, of its inputs `name` and `name_lens`."""
     length = int(row.inputs[f"{name}_lens"].item())
     most = math.ceil(MAX_STEP_S / frame_s)
     if not 0 <= length <= most:

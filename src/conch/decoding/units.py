@@ -67,7 +67,6 @@ class Subwords(Units):
     stack = 2
 
     def __init__(self, tokenizer: str) -> None:
-        """Read a tokenizer, JSON of the package `tokenizers`."""
         self._json = tokenizer
         self._tokenizer = tokenizers.Tokenizer.from_str(tokenizer)
         size = self._tokenizer.get_vocab_size()

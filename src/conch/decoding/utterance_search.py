@@ -26,23 +26,16 @@ class UtteranceSearch(Search, Protocol):
 class BeamUtterance:
     """The search of one utterance by a beam."""
 
-    def __init__(
-        self,
-        search: BeamSearch,
-        hotwords: HotwordFinder | None = None,
-    ) -> None:
-        """Begin an utterance with a new search."""
+    def __init__(self, search: BeamSearch, hotwords: HotwordFinder | None = None) -> None:
         self._search, self._hotwords = search, hotwords
         self._agreement = LocalAgreement()
 
     def advance(self, log_probs: FloatArray) -> None:
-        """See `UtteranceSearch`."""
         if self._hotwords is not None:
             self._hotwords.advance(log_probs)
         self._search.advance(log_probs)
 
     def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
-        """See `UtteranceSearch`."""
         items = self._search.nbest(count, is_final=is_final)
         if self._hotwords is None:
             return [*items]
@@ -83,14 +76,13 @@ class GraphUtterance:
         *,
         has_lattice: bool = False,
     ) -> None:
-        """Begin an utterance; `lattice_text` needs `has_lattice`."""
+        """`lattice_text` needs `has_lattice`."""
         self._graph, self._config, self._hotwords = graph, config, hotwords
         self._stream = WfstStream(graph, config, has_graph_scores=hotwords is not None)
         self.has_lattice = has_lattice
         self._agreement = LocalAgreement()
 
     def advance(self, log_probs: FloatArray) -> None:
-        """See `UtteranceSearch`."""
         if self._hotwords is not None:
             self._hotwords.advance(log_probs)
         self._stream.advance(log_probs)
@@ -111,7 +103,6 @@ class GraphUtterance:
         return agreed
 
     def stable_text(self) -> str:
-        """See `UtteranceSearch`."""
         return self._agreement.text
 
     def lattice_text(self) -> str:

@@ -42,12 +42,6 @@ class CtcVocab:
     """The texts of a model's units; the first is the blank, an empty text."""
 
     def __init__(self, texts: tuple[str, ...]) -> None:
-        """Take the texts.
-
-        Raises:
-            ConfigError: the first is not the blank, another is empty, two are the same, or one
-                has a space after its beginning.
-        """
         if not texts or texts[BLANK]:
             raise ConfigError(f"vocab must begin with the blank, '', has: {texts[:1]!r}")
         if len(set(texts)) < len(texts):
@@ -67,7 +61,6 @@ class CtcVocab:
         return " ".join("".join([self.texts[unit] for unit in units]).split())
 
     def words(self, spelled: Iterable[Spelled]) -> tuple[AlignedWord, ...]:
-        """Return the words that units write."""
         return spelled_words(
             Piece(self.texts[unit], frame, frame + 1, log_prob) for unit, frame, log_prob in spelled
         )
@@ -87,11 +80,6 @@ class ExportedVocab(CtcVocab):
     """The units of an export, which may be letters of scripts without spaces, or bytes."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        """Take the units.
-
-        Raises:
-            ConfigError: see `CtcVocab`.
-        """
         super().__init__(vocabulary.texts)
         symbols = vocabulary.symbols
         units = ["" if SPECIAL.fullmatch(text) else text for text in symbols]
@@ -109,19 +97,12 @@ class ExportedVocab(CtcVocab):
         return self._units.words(spelled)
 
     def complete(self, units: Sequence[int]) -> str:
-        """See `CtcVocab`."""
         words = self.words((unit, 0, 0.0) for unit in units)
         return joined_text(word.text for word in words[:-1])
 
     def num_complete(self, units: Sequence[int]) -> int:
-        """See `CtcVocab`."""
         return max(0, len(self.words((unit, 0, 0.0) for unit in units)) - 1)
 
 
 def vocab_of(vocabulary: Vocabulary) -> CtcVocab:
-    """Return the units of a model.
-
-    Raises:
-        ConfigError: see `CtcVocab`.
-    """
     return ExportedVocab(vocabulary) if vocabulary.symbols else CtcVocab(vocabulary.texts)

@@ -53,7 +53,6 @@ class WrittenUnits:
     """The symbols of a model."""
 
     def __init__(self, tokens: Sequence[str], blank: int = 0) -> None:
-        """Take the symbols by their numbers, one of which is the blank."""
         # `<unk>` is no text. The search takes it for a blank, as sherpa-onnx does, but with NeMo's
         # models, whose blank is the last unit.
         unknown = [unit for unit, text in enumerate(tokens) if text == UNKNOWN]

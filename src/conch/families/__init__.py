@@ -47,7 +47,6 @@ def all_families() -> tuple[Family, ...]:
 
 
 def all_components() -> Iterator[Component]:
-    """Yield the components of all families."""
     return (component for family in all_families() for component in family.components)
 
 
@@ -99,11 +98,7 @@ def voices_that_stand_for() -> Mapping[str, str]:
 
 
 def default_decoders(value_of: Callable[[str], Any]) -> Iterator[str]:
-    """Yield the decoders that may write the text where a request leaves that open, best first.
-
-    Args:
-        value_of: Returns the value of an option.
-    """
+    """Yield the decoders that may write the text where a request leaves that open, best first."""
     for decoder in decoders().values():
         if decoder.default_when is not None and holds(decoder.default_when, value_of):
             yield decoder.name

@@ -19,13 +19,10 @@ def option(
 ) -> Any:
     """Return a dataclass field with the metadata for the check, for `--help` and for the docs.
 
-    Args:
-        default: Value if the option is not sent; None if other options decide.
-        longest: Most characters of a text; None for the limit of all texts.
-        choices: Returns the words that the option takes, where families add some.
-        otherwise: What other options make of the default, in words.
-        decoders: Decoders that take the option; empty for all.
-        is_of_final_text: Whether the first of two passes over live audio has no use for it.
+    A `default` of None leaves it to other options, and `otherwise` says what they make of it.
+    `longest` is in characters, None for the limit of all texts. `choices` returns the words that
+    the option takes, where families add some. `decoders` take it, all if empty. `is_of_final_text`
+    is for one that the first of two passes over live audio has no use for.
     """
     metadata = {
         "help": help,
@@ -86,7 +83,6 @@ class Rule:
 
 
 def holds(when: When, value_of: Callable[[str], Any]) -> bool:
-    """Return whether a condition holds."""
     return all(_fits(value_of(name), wanted, value_of) for name, wanted in when.items())
 
 

@@ -27,7 +27,6 @@ _OUTPUTS = (
 
 
 def text_step(name: str, role: str, title: str) -> Component:
-    """Return the declaration of a text step."""
     return Component(
         name=name, role=role, title=title, step="write", inputs=_INPUTS, outputs=_OUTPUTS
     )

@@ -8,13 +8,14 @@ from contextlib import suppress
 
 import numpy as np
 import soxr
+from numpy.typing import NDArray
 
 from conch.audio.intake import Form, error_of, form_of
 from conch.audio.messages import ASK, BYTES, DONE, FORM, HEAD, SAMPLES, WANTED
 from conch.audio.workers import SILENT_S, Decoder
 from conch.client.timeouts import timeout
-from conch.component import FloatArray
 
+Samples = NDArray[np.float32]
 NAME = "the audio"
 """Name of the audio in errors."""
 
@@ -46,7 +47,7 @@ class ContainerDecoder:
         self._form: Form | None = None
         self._resampler: soxr.ResampleStream | None = None
 
-    async def decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[FloatArray]:
+    async def decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[Samples]:
         """Yield the samples that can be decoded with further bytes, FP32 [samples], mono.
 
         Raises:
@@ -67,7 +68,7 @@ class ContainerDecoder:
         self._end.close()
         self._decoder.close()
 
-    async def _samples(self) -> AsyncIterator[FloatArray]:
+    async def _samples(self) -> AsyncIterator[Samples]:
         """Yield samples at the rate of the container, until the decoder needs further bytes."""
         while not self._has_ended:
             if self._wanted and not await self._gives():

@@ -5,7 +5,6 @@ Pure: a form in, what to do out. Fields: openai-openapi f85dbe2, `CreateTranscri
 
 import difflib
 import json
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -185,7 +184,8 @@ def _json_list(value: str) -> Iterable[str]:
 
 def _words(sent: Mapping[str, tuple[str, ...]], name: str) -> list[str]:
     """Return the values of a list of words, of which some clients make `[a, b]` or `a,b`."""
-    pieces = (piece for value in sent.get(name, ()) for piece in re.split(r"[,\[\]]", value))
+    lists = (value.strip().removeprefix("[").removesuffix("]") for value in sent.get(name, ()))
+    pieces = (piece for value in lists for piece in value.split(","))
     return [word for piece in pieces if (word := piece.strip(" \t'\""))]
 
 

@@ -58,11 +58,6 @@ class GraphConfig:
     """Least natural log of the unigram probability of `more_words`."""
 
     def __post_init__(self) -> None:
-        """Check the ranges.
-
-        Raises:
-            ConfigError: a value is out of range.
-        """
         if not 0 <= self.prune < 1:
             raise ConfigError(f"prune takes 0 up to, not including, 1; is: {self.prune}")
         for name in ("max_order", "max_words"):
@@ -76,8 +71,6 @@ class GraphConfig:
 
 @dataclass(frozen=True, slots=True)
 class GraphReport:
-    """Sizes of a graph and of its sources."""
-
     words: int
     """Words in the graph: with a spelling, in the n-gram model or added to it."""
     added: int
@@ -105,26 +98,16 @@ def build_graph(
     more_words: Lexicon = (),
     dictionary: Lexicon = (),
 ) -> GraphReport:
-    """Write a decoding graph.
+    """Write a decoding graph, over a file that is there.
 
     A word must be in both lexicon and n-grams, except those of `more_words` and `dictionary`. There
     is no unknown word: every sound becomes words of the graph.
 
-    Args:
-        path: file of the graph, which is overwritten.
-        units: units of the CTC model.
-        table: the n-grams.
-        lexicon: spellings; without them words are spelled as they are written.
-        config: settings of the graph.
-        progress: called with a text for each step.
-        more_words: spellings of words that are expected. Those that the n-grams lack become
-            unigrams of `oov_log_prob`, before which words count by backoff weights alone; the
-            unigrams of the others are raised to it.
-        dictionary: more spellings. Words that the n-grams lack become unigrams of
-            `DICTIONARY_LOG_PROB`, and the others stay.
-
-    Raises:
-        ConfigError: the vocabulary is unfit, no word is left, or the file cannot be written.
+    Without a `lexicon`, words are spelled as they are written. `more_words` are expected: those
+    that the n-grams lack become unigrams of `oov_log_prob`, before which words count by backoff
+    weights alone; the unigrams of the others are raised to it. Words of `dictionary` that the
+    n-grams lack become unigrams of `DICTIONARY_LOG_PROB`, and the others stay. `progress` is called
+    with a text for each step.
     """
     config = config or GraphConfig()
     letters_of(units.vocab)
@@ -176,12 +159,7 @@ def _limited(
 ) -> NgramTable:
     """Return the n-grams within the limits of a graph.
 
-    Args:
-        table: all of them.
-        known: words that have a spelling.
-        wanted: those of them that `max_words` leaves in.
-        config: the limits.
-        progress: as in `build_graph`.
+    `known` are words that have a spelling, `wanted` those of them that `max_words` leaves in.
     """
     small = of_words(table, known)
     if config.max_words and config.max_words < len(known):
@@ -197,11 +175,7 @@ def _limited(
 def _write(
     path: Path, graph: FstArrays, vocab: Sequence[str], words: Sequence[str], word_bonus: float
 ) -> None:
-    """Write a graph with its symbols; a file that is there is replaced when all is written.
-
-    Raises:
-        ConfigError: the file cannot be written.
-    """
+    """Write a graph with its symbols; a file that is there is replaced when all is written."""
     described = json.dumps({"format": FORMAT, "word_bonus": word_bonus})
     # The blank needs a symbol: symbol tables refuse empty and repeated ones.
     inputs = ["<eps>", "<blank>", *vocab[1:], "<end>"]

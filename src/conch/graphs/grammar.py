@@ -13,13 +13,9 @@ def grammar(table: NgramTable, word_bonus: float) -> FstArrays:
     It also has paths that back off although the longer n-gram exists. They count if they are
     cheaper; every decoder with static n-gram graphs accepts that.
 
-    Args:
-        table: the n-grams. Sentences begin after `<s>`.
-        word_bonus: nats that make every word except `</s>` cheaper.
-
-    Returns:
-        States are histories; state 0 is the empty one. Labels are the words' indices plus one, and
-        0 on arcs that back off. Arcs of `</s>` lead to the only final state, the last one.
+    States are histories; state 0 is the empty one. Labels are the words' indices plus one, and 0 on
+    arcs that back off. Sentences begin after `<s>`. Arcs of `</s>` lead to the only final state,
+    the last one. `word_bonus`, in nats, makes every word except `</s>` cheaper.
     """
     end, states = _states(table)
     start_word = table.words.index(SENTENCE_START)

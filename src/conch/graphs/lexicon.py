@@ -24,9 +24,6 @@ def read_lexicon(path: Path, vocab: Sequence[str]) -> Lexicon:
     """Return the lexicon of a text file, which has a line for each spelling.
 
     A line is a word, white space and letters. A word alone is spelled as it is written.
-
-    Raises:
-        ConfigError: the file is missing, not UTF-8 or empty, or a letter is not in the vocabulary.
     """
     letters = letters_of(vocab)
     try:
@@ -68,11 +65,7 @@ def unit_spellings(lexicon: Lexicon, units: Units) -> list[tuple[str, tuple[int,
 
 
 def letters_of(vocab: Sequence[str]) -> frozenset[str]:
-    """Return the characters that a vocabulary writes words with.
-
-    Raises:
-        ConfigError: the vocabulary does not begin with the blank, lacks a space or repeats a unit.
-    """
+    """Return the characters that a vocabulary writes words with."""
     letters = frozenset("".join(vocab))
     if not vocab or vocab[0] or " " not in letters:
         raise ConfigError(

@@ -57,9 +57,7 @@ def entropy_pruned(table: NgramTable, threshold: float) -> NgramTable:
     takes the relative entropy between the models with and without each n-gram. New backoff weights
     come last.
 
-    Args:
-        table: n-grams of any order.
-        threshold: relative rise of the perplexity; 0 keeps all, 1e-8 to 1e-7 are usual.
+    `threshold` is a relative rise of the perplexity: 0 keeps all, 1e-8 to 1e-7 are usual.
     """
     orders = list(table.orders)
     for number in range(len(orders) - 1, 0, -1):

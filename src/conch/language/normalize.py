@@ -55,8 +55,7 @@ def language_model_words(text: str) -> list[str]:
 def spelled(number: str) -> list[str]:
     """Return a number as it is most often read out.
 
-    Args:
-        number: digits, perhaps with commas, a fraction, or an ending: st, nd, rd, th or s.
+    It has digits, perhaps with commas, a fraction, or an ending: st, nd, rd, th or s.
     """
     match = re.fullmatch(r"([\d,]+)(?:\.(\d+))?(\D*)", number)
     assert match is not None

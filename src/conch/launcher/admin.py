@@ -35,11 +35,7 @@ class Restriction:
 
 
 def callers_restrictions(extra_args: Iterable[str]) -> list[Restriction]:
-    """Return the restrictions among the caller's own arguments for `tritonserver`.
-
-    Raises:
-        ServerError: an argument that Triton would refuse.
-    """
+    """Return the restrictions among the caller's own arguments for `tritonserver`."""
     found = []
     for option, setting in settings_of(extra_args, OPTIONS):
         apis, _, pair = setting.partition(":")
@@ -63,7 +59,6 @@ def settings_of(extra_args: Iterable[str], options: Collection[str]) -> Iterator
 
 
 def new_key() -> str:
-    """Return a random key."""
     return secrets.token_urlsafe(24)
 
 

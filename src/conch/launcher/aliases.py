@@ -15,11 +15,7 @@ RELAY = "speech_stream"
 
 
 def check_aliases(repositories: Sequence[Path], names: Iterable[str]) -> None:
-    """Check that the repositories have `speech`, and no model of one of these names.
-
-    Raises:
-        ServerError: `speech` is missing, or a name is taken.
-    """
+    """Check that the repositories have `speech`, and no model of one of these names."""
     there = model_names(repositories)
     for name in names:
         if SPEECH not in there:

@@ -19,12 +19,7 @@ PARAMETER = "model"
 
 
 def with_weights_found(config: ServerConfig) -> ServerConfig:
-    """Return the settings with folders in place of the names in `weights`.
-
-    Raises:
-        ConfigError: a model is missing or incomplete.
-        ServerError: there is no such kind of model, or the repositories lack a component of it.
-    """
+    """Return the settings with folders in place of the names in `weights`."""
     found = {}
     for name, asked in config.weights.items():
         if (kind := KINDS.get(name)) is None:
@@ -35,11 +30,7 @@ def with_weights_found(config: ServerConfig) -> ServerConfig:
 
 
 def folders_of_components(config: ServerConfig, kind: ModelKind, flag: str) -> dict[str, Path]:
-    """Return the folder in a model repository of each component that loads models of a kind.
-
-    Raises:
-        ServerError: no repository has one, or it reads no folder; the message begins with `flag`.
-    """
+    """Return the folder in a model repository of each component that loads models of a kind."""
     repositories = [Path(path) for path in config.model_repositories]
     found = {}
     for component in kind.components:

@@ -88,7 +88,6 @@ def explain_exit(lines: Sequence[LogLine], returncode: int | None) -> str:
 
 
 def describe_exit(returncode: int | None) -> str:
-    """Return an exit status in words."""
     if returncode is None:
         return "still running"
     if returncode >= 0:

@@ -33,10 +33,8 @@ SHARED_MEMORY = Path("/dev/shm")
 PR_SET_THP_DISABLE = 41
 """`prctl`'s number of the switch for huge pages, which children inherit."""
 STACK_BYTES = 256 * 2**20
-"""Stack of each thread of the server.
-
-Triton parses JSON on the stack, in twice its size: with the usual 8 MB, a body of 4 MB crashes it.
-"""
+"""Stack of each thread of the server. Triton parses JSON on the stack, in twice its size: with the
+usual 8 MB, a body of 4 MB crashes it."""
 
 
 def group_members(group: int) -> list[int]:

@@ -13,12 +13,7 @@ from conch.wire.named_models import decoders_of, served_as
 
 
 def with_named_found(config: ServerConfig) -> ServerConfig:
-    """Return the settings with folders in place of what `named` asks for.
-
-    Raises:
-        ConfigError: a folder holds no complete model.
-        ServerError: a name cannot be one, or the repositories lack a component of the model.
-    """
+    """Return the settings with folders in place of what `named` asks for."""
     found = {}
     for name, asked in config.named.items():
         flag = f"--model {name}={asked:.200}"

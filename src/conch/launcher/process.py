@@ -24,7 +24,6 @@ ORPHAN_GRACE_S = 3.0
 LOOK_S = 0.1
 """Seconds between two looks at a server that stops."""
 GUARD_TIMEOUT_S = 5.0
-"""Seconds for the guard to end."""
 
 
 @dataclass(frozen=True)
@@ -109,10 +108,7 @@ class ServerProcess:
 
         It is killed earlier when it computes nothing any more: Triton waits for the connections of
         idle clients, and for requests that a dead process had taken. A second Ctrl-C kills it at
-        once and is raised again.
-
-        Raises:
-            ServerError: a process survives.
+        once and is raised again. A process that survives is a `ServerError`.
         """
         try:
             if timeout_s > 0 and self.popen.poll() is None:

@@ -13,11 +13,7 @@ NAMES = ("bls_models", "component_models")
 
 
 def shipped_repositories() -> tuple[Path, ...]:
-    """Return the two repositories, of the installed wheel or of the checkout.
-
-    Raises:
-        ServerError: neither place has both.
-    """
+    """Return the two repositories, of the installed wheel or of the checkout."""
     package = Path(conch.__file__).resolve().parent
     places = (package / "_models", package.parent.parent)
     for place in places:
@@ -31,11 +27,7 @@ def shipped_repositories() -> tuple[Path, ...]:
 
 
 def check_repository(path: Path) -> None:
-    """Check a repository for mistakes that Triton refuses late or hangs on.
-
-    Raises:
-        ServerError: it is no folder, has no models, or holds a folder that is no model.
-    """
+    """Check a repository for mistakes that Triton refuses late or hangs on."""
     if not path.is_dir():
         raise ServerError(f"model repository {path} is not a folder")
     models = sorted(entry for entry in path.iterdir() if entry.is_dir())
@@ -56,11 +48,7 @@ def model_names(repositories: Iterable[Path]) -> tuple[str, ...]:
 
 
 def check_unique(repositories: Iterable[Path]) -> None:
-    """Check that no two repositories have a model of one name: Triton would load neither.
-
-    Raises:
-        ServerError: two have one.
-    """
+    """Check that no two repositories have a model of one name: Triton would load neither."""
     found: dict[str, Path] = {}
     for repository in repositories:
         for name in model_names([repository]):
@@ -74,11 +62,7 @@ def check_unique(repositories: Iterable[Path]) -> None:
 
 
 def check_models(repositories: Iterable[Path], names: Iterable[str]) -> None:
-    """Check that the repositories have models of these names.
-
-    Raises:
-        ServerError: they lack one.
-    """
+    """Check that the repositories have models of these names."""
     there = model_names(repositories)
     for name in names:
         if name not in there:
@@ -124,16 +108,13 @@ def link_model(model: Path, made: Path, config: str | None) -> None:
 
 
 def models_with_config(repositories: Iterable[Path], name: str) -> tuple[str, ...]:
-    """Return the sorted names of the models that have a `configs/NAME.pbtxt`.
-
-    Raises:
-        ServerError: no model has one. Triton would serve the usual configs without a warning.
-    """
+    """Return the sorted names of the models that have a `configs/NAME.pbtxt`."""
     found: dict[str, list[str]] = {}
     for repository in repositories:
         for path in repository.glob("*/configs/*.pbtxt"):
             found.setdefault(path.stem, []).append(path.parent.parent.name)
     if name not in found:
+        # Triton would serve the usual configs without a warning.
         there = [f"{key} (of {', '.join(sorted(found[key]))})" for key in sorted(found)]
         raise ServerError(
             f"no model has a configs/{name}.pbtxt; found: {', '.join(there) or 'none'}"

@@ -23,7 +23,6 @@ class ServerProcesses:
     """The processes of one server, seen from outside."""
 
     def __init__(self, server: int) -> None:
-        """Take the process id of `tritonserver`."""
         self._server = server
 
     def stubs(self) -> dict[int, str]:
@@ -33,8 +32,7 @@ class ServerProcesses:
     def look_at(self, stubs: Mapping[int, str]) -> dict[int, Look]:
         """Return the state of stubs, given with the names of their models, by process id.
 
-        Raises:
-            OSError: the state cannot be read, for example without free file descriptors.
+        An `OSError` says that it cannot be read, for example without free file descriptors.
         """
         looks = {}
         for process, model in stubs.items():
@@ -57,9 +55,8 @@ class ServerProcesses:
 
         When the process of a BLS model dies, the requests that it had taken never end: Triton waits
         for its answers without a limit. Clients learn of it only by the end of their connections.
-
-        Raises:
-            OSError: the process is gone, or the kernel or the rules of a container do not allow it.
+        An `OSError` says that the process is gone, or that the kernel or a container's rules forbid
+        it.
         """
         process = os.pidfd_open(self._server)
         try:

@@ -27,9 +27,6 @@ def with_weights(config: ServerConfig) -> ServerConfig:
     """Return the settings without the models whose weights are not installed, or overruled.
 
     Models that the caller chooses by Triton's own options stay.
-
-    Raises:
-        ServerError: such a model is named in the settings.
     """
     repositories = [Path(path) for path in config.model_repositories]
     lacking = without_weights(repositories, config.model_config, components_with_weights(config))

@@ -52,11 +52,7 @@ class Stretch:
 
 
 def whole(a: Transcript, b: Transcript, language: str = "") -> Stretch:
-    """Return the texts of two recognisers for a whole recording.
-
-    Args:
-        language: Code of the language; empty takes that of the transcripts, else English.
-    """
+    """Return both texts of a recording; an empty `language` is the transcripts', else English."""
     spoken = language_of(language, a.language, b.language)
     return _stretch(0.0, a.duration, a.text, b.text, spoken)
 
@@ -65,11 +61,8 @@ def by_segment(a: Transcript, b: Transcript, language: str = "") -> list[Stretch
     """Return the texts of two recognisers for each segment, in order of time.
 
     The segments are those of the voice activity detection, with which both begin. A segment that
-    only one of them has gets an empty text from the other.
-
-    Args:
-        language: Code of the language; empty takes that of the segment, else of the transcripts,
-            else English.
+    only one of them has gets an empty text from the other. An empty `language` takes that of the
+    segment, else of the transcripts, else English.
     """
     spans_a, spans_b = _by_span(a.segments), _by_span(b.segments)
     found = []

@@ -68,20 +68,11 @@ class Journal:
         return self._entries[source.path]
 
     def append(self, entry: Entry) -> None:
-        """Add an entry.
-
-        Raises:
-            BulkError: the disk is full, or fails.
-        """
         self._write(asdict(entry))
         self._entries[entry.path] = entry
 
     def read(self, asked: Mapping[str, Any]) -> None:
-        """Load the entries, and cut off a line that a killed run has left unfinished.
-
-        Raises:
-            BulkError: a line is damaged, or an earlier run had other settings.
-        """
+        """Load the entries, and cut off a line that a killed run has left unfinished."""
         asked = {"schema": SCHEMA, **asked}
         lines = self._file.read().splitlines(keepends=True)
         if lines and not lines[-1].endswith(b"\n"):
@@ -118,12 +109,8 @@ class Journal:
 def opened(out: Path, asked: Mapping[str, Any], *, overwrite: bool = False) -> Iterator[Journal]:
     """Open and lock the journal of an output inside the block.
 
-    Args:
-        asked: Settings that all entries must share, in the form that JSON gives back.
-        overwrite: Whether to forget the texts of an earlier run, and remove its labels.
-
-    Raises:
-        BulkError: another run holds it, or it belongs to a run with other settings.
+    `asked` are settings that all entries must share, in the form that JSON gives back. `overwrite`
+    forgets the texts of an earlier run, and removes its labels.
     """
     path = out.with_name(out.name + SUFFIX)
     if out.exists() and not path.exists() and not overwrite:

@@ -28,12 +28,7 @@ def judged(
 ) -> list[Judged]:
     """Return the recordings that have a reference, with the errors of their labels.
 
-    Args:
-        entries: Recordings without an error, each as a whole.
-
-    Raises:
-        BulkError: no recording has a reference.
-        BenchError: the manifest cannot be read.
+    `entries` are recordings without an error, each as a whole.
     """
     known: Mapping[Path, Utterance] = {
         item.path.resolve(): item for item in read_manifest(references) if item.text

@@ -23,7 +23,6 @@ class Recogniser:
     options: Mapping[str, Any]
     """Options of its requests that differ from the server's defaults."""
     url: str
-    """Address of its server."""
 
 
 async def transcribe(
@@ -36,14 +35,8 @@ async def transcribe(
 ) -> None:
     """Have both recognisers transcribe the recordings, and append each to the journal.
 
-    Args:
-        sources: Files on this machine.
-        sending: How requests are sent; its `jobs` are recordings in flight.
-        done: Called with each entry after it was written.
-
-    Raises:
-        BulkError: a server refuses a recogniser's options, lacks a model, or is gone and does not
-            come back; or the journal cannot be written.
+    The `jobs` of `sending` are recordings in flight. `done` is called with each entry after it was
+    written.
     """
     urls = {item.url for item in recognisers}
     senders = {url: Sender(repeat(url).__next__, sending) for url in urls}

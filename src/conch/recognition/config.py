@@ -39,11 +39,6 @@ class RecognitionConfig(BlsConfig):
     """Length of a live step: a multiple of 32, equal to `chunk_ms` of ctc_streaming_encoder."""
 
     def __post_init__(self) -> None:
-        """Check every limit.
-
-        Raises:
-            ConfigError: a value is too low, infinite or not a number.
-        """
         step_ms = self.stream_step_ms
         if not 0 < step_ms < math.inf or step_ms % VAD_FRAME_MS:
             raise ConfigError(

@@ -31,7 +31,7 @@ class Decoded:
     event: str = ""
     """As `emotion`."""
     lattice: str = ""
-    """With the option of that name."""
+    """Kaldi lattice; empty without the option `lattice`."""
 
 
 NOTHING_DECODED = Decoded([Hypothesis("", 0.0, 0.0)], {"": ()})

@@ -32,7 +32,6 @@ class Recogniser(Protocol[Encoded]):
     """Turns a segment into text by the two components that its `Decoder` declares."""
 
     encoder: str
-    """Name of the encoder."""
 
     async def encode(self, calls: Calls, waveform: Array) -> Encoded:
         """Return a segment as the decoder takes it; FP32 [samples], 16 kHz."""
@@ -52,12 +51,7 @@ class Recogniser(Protocol[Encoded]):
         ...
 
     async def decode_open(
-        self,
-        calls: Calls,
-        encoded: Encoded,
-        options: RecognitionOptions,
-        start: float,
-        draft: str,
+        self, calls: Calls, encoded: Encoded, options: RecognitionOptions, start: float, draft: str
     ) -> Decoded:
         """Decode the latest audio of an open live utterance, as `decode` does a segment.
 
@@ -112,36 +106,21 @@ class FirstPass:
         ends: bool,
         finds_speech: bool = False,
     ) -> tuple[Utterance, SpeechProbs | None]:
-        """Encode a step.
+        """Encode a step, FP32 [samples]; `ends` says whether the stream ends with it.
 
-        Args:
-            waveform: The step, FP32 [samples].
-            utterance: The utterance before the step.
-            ends: Whether the stream ends with the step.
-            finds_speech: Whether to find speech in the step, because no VAD does.
-
-        Returns:
-            The utterance before the step: another one if its audio had to be heard again. And the
-            speech probabilities, if they were asked for.
+        Take and return the utterance before the step: another one if its audio had to be heard
+        again. With `finds_speech`, return speech probabilities too, because no VAD finds speech.
         """
         return utterance, None
 
     async def read(
         self, utterance: Utterance, calls: Calls, *, is_over: bool
     ) -> tuple[Utterance, Decoded]:
-        """Return what the utterance says after the step that was heard.
-
-        Args:
-            utterance: The utterance before the step, as `hear` returned it.
-            is_over: Whether the utterance ends with the step.
-        """
+        """Return what the utterance that `hear` returned says after the step; `is_over` ends it."""
         return utterance, NOTHING_DECODED
 
     async def keep_alive(self, utterance: Utterance | None, calls: Calls) -> Utterance | None:
-        """Call the components if they would drop the stream otherwise.
-
-        Returns the open utterance with its present text; None if there is none.
-        """
+        """Call components that would drop the stream; return the open utterance as it is now."""
         return utterance
 
     async def close(self) -> None:
@@ -177,8 +156,6 @@ class RecognisedSpeech:
 
 @dataclass(frozen=True, slots=True)
 class AfterRecordingResult:
-    """What a hook makes of a recording."""
-
     segments: Sequence[Segment]
     """The segments that the hook was given, each changed, cut or not, in order of time."""
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -278,12 +255,10 @@ async def served(
 
 
 def decoder_of(options: RecognitionOptions) -> Decoder:
-    """Return what the decoder of a request declares."""
     return decoders()[options.decoder]
 
 
 def recogniser_of(options: RecognitionOptions) -> Recogniser[Any]:
-    """Return the recogniser that a request asks for."""
     return _recogniser(options.decoder)
 
 
@@ -294,13 +269,11 @@ def second_opinion() -> tuple[str, Recogniser[Any]]:
 
 
 def first_pass_of(options: RecognitionOptions) -> BeginFirstPass:
-    """Return what begins the first pass of a live stream."""
     found: BeginFirstPass = _named(options.of_first_pass().decoder, "first_passes")
     return found
 
 
 def speech_finder() -> FindSpeech:
-    """Return what finds speech."""
     (name,) = filter(None, (family.hooks.find_speech for family in all_families()))
     found: FindSpeech = _loaded(name)
     return found
@@ -398,4 +371,3 @@ def _named(decoder: str, kind: str) -> Any:
 
 
 _loaded = cache(pkgutil.resolve_name)
-"""Import a hook by its name."""

@@ -35,7 +35,6 @@ def with_language(options: RecognitionOptions, spoken: str) -> RecognitionOption
 
 
 def knows(decoder: Decoder, language: str) -> bool:
-    """Return whether a decoder may know a language."""
     return not decoder.languages or language in decoder.languages
 
 
@@ -75,13 +74,7 @@ async def of_more_languages(options: RecognitionOptions, calls: Calls) -> Recogn
 def with_detected_language(
     segment: Segment, found: Decoded, options: RecognitionOptions
 ) -> Segment:
-    """Return a segment with what was heard beside its text: the language, and how it is said.
-
-    Args:
-        segment: The segment.
-        found: What was decoded.
-        options: Options of the request.
-    """
+    """Return a segment with what was heard beside its text: the language, and how it is said."""
     is_translated = options.task == "translate"
     return replace(
         segment,

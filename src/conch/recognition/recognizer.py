@@ -51,14 +51,7 @@ class Recognizer:
         cores: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start without requests.
-
-        Args:
-            config: Limits.
-            runtime: What all services of the process share.
-            cores: Cores of the components; None for those of this process.
-            clock: Returns seconds; for live streams.
-        """
+        """`cores` are those of the components, by default this process's."""
         if (
             runtime.decoder
             and config.first_pass_language == RecognitionConfig().first_pass_language
@@ -73,11 +66,8 @@ class Recognizer:
     async def recognize(self, request: SpeechRequest, components: Components) -> list[Transcript]:
         """Return one transcript per row, or the transcript after a live chunk.
 
-        The rows are recognised at the same time.
-
-        Raises:
-            TranscriptionError: the request or one of its components failed; see
-                `conch.wire.errors`.
+        The rows are recognised at the same time. A failure is a `TranscriptionError`; see
+        `conch.wire.errors`.
         """
         if request.stream_id:
             return [await self.open_streams.recognize(request, components)]
@@ -100,9 +90,6 @@ class Recognizer:
         The last transcript has no segment. It carries what is only known at the end: the duration,
         the path and the timings of the whole audio, and what the hooks over the whole recording
         have found.
-
-        Raises:
-            TranscriptionError: as `recognize`; the answer ends there.
         """
         async with self._begun(request, components) as (row,):
             # The first segment does not share the cores with more than fill them.
@@ -172,9 +159,8 @@ class _Row:
         self._recording, self._calls, self._config = recording, calls, config
         self._found: list[Segment] = []
         self._turns: list[Turn] = []
-        """Those that parts of the answer have not had."""
-        self._told: list[Turn] = []
-        """The others."""
+        """Turns not sent yet."""
+        self._sent_turns: list[Turn] = []
         self._whole = WholeRecording(options, calls)
         self.done_s = 0.0
         """Seconds of audio that are recognised, over all channels."""
@@ -209,7 +195,7 @@ class _Row:
     def part(self, segment: Segment) -> Transcript:
         """Return the answer with a segment."""
         turns, self._turns = self._turns, []
-        self._told += turns
+        self._sent_turns += turns
         return with_turns(self.transcript([segment]), turns)
 
     async def finished(self, *, is_streamed: bool = False) -> Transcript:
@@ -230,7 +216,7 @@ class _Row:
                 *language_warnings(after.segments, self.options),
             ),
             extra=after.extra or None,
-            relabelled=tuple(other_turns(self._told, after.turns)) if is_streamed else (),
+            relabelled=tuple(other_turns(self._sent_turns, after.turns)) if is_streamed else (),
             revised=spoken(after.segments) if is_revised else (),
         )
 

@@ -55,12 +55,7 @@ class SpeechRequest:
     """When the request came, on the monotonic clock; None for now."""
 
     def check(self) -> None:
-        """Check that the tensors go together.
-
-        Raises:
-            AudioError: not exactly one of WAV, PCM16 and AUDIO is there, it has no row, or tensors
-                of samples come with AUDIO.
-        """
+        """Check that the tensors go together."""
         sent = self._audio_sent()
         if len(sent) != 1:
             raise AudioError(
@@ -73,15 +68,7 @@ class SpeechRequest:
             raise AudioError("WAV_LENS and SAMPLE_RATE go with WAV and PCM16; AUDIO has its own")
 
     def rows(self, options: RecognitionOptions, max_audio_s: float) -> list[Recording]:
-        """Open the audio of each row. Files may take a while; see `file_recording`.
-
-        Args:
-            max_audio_s: Longest audio of a row, in seconds.
-
-        Raises:
-            AudioError: a row has no audio that can be decoded.
-            OptionError: `channels` names a channel that a row does not have.
-        """
+        """Open the audio of each row. Files may take a while; see `file_recording`."""
         recordings = []
         for row in range(self.num_rows):
             with naming_row(row, self.num_rows):
@@ -89,11 +76,7 @@ class SpeechRequest:
         return recordings
 
     def chunk(self) -> FloatArray:
-        """Return the samples of a live chunk, FP32 [samples], possibly empty.
-
-        Raises:
-            AudioError: the request has more than one row, or not exactly one of WAV and PCM16.
-        """
+        """Return the samples of a live chunk, FP32 [samples], possibly empty."""
         sent = self._audio_sent()
         samples = self._samples
         if samples is None or len(sent) != 1:
@@ -116,7 +99,6 @@ class SpeechRequest:
 
     @property
     def num_rows(self) -> int:
-        """Number of rows of the batch."""
         rows = self.audio if self._samples is None else self._samples
         return 0 if rows is None else len(rows)
 
@@ -139,7 +121,6 @@ class SpeechRequest:
         return self.pcm16 if self.wav is None else self.wav
 
     def _audio_sent(self) -> list[str]:
-        """Return the names of the tensors with audio that are there."""
         tensors = {"WAV": self.wav, "PCM16": self.pcm16, "AUDIO": self.audio}
         return [name for name, tensor in tensors.items() if tensor is not None]
 

@@ -60,9 +60,8 @@ def _without_lm(item: Hypothesis) -> Hypothesis:
 async def _with_models(options: RecognitionOptions, calls: Calls) -> RecognitionOptions:
     """Return the options with a rescorer that the server has.
 
-    Raises:
-        MissingModelError: the server lacks a model. It is raised whether or not this list needs it,
-            so that a request does not fail by chance.
+    A `MissingModelError` is raised whether or not this list needs the model, so that a request does
+    not fail by chance.
     """
     if options.rescore and options.rescorer == "auto":
         is_neural = await calls.is_loaded(RESCORERS["neural"])

@@ -32,10 +32,8 @@ class Aligned(NamedTuple):
 def align(words: Sequence[Word], others: Sequence[Word], time_weight: float) -> Aligned:
     """Align words with the beginning of others at the least cost, as edit distance does.
 
-    Args:
-        words: Words of one model.
-        others: Words of the other model; the audio of the last ones may be later.
-        time_weight: Cost of each second beyond `NEAR_S` between the middles of two words.
+    The audio of the last others may be later. `time_weight` is the cost of each second beyond
+    `NEAR_S` between the middles of two words.
     """
     costs = [[column * ALONE for column in range(len(others) + 1)]]
     for word in words:

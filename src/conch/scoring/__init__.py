@@ -9,11 +9,7 @@ COMPARING = ("jiwer", "wetext", "whisper_normalizer")
 
 
 def require(*modules: str, extra: str = "bench") -> None:
-    """Check, before a measurement, that the optional packages of an extra of Conch are installed.
-
-    Raises:
-        BenchError: a package is missing; the message says how to install it.
-    """
+    """Check, before a measurement, that an extra's optional packages are installed."""
     if lacking := missing(*modules):
         raise BenchError(f"this benchmark needs {' and '.join(lacking)}: {install(extra)}")
 

@@ -45,8 +45,7 @@ class Scoring:
         usual: Literal["wer", "cer"] = "cer" if language in UNSPACED else "wer"
         normaliser: Normaliser = "Chinese" if language in CHINESE else "basic"
         return cls(
-            usual if metric == "auto" else metric,
-            "English" if language == ENGLISH else normaliser,
+            usual if metric == "auto" else metric, "English" if language == ENGLISH else normaliser
         )
 
     @property

@@ -30,10 +30,7 @@ def read_manifest(file: Path) -> list[Utterance]:
 
     Tabs separate the columns. `path` and `text` are required, `split`, `source` and `language` are
     optional, and other columns are ignored. Paths are relative to the manifest. Quotes are text,
-    not syntax.
-
-    Raises:
-        BenchError: the file, a column or a field is missing; the message names the line.
+    not syntax. A missing file, column or field is a `BenchError` that names the line.
     """
     try:
         text = file.read_text(encoding="utf-8")
@@ -54,16 +51,7 @@ def read_manifest(file: Path) -> list[Utterance]:
 def manifest_rows(
     name: str, text: str, required: Sequence[str] = REQUIRED
 ) -> Iterator[dict[str, str]]:
-    """Yield the fields of each line of a manifest, by the names of the columns.
-
-    Args:
-        name: Name of the manifest, for errors.
-        text: Its content.
-        required: Columns that the header and every line must have; a path is not empty.
-
-    Raises:
-        BenchError: a column or a field is missing; the message names the line.
-    """
+    """Yield the fields of each line of a manifest, by the names of the columns."""
     lines = text.splitlines()
     header = lines[0].split("\t") if lines else []
     missing = [column for column in required if column not in header]
@@ -95,9 +83,6 @@ def select(
 
     A limit takes the middle line of each of `limit` equal stretches of the remaining lines. So the
     same manifest always gives the same sample, and every source has its share in it.
-
-    Raises:
-        BenchError: no utterance is left.
     """
     kept = [
         utterance

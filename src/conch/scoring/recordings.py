@@ -12,8 +12,6 @@ from conch.wire.errors import BenchError
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A decoded audio file."""
-
     waveform: NDArray[np.float32]
     """Mono samples in [-1, 1]; channels are averaged."""
     sample_rate: int
@@ -25,11 +23,7 @@ class Recording:
 
 
 def decode(path: Path) -> Recording:
-    """Decode a file that libsndfile reads.
-
-    Raises:
-        BenchError: the file is missing or not audio.
-    """
+    """Decode a file that libsndfile reads."""
     try:
         samples, sample_rate = soundfile.read(path, dtype="float32", always_2d=True)
     except (OSError, soundfile.LibsndfileError) as error:

@@ -40,10 +40,7 @@ class Growth:
     def chunks(self, frames: int, before: int, after: int) -> Iterator[Chunk]:
         """Yield the chunks of a sentence; those of the next one go on growing.
 
-        Args:
-            frames: Frames of the sentence.
-            before: Frames before a chunk on which its sound depends.
-            after: The same behind it.
+        The sound of a chunk depends on the frames `before` and `after` it.
         """
         start = 0
         while start < frames:

@@ -40,13 +40,7 @@ class References:
         """By the hash of the recording: its name says nothing of the voice."""
 
     async def style_of(self, options: SynthesisOptions, calls: Calls) -> Style | None:
-        """Return the style of a request with a reference; None for one without.
-
-        Raises:
-            OptionError: the server does not take references.
-            AudioError: the recording cannot be read, or is too short or too long.
-            ComponentError: the component cannot be loaded.
-        """
+        """Return the style of a request with a reference; None for one without."""
         if (speaker := reference_of(options.reference)) is None:
             return None
         if not self._is_allowed:

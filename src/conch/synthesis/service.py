@@ -26,13 +26,16 @@ from conch.families.family import Synthesizer
 from conch.synthesis.chunks import Growth
 from conch.synthesis.config import SynthesisConfig
 from conch.synthesis.likeness import References, Style
-from conch.synthesis.metrics import FIRST_AUDIO_SECONDS, SPOKEN_SECONDS
 from conch.synthesis.speaking import Speaking
 from conch.wire.errors import TextError
 from conch.wire.synthesis import DEFAULT_VOICE, Spoken, SpokenSentence, SynthesisOptions
 from conch.wire.voices import REFERENCES, synthesizer_of
 
 MODE = "synthesis"
+SPOKEN_SECONDS = Metric("conch_spoken_seconds_total", "Seconds of audio made of texts")
+FIRST_AUDIO_SECONDS = Metric(
+    "conch_first_audio_seconds_total", "Time from a text to the first of its audio"
+)
 CHARACTERS_A_SECOND = 15.0
 """How fast a text is spoken, about, by which its place among others is decided."""
 
@@ -61,11 +64,6 @@ class Synthesis:
         return self._runtime.gauges
 
     def parse(self, message: Message) -> SynthesisRequest:
-        """Read a request.
-
-        Raises:
-            TextError: there is no text, or it is too long or no UTF-8.
-        """
         tensor = message.read_inputs().get("TEXT")
         if tensor is None or tensor.size != 1:
             sent = "none" if tensor is None else str(tensor.size)
@@ -186,11 +184,7 @@ async def _spoken_by(
 
 
 def checked_text(sent: Any, most: int) -> str:
-    """Return a text as it was sent.
-
-    Raises:
-        TextError: it is empty, longer than `most` characters, or no UTF-8.
-    """
+    """Return a text as it was sent."""
     try:
         text = sent.decode() if isinstance(sent, bytes) else str(sent)
     except UnicodeDecodeError as error:

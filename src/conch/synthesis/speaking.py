@@ -15,9 +15,8 @@ from conch.component.arrays import Array, FloatArray
 from conch.component.row import bytes_array
 from conch.families.family import Synthesizer
 from conch.synthesis.chunks import Chunk, Growth
-from conch.synthesis.words import word_times
 from conch.wire.sentences import halves, sentences
-from conch.wire.synthesis import MAX_WARNINGS, SpokenSentence, SynthesisOptions
+from conch.wire.synthesis import MAX_WARNINGS, SpokenSentence, SpokenWord, SynthesisOptions
 
 MOST_TOKENS = 400
 """Sounds of a sentence; one that has more is read in halves. An acoustic model takes the longer the
@@ -46,10 +45,7 @@ class _Voiced:
 
 
 class Speaking:
-    """Speaks one text.
-
-    At most two sentences are in memory: one that is spoken, and the next one.
-    """
+    """Speaks one text; in memory are at most the sentence that is spoken, and the next one."""
 
     def __init__(
         self,
@@ -165,3 +161,16 @@ class Speaking:
 def _row(tensor: Array, *shape: int) -> Array:
     """Return a tensor without the batch dimension, which a call's output may have."""
     return tensor.reshape(-1, *shape)
+
+
+def word_times(text: str, spans: Array, durations: Array, frame_s: float) -> tuple[SpokenWord, ...]:
+    """Return the words of a sentence with seconds from its begin.
+
+    `spans` are integers [words, 4]: start and end in the text, first token and behind the last.
+    `durations` are frames of each token, of `frame_s` seconds.
+    """
+    ends = np.concatenate([[0], np.cumsum(durations)]) * frame_s
+    return tuple(
+        SpokenWord(text[start:end], round(float(ends[first]), 4), round(float(ends[last]), 4))
+        for start, end, first, last in np.asarray(spans, np.int64).tolist()
+    )

@@ -52,14 +52,7 @@ class EntryPoint:
         own: OwnComponents,
         args: Mapping[str, str],
     ) -> None:
-        """Start the event loop, and the threads in which component calls wait.
-
-        Args:
-            service: Makes the service of a config and a runtime.
-            config: Limits.
-            own: Traits of this server's components.
-            args: What Triton gives to `initialize`.
-        """
+        """Start the event loop, and the threads in which component calls wait."""
         log_to_stderr()
         for lack in missing_arguments(parents_command(), os.environ, config.max_calls_in_flight):
             logger.warning("this tritonserver was started without %s", lack)
@@ -108,13 +101,7 @@ class EntryPoint:
         lanes = self._lanes
         pool = lanes.live if message.stream_id else lanes.recordings
         return TritonComponents(
-            span,
-            responder,
-            self._hangs,
-            pool,
-            lanes.ends,
-            lanes.post,
-            ends_stream=message.ends,
+            span, responder, self._hangs, pool, lanes.ends, lanes.post, ends_stream=message.ends
         )
 
     def _stop_calls(self) -> None:

@@ -9,13 +9,7 @@ class Lanes:
     """Threads for calls of components, and for reading audio."""
 
     def __init__(self, max_calls: int, max_passes: int) -> None:
-        """Prepare the threads; each starts when it is needed.
-
-        Args:
-            max_calls: Calls in flight at once in all lanes, at least 4.
-            max_passes: Passes over live utterances in flight at once. A pass with rescoring makes
-                up to three calls at once, most make one.
-        """
+        """Take at least 4 `max_calls`. A pass makes one at once, with rescoring up to three."""
         live, ends, post = max_calls // 4, max(1, max_calls // 16), max_calls // 8
         passes = min(2 * max_passes, live)
         self.live = _lane("live", live)
@@ -25,7 +19,6 @@ class Lanes:
         self.ends = _lane("end", ends)
         """Calls that end a stream of a component."""
         self.recordings = _lane("call", max_calls - live - passes - ends - post)
-        """Calls for recordings."""
         self.post = _lane("post", post) if post else self.recordings
         """Calls of models that are not Conch's own: one that hangs keeps its thread."""
         self.audio = _lane("audio", (os.cpu_count() or 1) + 4)

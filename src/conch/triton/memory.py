@@ -32,7 +32,6 @@ class IdleWatch:
     """
 
     def __init__(self, then: Callable[[], None], idle_s: float) -> None:
-        """Prepare to run `then`; nothing runs before `called`."""
         self._then, self._idle_s = then, idle_s
         self._num_ended = 0
         """Streams that have ended since the function ran."""
@@ -67,7 +66,6 @@ class IdleWatch:
 
 
 watch = IdleWatch(trim, IDLE_S)
-"""The watch of this process."""
 
 
 def settled(component: Loaded) -> Loaded:

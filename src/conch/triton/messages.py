@@ -16,7 +16,6 @@ class Requests:
     """Takes the requests of one BLS model of Triton, and sends their answers."""
 
     def __init__(self, args: Mapping[str, str], begin: Start) -> None:
-        """Take what Triton gives to `initialize`; `begin` starts to answer a message."""
         policy = json.loads(args["model_config"]).get("model_transaction_policy", {})
         self._model, self._is_decoupled = args["model_name"], bool(policy.get("decoupled"))
         self._answers, self._begin = Answers(), begin

@@ -28,14 +28,7 @@ class MetricsPublisher:
         gauges: Mapping[Metric, Callable[[], float]] | None = None,
         of: Labels = (),
     ) -> None:
-        """Start the thread that publishes.
-
-        Args:
-            model: Label `model` of all metrics.
-            metrics: Sums to publish.
-            gauges: Functions that return the present value of a metric.
-            of: Values of the labels of the gauges. No other process publishes the same ones.
-        """
+        """Start the thread that publishes; no other process publishes gauges of the labels `of`."""
         self._model, self._metrics, self._gauges = model, metrics or Metrics(), dict(gauges or {})
         self._families: dict[Metric, Any] = {}
         self._published: dict[tuple[Metric, Labels], Any] = {}
@@ -98,10 +91,7 @@ class MetricsPublisher:
 
 
 def publish_streams(args: Mapping[str, str], component: Sized) -> MetricsPublisher:
-    """Publish the number of open streams, the length of a component, until the result is closed.
-
-    `args` are those of the model's `initialize`.
-    """
+    """Publish the number of open streams, the length of a component, until the result is closed."""
     return MetricsPublisher(
         args["model_name"],
         gauges={COMPONENT_STREAMS: lambda: len(component)},

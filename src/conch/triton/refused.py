@@ -68,13 +68,9 @@ def _least(tensor: Any) -> Any:
 
 
 def _own_model() -> str:
-    """Return the name of this process's model.
-
-    The process's argument is the path of the model's code: MODEL/VERSION/model.py.
-    """
+    """Return the name of this process's model, whose argument is MODEL/VERSION/model.py."""
     arguments = Path("/proc/self/cmdline").read_bytes().split(b"\0")
     return Path(arguments[1].decode()).parts[-3]
 
 
 sequence_ends = SequenceEnds()
-"""Of this process."""

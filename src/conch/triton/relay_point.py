@@ -15,7 +15,6 @@ class RelayPoint:
     """Hands requests on, and sends the answers; it imports nothing of what answers them."""
 
     def __init__(self, config: RelayConfig, args: Mapping[str, str]) -> None:
-        """Take the model's parameters and what Triton gives to `initialize`."""
         log_to_stderr()
         self._relay = Relay(address_of(config.host), config.host, is_of_this_server)
         self._requests = Requests(args, self._relay.start)

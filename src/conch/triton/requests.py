@@ -34,7 +34,6 @@ def respond(requests: Sequence[Any], component: Component) -> list[Any]:
 
 
 def _read(request: Any) -> list[Row] | Exception:
-    """Return the rows of a request, or why they cannot be read."""
     try:
         return _rows(request)
     except Exception as error:
@@ -61,11 +60,7 @@ def _rows(request: Any) -> list[Row]:
 
 
 def _check_caller(sent: Any) -> None:
-    """Check that a call has the key of this server, if it has one.
-
-    Raises:
-        InvalidRequestError: the key is missing or another one.
-    """
+    """Check that a call has the key of this server, if it has one."""
     key = component_key.own().get(component_key.PARAMETER, "")
     if key and not hmac.compare_digest(key.encode(), str(sent).encode()):
         raise InvalidRequestError(

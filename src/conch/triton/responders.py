@@ -72,7 +72,6 @@ class TritonResponder:
     """
 
     def __init__(self, sender: Any, answers: Answers, *, is_decoupled: bool) -> None:
-        """Take the response sender of a request, and the threads that send."""
         self._sender, self._send = sender, answers.through(sender)
         self._is_decoupled = is_decoupled
         self._response: tuple[Any, ...] = ()
@@ -86,7 +85,6 @@ class TritonResponder:
             return not self._has_ended and bool(self._sender.is_cancelled())
 
     def send(self, answer: Answer) -> None:
-        """Give an answer."""
         self._give(pb_utils.InferenceResponse([pb_utils.Tensor(*item) for item in answer.items()]))
 
     def fail(self, error: TranscriptionError) -> None:

@@ -10,10 +10,7 @@ DEFAULT_POOL = 32
 """Default number of the python backend's threads in each instance."""
 SHARED_MEMORY = "shared-memory"
 """The API that reads other clients' audio."""
-PORTS = {
-    "--allow-http": "--http-restricted-api",
-    "--allow-grpc": "--grpc-restricted-protocol",
-}
+PORTS = {"--allow-http": "--http-restricted-api", "--allow-grpc": "--grpc-restricted-protocol"}
 """What opens a port of clients, and what restricts its APIs."""
 
 

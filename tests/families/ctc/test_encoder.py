@@ -6,8 +6,8 @@ import torch
 from recordings import Recording, wer
 
 from conch.component import Row, answers
-from conch.component.batches import buckets
 from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
+from conch.families.search.recordings import buckets
 from conch.wire.errors import AudioError, ConfigError
 from lab.training.ctc.scoring import log_probs_of
 from lab.training.ctc.units import greedy_text

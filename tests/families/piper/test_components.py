@@ -10,9 +10,8 @@ from toy_piper import CHANNELS, CONTEXT, HOP, SETTINGS, write_piper
 
 from conch.component import Row
 from conch.families.hibari.front_end import symbols
-from conch.families.piper.acoustic import SILENCE, Acoustic, units_of
+from conch.families.piper.components import SILENCE, Acoustic, Vocoder, units_of
 from conch.families.piper.folder import check_piper, read_cut, read_voices
-from conch.families.piper.vocoder import Vocoder
 from conch.families.speech.graphs import VoiceConfig
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError
 

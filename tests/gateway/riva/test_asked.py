@@ -214,7 +214,7 @@ def test_a_text_in_ssml(text: str, said: str):
 
 @pytest.mark.parametrize(
     ("first", "container"),
-    [(b"OggS", "ogg"), (b"RIFF\0\0\0\0WAVE", "wav"), (b"fLaC", "flac"), (b"\1\0", None)],
+    [(b"OggS\0\2", "ogg"), (b"RIFF\0\0\0\0WAVE", "wav"), (b"fLaC", "flac"), (b"\1\0", None)],
 )
 def test_a_container_that_is_sent_as_samples_is_decoded(first: bytes, container: str | None):
     sent = asked.asked_in(RecognitionConfig(encoding=1, sample_rate_hertz=8000), {}, live=False)

@@ -17,10 +17,10 @@ from plain_live import PlainLiveClient, spoken
 from riva.client.proto import health_pb2, health_pb2_grpc
 from riva.client.proto import riva_asr_pb2 as messages
 
+from conch.audio.decoder import MAX_TAG_BYTES
 from conch.gateway.config import Times
 from conch.gateway.doors import RIVA_STREAM
 from conch.gateway.limits import Limits
-from conch.gateway.live_audio import MAX_TRAILER_BYTES
 from conch.gateway.riva.server import listening
 from conch.wire.errors import ServerError, ServerLostError
 
@@ -184,7 +184,7 @@ def test_a_file_that_comes_at_once_waits_for_the_server():
         (
             [
                 messages.StreamingRecognizeRequest(streaming_config={"config": {"encoding": 2}}),
-                messages.StreamingRecognizeRequest(audio_content=b"OggS" + bytes(100)),
+                messages.StreamingRecognizeRequest(audio_content=b"OggS\0\2" + bytes(100)),
             ],
             "encoding: the audio is no FLAC, it begins with 4f 67 67 53 00 00 00 00; without "
             "encoding, its first bytes show what it is",
@@ -207,13 +207,13 @@ def test_what_was_heard_before_wrong_audio_is_told_before_the_error():
         found: list[str] = []
 
         def read() -> None:
-            audio = [wav.getvalue(), bytes(MAX_TRAILER_BYTES + 1)]
+            audio = [wav.getvalue(), bytes(MAX_TAG_BYTES + 1)]
             for answer in running.answers(audio):
                 found.extend(finals([answer]))
 
         code, message = running.error(read)
         assert (code, found) == ("INVALID_ARGUMENT", ["ONE "])
-        assert "the container has ended" in message
+        assert "has ended after 1.0 s" in message
 
     run(scenario)
 

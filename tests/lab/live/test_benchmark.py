@@ -10,8 +10,7 @@ import pytest
 from live_samples import answer, sample
 
 from conch.bench.live import scripts
-from conch.bench.live_figures import Script, figures
-from conch.bench.shown import Shown
+from conch.bench.live_figures import Script, Shown, figures
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
 from conch.wire.result import (
     Hypothesis,

@@ -81,11 +81,8 @@ class CompactLattice:
     def to_text(self, words: Sequence[str]) -> str:
         """Return Kaldi's text form: a line `from to word graph,acoustic,labels` for each arc.
 
-        Lines `state graph,acoustic,labels` are of states in which a path may end. Labels are
-        joined by `_`.
-
-        Args:
-            words: Texts of the words, by their labels.
+        Lines `state graph,acoustic,labels` are of states in which a path may end. Labels are joined
+        by `_`. `words` are texts by their labels.
         """
         lines = [
             (arc.source, f"{arc.source}\t{arc.target}\t{words[arc.word]}\t{_written(arc.weight)}\n")
@@ -116,13 +113,10 @@ def compact_lattice(
 ) -> CompactLattice | None:
     """Return the lattice of a search with each word sequence once; None if it is too large.
 
-    Args:
-        paths: From words to input labels, without cycles.
-        costs: float64 `[T, labels]`: of input label 1 and following in each frame, scaled.
-        num_frames: Frames of the audio; frames after them are the end, and are left out.
-        acoustic_scale: Factor of the acoustic costs.
-        beam: Cost above the best path that a word sequence may have.
-        max_labels: Input labels in all arcs together.
+    `paths` lead from words to input labels, without cycles. `costs` are float64 `[T, labels]`: of
+    input label 1 and following in each frame, scaled by `acoustic_scale`. Frames after `num_frames`
+    are the end, and are left out. A word sequence may cost `beam` more than the best path. All arcs
+    together have at most `max_labels` input labels.
     """
     raw = _Raw(paths, costs, num_frames, acoustic_scale, beam)
     least = raw.ahead[paths.start]
@@ -277,10 +271,7 @@ class _Raw:
         return min(self._place[state] for state in states)
 
     def steps(self, start: int) -> tuple[list[tuple[int, int, Weight]], Weight | None]:
-        """Return the next words from a state, with their targets, and the end before a word.
-
-        Each has the weight of the best path.
-        """
+        """Return the next words from a state, by their best weights, and the end before a word."""
         if start not in self._steps:
             self._steps[start] = self._found(start)
         return self._steps[start]

@@ -107,17 +107,11 @@ def fst_arrays(
 
 
 def write_fst(
-    path: Path,
-    fst: FstArrays,
-    *,
-    symbols: Sequence[tuple[str, Sequence[str]]] = (),
+    path: Path, fst: FstArrays, *, symbols: Sequence[tuple[str, Sequence[str]]] = ()
 ) -> None:
     """Write a constant transducer of OpenFst.
 
-    Args:
-        path: overwritten.
-        fst: what to write.
-        symbols: none, or the name and the symbols of the input's and of the output's table.
+    `symbols` are none, or the name and the symbols of the input's and of the output's table.
     """
     counts = np.diff(fst.first)
     states = np.empty(len(counts), STATE)
@@ -165,13 +159,9 @@ def from_kaldifst(fst: Any) -> FstArrays:
 def lattice_path(path: Any) -> NDArray[Any]:
     """Return the arcs of a lattice of kaldifst that is a single path, from its start.
 
-    Reading arcs one by one from kaldifst takes twelve times as long as to write and read them all.
-
-    Args:
-        path: a `kaldifst.Lattice` whose states are in the order of the path.
-
-    Returns:
-        `[N]`, with `ilabel`, `olabel`, `cost` of the graph and `acoustic_cost`.
+    Its states are in the order of the path. The arcs, `[N]`, have `ilabel`, `olabel`, `cost` of the
+    graph and `acoustic_cost`. Reading them one by one from kaldifst takes twelve times as long as
+    to write and read them all.
     """
     with os.fdopen(os.memfd_create("path"), "rb") as file:
         path.write(f"/proc/self/fd/{file.fileno()}")
@@ -232,11 +222,7 @@ class FstFile:
 
 
 def open_fst(path: Path) -> FstFile:
-    """Map a file as `write_fst` writes it, or kaldifst with the symbols in front.
-
-    Raises:
-        ConfigError: the file is missing or another one, or it is cut short.
-    """
+    """Map a file as `write_fst` writes it, or kaldifst with the symbols in front."""
     try:
         with path.open("rb") as file:
             return _opened(path, file)

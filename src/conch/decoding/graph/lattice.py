@@ -28,7 +28,7 @@ class LatticePath:
     labels: tuple[int, ...]
     """Input labels, one a frame."""
     cost: float
-    """Of graph and frames."""
+    """Cost of graph and frames."""
     fst: Any
     """The path itself, from words to labels."""
 
@@ -99,12 +99,9 @@ class _Links(NamedTuple):
     ) -> "_Links":
         """Return those on paths up to a cost, with tokens counted through all frames.
 
-        Args:
-            costs: float64: of the best path to each token that links may leave.
-            ahead: float64: of the best path from each token that links may reach to the end.
-            limit: largest cost of a path.
-            first: number of tokens before the frame that links leave.
-            second: number of tokens before the frame that links reach.
+        `costs` and `ahead`, float64, are of the best path to each token that links may leave, and
+        from each that they may reach to the end. `first` and `second` tokens are before these
+        frames.
         """
         keep = costs[self.sources] + self.weights + ahead[self.targets] <= limit
         return _Links(
@@ -136,21 +133,14 @@ class WordLattice:
 
 
 def word_lattice(
-    fst: FstFile,
-    costs: DoubleArray,
-    *,
-    beam: float,
-    max_active: int,
-    lattice_beam: float,
+    fst: FstFile, costs: DoubleArray, *, beam: float, max_active: int, lattice_beam: float
 ) -> WordLattice | None:
     """Return the paths near the best one; None where no path ends.
 
-    Args:
-        fst: the graph; in every state arcs without input come first.
-        costs: float64 `[T, labels]`: of input label 1 and following in each frame.
-        beam: cost above the best of a frame that a path may have.
-        max_active: states alive in a frame.
-        lattice_beam: cost above the best path that a path of the lattice may have.
+    In every state of `fst` arcs without input come first. `costs` are float64 `[T, labels]`: of
+    input label 1 and following in each frame. A path may cost `beam` more than the best of a frame,
+    and `max_active` states are alive there. A path of the lattice may cost `lattice_beam` more than
+    the best path.
     """
     frames = _search(fst, costs, beam, max_active)
     lattice = _pruned(fst, frames, costs, lattice_beam)
@@ -225,10 +215,7 @@ def _closed(
 def _pruned(
     fst: FstFile, frames: list[_Frame], costs: DoubleArray, lattice_beam: float
 ) -> FstArrays | None:
-    """Return the arcs on paths within a beam of the best one, from words to input labels.
-
-    None if no path ends.
-    """
+    """Return the arcs on paths near the best, from words to input labels; None without a path."""
     last = frames[-1]
     finals = fst.states["final"][last.states].astype(np.float64)
     best = float((last.costs + finals).min())
@@ -243,15 +230,8 @@ def _links(
 ) -> _Links:
     """Return the links on paths up to a cost, found from the last frame to the first.
 
-    Args:
-        fst: the graph.
-        frames: all frames of the search.
-        costs: as in `word_lattice`.
-        finals: float64 `[N]`: cost of ending in each token of the last frame.
-        limit: the cost.
-
-    Returns:
-        The links, between tokens counted through all frames.
+    The links are between tokens counted through all frames. `finals` are float64 `[N]`: cost of
+    ending in each token of the last frame.
     """
     offsets = _offsets(frames)
     found = []

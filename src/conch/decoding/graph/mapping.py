@@ -21,10 +21,8 @@ def map_graphs() -> bool:
     """Set OpenFst's flag `--fst_read_mode` to map, for which kaldifst has no function of Python.
 
     It concerns aligned files, as `write_fst` writes them. Others are read as before. OpenFst's
-    `SetFlags` will not do: it may set the flag of kaldi-decoder, which has an OpenFst too.
-
-    Returns:
-        False where kaldifst was built without the flag; it copies all graphs then.
+    `SetFlags` will not do: it may set the flag of kaldi-decoder, which has an OpenFst too. Return
+    False where kaldifst was built without the flag; it copies all graphs then.
     """
     try:
         flag = ctypes.c_char.in_dll(ctypes.CDLL(_kaldifst.__file__), _READ_MODE)

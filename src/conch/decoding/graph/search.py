@@ -21,12 +21,7 @@ from conch.decoding.graph.compact_lattice import (
     linear_lattice,
 )
 from conch.decoding.graph.fst_arrays import lattice_path, open_fst
-from conch.decoding.graph.lattice import (
-    LatticePath,
-    WordLattice,
-    path_costs,
-    word_lattice,
-)
+from conch.decoding.graph.lattice import LatticePath, WordLattice, path_costs, word_lattice
 from conch.decoding.graph.mapping import map_graphs
 from conch.decoding.hypothesis import CtcHypothesis, Piece, spelled_words, unit_runs
 from conch.decoding.units import BLANK, opens_words
@@ -55,11 +50,6 @@ class WfstConfig:
     """For n-best lists, `max_active`."""
 
     def __post_init__(self) -> None:
-        """Check the ranges.
-
-        Raises:
-            ConfigError: a value is out of range.
-        """
         for name in ("acoustic_scale", "beam", "lattice_beam"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
@@ -87,8 +77,6 @@ class WfstHypothesis(CtcHypothesis):
 
 
 class _Alignment(NamedTuple):
-    """The units of one path."""
-
     units: IntArray
     """int64 `[T]`: the unit of each frame."""
     log_probs: FloatArray
@@ -107,11 +95,7 @@ class DecodingGraph:
     """
 
     def __init__(self, path: Path, vocab: Sequence[str]) -> None:
-        """Load what `build_graph` wrote.
-
-        Raises:
-            ConfigError: the file is missing or broken, or made for another vocabulary.
-        """
+        """Load what `build_graph` wrote."""
         self.arrays = open_fst(path)
         if len(self.arrays.symbols) != 2:
             raise ConfigError(f"the graph {path} was not made by `conch graph`: it has no symbols")
@@ -149,13 +133,6 @@ class WfstStream:
         *,
         has_graph_scores: bool = False,
     ) -> None:
-        """Begin an utterance.
-
-        Args:
-            graph: the graph to search.
-            config: how.
-            has_graph_scores: whether hypotheses have the graph's scores by frame.
-        """
         self._graph = graph  # kaldi-decoder keeps a bare pointer to it
         self._has_graph_scores = has_graph_scores
         self._config = config or WfstConfig()
@@ -176,15 +153,7 @@ class WfstStream:
         return sum(map(len, self._frames))
 
     def advance(self, log_probs: FloatArray) -> None:
-        """Search further.
-
-        Args:
-            log_probs: float32 `[T, vocab_size]` of the next frames, numbers below infinity; T may
-                be 0.
-
-        Raises:
-            InvalidRequestError: they are of another vocabulary.
-        """
+        """Search `log_probs`, float32 `[T, vocab_size]` of the next frames; T may be 0."""
         if log_probs.shape[1:] != (len(self._graph.vocab),):
             # kaldi-decoder would read other memory.
             raise InvalidRequestError(f"log_probs is {list(log_probs.shape)}, not [T, vocab_size]")

@@ -44,7 +44,6 @@ class Reading:
     """float64 `[T]`: what the language model adds in each frame, weighted, with `word_bonus`."""
     lm_weight: float = 0.0
     word_bonus: float = 0.0
-    """What each word adds to the score."""
 
     def window(self, first: int, last: int) -> tuple[int, int]:
         """Return the frames of the words `[first, last)` and up to the words around them."""
@@ -62,12 +61,7 @@ def beam_reading(
     """Return a hypothesis of a beam frame by frame, by about its best path.
 
     A frame between two units is of the blank or of one of them. The beam does not know which.
-
-    Args:
-        item: of the beam.
-        log_probs: float32 `[T, V]`.
-        options: of the search.
-        model: the n-gram, None for a search without it.
+    `log_probs` are float32 `[T, V]`; `model` is None for a search without the n-gram.
     """
     units = np.array([BLANK, *item.units, BLANK])
     frames = np.arange(len(log_probs))
@@ -102,7 +96,7 @@ class Alignment(NamedTuple):
     score: float
     """Sum of its log probabilities."""
     frames: tuple[tuple[int, int], ...]
-    """Of each unit: its first frame and the one after its last; empty of one that is left out."""
+    """Frame range of each unit; empty if skipped."""
 
 
 class _Candidate(NamedTuple):
@@ -128,13 +122,7 @@ class HotwordFinder:
     """Finds the hotwords of one utterance as its frames come in."""
 
     def __init__(self, trie: HotwordTrie, blank_penalty: float) -> None:
-        """Begin an utterance.
-
-        Args:
-            trie: of the hotwords.
-            blank_penalty: nats taken off a blank's log probability, because a text is compared by
-                its best alignment alone.
-        """
+        """`blank_penalty` is in nats: a text is compared by its best alignment alone."""
         self.kept_frames = 0
         """No hotword reaches over this frame: words before it were sent as stable."""
         self._trie, self._blank_penalty = trie, blank_penalty
@@ -185,7 +173,6 @@ class HotwordFinder:
         return Placed((*words, *reading.words[place:]), am_score, lm_score, gain)
 
     def _written(self, item: _Candidate) -> tuple[AlignedWord, ...]:
-        """Return the words of a phrase with their times and confidences."""
         spelling = self._trie.spellings[item.phrase]
         return spelled_words(
             Piece(self._trie.vocab[unit], start, end, float(self.frames[start:end, unit].max()))
@@ -235,9 +222,7 @@ class HotwordFinder:
     def _promising(self, reading: Reading, bonuses: DoubleArray) -> list[tuple[int, int, int]]:
         """Return phrases with the words that they may replace: those whose upper bound is a gain.
 
-        Args:
-            reading: the hypothesis.
-            bonuses: float64 `[P]`: what each phrase adds to a score besides its alignment.
+        `bonuses` are float64 `[P]`: what each phrase adds to a score besides its alignment.
         """
         spots = self._spotter.spots()
         if not len(spots.phrases):
@@ -278,11 +263,7 @@ def best_alignment(
 ) -> Alignment | None:
     """Return the best path of some units, None if there are too few frames.
 
-    Args:
-        log_probs: float32 `[T, V]`.
-        units: at least one; two if both may be left out.
-        may_skip_first: whether the first unit may be left out.
-        may_skip_last: whether the last one may.
+    `log_probs` are float32 `[T, V]`. There are at least two units if both ends may be left out.
     """
     if len(log_probs) < len(units) - may_skip_first - may_skip_last:
         return None

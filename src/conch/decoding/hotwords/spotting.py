@@ -46,7 +46,6 @@ class Spotter:
     """The tokens of one utterance; the result does not depend on the chunks."""
 
     def __init__(self, trie: HotwordTrie) -> None:
-        """Begin an utterance."""
         self._trie = trie
         self._unit = np.full(len(trie.units), _NEVER)
         self._blank = np.full(len(trie.units), _NEVER)

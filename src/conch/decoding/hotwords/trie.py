@@ -53,14 +53,8 @@ def hotword_trie(
 ) -> HotwordTrie:
     """Build the trie of some phrases; of one given twice the larger weight counts.
 
-    Args:
-        hotwords: at least one.
-        vocab: texts of the units.
-        encode: units of a text.
-        skips_foreign: whether phrases are left out that the vocabulary cannot write.
-
-    Raises:
-        OptionError: a phrase has a character that the vocabulary has not.
+    `encode` returns the units of a text. With `skips_foreign`, phrases that the vocabulary cannot
+    write are left out; otherwise they are an error.
     """
     letters = {*"".join(text for text in vocab if not SPECIAL.fullmatch(text)), " "}
     weights: dict[str, float] = {}

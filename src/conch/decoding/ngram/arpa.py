@@ -27,9 +27,6 @@ def read_ngrams(path: Path, progress: Callable[[str], None] = lambda text: None)
     """Return the n-grams of an ARPA file, gzipped or not, or of one that `packed` reads.
 
     `progress` is called with a text for each step.
-
-    Raises:
-        ConfigError: the file is missing or broken, or lacks `<s>` or `</s>`.
     """
     existing(path, "the language model")
     table = read_packed(path) if is_packed(path) else _read_arpa(path, progress)

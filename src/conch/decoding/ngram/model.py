@@ -24,8 +24,6 @@ _VERSION = 1
 
 
 class LanguageModel(Protocol):
-    """A model of the probability of sentences."""
-
     def score(self, words: Sequence[str]) -> float:
         """Return the natural log probability of the words and of the sentence's end."""
         ...
@@ -33,8 +31,6 @@ class LanguageModel(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageModelConfig:
-    """The language model to load."""
-
     model: str = ""
     """ARPA or KenLM's binary file; empty is the en-us trigram that comes with Conch."""
     engine: str = "numpy"
@@ -90,10 +86,7 @@ class NgramModel:
         return float(self.word_scores([SENTENCE_START, *words, SENTENCE_END])[1:].sum())
 
     def word_scores(self, words: Sequence[str]) -> DoubleArray:
-        """Return float64 `[N]`: natural log probabilities of words, each after those before it.
-
-        A word that is not known is a history to none.
-        """
+        """Return float64 `[N]`: natural log probabilities of words, each after those before it."""
         ids = np.array([self._ids.get(word, -1) for word in words], np.int64)
         scores = np.where(ids < 0, self.oov_log_prob, self._log_probs[0][ids].astype(np.float64))
         # The n-gram of one order that ends at each word: where it stands, -1 where there is none.
@@ -134,11 +127,6 @@ class KenlmModel:
     """An n-gram read by KenLM (Heafield, 2011): ARPA or its binaries."""
 
     def __init__(self, path: Path, oov_log_prob: float) -> None:
-        """Read the file.
-
-        Raises:
-            ConfigError: kenlm is not installed or refuses the file.
-        """
         try:
             import kenlm
         except ImportError as error:
@@ -160,11 +148,6 @@ class KenlmModel:
 
 
 def load_language_model(config: LanguageModelConfig) -> LanguageModel:
-    """Load a language model.
-
-    Raises:
-        ConfigError: the file is missing or broken, or the engine is unknown or cannot read it.
-    """
     path = model_path(config.model)
     if config.engine == "numpy":
         name = f"ngrams-{digest_of(path)}-{_VERSION}"
@@ -176,9 +159,5 @@ def load_language_model(config: LanguageModelConfig) -> LanguageModel:
 
 
 def model_path(model: str) -> Path:
-    """Return the path of the model's file; `model` is empty for the shipped one.
-
-    Raises:
-        ConfigError: the file does not exist.
-    """
+    """Return the path of the model's file; `model` is empty for the shipped one."""
     return existing(Path(model) if model else SHIPPED, "the language model")

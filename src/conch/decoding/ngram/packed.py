@@ -46,11 +46,6 @@ def is_packed(path: Path) -> bool:
 
 
 def read_packed(path: Path) -> NgramTable:
-    """Return the n-grams of a packed file.
-
-    Raises:
-        ConfigError: the file is broken or holds something else.
-    """
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return _unpacked(arrays)

@@ -23,9 +23,8 @@ def calibrated(words: Sequence[Word], nbest: Sequence[Hypothesis]) -> tuple[Word
     posterior probability in the list (Platt, 1999; Wessel et al., 2001,
     https://doi.org/10.1109/89.906002). Hypotheses that sound the same are one in the posterior.
 
-    Args:
-        words: Words of the best hypothesis, with the decoder's confidence.
-        nbest: The hypotheses in the order of all opinions, scores in nats.
+    `words` are those of the best hypothesis. `nbest` is in the order of all opinions, scores in
+    nats.
     """
     found = []
     for word, agreement in zip(words, agreements(words, nbest), strict=True):

@@ -14,16 +14,7 @@ def encoder(
     frame: str,
     parameters: Mapping[str, type] | None = None,
 ) -> Component:
-    """Return an encoder.
-
-    Args:
-        name: of the component.
-        title: of the family.
-        package: with its weights.
-        longest: what a waveform is.
-        frame: what a hidden state is.
-        parameters: types of its request parameters.
-    """
+    """Return an encoder; `longest` says what a waveform is, `frame` what a hidden state is."""
     return Component(
         name=name,
         role="waveform to hidden states",
@@ -31,12 +22,7 @@ def encoder(
         step="encode",
         inputs=(Tensor("waveform", "FP32", (-1,), longest),),
         outputs=(
-            Tensor(
-                "encoder_out",
-                "FP32",
-                (-1, -1),
-                frame,
-            ),
+            Tensor("encoder_out", "FP32", (-1, -1), frame),
             Tensor(
                 "encoder_out_lens",
                 "INT32",

@@ -5,13 +5,13 @@ component_models/README.md has the tensors of both components.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from conch.bls.call import Parameter, Tensor
+from conch.bls.call import Parameter
 from conch.bls.calls import Calls
 from conch.component import Array, bytes_array
 from conch.families.attention.confidence import calibrated
 from conch.families.attention.hotwords import with_hotwords
+from conch.families.search.recogniser import EncodedFrames
 from conch.recognition.decoded import WORD_COLUMNS, Decoded, hypotheses_of, words_of
 from conch.recognition.hooks import Recogniser, decoder_of
 from conch.recognition.languages import with_language
@@ -19,20 +19,7 @@ from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis, Word
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedSegment:
-    """Output of the encoder, passed to the decoder without a copy."""
-
-    encoder_out: Tensor
-    encoder_out_lens: Tensor
-
-    @property
-    def inputs(self) -> dict[str, Array | Tensor]:
-        """Inputs of the decoder."""
-        return {"encoder_out": self.encoder_out, "encoder_out_lens": self.encoder_out_lens}
-
-
-class AttentionRecogniser(Recogniser[EncodedSegment]):
+class AttentionRecogniser(Recogniser[EncodedFrames]):
     """Recognises by two components; a family says which, and what they can do."""
 
     def __init__(
@@ -43,31 +30,25 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
         *,
         reads_draft: bool = False,
     ) -> None:
-        """Recognise by these components.
-
-        Args:
-            open_window: Parameters of the encoder for an open live utterance; None for those of its
-                config.
-            reads_draft: Whether the decoder takes the request parameter `draft`.
-        """
+        """`open_window` has the encoder's parameters for an open live utterance."""
         self.encoder, self.decoder, self._open_window = encoder, decoder, open_window
         self._reads_draft = reads_draft
 
     async def encode(
         self, calls: Calls, waveform: Array, window: Mapping[str, int] | None = None
-    ) -> EncodedSegment:
+    ) -> EncodedFrames:
         """See `Recogniser.encode`. `window` has parameters in place of those of the config."""
         wanted = ("encoder_out", "encoder_out_lens")
         outputs = await calls(self.encoder, {"waveform": waveform}, wanted, window)
-        return EncodedSegment(*(outputs[name] for name in wanted))
+        return EncodedFrames.of("encoder_out", outputs, waveform)
 
-    async def encode_open(self, calls: Calls, waveform: Array) -> EncodedSegment:
+    async def encode_open(self, calls: Calls, waveform: Array) -> EncodedFrames:
         return await self.encode(calls, waveform, self._open_window)
 
     async def decode(
         self,
         calls: Calls,
-        encoded: EncodedSegment,
+        encoded: EncodedFrames,
         options: RecognitionOptions,
         start: float | None,
         draft: str = "",
@@ -109,7 +90,7 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
     async def decode_open(
         self,
         calls: Calls,
-        encoded: EncodedSegment,
+        encoded: EncodedFrames,
         options: RecognitionOptions,
         start: float,
         draft: str,
@@ -119,7 +100,7 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
     async def align(
         self,
         calls: Calls,
-        encoded: EncodedSegment,
+        encoded: EncodedFrames,
         text: str,
         options: RecognitionOptions,
         start: float,
@@ -128,7 +109,7 @@ class AttentionRecogniser(Recogniser[EncodedSegment]):
         return words_of(await calls(self.decoder, inputs, WORD_COLUMNS, _asked(options)), start)
 
     async def text_scores(
-        self, calls: Calls, encoded: EncodedSegment, texts: list[str], options: RecognitionOptions
+        self, calls: Calls, encoded: EncodedFrames, texts: list[str], options: RecognitionOptions
     ) -> list[float]:
         """Return the log probability of each text by the decoder."""
         inputs = {**encoded.inputs, "texts": bytes_array(texts)}

@@ -13,16 +13,7 @@ from conch.wire.result import Word
 def hidden_states(
     row: Row, model_size: int, frame_s: float, max_s: float
 ) -> tuple[FloatArray, int]:
-    """Return the hidden states of a segment, and how many of them the segment fills.
-
-    Args:
-        model_size: Size of a state.
-        frame_s: Seconds from one state to the next.
-        max_s: Seconds of the longest segment.
-
-    Raises:
-        InvalidRequestError: they are of another model, too many, or fewer than the segment fills.
-    """
+    """Return the hidden states of a segment, and how many of them the segment fills."""
     hidden = row.inputs["encoder_out"].astype(np.float32, copy=False)
     if hidden.ndim != 2 or hidden.shape[1] != model_size:
         raise InvalidRequestError(
@@ -48,8 +39,7 @@ def nbest_outputs(
 ) -> dict[str, Array]:
     """Return a decoder's outputs of texts with their scores, best first, and of their language.
 
-    Args:
-        probability: Its probability; NaN if it was not detected.
+    `probability` is that of the language; NaN if it was not detected.
     """
     return {
         "hypotheses": bytes_array([text for text, _ in nbest]),
@@ -60,7 +50,6 @@ def nbest_outputs(
 
 
 def words_outputs(words: Sequence[Word]) -> dict[str, Array]:
-    """Return a decoder's outputs of words with their times and confidences."""
     return {
         "words": bytes_array([word.text for word in words]),
         "word_starts": np.array([word.start for word in words], dtype=np.float32),

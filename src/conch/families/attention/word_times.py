@@ -25,7 +25,6 @@ _MAX_WORD_S = 4.0
 _MIN_WORD_S = 0.04
 """Shortest word in seconds. Words whose tokens all align with one frame get more time."""
 _ROUNDING_S = 1e-6
-"""Tolerance of sums of seconds."""
 
 
 @dataclass(slots=True)
@@ -114,16 +113,10 @@ def time_words(
     num_frames: int,
     frame_s: float,
 ) -> list[Word]:
-    """Return words with their times and confidences.
+    """Return words with their times and confidences, in order and without overlaps.
 
-    Args:
-        alignment: Pairs of (token, frame) over all tokens of the text and the end of text.
-        token_probs: Probability of each token of the text.
-        num_frames: Number of frames with audio; no word ends later.
-        frame_s: Seconds from one frame to the next.
-
-    Returns:
-        Words in order with 0 <= start < end. They do not overlap.
+    `alignment` are pairs of (token, frame) over all tokens of the text and the end of text. No word
+    is empty, nor ends after `num_frames`.
     """
     path = np.asarray(alignment, dtype=np.int64).reshape(-1, 2)
     first = np.flatnonzero(np.diff(path[:, 0], prepend=-1))  # first pair of each token

@@ -117,8 +117,6 @@ STREAMING_DECODER = Component(
 
 @dataclass(frozen=True, kw_only=True)
 class CtcOptions:
-    """Options of the CTC model."""
-
     lm_fusion: bool = option(
         False, "the language model takes part in the search (shallow fusion)", decoders=("ctc",)
     )

@@ -39,42 +39,30 @@ from conch.wire.errors import InvalidRequestError, OptionError
 from conch.wire.hotwords import Hotword, as_ctc_writes
 
 _HOTWORD_LISTS = 32
-"""Whose tries are kept for the next stream with the same; the longest has 0.5 MB."""
+"""Lists whose tries are kept for the next stream with the same; the longest has 0.5 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcDecoderConfig:
-    """Parameters of the `ctc_decoder` component."""
-
     model: str = ""
     """The .onnx file or the folder whose units it decodes; empty is the one in Conch."""
     language: str = ""
-    """Language of the model; a request with another one is an error.
-
-    Empty is English for a graph of Conch's recipe, and any language for a folder.
-    """
+    """Language of the model; a request with another one is an error. Empty is English for a graph
+    of Conch's recipe, and any language for a folder."""
     language_model: str = ""
-    """N-grams for lm_fusion: an ARPA file.
-
-    Empty is the en-us trigram that ships with Conch, and none for a folder; "none" loads none.
-    """
+    """N-grams for lm_fusion: an ARPA file. Empty is the en-us trigram that ships with Conch, and
+    none for a folder; "none" loads none."""
     oov_log_prob: float = -30.0
-    """Natural log probability of a word that the language model does not know.
-
-    It is far below the rescorer's: otherwise a beam of letters would invent words.
-    """
+    """Natural log probability of a word that the language model does not know. It is far below the
+    rescorer's: otherwise a beam of letters would invent words."""
     graph: str = ""
-    """Graph for decoder wfst: file of `conch graph`.
-
-    Empty is the one in Conch, and none for a folder; "none" is none.
-    """
+    """Graph for decoder wfst: file of `conch graph`. Empty is the one in Conch, and none for a
+    folder; "none" is none."""
     graph_acoustic_scale: float = WfstConfig().acoustic_scale
     """Weight of the model's log probabilities in the graph; that of the n-grams is 1."""
     graph_blank_penalty: float = WfstConfig().blank_penalty
-    """Nats subtracted from a blank's log probability in the graph.
-
-    A larger penalty makes fewer deletions and more insertions.
-    """
+    """Nats subtracted from a blank's log probability in the graph. A larger penalty makes fewer
+    deletions and more insertions."""
     graph_beam: float = WfstConfig().beam
     """Largest cost above a frame's best path that the search of the graph follows."""
     graph_max_active: int = WfstConfig().max_active
@@ -83,8 +71,6 @@ class CtcDecoderConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcStreamingDecoderConfig(CtcDecoderConfig):
-    """Parameters of the `ctc_streaming_decoder` component."""
-
     stream_ttl_s: float = 90.0
     """Seconds without a chunk after which a stream expires."""
 
@@ -93,11 +79,7 @@ class CtcDecoder:
     """Decodes segments into n-best texts with words, or scores texts."""
 
     def __init__(self, config: CtcDecoderConfig, vocabulary: Vocabulary | None = None) -> None:
-        """Load the language model and the graph, and without a `vocabulary` the units.
-
-        Raises:
-            ConfigError: one of them is missing or broken.
-        """
+        """Load the language model and the graph, and without a `vocabulary` the units."""
         vocabulary = vocabulary or read_vocabulary(config.model)
         self._vocab = vocab_of(vocabulary)
         self._units = units_from_dict(json.loads(vocabulary.units))
@@ -158,11 +140,6 @@ class CtcDecoder:
         return self._is_exported and bool(words) and not any(map(self._units.encode, words))
 
     def new_search(self, parameters: Mapping[str, Any]) -> UtteranceSearch:
-        """Return a new search for an utterance.
-
-        Raises:
-            OptionError: an option is out of range, or this decoder cannot do it.
-        """
         nbest_count(parameters)
         self._check_language(parameters)
         asks_lattice = has_lattice(parameters)
@@ -183,7 +160,6 @@ class CtcDecoder:
         return GraphUtterance(self._graph, self._graph_config, finder, has_lattice=asks_lattice)
 
     def _new_finder(self, parameters: Mapping[str, Any]) -> HotwordFinder | None:
-        """Return what finds a call's hotwords, None if there are none."""
         words = hotwords(parameters, self._write)
         if not words:
             return None
@@ -203,11 +179,7 @@ class CtcDecoder:
             )
 
     def checked_frames(self, row: Row) -> FloatArray:
-        """Return a row's frames, float32 `[T, vocab]`.
-
-        Raises:
-            InvalidRequestError: they have another vocabulary, or are not numbers.
-        """
+        """Return a row's frames, float32 `[T, vocab]`."""
         log_probs = checked_frames(row, "log_probs", len(self._vocab.texts), self._frame_s)
         if len(log_probs) and np.isneginf(log_probs.max(1)).any():
             raise InvalidRequestError("log_probs holds a frame in which no unit is possible")
@@ -220,7 +192,6 @@ class CtcDecoder:
         return [_error(search, item) for search, item in zip(searches, frames, strict=True)]
 
     def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
-        """Return hypotheses as tensors."""
         return outputs_of(found, self._frame_s)
 
 

@@ -10,8 +10,6 @@ from conch.families.search.recordings import RecordingEncoder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcEncoderConfig(RecordingsConfig):
-    """Parameters of the `ctc_encoder` component."""
-
     max_batch_s: float = 8.0
     """Largest batch in seconds of audio, with padding; a longer row is encoded alone. A CPU gains
     nothing from more, a GPU needs hundreds."""
@@ -21,11 +19,6 @@ class CtcEncoder(RecordingEncoder):
     """Turns waveforms into log probabilities of units."""
 
     def __init__(self, config: CtcEncoderConfig) -> None:
-        """Load the model.
-
-        Raises:
-            ConfigError: the model cannot be loaded, or a limit of the batches is out of range.
-        """
         found = opened_folder(config)
         hears = CtcExport(found, config.threads) if found else CtcGraph(config)
         self.vocabulary = hears.vocabulary

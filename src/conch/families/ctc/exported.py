@@ -20,11 +20,7 @@ from conch.wire.errors import ConfigError
 
 
 def opened_folder(config: FolderConfig) -> CtcFolder | None:
-    """Return the folder that the parameter `model` names; None for a graph of Conch's recipe.
-
-    Raises:
-        ConfigError: it is not complete, or a parameter does not go with it.
-    """
+    """Return the folder that the parameter `model` names; None for a graph of Conch's recipe."""
     if not is_folder(config.model):
         return None
     if config.device != "cpu":
@@ -37,11 +33,6 @@ class CtcExport(ExportedEncoder):
     """Hears recordings by the encoder of a folder."""
 
     def __init__(self, found: CtcFolder, threads: int) -> None:
-        """Load the encoder.
-
-        Raises:
-            ConfigError: it cannot be loaded.
-        """
         self.vocabulary, self._blank = vocabulary_of_folder(found), found.blank
         super().__init__(_graph(found.recordings, threads))
 
@@ -55,11 +46,6 @@ class CtcExportLive(LiveEncoder):
     """Hears live audio by the encoder of a folder."""
 
     def __init__(self, found: CtcFolder, threads: int, stream_ttl_s: float) -> None:
-        """Load the encoder; see `LiveEncoder`.
-
-        Raises:
-            ConfigError: it cannot be loaded.
-        """
         vocabulary, self._blank = vocabulary_of_folder(found), found.blank
         self._silent = vocabulary.silent
         self._size, self._frame = len(vocabulary.texts), found.frame_ms * SAMPLE_RATE // 1000
@@ -67,7 +53,6 @@ class CtcExportLive(LiveEncoder):
         super().__init__(graph, "log_probs", "ctc", str(found.folder), stream_ttl_s)
 
     def outputs(self, frames: FloatArray) -> dict[str, Array]:
-        """See `LiveEncoder`."""
         log_probs = _blank_first(frames, self._blank, self._size)
         return super().outputs(log_probs) | speech_outputs(log_probs, self._silent, self._frame)
 
@@ -75,12 +60,9 @@ class CtcExportLive(LiveEncoder):
 def speech_outputs(
     log_probs: FloatArray, silent: Sequence[int], frame_samples: int
 ) -> dict[str, Array]:
-    """Return what live audio has beside its log probabilities `[frames, units]`.
+    """Return what live audio has beside its log probabilities, float32 `[frames, units]`.
 
-    Args:
-        log_probs: Those of the units, float32.
-        silent: Units that are not speech.
-        frame_samples: Samples of a frame.
+    `silent` are units that are not speech.
     """
     return {
         "speech_probs": 1 - np.exp(log_probs[:, silent]).sum(axis=1),

@@ -38,8 +38,6 @@ _WAVEFORM_FRAME = 320
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcFolder:
-    """A complete folder."""
-
     folder: Path
     kind: str
     """As the metadata call it, or what it takes."""
@@ -52,7 +50,6 @@ class CtcFolder:
 
     @property
     def frame_ms(self) -> int:
-        """Milliseconds of a frame."""
         is_waveform = self.recordings.features == "waveform"
         return (
             self.recordings.subsampling // 16 if is_waveform else self.recordings.subsampling * 10
@@ -60,7 +57,6 @@ class CtcFolder:
 
 
 def check_ctc(folder: Path) -> Found:
-    """Check a folder, and return what it is; the errors are those of `read_ctc`."""
     found = read_ctc(folder)
     return Found(
         None,
@@ -73,7 +69,6 @@ def check_ctc(folder: Path) -> Found:
 
 
 def networks_of_ctc(folder: Path) -> tuple[Network, ...]:
-    """Return the networks of a folder; the errors are those of `read_ctc`."""
     found = read_ctc(folder)
     return tuple(
         Network(
@@ -91,13 +86,8 @@ def networks_of_ctc(folder: Path) -> tuple[Network, ...]:
 def read_ctc(folder: Path, precision: str = "float32") -> CtcFolder:
     """Return what a folder holds, without its weights.
 
-    Args:
-        folder: Has one `.onnx` file for recordings, for live audio, or one for each, and
-            `tokens.txt` or wav2vec2's `vocab.json`.
-        precision: Which files are taken where there are several: those in float32, or in int8.
-
-    Raises:
-        UnfitModelError: a file is missing or broken, or is of another kind of model.
+    It has one `.onnx` file for recordings, for live audio, or one for each, and `tokens.txt` or
+    wav2vec2's `vocab.json`. Of several files, `precision` chooses those in float32, or in int8.
     """
     files = files_in(folder, "*.onnx")
     tokens = [*files_in(folder, TOKENS), *files_in(folder, VOCABULARY)]

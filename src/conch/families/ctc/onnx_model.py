@@ -53,11 +53,6 @@ class CtcGraph:
     """Runs a CTC model: log-mel features and caches to log probabilities of units."""
 
     def __init__(self, config: DeviceConfig) -> None:
-        """Load the graph.
-
-        Raises:
-            ConfigError: the file is missing, is not a CTC graph, or cannot run on the device.
-        """
         options = session_options(config.threads, keeps_memory=False)
         path = model_file(config.model)
         if config.device == "cuda":
@@ -94,13 +89,9 @@ class CtcGraph:
     ) -> tuple[FloatArray, Caches]:
         """Return the log probabilities of the next chunk of each stream, and the new caches.
 
-        Args:
-            features: float32 `[B, F, n_mels]` of `streaming_log_mel`, F a multiple of 2 `stack`.
-            lens: int64 `[B]`: valid frames of each stream; fewer than F end the stream.
-            caches: Caches of the last step, or `empty_caches`.
-
-        Returns:
-            float32 `[B, F / 2 / stack, vocab]`, and the caches for the next step.
+        `features` are float32 `[B, F, n_mels]` of `streaming_log_mel`, F a multiple of 2 `stack`.
+        `lens` are int64 `[B]`: valid frames of each stream; fewer than F end the stream. The log
+        probabilities are float32 `[B, F / 2 / stack, vocab]`.
         """
         feed = {"features": features, "lens": lens, **caches._asdict()}
         log_probs, *rest = self._session.run(None, feed)

@@ -18,8 +18,6 @@ CTC = SearchRecogniser(*OFFLINE, frames="log_probs")
 
 
 class CtcFirstPass(SearchFirstPass):
-    """Encoder and search of one live stream by CTC."""
-
     encoder, decoder = LIVE
     frames = "log_probs"
     keeps_for = CTC.encoder
@@ -29,10 +27,7 @@ class CtcFirstPass(SearchFirstPass):
 async def scores(
     calls: Calls, texts: list[str], heard: Heard, options: RecognitionOptions
 ) -> list[float]:
-    """Return the log probability of each text, over all alignments; see `ScoreTexts`.
-
-    A text with more letters than there are frames is impossible; it has `IMPOSSIBLE`.
-    """
+    """Return the log probability of each text over all alignments; `IMPOSSIBLE` if too long."""
     encoded = await heard.by(CTC)
     inputs = {**encoded.inputs, "texts": bytes_array(texts)}
     outputs = await calls(CTC.decoder, inputs, ("text_scores",), {"language": options.language})

@@ -15,11 +15,7 @@ _VERSION = 2
 
 
 def unpacked_graph(packed: Path = PACKED) -> Path:
-    """Return the graph as a file that can be mapped; the first process that asks unpacks it.
-
-    Raises:
-        ConfigError: the package holds no graph, or there is no place for it.
-    """
+    """Return the graph as a file that can be mapped; the first process that asks unpacks it."""
     if not packed.is_file():
         raise ConfigError(f"the decoding graph {packed} does not exist: make one by `conch graph`")
 

@@ -22,8 +22,6 @@ _WARM_BATCH, _WARM_STEPS = 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcStreamingEncoderConfig(LiveConfig):
-    """Parameters of the `ctc_streaming_encoder` component."""
-
     chunk_ms: int = 640
     """Length of a chunk. Longer chunks are more accurate, and later."""
     left_ms: int = 5120
@@ -74,14 +72,8 @@ class CtcStream:
         return np.pad(chunk, (0, self._chunk - length)), length
 
 
-def streaming_encoder(
-    config: CtcStreamingEncoderConfig,
-) -> "CtcStreamingEncoder | CtcExportLive":
-    """Return the encoder of Conch's recipe, or that of a folder.
-
-    Raises:
-        ConfigError: the model cannot be loaded, or a length is out of range.
-    """
+def streaming_encoder(config: CtcStreamingEncoderConfig) -> "CtcStreamingEncoder | CtcExportLive":
+    """Return the encoder of Conch's recipe, or that of a folder."""
     if found := opened_folder(config):
         return CtcExportLive(found, config.threads, config.stream_ttl_s)
     return CtcStreamingEncoder(config)
@@ -95,11 +87,6 @@ class CtcStreamingEncoder(StreamEncoder[CtcStream]):
     """
 
     def __init__(self, config: CtcStreamingEncoderConfig) -> None:
-        """Load the model.
-
-        Raises:
-            ConfigError: the model cannot be loaded, or a length is out of range.
-        """
         self._graph = CtcGraph(config)
         self._chunk = round(config.chunk_ms * SAMPLE_RATE / 1000)
         vocabulary = self._graph.vocabulary
@@ -133,7 +120,6 @@ class CtcStreamingEncoder(StreamEncoder[CtcStream]):
         return [np.concatenate(items) for items in found]
 
     def outputs(self, frames: FloatArray) -> dict[str, Array]:
-        """See `StreamEncoder`."""
         return super().outputs(frames) | speech_outputs(frames, self._silent, self._frame)
 
     def _step(self, streams: Sequence[CtcStream]) -> list[FloatArray]:

@@ -21,11 +21,7 @@ def model_file(model: str) -> Path:
 
 
 def read_vocabulary(model: str) -> Vocabulary:
-    """Return the output units of a graph, or of a folder that somebody exported.
-
-    Raises:
-        ConfigError: the file is missing or is not a CTC graph, or the folder is not complete.
-    """
+    """Return the output units of a graph, or of a folder that somebody exported."""
     if is_folder(model):
         return vocabulary_of_folder(read_folder(model))
     path = existing(model_file(model), "the CTC model")
@@ -42,11 +38,7 @@ def is_folder(model: str) -> bool:
 
 
 def read_folder(model: str, precision: str = "float32") -> CtcFolder:
-    """Return a folder that somebody exported, without its weights.
-
-    Raises:
-        ConfigError: it is not complete.
-    """
+    """Return a folder that somebody exported, without its weights."""
     try:
         return read_ctc(Path(model), precision)
     except UnfitModelError as error:
@@ -68,11 +60,7 @@ def exported_vocabulary(symbols: tuple[str, ...], frame_ms: int) -> Vocabulary:
 
 
 def vocabulary_of(described: dict[str, str], path: Path) -> Vocabulary:
-    """Return the output units from the metadata of the graph at `path`.
-
-    Raises:
-        ConfigError: the metadata are not those of a CTC graph.
-    """
+    """Return the output units from the metadata of the graph at `path`."""
     try:
         texts = tuple(json.loads(described["vocab"]))
         return Vocabulary(texts, int(described["stack"]), described["units"])

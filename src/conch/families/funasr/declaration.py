@@ -42,10 +42,7 @@ _TEXT = (
         for name in ("word_starts", "word_ends")
     ),
     Tensor(
-        "word_confidences",
-        "FP32",
-        (-1,),
-        "geometric mean of the probabilities of the word's units",
+        "word_confidences", "FP32", (-1,), "geometric mean of the probabilities of the word's units"
     ),
 )
 _OF_RECORDINGS = Component(

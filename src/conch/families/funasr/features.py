@@ -13,9 +13,7 @@ _FULL_SCALE = 32768
 def features_of(front_end: FrontEnd, waveform: FloatArray) -> FloatArray:
     """Return the features of a waveform, float32 `[ceil(frames / shift), window * num_mels]`.
 
-    Args:
-        front_end: How the model takes them.
-        waveform: float32 `[samples]` in [-1, 1], 16 kHz. One shorter than 25 ms has no frame.
+    `waveform` is float32 `[samples]` in [-1, 1], 16 kHz. One shorter than 25 ms has no frame.
     """
     frames = fbank_of(front_end).whole(waveform)
     return normalised(front_end, joined(frames, front_end.window, front_end.shift))

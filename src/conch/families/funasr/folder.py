@@ -30,8 +30,6 @@ _FRONT_END = {"fs": 16_000, "window": "hamming", "frame_length": 25, "frame_shif
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontEnd:
-    """The features of a model."""
-
     num_mels: int
     window: int
     """Frames of 10 ms in one."""
@@ -50,10 +48,7 @@ class FrontEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunasrFolder:
-    """What every folder has."""
-
     network: Path
-    """That which takes the features."""
     header: Header
     front_end: FrontEnd
     tokens: tuple[str, ...]
@@ -62,8 +57,6 @@ class FunasrFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paraformer(FunasrFolder):
-    """A Paraformer."""
-
     num_ends: int
     """Units behind the text that the model was taught to find."""
     embedder: Path | None
@@ -77,8 +70,6 @@ class Paraformer(FunasrFolder):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenseVoice(FunasrFolder):
-    """A SenseVoice."""
-
     languages: Mapping[str, int]
     """Numbers of the languages, and of auto."""
     text_forms: tuple[int, int]
@@ -92,7 +83,7 @@ class OnlineParaformer(FunasrFolder):
     decoder: Path
     decoder_header: Header
     size: int
-    """Of what the encoder hears in a frame."""
+    """Values of what the encoder hears in a frame."""
     caches: tuple[tuple[int, ...], ...]
     """Shapes of what the decoder keeps of a stream."""
 
@@ -100,34 +91,26 @@ class OnlineParaformer(FunasrFolder):
 Folder = TypeVar("Folder", bound=FunasrFolder)
 Reader = Callable[[Path, str], Folder]
 """Returns what a folder holds, without its weights: that in float32 where there are two files, or
-that in int8.
-
-Raises:
-    UnfitModelError: a file is missing or broken, or is of another kind of model.
-"""
+that in int8. Any other folder is an `UnfitModelError`."""
 
 
 def check_paraformer(folder: Path) -> Found:
-    """Check a folder, and return what it is; the errors are those of a `Reader`."""
     found = read_paraformer(folder, "float32")
     name = "Paraformer with times of words" if found.says_times else "Paraformer"
     return _found(folder, found, name)
 
 
 def check_sense_voice(folder: Path) -> Found:
-    """Check a folder, and return what it is; the errors are those of a `Reader`."""
     found = read_sense_voice(folder, "float32")
     return replace(_found(folder, found, "SenseVoice"), languages=len(found.languages) - 1)
 
 
 def check_online_paraformer(folder: Path) -> Found:
-    """Check a folder, and return what it is; the errors are those of a `Reader`."""
     found = read_online_paraformer(folder, "float32")
     return replace(_found(folder, found, "online Paraformer"), is_live=True)
 
 
 def networks_of_paraformer(folder: Path) -> tuple[Network, ...]:
-    """Return the networks of a folder; the errors are those of a `Reader`."""
     found = read_paraformer(folder, "float32")
     if not found.embedder:
         return (_network_of(found, "model"),)
@@ -142,7 +125,6 @@ def networks_of_paraformer(folder: Path) -> tuple[Network, ...]:
 
 
 def networks_of_sense_voice(folder: Path) -> tuple[Network, ...]:
-    """Return the network of a folder; the errors are those of a `Reader`."""
     found = read_sense_voice(folder, "float32")
     numbers = ", ".join(f"{name} {number}" for name, number in found.languages.items())
     plain, written = found.text_forms
@@ -151,7 +133,6 @@ def networks_of_sense_voice(folder: Path) -> tuple[Network, ...]:
 
 
 def networks_of_online_paraformer(folder: Path) -> tuple[Network, ...]:
-    """Return the networks of a folder; the errors are those of a `Reader`."""
     found = read_online_paraformer(folder, "float32")
     more = (
         f"; times the root of {found.size}, plus the positions; with the frames of the last chunk"
@@ -187,12 +168,10 @@ def _found(folder: Path, found: FunasrFolder, family: str) -> Found:
 
 @readable()
 def read_paraformer(folder: Path, precision: str) -> Paraformer:
-    """See `Reader`.
+    """Return what the folder of a Paraformer holds; see `Reader`.
 
-    Args:
-        folder: Has `model.onnx`, and either `am.mvn`, `config.yaml` and `tokens.json`, or
-            `tokens.txt` and the rest in the metadata of `model.onnx`.
-        precision: float32 or int8.
+    It has `model.onnx`, and either `am.mvn`, `config.yaml` and `tokens.json`, or `tokens.txt` and
+    the rest in the metadata of `model.onnx`.
     """
     if files_in(folder, "decoder*.onnx"):
         raise UnfitModelError("it has decoder*.onnx: an online Paraformer is of another kind", 0)
@@ -276,13 +255,9 @@ def read_online_paraformer(folder: Path, precision: str) -> OnlineParaformer:
 def _network(
     folder: Path, precision: str, name: str, wanted: tuple[str, int, int]
 ) -> tuple[Path, Header]:
-    """Return the network of a folder, and its header.
+    """Return the network of a folder, and its header; errors name it by `name`.
 
-    Args:
-        folder: Of the model.
-        precision: See `read_paraformer`.
-        name: What the model should be, for errors.
-        wanted: Type in the metadata, number of inputs, and least number of outputs.
+    `wanted` are the type in the metadata, the number of inputs, and the least number of outputs.
     """
     files = [path for path in files_in(folder, "*model*.onnx") if EMBEDDER not in path.name]
     network = of_precision(files, "model", precision)

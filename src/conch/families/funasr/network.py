@@ -14,11 +14,6 @@ from conch.families.search.graphs import TYPES
 
 
 def opened_folder(config: NamesFolder, kind: str, read: Reader[Folder]) -> Folder:
-    """Return the folder that the parameter `model` names.
-
-    Raises:
-        ConfigError: there is none, or it is no complete model of its kind.
-    """
     return folder_of(config, kind, f"holds no {kind}", read)
 
 
@@ -26,11 +21,6 @@ class LowRateNetwork:
     """Runs one segment at a time: a padded row would be another text where two units are close."""
 
     def __init__(self, found: FunasrFolder, threads: int) -> None:
-        """Load the network.
-
-        Raises:
-            ConfigError: it cannot be loaded.
-        """
         self._front_end = found.front_end
         self._inputs = found.header.inputs
         options = session_options(threads, keeps_memory=False)
@@ -40,11 +30,9 @@ class LowRateNetwork:
         self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
 
     def run(self, waveform: FloatArray, *more: int | FloatArray) -> Sequence[Array]:
-        """Return the outputs for a waveform, float32 `[samples]`; empty for less than a frame.
+        """Return the outputs for a waveform, float32 `[samples]` at 16 kHz in [-1, 1].
 
-        Args:
-            waveform: At 16 kHz, in [-1, 1].
-            more: Values of the inputs behind the number of frames.
+        There are none for less than a frame. `more` are the inputs behind the number of frames.
         """
         features = features_of(self._front_end, waveform)
         if not len(features):

@@ -33,14 +33,7 @@ _TAIL_S = 0.9
 
 
 class OnlineNetworks:
-    """Encoder and decoder."""
-
     def __init__(self, found: folder.OnlineParaformer, threads: int) -> None:
-        """Load them.
-
-        Raises:
-            ConfigError: one cannot be loaded.
-        """
         self.front_end = found.front_end
         self.frame_s = self.front_end.shift * FRAME_S
         self.scale = np.float32(math.sqrt(found.size))
@@ -102,7 +95,6 @@ class OnlineStream:
     """One stream, and what encoder and decoder keep of it."""
 
     def __init__(self, networks: OnlineNetworks) -> None:
-        """Begin a stream."""
         self._networks, front = networks, networks.front_end
         self._fbank = fbank_of(front)
         self._span = front.window + (CHUNK - 1) * front.shift
@@ -111,7 +103,7 @@ class OnlineStream:
         """Features before the next chunk."""
         self.caches = [np.zeros(shape, np.float32) for shape in networks.caches]
         self._sum = np.float32(0)
-        """Of the weights since the last unit."""
+        """Sum of the weights since the last unit."""
         self._found = np.zeros(networks.size, np.float32)
         """Of the next unit so far."""
 
@@ -123,7 +115,6 @@ class OnlineStream:
 
     @property
     def held_bytes(self) -> int:
-        """Size of the states in bytes."""
         return sum(item.nbytes for item in (*self.caches, self._before, self._found))
 
     def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
@@ -134,7 +125,6 @@ class OnlineStream:
 
     @property
     def has_chunk(self) -> bool:
-        """Whether the next chunk is complete."""
         return self._begin + self._span < self._fbank.ready
 
     @property
@@ -177,15 +167,10 @@ class OnlineStream:
 
 
 def heard_units(networks: OnlineNetworks, streams: Sequence[OnlineStream]) -> list[FloatArray]:
-    """Return the units in all complete chunks of each stream.
+    """Return the units in all complete chunks of each stream, each stream once.
 
-    Args:
-        networks: Of all streams.
-        streams: Each once.
-
-    Returns:
-        For each float32 `[frames, 2]`, one frame for each that was joined: the number of the unit
-        that is found in it, or 0, and its log probability.
+    They are float32 `[frames, 2]`, a frame for each that was joined: the number of the unit that is
+    found in it, or 0, and its log probability.
     """
     if networks.is_one_by_one and len(streams) > 1:
         return [heard_units(networks, [stream])[0] for stream in streams]
@@ -218,17 +203,11 @@ class OnlineParaformer(UnitWriter):
     """Hears each segment as a stream."""
 
     def __init__(self, config: ParaformerConfig) -> None:
-        """Load the networks.
-
-        Raises:
-            ConfigError: the folder is none, or a network cannot be loaded.
-        """
         found = opened_folder(config, ONLINE, read_online_paraformer)
         super().__init__(config.language, found.tokens)
         self._networks = OnlineNetworks(found, config.threads)
 
     def units(self, waveform: FloatArray, hotwords: Sequence[str] = (), /) -> list[Unit]:
-        """See `UnitWriter`."""
         stream = OnlineStream(self._networks)
         stream.accept(waveform, ends=True)
         (frames,) = heard_units(self._networks, [stream])
@@ -240,11 +219,8 @@ def units_of(
 ) -> list[Unit]:
     """Return the units in frames `[frames, 2]` of `heard_units` that write text.
 
-    Args:
-        frames: Of a stream.
-        tokens: Symbol of each unit.
-        frame_s: Seconds, or whatever the times are in, of a frame.
-        first: Number of the first frame.
+    A frame lasts `frame_s` seconds, or whatever the times are in; `first` is the number of the
+    first.
     """
     (places,) = frames[:, 0].nonzero()
     return [
@@ -258,15 +234,9 @@ class OnlineEncoder(StreamEncoder[OnlineStream]):
     """Turns samples of streams into units."""
 
     def __init__(self, config: LiveConfig) -> None:
-        """Load the networks.
-
-        Raises:
-            ConfigError: the folder is none, or a network cannot be loaded.
-        """
         found = opened_folder(config, ONLINE, read_online_paraformer)
         self._networks = networks = OnlineNetworks(found, config.threads)
         super().__init__(lambda: OnlineStream(networks), UNITS, config.stream_ttl_s)
 
     def encode(self, streams: Sequence[OnlineStream], /) -> list[FloatArray]:
-        """See `StreamEncoder`."""
         return heard_units(self._networks, streams)

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 END = "</s>"
 _HOTWORD_LISTS = 32
-"""That are kept as the network has read them."""
+"""Lists that are kept as the network has read them."""
 _LONGEST_HOTWORD = 10
 """Units of a phrase, as FunASR pads them."""
 SILENT = {"<blank>", "<blk>", "<s>", END, "<unk>"}
@@ -46,8 +46,6 @@ _LONGEST_S = 0.6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParaformerConfig(FolderConfig):
-    """Parameters of the `paraformer` component."""
-
     language: str = ""
     """Language of the model; a request with another one is an error. Empty takes any."""
 
@@ -56,12 +54,10 @@ class UnitWriter(RowByRow):
     """Writes segments by the units that are found in them."""
 
     def __init__(self, language: str, tokens: Sequence[str]) -> None:
-        """Write by these symbols; a request for another language is an error, if there is one."""
         self._language, self._tokens = language, tokens
         self._has_spaces = has_spaces(tokens)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return the outputs of a row with `waveform`."""
         check_language(row.parameters, self._language, "Paraformer")
         phrases = hotwords_of(str(row.parameters.get("hotwords", "")), DEFAULT_HOTWORD_WEIGHT)
         found = self.units(row.segment(MAX_SEGMENT_S), [item.phrase for item in phrases])
@@ -85,11 +81,6 @@ class Paraformer(UnitWriter):
     """Finds all units of a segment at once."""
 
     def __init__(self, config: ParaformerConfig) -> None:
-        """Load the network.
-
-        Raises:
-            ConfigError: the folder is none, or the network cannot be loaded.
-        """
         found = opened_folder(config, PARAFORMER, read_paraformer)
         super().__init__(config.language, found.tokens)
         self._num_ends = found.num_ends
@@ -101,7 +92,6 @@ class Paraformer(UnitWriter):
         self._embedded = lru_cache(_HOTWORD_LISTS)(self._embed)
 
     def units(self, waveform: FloatArray, hotwords: Sequence[str] = (), /) -> list[Unit]:
-        """See `UnitWriter`."""
         if hotwords and not self._embedder:
             raise OptionError(
                 f"option 'hotwords' does not go with this Paraformer, which has no {EMBEDDER}.onnx"
@@ -156,15 +146,11 @@ class Paraformer(UnitWriter):
 
 
 def times_of(count: int, peaks: FloatArray, seconds: float) -> list[tuple[float, float]]:
-    """Return start and end of each unit in seconds.
+    """Return start and end of each of `count` units in seconds.
 
     A unit begins with its peak, and ends with the next one, at most 0.6 s later. Without a peak for
-    each, and one behind the last, they share the audio evenly.
-
-    Args:
-        count: Number of units.
-        peaks: float32 `[frames of 20 ms]`: 1 where a unit begins, below elsewhere.
-        seconds: Length of the audio.
+    each, and one behind the last, they share the audio evenly. `peaks` are float32 `[frames of 20
+    ms]`: 1 where a unit begins, below elsewhere.
     """
     places = (np.flatnonzero(peaks > _PEAK) * _PEAK_S).tolist()
     if len(places) != count + 1:

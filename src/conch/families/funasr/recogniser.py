@@ -23,7 +23,6 @@ class Paraformer(_OneCall):
     """The words are known in any case."""
 
     def __init__(self, component: str) -> None:
-        """Recognise by this component."""
         self.encoder = component
 
     async def decode(

@@ -25,11 +25,6 @@ class SenseVoice(RowByRow):
     """Writes segments by the searches of CTC."""
 
     def __init__(self, config: FolderConfig) -> None:
-        """Load the network and its units.
-
-        Raises:
-            ConfigError: the folder is none, or the network cannot be loaded.
-        """
         found = opened_folder(config, SENSE_VOICE, read_sense_voice)
         self._languages, self._text_forms = found.languages, found.text_forms
         self._tokens = found.tokens
@@ -41,7 +36,6 @@ class SenseVoice(RowByRow):
         self._decoder = CtcDecoder(CtcDecoderConfig(), vocabulary)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return the outputs of a row with `waveform`."""
         asked = row.parameters.get("language", "auto")
         if asked not in self._languages:
             raise OptionError(

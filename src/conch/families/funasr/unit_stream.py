@@ -21,8 +21,6 @@ from conch.wire.languages import check_language
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnlineDecoderConfig:
-    """Parameters of the `paraformer_online_decoder` component."""
-
     model: str = ""
     """The folder."""
     precision: str = "float32"
@@ -37,7 +35,6 @@ class UnitSearch:
     """The units of an utterance so far."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
-        """Begin an utterance."""
         self._tokens, self._has_spaces = tokens, has_spaces(tokens)
         self._units: list[Unit] = []
         self._frames = 0
@@ -69,30 +66,16 @@ class UnitSearcher:
     """Takes the units of all streams."""
 
     def __init__(self, config: OnlineDecoderConfig) -> None:
-        """Read the units.
-
-        Raises:
-            ConfigError: the folder is none.
-        """
         found = opened_folder(config, ONLINE, read_online_paraformer)
         self._tokens, self._language = found.tokens, config.language
         self._frame_s = found.front_end.shift * FRAME_S
 
     def new_search(self, parameters: Mapping[str, Any]) -> UnitSearch:
-        """Return a new search for an utterance.
-
-        Raises:
-            OptionError: the language is another one than that of the model.
-        """
         check_language(parameters, self._language, "Paraformer")
         return UnitSearch(self._tokens)
 
     def checked_frames(self, row: Row) -> FloatArray:
-        """Return a row's frames, float32 `[T, 2]`.
-
-        Raises:
-            InvalidRequestError: they have another shape, or units that the model has not.
-        """
+        """Return a row's frames, float32 `[T, 2]`."""
         frames = checked_frames(row, UNITS, 2, self._frame_s)
         if len(frames) and not 0 <= frames[:, 0].min() <= frames[:, 0].max() < len(self._tokens):
             raise InvalidRequestError(f"{UNITS} takes units from 0 to {len(self._tokens) - 1}")
@@ -107,5 +90,4 @@ class UnitSearcher:
         return [None] * len(searches)
 
     def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
-        """Return hypotheses as tensors."""
         return outputs_of(found, self._frame_s)

@@ -24,19 +24,13 @@ PAUSES = frozenset(';:,.!?—…"()“” ')
 
 
 def symbols() -> dict[int, str]:
-    """Return the sound of each token but PAD.
-
-    Raises:
-        ConfigError: the package is not installed or is another version.
-    """
+    """Return the sound of each token but PAD."""
     path = packaged(PACKAGE, "assets", SHA256) / VOCABULARY
     return {token: sound for sound, token in json.loads(path.read_text("utf-8")).items()}
 
 
 @dataclass(frozen=True, slots=True)
 class FrontEndConfig:
-    """Parameters of the component."""
-
     nice: int = 5
     """Least niceness of the process, 0 to 19: with more than 0, live streams of recognition go
     first."""
@@ -57,12 +51,7 @@ class FrontEnd(RowByRow):
     """Says how a sentence is spoken."""
 
     def __init__(self, config: FrontEndConfig) -> None:
-        """Load the lexicon, the tagger, and the network for words that the lexicon lacks.
-
-        Raises:
-            ConfigError: the package is not installed or is another version, or `nice` is out of
-                range.
-        """
+        """Load the lexicon, the tagger, and the network for words that the lexicon lacks."""
         be_nice(config.nice)
         self._tokens = {sound: token for token, sound in symbols().items()}
         # Where it is needed: the launcher asks for the class alone.
@@ -73,11 +62,7 @@ class FrontEnd(RowByRow):
         self._g2p("Zyzzyva.")  # opens the network
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return `phonemes`, `tokens` and `spans` of a row with `text`.
-
-        Raises:
-            InvalidRequestError: a text is too long to be a sentence.
-        """
+        """Return `phonemes`, `tokens` and `spans` of a row with `text`."""
         (text,) = row.texts("text", 1, LONGEST_BYTES)
         words = words_of(text)
         tokens, spans, phonemes = [PAD], [], ""

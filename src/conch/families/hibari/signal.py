@@ -81,23 +81,15 @@ def _block(seed: int, number: int) -> FloatArray:
 
 
 def waveform(
-    spectrum: FloatArray,
-    pitch: FloatArray,
-    phases: FloatArray,
-    noises: Array,
-    first: int,
+    spectrum: FloatArray, pitch: FloatArray, phases: FloatArray, noises: Array, first: int
 ) -> FloatArray:
     """Return the samples of frames, 300 of each.
 
     The first and the last frames are right only at the ends of a sentence: elsewhere one is lost in
     front and two are behind.
 
-    Args:
-        spectrum: [frames, 5 x 601] of the network.
-        pitch: Hz of these frames, with up to REACH more on each side.
-        phases: Of the frames of `pitch`.
-        noises: Of the frames of `spectrum`.
-        first: How many frames of `pitch` are before those of `spectrum`.
+    `spectrum` is [frames, 5 x 601] of the network, and `noises` are of the same frames. `pitch`, in
+    Hz, and `phases` have up to REACH more on each side, `first` of them in front.
     """
     harmonics, turn, hiss, rest, angle = spectrum.reshape(len(spectrum), 5, BINS).swapaxes(0, 1)
     padded = np.pad(pulses(pitch, phases), N_FFT // 2, mode="reflect")

@@ -13,8 +13,6 @@ INVERSE_NORMALIZER = text_step(
 
 @dataclass(frozen=True, kw_only=True)
 class InverseNormalizerOptions:
-    """Options of inverse text normalisation."""
-
     itn: bool = option(
         False,
         "inverse text normalisation: numbers, dates and amounts in digits, $21.50 for twenty one "

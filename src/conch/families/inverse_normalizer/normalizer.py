@@ -32,7 +32,7 @@ _NUMBERS = _SCALES.union(
 )
 _DIGITS = frozenset({*ONES[:10], "oh", "o", "double", "triple"})
 _CENTURIES = frozenset(map(str, range(11, 21)))
-"""Of years that are said in two numbers."""
+"""Centuries of years that are said in two numbers."""
 _PART_OF_AN_HOUR = frozenset({"past", "to", "half", "quarter", "after"})
 _BEFORE_A_TIME = frozenset(
     {"at", "by", "until", "till", "before", "after", "since", "from", "around"}
@@ -97,7 +97,6 @@ class InverseNormalizer(RowByRow):
             self._grammars[language].normalize_with_mapping(text)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Answer a row with `text` and perhaps `language`."""
         (text,) = row.texts("text", 1)
         (language,) = row.texts("language", 1) if "language" in row.inputs else ("",)
         return text_step_outputs(*changed(text, self.changes(text, language)))

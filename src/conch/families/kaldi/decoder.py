@@ -32,15 +32,11 @@ _MFCC = "mfcc.conf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaldiDecoderConfig(DeviceConfig):
-    """Parameters of the `kaldi_decoder` component."""
-
     language: str = ""
     """Language of the model; a request with another one is an error. Empty takes any."""
 
 
 class KaldiUtterance:
-    """The search of one utterance."""
-
     def __init__(self, begin: Callable[[], Any]) -> None:
         """Begin an utterance; the recogniser of Vosk, which takes 60 ms, when it is needed."""
         self._begin = begin
@@ -74,11 +70,6 @@ class KaldiSearcher:
     """Searches waveforms with a model, several at the same time."""
 
     def __init__(self, config: KaldiDecoderConfig) -> None:
-        """Load the model.
-
-        Raises:
-            ConfigError: there is none, or it cannot be loaded.
-        """
         if not config.model:
             raise ConfigError("parameter 'model' is empty: conch serve --kaldi FOLDER sets it")
         try:
@@ -98,11 +89,6 @@ class KaldiSearcher:
         self._pool = ThreadPoolExecutor(config.threads, thread_name_prefix="vosk")
 
     def new_search(self, parameters: Mapping[str, Any]) -> KaldiUtterance:
-        """Return a new search for an utterance.
-
-        Raises:
-            OptionError: an option is out of range, or this model cannot do it.
-        """
         count = nbest_count(parameters)
         check_language(parameters, self._language, "Kaldi model")
 
@@ -117,11 +103,7 @@ class KaldiSearcher:
         return KaldiUtterance(begin)
 
     def checked_frames(self, row: Row) -> FloatArray:
-        """Return a row's samples, float32 `[samples]`.
-
-        Raises:
-            AudioError: they are not finite numbers.
-        """
+        """Return a row's samples, float32 `[samples]`."""
         waveform = row.waveform(MAX_STEP_S)
         if not np.isfinite(waveform).all():
             raise AudioError("the chunk holds samples that are not finite numbers")
@@ -143,19 +125,14 @@ class KaldiSearcher:
         return [*self._pool.map(accept, searches, frames)]
 
     def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
-        """Return hypotheses as tensors."""
         return outputs_of(found, FRAME_S)
 
 
 class KaldiDecoder:
-    """Writes segments."""
-
     def __init__(self, config: KaldiDecoderConfig) -> None:
-        """Load the model; see `KaldiSearcher`."""
         self._searcher = KaldiSearcher(config)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
-        """Return the outputs of rows with `waveform`."""
         jobs: dict[int, tuple[KaldiUtterance, FloatArray]] = {}
         answers: dict[int, Outputs | Exception] = {}
         for place, row in enumerate(rows):
@@ -174,18 +151,13 @@ class KaldiDecoder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KaldiStreamingDecoderConfig(KaldiDecoderConfig):
-    """Parameters of the `kaldi_streaming_decoder` component."""
-
     stream_ttl_s: float = 90.0
     """Seconds without a chunk after which a stream expires."""
 
 
 @contextmanager
 def _without_noise(folder: Path) -> Iterator[Path]:
-    """Yield a folder of links to a model whose features have no random noise added.
-
-    With it, the same audio has other texts each time.
-    """
+    """Yield a folder of links to a model without its noise, which makes other texts each time."""
     with TemporaryDirectory() as made:
         target = Path(made)
         for path in folder.absolute().iterdir():

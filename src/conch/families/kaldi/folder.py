@@ -24,11 +24,6 @@ _FILTERS = re.compile(r"^\s*--num-ceps=(\d+)", re.M)
 
 @readable()
 def check_kaldi(folder: Path) -> Found:
-    """Check a folder, and return what it is.
-
-    Raises:
-        UnfitModelError: a file is missing, or the package that reads it.
-    """
     files = (*_NEEDED, *(_IVECTOR if (folder / "ivector").is_dir() else ()))
     lacking = [name for name in files if not (folder / name).is_file()]
     graphs = [[name for name in names if not (folder / name).is_file()] for names in _GRAPHS]

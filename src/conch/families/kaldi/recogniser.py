@@ -8,7 +8,5 @@ KALDI = SearchRecogniser(DECODER, DECODER, frames="waveform")
 
 
 class KaldiFirstPass(SearchFirstPass):
-    """The search of one live stream."""
-
     encoder = decoder = STREAMING_DECODER
     frames = "waveform"

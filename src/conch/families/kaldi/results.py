@@ -26,11 +26,7 @@ class Alternative(NamedTuple):
 
 
 def alternatives(result: str) -> list[Alternative]:
-    """Return the texts of a result of Vosk, in its order.
-
-    Args:
-        result: JSON of `Result`, `FinalResult` or `PartialResult`, with words.
-    """
+    """Return the texts of a result of Vosk with words, which is JSON, in its order."""
     found = json.loads(result)
     if "alternatives" not in found:
         words = [

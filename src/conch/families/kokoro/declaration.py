@@ -2,14 +2,7 @@
 
 from dataclasses import replace
 
-from conch.families.family import (
-    Component,
-    Family,
-    Synthesizer,
-    Tensor,
-    Voice,
-    WeightsPackage,
-)
+from conch.families.family import Component, Family, Synthesizer, Tensor, Voice, WeightsPackage
 from conch.families.hibari.declaration import TEXT_FRONTEND
 from conch.families.speakers.declaration import PACKAGE as SPEAKERS
 from conch.families.speech.contract import acoustic, vocoder

@@ -30,21 +30,11 @@ class VoiceStyle(RowByRow):
     """Finds a voice that is like one."""
 
     def __init__(self, config: SpeakersConfig) -> None:
-        """Load the network that tells speakers apart.
-
-        Raises:
-            ConfigError: it cannot be loaded, or a parameter is out of range.
-        """
         self._embedding = EmbeddingComponent(config)
         self._sounds: FloatArray = np.load(SOUNDS)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return `style` and `similarity` of a row with `waveform` or `embedding`.
-
-        Raises:
-            AudioError: a waveform is too short, too long, or not finite.
-            InvalidRequestError: an embedding has another size, or there is neither.
-        """
+        """Return `style` and `similarity` of a row with `waveform` or `embedding`."""
         if "embedding" in row.inputs:
             sound = unit(row.inputs["embedding"].ravel())
             if sound.shape != self._sounds.shape[1:]:
@@ -60,11 +50,7 @@ class VoiceStyle(RowByRow):
 
 
 def sound_of(embedding: Callable[[Sequence[Row]], list[Outputs]], row: Row) -> FloatArray:
-    """Return how the waveform of a row sounds, of unit length `[size]`.
-
-    Raises:
-        AudioError: it is too short, too long, or not finite.
-    """
+    """Return how the waveform of a row sounds, of unit length `[size]`."""
     waveform = row.segment(MOST_S)
     if len(waveform) < LEAST_S * SAMPLE_RATE:
         raise AudioError(

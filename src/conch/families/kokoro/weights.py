@@ -33,21 +33,12 @@ STATISTIC = "statistics"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KokoroConfig(VoiceConfig):
-    """Parameters of the components."""
-
     intra_threads: int = 0
     """CPU threads of one call: a listener waits for it."""
 
 
 def opened_styles(model: str) -> FloatArray:
-    """Return the styles of all voices `[voices, rows, 256]`, mapped from their file.
-
-    Args:
-        model: Folder with the file; empty for what `conch models get kokoro` has fetched.
-
-    Raises:
-        ConfigError: it is missing or not the expected one.
-    """
+    """Return the mapped styles `[voices, rows, 256]` of a folder, by default the fetched one."""
     if model:
         path = existing(Path(model) / STYLES, PACKAGE.what)
     else:
@@ -56,11 +47,7 @@ def opened_styles(model: str) -> FloatArray:
 
 
 def mixed(of_voices: FloatArray, voice: str) -> FloatArray:
-    """Return `[…]` of a voice or a mix, from `[voices, …]`.
-
-    Raises:
-        OptionError: it is none.
-    """
+    """Return `[…]` of a voice or a mix, from `[voices, …]`."""
     shares = shares_of(voice)
     chosen = of_voices[[NAMES.index(name) for name in shares]]
     found: FloatArray = np.tensordot(np.array([*shares.values()], np.float32), chosen, axes=1)

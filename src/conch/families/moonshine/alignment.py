@@ -9,14 +9,11 @@ _MEDIAN_FRAMES = 7
 
 
 def warped(attention: FloatArray) -> list[tuple[int, int]]:
-    """Return pairs of (token, frame) along the path of most attention.
+    """Return pairs of (token, frame) along the path of most attention, float32 `[tokens, frames]`.
 
     As in openai-whisper, attention is normalised over the tokens and smoothed over frames, and the
     path is found by dynamic time warping (Sakoe and Chiba, 1978,
     https://doi.org/10.1109/TASSP.1978.1163055).
-
-    Args:
-        attention: float32 `[tokens, frames]`.
     """
     mean, spread = attention.mean(axis=0), attention.std(axis=0)
     cost = -median_filter((attention - mean) / (spread + 1e-9), (1, _MEDIAN_FRAMES)).astype(float)

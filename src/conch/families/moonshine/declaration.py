@@ -32,11 +32,7 @@ FAMILY = Family(
             frame="[frames, model size], one frame per 24 ms",
         ),
         decoder(
-            "moonshine_decoder",
-            "Moonshine",
-            PACKAGE,
-            is_one_by_one=True,
-            parameters={"draft": str},
+            "moonshine_decoder", "Moonshine", PACKAGE, is_one_by_one=True, parameters={"draft": str}
         ),
     ),
     models=(

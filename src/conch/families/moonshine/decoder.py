@@ -37,8 +37,6 @@ _NOTE = "♪"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoonshineDecoderConfig(MoonshineConfig):
-    """Parameters of the `moonshine_decoder` component."""
-
     intra_threads: int = 1
     """CPU threads of one call, whose products are small. 0 for the share of the cores."""
     # Found on short utterances with silence or noise around them: docs/notes/moonshine.md.
@@ -55,13 +53,10 @@ class MoonshineDecoderConfig(MoonshineConfig):
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A checked row."""
-
     hidden: FloatArray
     beam_size: int
     nbest: int
     align: bool
-    """Whether to align the best text too."""
     draft: list[int]
     """Tokens that a greedy text may begin with, any number."""
     aligned_text: str | None
@@ -76,11 +71,6 @@ class DecoderComponent:
     """
 
     def __init__(self, config: MoonshineDecoderConfig) -> None:
-        """Load the model.
-
-        Raises:
-            ConfigError: it cannot be loaded, or a parameter is out of range.
-        """
         be_nice(config.nice)
         folder = moonshine_folder(config.model)
         self._config = config
@@ -88,14 +78,7 @@ class DecoderComponent:
         self.tokens = MoonshineTokens(folder / TOKENIZER_FILE)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return the outputs of rows with `encoder_out`, `encoder_out_lens` and optional texts.
-
-        A row with `text` is aligned, and one with `texts` is scored.
-
-        Raises:
-            InvalidRequestError: an input of a row does not fit the model.
-            OptionError: a parameter is out of range, or asks for what this model cannot do.
-        """
+        """Return the outputs of rows; one with `text` is aligned, one with `texts` is scored."""
         return [self._answer(self._job(row)) for row in rows]
 
     def _answer(self, job: _Job) -> Outputs:
@@ -147,7 +130,6 @@ class DecoderComponent:
         return self.tokens.decode([token.id for token in end if token.id != END]).strip()
 
     def _words(self, tokens: Sequence[Token], num_frames: int) -> list[Word]:
-        """Return the words of a hypothesis with their times."""
         ids = [token.id for token in tokens if token.id != END]
         probs = [math.exp(token.log_prob) for token in tokens]
         heard = [token.attention for token in tokens]
@@ -186,11 +168,6 @@ class DecoderComponent:
         return scores
 
     def _ids(self, text: str) -> list[int]:
-        """Return the tokens of a text to align or score.
-
-        Raises:
-            InvalidRequestError: there are more than the decoder has positions.
-        """
         ids = self.tokens.encode(text) if text.strip() else []
         if len(ids) >= MAX_TOKENS:
             raise InvalidRequestError(
@@ -214,11 +191,7 @@ class DecoderComponent:
 
 
 def _check_language(row: Row) -> None:
-    """Check that a row asks for what this model can do.
-
-    Raises:
-        OptionError: it asks for another language, for a translation, or sends a prompt.
-    """
+    """Check that a row asks for what this model can do."""
     parameters = row.parameters
     codes = codes_of(str(parameters.get("languages", ""))) or (LANGUAGE,)
     for name, value, takes in (

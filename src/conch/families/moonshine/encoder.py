@@ -18,18 +18,11 @@ MAX_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoonshineConfig(DeviceConfig):
-    """Parameters of both components."""
-
     nice: int = 10
     """Least niceness of the process, 0 to 19: with more than 0, the CTC models and the VAD of live
     streams get a busy CPU first."""
 
     def __post_init__(self) -> None:
-        """Check the device.
-
-        Raises:
-            ConfigError: it is no CPU.
-        """
         if self.device != "cpu":
             raise ConfigError(f"Moonshine runs with device cpu; is: {self.device}")
 
@@ -38,20 +31,10 @@ class EncoderComponent:
     """Turns waveforms of at most 30 s into hidden states, one after the other."""
 
     def __init__(self, config: MoonshineConfig) -> None:
-        """Load the model.
-
-        Raises:
-            ConfigError: it cannot be loaded, or a parameter is out of range.
-        """
         be_nice(config.nice)
         self._encode = MoonshineEncoder(moonshine_folder(config.model), config.threads)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return the outputs of rows with `waveform`.
-
-        Raises:
-            AudioError: a waveform is empty or too long.
-        """
         found = [self._encode(row.segment(MAX_S)) for row in rows]
         return [
             {"encoder_out": hidden, "encoder_out_lens": np.array([len(hidden)], np.int32)}

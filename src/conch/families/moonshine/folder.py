@@ -7,9 +7,4 @@ from conch.families.moonshine.declaration import FILES, GRAPH_FILES
 
 
 def check_moonshine(folder: Path) -> Found:
-    """Check a folder, and return what it is.
-
-    Raises:
-        UnfitModelError: files are missing.
-    """
     return check_files((FILES, GRAPH_FILES), folder)

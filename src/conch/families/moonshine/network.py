@@ -31,14 +31,7 @@ class Advance(NamedTuple):
 
 
 class MoonshineEncoder:
-    """The encoder."""
-
     def __init__(self, folder: Path, threads: int) -> None:
-        """Load the graph of a folder.
-
-        Raises:
-            ConfigError: it cannot be loaded.
-        """
         self._session = _opened(folder / "encoder.onnx", threads)
         # The activations of a long segment take 100 MB, which would be kept for the next one.
         self._once = onnxruntime.RunOptions()
@@ -56,11 +49,6 @@ class MoonshineDecoder:
     """The decoder: `begin` makes a `Hypotheses` of a segment."""
 
     def __init__(self, folder: Path, threads: int) -> None:
-        """Load the graphs of a folder.
-
-        Raises:
-            ConfigError: one cannot be loaded.
-        """
         self._cross = _opened(folder / "cross.onnx", threads)
         self.step = _opened(folder / "step.onnx", threads)
         shapes = {item.name: item.shape for item in self.step.get_inputs()}
@@ -71,24 +59,16 @@ class MoonshineDecoder:
         self._cross_names = [item.name for item in self._cross.get_outputs()]
 
     def begin(self, hidden: FloatArray) -> "Hypotheses":
-        """Return one hypothesis without tokens.
-
-        Args:
-            hidden: float32 `[frames, size]`.
-        """
+        """Return one hypothesis without tokens, of hidden states float32 `[frames, size]`."""
         inputs = {"hidden": OrtValue.ortvalue_from_numpy(np.ascontiguousarray(hidden[None]))}
         outputs = self._cross.run_with_ort_values(self._cross_names, inputs)
         return Hypotheses(self, dict(zip(self._cross_names, outputs, strict=True)))
 
 
 class Hypotheses:
-    """The hypotheses of one segment, which grow token by token.
-
-    Their keys and values stay inside ONNX Runtime from step to step.
-    """
+    """The hypotheses of one segment, which grow token by token inside ONNX Runtime."""
 
     def __init__(self, decoder: MoonshineDecoder, cross: dict[str, OrtValue]) -> None:
-        """Begin with a single hypothesis, and the cross-attention of the segment."""
         self._decoder, self._cross = decoder, cross
         self._num_tokens = 0
         empty = np.zeros((1, decoder.num_heads, 0, decoder.head_size), np.float32)
@@ -103,12 +83,9 @@ class Hypotheses:
     ) -> Advance:
         """Add tokens to hypotheses, which replace those of the step before.
 
-        Args:
-            ids: Of each hypothesis the same number of tokens.
-            parents: Of each hypothesis that of the step before which it goes on from.
-            num_best: Number of most probable next tokens to return.
-            targets: Tokens to return the log probability of, after each of `ids`; by default those
-                of `ids`.
+        `ids` are as many tokens of each hypothesis, `parents` those of the step before that they go
+        on from. The log probability of each of `targets`, by default of `ids`, is returned after
+        each of `ids`.
         """
         tokens = np.array(ids, np.int64)
         given = {

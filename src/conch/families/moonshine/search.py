@@ -61,8 +61,6 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What a search found."""
-
     ended: list[Token]
     """The ends of hypotheses, the best by the average of a token first; at least one."""
     wanted_nothing: float | None
@@ -82,14 +80,10 @@ def beam_search(
     is over when that many have finished and none that is open has a better average. No hypothesis
     is empty: `Searched.wanted_nothing` says whether it should have been.
 
-    Args:
-        hypotheses: Of the segment, without tokens.
-        beam_size: Number of hypotheses to keep, at least 1.
-        seconds: Length of the audio, which limits the number of tokens.
-        no_repeat: Length of runs of tokens that may not occur twice; 0 for any.
-        draft: With a beam of one, tokens that the text may begin with. All of them are verified in
-            one step, and the search goes on from the first that it would not have chosen
-            (speculative decoding, Leviathan et al., 2023, https://arxiv.org/abs/2211.17192).
+    The `seconds` of audio limit the number of tokens. Runs of `no_repeat` tokens may not occur
+    twice; 0 is for any. With a beam of one, the text may begin with the tokens of `draft`. All of
+    them are verified in one step, and the search goes on from the first that it would not have
+    chosen (speculative decoding, Leviathan et al., 2023, https://arxiv.org/abs/2211.17192).
     """
     most = int(TOKENS_PER_S * seconds) + MORE_TOKENS
     draft = draft[: most - 1] if beam_size == 1 and not no_repeat else ()
@@ -125,10 +119,7 @@ def beam_search(
 def _verified(
     hypotheses: Stepping, found: Advance, draft: Sequence[int]
 ) -> tuple[Token | None, Advance]:
-    """Return the tokens of a draft that a greedy search would have chosen, and what follows them.
-
-    The rest of the draft is taken back.
-    """
+    """Return the tokens of a draft that a greedy search would choose, and what follows them."""
     verified: Token | None = None
     for place, item in enumerate(draft):
         here = _at(found, place)

@@ -13,14 +13,7 @@ _SIZE = 32768
 
 
 class MoonshineTokens:
-    """The vocabulary."""
-
     def __init__(self, path: Path) -> None:
-        """Read a tokenizer.json.
-
-        Raises:
-            ConfigError: it cannot be read, or is not Moonshine's.
-        """
         try:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # tokenizers raises nothing more precise

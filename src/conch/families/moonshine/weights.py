@@ -36,13 +36,8 @@ _NAMES = {"dense": "o_proj", "up_proj": "fc1", "down_proj": "fc2"}
 def moonshine_folder(model: str) -> Path:
     """Return a folder with the graphs and tokenizer.json.
 
-    Args:
-        model: a folder with them, or with the files of a package, whose graphs are made at first
-            use: some 5 s. Empty for the base model of the installed packages.
-
-    Raises:
-        ConfigError: a file of the folder is missing; or the weights are not installed, are not the
-            expected ones, or the graphs cannot be kept.
+    `model` is such a folder, or one with the files of a package, whose graphs are made at first
+    use: some 5 s. Empty is the base model of the installed packages.
     """
     if model:
         folder = Path(model)
@@ -72,11 +67,8 @@ def moonshine_folder(model: str) -> Path:
 def write_graphs(source: Path, folder: Path, *, exact: bool = False) -> None:
     """Write the graphs of a model into a new folder.
 
-    Args:
-        source: Folder with the files `ENCODER` and `DECODER` of the package.
-        folder: Where the graphs are written.
-        exact: Whether they compute in float32, four times as large and twice as slow, as the
-            reference of tests does.
+    `source` has the files `ENCODER` and `DECODER` of the package. `exact` graphs compute in
+    float32, four times as large and twice as slow, as the reference of tests does.
     """
     # Where they are needed: onnx takes a second to import.
     import onnx

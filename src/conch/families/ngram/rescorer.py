@@ -11,15 +11,9 @@ class Rescorer(RowByRow):
     """Scorer of each text of each row by a language model."""
 
     def __init__(self, config: LanguageModelConfig) -> None:
-        """Load the language model.
-
-        Raises:
-            ConfigError: the model is missing or cannot be read.
-        """
         self._model = load_language_model(config)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Answer a row with `hypotheses`."""
         texts = [language_model_words(text) for text in row.texts("hypotheses")]
         return {
             "lm_scores": np.array([self._model.score(words) for words in texts], dtype=np.float32),

@@ -40,8 +40,6 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PiperVoice:
-    """A complete voice."""
-
     path: Path
     language: str
     sample_rate: int
@@ -86,11 +84,7 @@ def check_piper(folder: Path) -> Found:
 
 @readable()
 def read_voices(folder: Path) -> list[PiperVoice]:
-    """Return the voices of a folder, by name; their networks are not read.
-
-    Raises:
-        UnfitModelError: there is none, or one is incomplete or of another kind.
-    """
+    """Return the voices of a folder, by name; their networks are not read."""
     paths = sorted(folder.glob("*.onnx"))
     lacking = [f"{path.name}.json" for path in paths if not Path(f"{path}.json").is_file()]
     if lacking or not paths:
@@ -133,11 +127,7 @@ def _voice(path: Path) -> PiperVoice:
 
 
 def read_cut(path: Path) -> Cut:
-    """Return where a network is cut, found by the shape of its graph: exports name it differently.
-
-    Raises:
-        UnfitModelError: it is no network of Piper.
-    """
+    """Return where a network is cut, by the shape of its graph: exports name it differently."""
     # Where it is needed: it takes a second to import.
     import onnx
     from google.protobuf.message import DecodeError
@@ -203,11 +193,7 @@ def _needed_by(name: str, nodes: Sequence[Any], without: Set[str]) -> set[str]:
 def _reach(
     path: Path, nodes: Sequence[Any], latents: str
 ) -> tuple[dict[str, int], dict[str, float]]:
-    """Return, of each value that depends on the latents, places a frame and frames that it hears.
-
-    Raises:
-        UnfitModelError: one depends on all frames.
-    """
+    """Return places a frame, and frames heard, of each value that depends on the latents."""
     rates, reach = {latents: 1}, {latents: 0.0}
     for node in nodes:
         heard = [name for name in node.input if name in reach]

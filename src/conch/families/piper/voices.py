@@ -31,11 +31,7 @@ class Voices:
     """One of the graphs of each voice."""
 
     def __init__(self, config: VoiceConfig, graph: str) -> None:
-        """Open `graph` of all voices in the folder `config.model`.
-
-        Raises:
-            ConfigError: one cannot be opened or is unfit, or a parameter is out of range.
-        """
+        """Open `graph` of all voices in the folder `config.model`."""
         if not config.model:
             raise ConfigError(missing(PACKAGE))
         self._opened = {
@@ -44,11 +40,7 @@ class Voices:
         }
 
     def of(self, row: Row) -> tuple[PiperVoice, InferenceSession, Mapping[str, Array]]:
-        """Return the voice of a row, its graph, and what says to that who speaks.
-
-        Raises:
-            OptionError: the parameter `voice` names no voice, or none of its speakers.
-        """
+        """Return the voice of a row, its graph, and what says to that who speaks."""
         asked = row.parameters["voice"]
         name, _, speaker = (asked, "", "") if asked in self._opened else asked.rpartition("#")
         if name not in self._opened:

@@ -11,8 +11,6 @@ PUNCTUATOR = text_step("punctuator", "punctuation and capitals", "Punctuation")
 
 @dataclass(frozen=True, kw_only=True)
 class PunctuationOptions:
-    """Options of the punctuation model."""
-
     punctuate: bool = option(
         False,
         "punctuation and case for the text of the CTC models; the texts of Whisper and Moonshine "

@@ -28,8 +28,6 @@ _BATCH_WORDS = 2048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PunctuatorConfig:
-    """Parameters of the `punctuator` component."""
-
     model: str = ""
     """Path of an .onnx file of `lab.training.punctuation.export`; empty for the shipped model."""
     language: str = "en"
@@ -48,8 +46,6 @@ class Labels(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A part of a text."""
-
     text: int
     """Number of the text."""
     start: int
@@ -66,11 +62,6 @@ class PunctuationModel:
     """Labels of the words of texts."""
 
     def __init__(self, config: PunctuatorConfig) -> None:
-        """Load the network.
-
-        Raises:
-            ConfigError: the file is missing or is no such network.
-        """
         path = Path(config.model) if config.model else SHIPPED
         options = session_options(config.intra_threads, keeps_memory=False)
         options.enable_cpu_mem_arena = False

@@ -48,20 +48,11 @@ class Punctuator:
     """Sets marks after words and the case of words, in texts of one language."""
 
     def __init__(self, config: PunctuatorConfig) -> None:
-        """Load the network.
-
-        Raises:
-            ConfigError: the file is missing or is no such network.
-        """
         self._model = PunctuationModel(config)
         self._language = config.language
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Answer rows with `text` and perhaps `language`; they share batches.
-
-        Raises:
-            InvalidRequestError: a text is longer than LONGEST_TEXT, or no UTF-8.
-        """
+        """Answer rows with `text` and perhaps `language`; they share batches."""
         sent = [_sent(row) for row in rows]
         own = [text for text, language in sent if self._is_own(language)]
         found = iter(self.punctuate(own))

@@ -31,17 +31,14 @@ class Kaldi:
 
     num_mels: int
     scale: float
-    """Factor of the samples."""
     is_default: bool = False
     """Whether the settings are Kaldi's own, not those of icefall."""
 
     def stream(self) -> KaldiFbank:
-        """See `Extractor`."""
         options = default_options(self.num_mels) if self.is_default else None
         return KaldiFbank(self.num_mels, options, self.scale)
 
     def whole(self, waveform: FloatArray, /) -> FloatArray:
-        """See `Extractor`."""
         return self.stream().whole(waveform)
 
 

@@ -53,8 +53,6 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class _Heard:
-    """What the encoder returns of a step."""
-
     frames: EncodedFrames
     speech: SpeechProbs | None
     behind_s: float
@@ -77,10 +75,7 @@ class _KeptFrames:
 
 
 class SearchFirstPass(FirstPass):
-    """Encoder and search of one live stream; a family says which.
-
-    They are the same if one component does both.
-    """
+    """Encoder and search of one live stream, one component or two; a family says which."""
 
     encoder: str
     decoder: str
@@ -113,7 +108,6 @@ class SearchFirstPass(FirstPass):
         """Tasks that end the stream where it went on under another id."""
 
     def parameters(self, options: RecognitionOptions) -> dict[str, Parameter]:
-        """Return the parameters of a search."""
         return search_parameters(options)
 
     async def hear(
@@ -238,10 +232,8 @@ class SearchFirstPass(FirstPass):
         """Bring encoder and search to where they were before a step, as a stream of a new id.
 
         Heard without the audio before the utterance, other words may come out. If firm ones do,
-        they become a segment, and what is behind them is heard as an utterance of its own.
-
-        Returns:
-            The utterance before the step, and the place of the step's calls.
+        they become a segment, and what is behind them is heard as an utterance of its own. Return
+        the utterance before the step, and the place of the step's calls.
         """
         logger.warning("a component has lost a stream, which goes on with the audio that is kept")
         calls.count(STREAMS_RESUMED)
@@ -268,12 +260,7 @@ class SearchFirstPass(FirstPass):
         return replace(utterance, num_stable=num_stable), place
 
     async def _encode_step(
-        self,
-        calls: Calls,
-        waveform: Array,
-        place: StreamPlace,
-        *,
-        finds_speech: bool = False,
+        self, calls: Calls, waveform: Array, place: StreamPlace, *, finds_speech: bool = False
     ) -> _Heard:
         """Return what the encoder makes of a step, FP32 [samples]; if it is asked for, with its
         speech probabilities.

@@ -23,8 +23,6 @@ class FolderConfig(DeviceConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingsConfig(FolderConfig):
-    """Parameters of an encoder of recordings."""
-
     max_padding: float = 0.2
     """Largest share of padding in a row of a batch. Rows that differ more are encoded apart."""
     max_batch_s: float = 16.0
@@ -33,15 +31,11 @@ class RecordingsConfig(FolderConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveConfig(FolderConfig):
-    """Parameters of an encoder of live audio."""
-
     stream_ttl_s: float = 90.0
     """Seconds without a chunk after which a stream expires."""
 
 
 class NamesFolder(Protocol):
-    """Parameters that name a folder."""
-
     @property
     def model(self) -> str: ...
 
@@ -54,14 +48,8 @@ def folder_of(
 ) -> Folder:
     """Return what `read` finds in the folder that the parameter `model` names.
 
-    Args:
-        config: Of the component.
-        flag: That of `conch serve`, which sets the parameter, without dashes.
-        problem: What a folder is that `read` refuses, for the error.
-        read: Takes the folder and the precision.
-
-    Raises:
-        ConfigError: there is none, or it is no complete model of its kind.
+    `read` takes the folder and the precision. `flag` is that of `conch serve`, which sets the
+    parameter, without dashes; `problem` says what a folder is that `read` refuses.
     """
     if not config.model:
         raise ConfigError(f"parameter 'model' is empty: conch serve --{flag} FOLDER sets it")

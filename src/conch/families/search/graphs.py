@@ -52,14 +52,8 @@ def joined(states: Sequence[States]) -> tuple[Array, ...]:
 
 
 class EncoderGraph:
-    """Runs an encoder."""
-
     def __init__(self, encoder: Encoder, what: str, threads: int) -> None:
-        """Load it; `what` names it in errors.
-
-        Raises:
-            ConfigError: it cannot be loaded.
-        """
+        """Load it; `what` names it in errors."""
         self.encoder, self.extractor = encoder, extractor_of(encoder)
         # Chunks are small: runs side by side wait less for each other than threads of one run.
         self._at_once = math.ceil(math.sqrt(threads)) if encoder.is_live else 1
@@ -84,7 +78,6 @@ class EncoderGraph:
             self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
 
     def new_states(self) -> States:
-        """Return the states of a new stream."""
         states = self.encoder.states
         arrays = (
             np.full(item.shape, item.start, TYPES.get(item.kind, np.float32)) for item in states
@@ -96,12 +89,8 @@ class EncoderGraph:
     ) -> tuple[list[FloatArray], list[States]]:
         """Return what the encoder hears in the next chunk of each stream, and the new states.
 
-        Args:
-            chunks: Features of each, float32 `[chunk, num_mels]`.
-            states: Of each, after its last chunk.
-
-        Returns:
-            For each stream float32 `[frames, size]`, and its states.
+        `chunks` are features of each, float32 `[chunk, num_mels]`. Each stream gets float32
+        `[frames, size]`.
         """
         share = math.ceil(len(chunks) / self._at_once)
         most = 1 if self.is_one_by_one else min(share, _MOST_ROWS)
@@ -120,7 +109,6 @@ class EncoderGraph:
     def _run(
         self, chunks: Sequence[FloatArray], states: Sequence[States]
     ) -> tuple[list[FloatArray], list[States]]:
-        """Return what one run hears; see `step`."""
         before, known = joined(states), self.encoder.states
         feed = {
             item.name: np.asarray(array[0]) if item.is_bare else array
@@ -147,11 +135,8 @@ class EncoderGraph:
     def encode(self, features: Sequence[FloatArray]) -> list[FloatArray]:
         """Return what the encoder of recordings hears, as one batch.
 
-        Args:
-            features: Of each recording, float32 `[frames, num_mels]`.
-
-        Returns:
-            For each float32 `[frames / subsampling, size]`, about.
+        Of features float32 `[frames, num_mels]` it is float32 `[frames / subsampling, size]`,
+        about.
         """
         if self.is_one_by_one and len(features) > 1:
             return [out for item in features for out in self.encode([item])]

@@ -25,9 +25,7 @@ class HeardStream(Protocol):
         ...
 
     @property
-    def held_bytes(self) -> int:
-        """Size of the states in bytes."""
-        ...
+    def held_bytes(self) -> int: ...
 
     def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
         """Take the next samples, float32 `[samples]`."""
@@ -41,13 +39,7 @@ class StreamEncoder(ABC, Generic[OneStream]):
     """Turns samples of streams, in pieces of any length, into frames for a search."""
 
     def __init__(self, new: Callable[[], OneStream], frames: str, stream_ttl_s: float) -> None:
-        """Begin without streams.
-
-        Args:
-            new: Begins a stream.
-            frames: Name of the tensor with the frames.
-            stream_ttl_s: Seconds without a chunk after which a stream expires.
-        """
+        """`frames` names the tensor with the frames."""
         self._frames = frames
         self._streams = Streams(new, stream_ttl_s)
 
@@ -56,7 +48,6 @@ class StreamEncoder(ABC, Generic[OneStream]):
         """Return the frames of each stream that its audio completes, float32 `[frames, size]`."""
 
     def __len__(self) -> int:
-        """Return the number of open streams."""
         return len(self._streams)
 
     def held_bytes(self, stream_id: StreamId) -> int:
@@ -64,7 +55,6 @@ class StreamEncoder(ABC, Generic[OneStream]):
         return self._streams[stream_id].held_bytes
 
     def close(self) -> None:
-        """Close all streams."""
         self._streams.close()
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
@@ -110,15 +100,7 @@ class LiveEncoder(StreamEncoder[EncodedStream]):
     def __init__(
         self, graph: EncoderGraph | None, frames: str, decoder: str, model: str, stream_ttl_s: float
     ) -> None:
-        """Begin without streams.
-
-        Args:
-            graph: A streaming encoder.
-            frames: Name of the tensor with the frames.
-            decoder: The value of the option `decoder` that errors name.
-            model: Where the encoder is, for errors.
-            stream_ttl_s: Seconds without a chunk after which a stream expires.
-        """
+        """`frames` names the tensor with the frames; errors name the `decoder` and the `model`."""
         self._graph, self._decoder, self._model = graph, decoder, model
 
         def new() -> EncodedStream:
@@ -128,7 +110,6 @@ class LiveEncoder(StreamEncoder[EncodedStream]):
         super().__init__(new, frames, stream_ttl_s)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
-        """See `StreamEncoder`."""
         if self._graph is None:
             raise OptionError(
                 f"option 'decoder' cannot be {self._decoder} for live audio here: the encoder in "
@@ -137,7 +118,6 @@ class LiveEncoder(StreamEncoder[EncodedStream]):
         return super().__call__(rows)
 
     def encode(self, streams: Sequence[EncodedStream], /) -> list[FloatArray]:
-        """See `StreamEncoder`."""
         assert self._graph is not None
         found = encode_chunks(self._graph, streams)
         for stream in streams:

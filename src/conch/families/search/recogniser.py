@@ -24,8 +24,6 @@ COLUMNS = ("hypotheses", "scores", "am_scores", "lm_scores", "num_words", *WORD_
 
 
 class Seconds(NamedTuple):
-    """A stretch of audio."""
-
     start: float
     end: float
 
@@ -40,7 +38,6 @@ class EncodedFrames:
     lens: Array | Tensor | None
     """None of a waveform, for a decoder that hears it itself."""
     seconds: float
-    """Length of the audio."""
 
     @classmethod
     def of(cls, name: str, outputs: Mapping[str, Tensor], waveform: Array) -> "EncodedFrames":
@@ -54,7 +51,6 @@ class EncodedFrames:
 
     @property
     def inputs(self) -> dict[str, Array | Tensor]:
-        """Inputs of the decoder."""
         if self.lens is None:
             return {self.name: self.frames}
         return {self.name: self.frames, f"{self.name}_lens": self.lens}
@@ -75,14 +71,10 @@ class SearchRecogniser(Recogniser[EncodedFrames]):
     """Recognises by two components; a family says which."""
 
     def __init__(self, encoder: str, decoder: str, frames: str) -> None:
-        """Recognise by these components; `frames` is the tensor that goes from one to the other.
-
-        They are the same if one does both.
-        """
+        """`frames` is the tensor between the components, which may be one."""
         self.encoder, self.decoder, self._frames = encoder, decoder, frames
 
     def parameters(self, options: RecognitionOptions) -> dict[str, Parameter]:
-        """Return the parameters of a search."""
         return search_parameters(options)
 
     async def encode(self, calls: Calls, waveform: Array) -> EncodedFrames:
@@ -111,7 +103,6 @@ class SearchRecogniser(Recogniser[EncodedFrames]):
 
 
 def search_parameters(options: RecognitionOptions) -> dict[str, Parameter]:
-    """Return the parameters of a search."""
     weights = options.fusion_weights
     return {
         "decoder": options.decoder,
@@ -127,19 +118,12 @@ def search_parameters(options: RecognitionOptions) -> dict[str, Parameter]:
 
 
 def decoded(
-    outputs: Mapping[str, Tensor],
-    options: RecognitionOptions,
-    start: float,
-    audio: Seconds,
+    outputs: Mapping[str, Tensor], options: RecognitionOptions, start: float, audio: Seconds
 ) -> Decoded:
     """Return what a search has found, of its output tensors `COLUMNS`.
 
-    Args:
-        outputs: Of the decoder.
-        options: Of the request.
-        start: Time of the first frame, in seconds.
-        audio: The audio, in which all words are: an encoder may hear a word's last units in the
-            silence behind it.
+    All words are in `audio`: an encoder may hear a word's last units in the silence behind it.
+    `start` is the time of the first frame, in seconds.
     """
     timed = iter(within(words_of(outputs, start), audio))
     nbest, words = [], {}

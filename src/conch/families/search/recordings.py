@@ -7,7 +7,6 @@ import numpy as np
 
 from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
-from conch.component.batches import buckets
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.search.graphs import EncoderGraph
 from conch.families.search.streams import EncodedStream, encode_chunks
@@ -33,24 +32,13 @@ class RecordingEncoder:
     """Turns waveforms into frames for a search; those of similar length share a batch."""
 
     def __init__(self, hears: Hears, frames: str, max_padding: float, max_batch_s: float) -> None:
-        """Encode by `hears`.
-
-        Args:
-            hears: The encoder.
-            frames: Name of the tensor with the frames.
-            max_padding: Largest share of padding in a row of a batch.
-            max_batch_s: Largest batch in seconds of audio, with padding.
-
-        Raises:
-            ConfigError: a limit of the batches is out of range.
-        """
+        """`frames` names the tensor with the frames."""
         if not 0 <= max_padding < 1 or max_batch_s <= 0:
             raise ConfigError("max_padding must be in [0, 1) and max_batch_s above 0")
         self._hears, self._frames = hears, frames
         self._max_padding, self._max_samples = max_padding, round(max_batch_s * SAMPLE_RATE)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
-        """Return the outputs of rows with `waveform`."""
         waveforms = [row.segment(MAX_SEGMENT_S) for row in rows]
         batches = [[*range(len(rows))]]
         if not self._hears.takes_any:
@@ -73,11 +61,9 @@ class ExportedEncoder:
     """Hears recordings by the encoder of an export; one for live audio gets them in chunks."""
 
     def __init__(self, graph: EncoderGraph) -> None:
-        """Take the encoder."""
         self._graph, self.takes_any = graph, graph.encoder.is_live
 
     def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
-        """See `Hears`."""
         if not self.takes_any:
             padded = [np.pad(item, (0, max(0, _LEAST - len(item)))) for item in waveforms]
             return self._graph.encode([*map(self._graph.extractor.whole, padded)])
@@ -85,3 +71,24 @@ class ExportedEncoder:
         for stream, waveform in zip(streams, waveforms, strict=True):
             stream.accept(waveform, ends=True)
         return encode_chunks(self._graph, streams)
+
+
+def buckets(lens: Sequence[int], max_padding: float, max_total: int) -> list[list[int]]:
+    """Return batches of items of similar length, as lists of indexes.
+
+    An item has at least `1 - max_padding` of the length of the longest in its batch. The longest
+    times the size of the batch is at most `max_total`; a longer item is alone.
+
+    >>> buckets([10, 5, 9, 30], max_padding=0.2, max_total=40)
+    [[3], [0, 2], [1]]
+    """
+    found: list[list[int]] = []
+    longest = 0
+    for index in sorted(range(len(lens)), key=lambda item: -lens[item]):
+        fits = found and lens[index] >= (1 - max_padding) * longest
+        if fits and longest * (len(found[-1]) + 1) <= max_total:
+            found[-1].append(index)
+        else:
+            found.append([index])
+            longest = lens[index]
+    return found

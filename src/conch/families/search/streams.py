@@ -18,7 +18,6 @@ class EncodedStream:
     """One stream, and what the encoder keeps of it."""
 
     def __init__(self, graph: EncoderGraph) -> None:
-        """Begin a stream."""
         self._encoder = graph.encoder
         self._fbank = graph.extractor.stream()
         self._begun = 0
@@ -34,7 +33,6 @@ class EncodedStream:
 
     @property
     def held_bytes(self) -> int:
-        """Size of the states in bytes."""
         return sum(item.nbytes for item in self.states.arrays)
 
     def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
@@ -70,14 +68,8 @@ class EncodedStream:
 def encode_chunks(graph: EncoderGraph, streams: Sequence[EncodedStream]) -> list[FloatArray]:
     """Return what the encoder hears in all complete chunks of each stream.
 
-    Streams that go on later need `States.alone`, so that none keeps the states of the others.
-
-    Args:
-        graph: The encoder.
-        streams: Each once.
-
-    Returns:
-        For each float32 `[frames, size]`; None is complete: `[0, 0]`.
+    It is float32 `[frames, size]` for each; `[0, 0]` if none is complete. Streams that go on later
+    need `States.alone`, so that none keeps the states of the others.
     """
     found: list[list[FloatArray]] = [[] for _ in streams]
     while ready := [place for place, stream in enumerate(streams) if stream.has_chunk]:

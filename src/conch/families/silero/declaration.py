@@ -49,8 +49,6 @@ VAD = Component(
 
 @dataclass(frozen=True, kw_only=True)
 class SileroOptions:
-    """Options of the VAD."""
-
     vad: bool = option(
         True,
         "find the speech first; without it, all of a recording is decoded, and the letters of the "

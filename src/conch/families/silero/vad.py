@@ -24,8 +24,6 @@ PACKAGED_SHA256 = "9ccdacc4719d8aa7e45a77536bfabec45a03ba1f2fad5e241ab4060b24238
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SileroConfig:
-    """Parameters of the `vad` component."""
-
     model: str = ""
     """Path of a `silero_vad_16k_sequence.onnx`; empty for the one in the package silero-vad."""
     intra_threads: int = 1
@@ -38,11 +36,6 @@ class SileroVad(RowByRow):
     """The `vad` component: a function of the samples and of the state that the caller keeps."""
 
     def __init__(self, config: SileroConfig) -> None:
-        """Load the network.
-
-        Raises:
-            ConfigError: the model file is missing or is another network.
-        """
         path = model_path(config.model)
         options = session_options(config.intra_threads)
         self._session = open_network("the VAD model", path, options)
@@ -69,12 +62,9 @@ class SileroVad(RowByRow):
     ) -> tuple[FloatArray, FloatArray]:
         """Return the speech probability of each frame, and the state after the last.
 
-        Args:
-            waveform: float32 `[samples]`, 16 kHz; the last frame is padded with zeros.
-            state: float32 `[320]`, zeros at the start of an audio.
-
-        Returns:
-            float32 `[ceil(samples / 512)]` in [0, 1], and float32 `[320]`.
+        `waveform` is float32 `[samples]`, 16 kHz, whose last frame is padded with zeros. `state` is
+        float32 `[320]`, zeros at the start of an audio. Probabilities are float32 `[ceil(samples /
+        512)]` in [0, 1].
         """
         h, c = state[: 2 * HIDDEN].reshape(2, 1, 1, HIDDEN)
         context = state[2 * HIDDEN :]
@@ -95,11 +85,7 @@ class SileroVad(RowByRow):
 
 
 def model_path(model: str) -> Path:
-    """Return the path of the model file; `model` is empty for that of the package silero-vad.
-
-    Raises:
-        ConfigError: what the package brings is missing or has changed.
-    """
+    """Return the path of the model file; `model` is empty for that of the package silero-vad."""
     if model:
         return Path(model)
     return packaged(PACKAGE, "data", {PACKAGED: PACKAGED_SHA256}) / PACKAGED

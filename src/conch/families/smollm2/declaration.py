@@ -53,8 +53,6 @@ RESCORER = Component(
 
 @dataclass(frozen=True, kw_only=True)
 class NeuralOptions:
-    """Options of the neural language model."""
-
     lm_context: bool = option(
         False, "the neural rescorer reads the text before; segments then wait for one another"
     )

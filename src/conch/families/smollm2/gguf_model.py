@@ -27,15 +27,10 @@ _EMBEDDING, _PROJECTION, _LAST_NORM = "token_embd.weight", "output.weight", "out
 def convert_gguf(source: Path, folder: Path, *, quantization: str, end_of_text: str) -> None:
     """Write model.bin, config.json, the vocabulary and tokenizer.json of a model into a new folder.
 
-    Args:
-        source: GGUF file of a model of architecture llama, with SmolLM's tokenizer.
-        quantization: how the weights are kept: a compute type of CTranslate2, as float32 or int8.
-        end_of_text: the token between the texts that the model learned from; config.json gets it as
-            the one before a text and behind it, in place of those of a chat.
-
-    Raises:
-        ConfigError: gguf is not installed, the file is broken or of another kind, or CTranslate2
-            does not know the quantization.
+    `source` is a GGUF file of a model of architecture llama, with SmolLM's tokenizer.
+    `quantization` is a compute type of CTranslate2, as float32 or int8. `end_of_text` is the token
+    between the texts that the model learned from; config.json gets it as the one before a text and
+    behind it, in place of those of a chat.
     """
     try:
         import gguf
@@ -60,11 +55,7 @@ def convert_gguf(source: Path, folder: Path, *, quantization: str, end_of_text: 
 
 
 def _check_kind(facts: Mapping[str, Any]) -> None:
-    """Refuse what would be converted into another model than it is.
-
-    Raises:
-        ValueError: it is of another kind.
-    """
+    """Refuse, by a `ValueError`, what would be converted into another model than it is."""
     for name, expected in _EXPECTED.items():
         if facts.get(name) != expected:
             raise ValueError(f"{name} must be {expected}; is: {facts.get(name)}")
@@ -78,9 +69,7 @@ def _spec(
 ) -> specs.TransformerDecoderModelSpec:
     """Return the model with its weights, which are taken out of `weights`.
 
-    Raises:
-        KeyError: a weight or a fact is missing.
-        ValueError: there are weights that no part of the model takes.
+    A weight or a fact that is missing is a `KeyError`, a weight that is left over a `ValueError`.
     """
     # GGUF has the rows of queries and keys in the order of interleaved rotary positions.
     spec = specs.TransformerDecoderModelSpec.from_config(

@@ -24,8 +24,6 @@ _WORD_START = re.compile(r"\s\S")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeuralRescorerConfig(CTranslate2Config):
-    """Parameters of the `neural_rescorer` component."""
-
     intra_threads: int = 1
     """CPU threads of one call, whose products are small. 0 for the share of the cores."""
     start_token: str = ""
@@ -38,8 +36,6 @@ class NeuralRescorerConfig(CTranslate2Config):
 
 @dataclass(frozen=True, slots=True)
 class TextInContext:
-    """A text to score."""
-
     text: str
     context: str = ""
     """What was said before, to be joined to the text by a space, or by nothing after a line end."""
@@ -49,12 +45,7 @@ class NeuralLanguageModel:
     """A language model with its tokenizer."""
 
     def __init__(self, config: NeuralRescorerConfig) -> None:
-        """Load the model, and convert SmolLM2 if it is not in the cache.
-
-        Raises:
-            ConfigError: a file is missing, CTranslate2 refuses the model, the device or the compute
-                type, or a token or a number cannot work.
-        """
+        """Load the model, and convert SmolLM2 if it is not in the cache."""
         least = 2 * (config.max_context_tokens + 1)
         if config.max_context_tokens < 0 or config.max_batch_tokens < least:
             raise ConfigError(
@@ -131,11 +122,7 @@ class NeuralLanguageModel:
         return self._tokenizer.encode(text, add_special_tokens=False)
 
     def _special_tokens(self, folder: Path) -> tuple[str, str]:
-        """Return the tokens before a text and behind it.
-
-        Raises:
-            ConfigError: config.json is missing or broken, or a token is not in the vocabulary.
-        """
+        """Return the tokens before a text and behind it."""
         path = folder / "config.json"
         try:
             config = json.loads(path.read_text(encoding="utf-8"))

@@ -18,11 +18,6 @@ class NeuralRescorer:
     """Scorer of each text of each row, after what was said before."""
 
     def __init__(self, config: NeuralRescorerConfig) -> None:
-        """Load the language model.
-
-        Raises:
-            ConfigError: the model is missing or cannot be loaded, or a parameter is out of range.
-        """
         self._model = NeuralLanguageModel(config)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:

@@ -12,10 +12,7 @@ CONTEXT_WORDS = 40
 async def scores(
     calls: Calls, texts: list[str], heard: Heard, options: RecognitionOptions
 ) -> list[float]:
-    """Return the log probability of each text; see `conch.recognition.hooks.ScoreTexts`.
-
-    With `lm_context`, wait for the text before.
-    """
+    """Return the log probability of each text; with `lm_context`, wait for the text before."""
     before = await heard.speech.said_before() if options.lm_context else ""
     context = " ".join(before.split()[-CONTEXT_WORDS:])
     if options.prompt:

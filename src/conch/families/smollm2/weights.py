@@ -20,15 +20,7 @@ _REVISION = 1
 
 
 def smollm2_folder(quantization: str) -> Path:
-    """Return the model's folder, converted by the first process that asks for it: 8 s.
-
-    Args:
-        quantization: how the weights are kept; see `convert_gguf`.
-
-    Raises:
-        ConfigError: the weights are not installed, are not the expected ones, or cannot be
-            converted or kept.
-    """
+    """Return the model's folder, converted by the first process that asks for it: 8 s."""
     source = packaged(PACKAGE, "", {WEIGHTS: WEIGHTS_SHA256}) / WEIGHTS
 
     def convert(path: Path) -> None:

@@ -4,7 +4,6 @@ from conch.families.family import Component, Tensor, WeightsPackage
 
 
 def acoustic(name: str, package: WeightsPackage) -> Component:
-    """Return an acoustic model."""
     return Component(
         name=name,
         role="the sounds of a sentence to what the voice does over time",
@@ -27,7 +26,6 @@ def acoustic(name: str, package: WeightsPackage) -> Component:
 
 
 def vocoder(name: str, package: WeightsPackage) -> Component:
-    """Return a vocoder."""
     return Component(
         name=name,
         role="what the voice does to its waveform",

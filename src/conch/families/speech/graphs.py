@@ -41,40 +41,29 @@ class Network:
 
     package: WeightsPackage
     folder: str
-    """Of its file in the package."""
+    """Folder in the package."""
     file: str
     sha256: str
     acoustic: tuple[Sequence[str], Sequence[str]]
     """Inputs and outputs of the first graph."""
     vocoder: tuple[Sequence[str], Sequence[str]]
-    """The same of the second one."""
+    """Inputs and outputs of the vocoder."""
     edit_first: Callable[[Any], None] = unchanged
     """Changes the first graph."""
     edit: Callable[[Any], None] = unchanged
-    """Changes the second one."""
+    """Changes the second graph."""
     revision: int
     """It is raised with every change of the graphs."""
 
     def source(self, model: str) -> Path:
-        """Return the file of the network.
-
-        Args:
-            model: Path of another one, or of the folder that it is in; empty for the package's.
-
-        Raises:
-            ConfigError: it is missing, or the package's is not the expected one.
-        """
+        """Return the network's file: the package's, or `model`, which may be its folder."""
         if not model:
             return packaged(self.package, self.folder, {self.file: self.sha256}) / self.file
         path = Path(model)
         return existing(path / self.file if path.is_dir() else path, self.package.what)
 
     def graphs(self, model: str) -> Path:
-        """Return a folder with the graphs, which are made at first use.
-
-        Raises:
-            ConfigError: the network is missing or not the expected one, or they cannot be kept.
-        """
+        """Return a folder with the graphs, which are made at first use."""
         source = self.source(model)
         what = f"the graphs of {source.stem}"
 
@@ -85,17 +74,12 @@ class Network:
         return cached_folder(f"{source.stem}-{digest_of(source)}-{self.revision}", what, make)
 
     def open(self, config: VoiceConfig, name: str) -> onnxruntime.InferenceSession:
-        """Open one of the graphs for a component, in whose process it is.
-
-        Raises:
-            ConfigError: it cannot be loaded, or a parameter is out of range.
-        """
+        """Open one of the graphs for a component, in whose process it is."""
         be_nice(config.nice)
         options = session_options(config.threads, keeps_memory=False)
         return open_network(self.package.what, self.graphs(config.model) / name, options)
 
     def write(self, source: Path, folder: Path) -> None:
-        """Write both graphs into a new folder."""
         # Where it is needed: it takes a second to import.
         import onnx
         from onnx.utils import Extractor

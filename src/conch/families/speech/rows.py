@@ -14,11 +14,7 @@ MAX_FRAMES = 20_000
 
 
 def sounds_of(row: Row, most: int) -> tuple[Array, FloatArray]:
-    """Return what an acoustic model gets: int64 `[1, tokens]`, at most `most`, and the speed `[1]`.
-
-    Raises:
-        InvalidRequestError: there are no tokens, or too many, or the speed is out of range.
-    """
+    """Return what an acoustic model gets: tokens, int64 `[1, N]`, N at most `most`; speed `[1]`."""
     tokens, speed = row.inputs["tokens"].ravel(), row.inputs["speed"].ravel()
     if not 0 < len(tokens) <= most:
         raise InvalidRequestError(f"input 'tokens' takes 1 to {most} sounds; sent: {len(tokens)}")
@@ -38,17 +34,12 @@ class Stretch:
     before: int
     """Frames in front that are not spoken."""
     after: int
-    """The same behind."""
+    """Frames behind that are not spoken."""
     first: int
     """Place of the first frame in the whole text."""
 
     @classmethod
     def of(cls, row: Row, channels: int) -> "Stretch":
-        """Read a row.
-
-        Raises:
-            InvalidRequestError: there are no frames or too many, or none of them is spoken.
-        """
         latents = row.inputs["latents"]
         before, after, first = (int(item) for item in row.inputs["context"].ravel())
         if len(latents) > MAX_FRAMES or latents.shape[1:] != (channels,):

@@ -28,8 +28,6 @@ _PART_OF_LETTER = "\ufffd"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransducerDecoderConfig(FolderConfig):
-    """Parameters of the `transducer_decoder` component."""
-
     language: str = ""
     """Language of the model; a request with another one is an error. Empty takes any."""
     blank_penalty: float = 0.0
@@ -44,11 +42,6 @@ class TransducerDecoder:
     """Decodes segments into n-best texts with words."""
 
     def __init__(self, config: TransducerDecoderConfig) -> None:
-        """Load decoder, joiner, units and the language model, if there is one.
-
-        Raises:
-            ConfigError: one of them is missing or broken.
-        """
         found = opened_folder(config)
         self._language = config.language
         self._joint = Joint(found, config.threads, config.blank_penalty)
@@ -81,11 +74,6 @@ class TransducerDecoder:
         return [answers[place] for place in range(len(rows))]
 
     def new_search(self, parameters: Mapping[str, Any]) -> TransducerUtterance:
-        """Return a new search for an utterance.
-
-        Raises:
-            OptionError: an option is out of range, or this decoder cannot do it.
-        """
         nbest_count(parameters)
         options = search_options({"beam_size": 1, **parameters})
         if options.beam_size > MAX_BEAM:
@@ -99,11 +87,6 @@ class TransducerDecoder:
         return self._search.utterance(options.beam_size, Guide(bias, self._fusion(options)))
 
     def _fusion(self, options: CtcSearchOptions) -> Fusion | None:
-        """Return what fuses the language model, None if no request asks for it.
-
-        Raises:
-            OptionError: one does, and there is none.
-        """
         if not options.language_model:
             return None
         if not self._language_model:
@@ -114,11 +97,6 @@ class TransducerDecoder:
         return Fusion(self._language_model, self._texts, options.lm_weight, options.word_bonus)
 
     def _hotwords(self, parameters: Mapping[str, Any]) -> list[Hotword]:
-        """Return the hotwords of a call; see `hotwords`.
-
-        Raises:
-            OptionError: the model has no letter of one, unless these are to be skipped.
-        """
         found = []
         for hotword in hotwords(parameters):
             foreign = {*hotword.phrase.lower()} - self._letters if self._letters else set()
@@ -146,13 +124,10 @@ class TransducerDecoder:
         return [None] * len(searches)
 
     def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:
-        """Return hypotheses as tensors."""
         return outputs_of(found, self._frame_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransducerStreamingDecoderConfig(TransducerDecoderConfig):
-    """Parameters of the `transducer_streaming_decoder` component."""
-
     stream_ttl_s: float = 90.0
     """Seconds without a chunk after which a stream expires."""

@@ -1,6 +1,7 @@
-"""The `transducer_encoder` component: recordings to what the decoder reads."""
+"""The `transducer_encoder` and `transducer_streaming_encoder` components: audio to frames."""
 
-from conch.families.search.folders import RecordingsConfig
+from conch.families.search.folders import LiveConfig, RecordingsConfig
+from conch.families.search.live import LiveEncoder
 from conch.families.search.recordings import ExportedEncoder, RecordingEncoder
 from conch.families.transducer.declaration import FRAMES
 from conch.families.transducer.graphs import opened_encoder, opened_folder
@@ -10,10 +11,14 @@ class TransducerEncoder(RecordingEncoder):
     """Turns waveforms into frames for the decoder."""
 
     def __init__(self, config: RecordingsConfig) -> None:
-        """Load the encoder.
-
-        Raises:
-            ConfigError: it cannot be loaded, or a limit of the batches is out of range.
-        """
         graph = opened_encoder(opened_folder(config), config.threads)
         super().__init__(ExportedEncoder(graph), FRAMES, config.max_padding, config.max_batch_s)
+
+
+class TransducerStreamingEncoder(LiveEncoder):
+    """Turns samples of streams into frames; refuses all for an encoder of recordings."""
+
+    def __init__(self, config: LiveConfig) -> None:
+        found = opened_folder(config)
+        graph = opened_encoder(found, config.threads) if found.encoder.is_live else None
+        super().__init__(graph, FRAMES, "transducer", config.model, config.stream_ttl_s)

@@ -35,8 +35,6 @@ class Lstm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transducer:
-    """A complete folder."""
-
     folder: Path
     parts: Mapping[str, Path]
     """The files, by the names in `PARTS`."""
@@ -55,12 +53,10 @@ class Transducer:
 
     @property
     def frame_s(self) -> float:
-        """Seconds of a frame of the encoder."""
         return self.encoder.subsampling / 100
 
 
 def check_transducer(folder: Path) -> Found:
-    """Check a folder, and return what it is; the errors are those of `read_transducer`."""
     found = read_transducer(folder)
     kind = found.headers["encoder"].metadata.get("model_type", "")
     kind = f"NeMo {'TDT' if found.is_tdt else 'RNN-T'}" if found.lstm else kind
@@ -75,7 +71,6 @@ def check_transducer(folder: Path) -> Found:
 
 
 def networks_of_transducer(folder: Path) -> tuple[Network, ...]:
-    """Return the networks of a folder; the errors are those of `read_transducer`."""
     found = read_transducer(folder)
     units = f"the last {found.context_size} units; before the first, the blank {found.blank}"
     if found.lstm:
@@ -104,13 +99,8 @@ def networks_of_transducer(folder: Path) -> tuple[Network, ...]:
 def read_transducer(folder: Path, precision: str = "float32") -> Transducer:
     """Return what a folder holds, without its weights.
 
-    Args:
-        folder: Has `encoder*.onnx`, `decoder*.onnx`, `joiner*.onnx` and `tokens.txt`, or folders
-            with them.
-        precision: Which files are taken where there are several: those in float32, or in int8.
-
-    Raises:
-        UnfitModelError: a file is missing or broken, or is of another kind of model.
+    It has `encoder*.onnx`, `decoder*.onnx`, `joiner*.onnx` and `tokens.txt`, or folders with them.
+    Of several files, `precision` chooses those in float32, or in int8.
     """
     chosen = {part: chosen_file(folder, part, precision) for part in PARTS}
     tokens = files_in(folder, TOKENS)

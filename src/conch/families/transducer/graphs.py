@@ -9,28 +9,13 @@ from conch.families.transducer.folder import Transducer, read_transducer
 
 
 def opened_folder(config: FolderConfig) -> Transducer:
-    """Return the folder that the parameter `model` names.
-
-    Raises:
-        ConfigError: there is none, or it is no complete transducer.
-    """
     return folder_of(config, "transducer", "is no transducer", read_transducer)
 
 
 def opened_part(found: Transducer, part: str, threads: int) -> onnxruntime.InferenceSession:
-    """Return a network of a folder.
-
-    Raises:
-        ConfigError: it cannot be loaded.
-    """
     options = session_options(threads, keeps_memory=False)
     return open_network(f"the {part} of a transducer", found.parts[part], options)
 
 
 def opened_encoder(found: Transducer, threads: int) -> EncoderGraph:
-    """Return the encoder of a folder.
-
-    Raises:
-        ConfigError: it cannot be loaded.
-    """
     return EncoderGraph(found.encoder, "the encoder of a transducer", threads)

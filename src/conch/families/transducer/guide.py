@@ -27,12 +27,10 @@ class Guide:
     """The guides of one search."""
 
     def __init__(self, bias: Bias | None = None, fusion: Fusion | None = None) -> None:
-        """Guide by hotwords, by an n-gram, by both or by nothing."""
         self._bias, self._fusion = bias, fusion
         self.start = Guided(words=fusion.start if fusion else None)
 
     def __bool__(self) -> bool:
-        """Return whether anything guides."""
         return bool(self._bias or self._fusion)
 
     def after(self, state: Guided, unit: int) -> Guided:
@@ -47,6 +45,5 @@ class Guide:
         """Return the state if nothing follows."""
         bias, words = state
         return Guided(
-            bias.finished(),
-            self._fusion.finished(words) if self._fusion and words else words,
+            bias.finished(), self._fusion.finished(words) if self._fusion and words else words
         )

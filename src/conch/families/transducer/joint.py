@@ -29,16 +29,7 @@ class Joint:
     """Log probabilities of the next unit, given a frame and the units before."""
 
     def __init__(self, found: Transducer, threads: int, blank_penalty: float) -> None:
-        """Load both networks.
-
-        Args:
-            found: Their folder.
-            threads: CPU threads of one call.
-            blank_penalty: Nats that a blank loses.
-
-        Raises:
-            ConfigError: one cannot be loaded, or they do not go together.
-        """
+        """`blank_penalty` are nats that a blank loses."""
         self.predictor = predictor_of(found, threads)
         self._joiner = opened_part(found, "joiner", threads)
         self._frame, self._predicted = (item.name for item in self._joiner.get_inputs())
@@ -82,12 +73,7 @@ class Joint:
         return self.predictor.predicted(contexts)
 
     def expected(self, frames: FloatArray, predicted: FloatArray) -> Expected:
-        """Return what may follow.
-
-        Args:
-            frames: Of the encoder, float32 `[N, size]`.
-            predicted: Of `predicted`, for each.
-        """
+        """Return what may follow each of these frames of the encoder, float32 `[N, size]`."""
         found = self._logits(frames, predicted)
         logits, durations = found[:, : self._num_units], found[:, self._num_units :]
         if self._blank_penalty:

@@ -23,7 +23,7 @@ class Predictor(Protocol):
     """Reads the units that were written."""
 
     start: Context
-    """Before the first unit."""
+    """The context before the first unit."""
     size: int
     """Units in a context; 0 if it has all."""
 
@@ -37,11 +37,6 @@ class Predictor(Protocol):
 
 
 def predictor_of(found: Transducer, threads: int) -> Predictor:
-    """Load the predictor of a folder.
-
-    Raises:
-        ConfigError: it cannot be loaded.
-    """
     if found.lstm:
         return LstmPredictor(found, found.lstm, threads)
     return LastUnitsPredictor(found, threads)
@@ -51,7 +46,6 @@ class LastUnitsPredictor:
     """Reads the last units alone, as those of icefall do; -1 is before the first."""
 
     def __init__(self, found: Transducer, threads: int) -> None:
-        """Load it."""
         self._network = opened_part(found, "decoder", threads)
         (self._input,) = (item.name for item in self._network.get_inputs())
         self._kind = np.int32 if found.headers["decoder"].inputs[0].kind == INT32 else np.int64
@@ -60,11 +54,9 @@ class LastUnitsPredictor:
         self.start = (*[-1] * (self.size - 1), found.blank)
 
     def after(self, context: tuple[int, ...], unit: int) -> tuple[int, ...]:
-        """See `Predictor.after`."""
         return (*context[1:], unit)
 
     def predicted(self, contexts: Sequence[tuple[int, ...]]) -> FloatArray:
-        """See `Predictor.predicted`."""
         missing = [item for item in dict.fromkeys(contexts) if item not in self._kept]
         # One by one where it is int8; a matter of microseconds anyway.
         for context in missing:
@@ -95,7 +87,6 @@ class LstmPredictor:
     size = 0
 
     def __init__(self, found: Transducer, lstm: Lstm, threads: int) -> None:
-        """Load it."""
         self._network = opened_part(found, "decoder", threads)
         self._inputs = [item.name for item in self._network.get_inputs()]
         header = found.headers["decoder"]
@@ -107,11 +98,9 @@ class LstmPredictor:
         self._most = 1 if header.is_int8 or not self._takes_batches() else _CONTEXTS
 
     def after(self, context: _Read, unit: int) -> _Read:
-        """See `Predictor.after`."""
         return _Read(unit, context, context.states)
 
     def predicted(self, contexts: Sequence[_Read]) -> FloatArray:
-        """See `Predictor.predicted`."""
         missing = [item for item in dict.fromkeys(contexts) if item.output is None]
         for first in range(0, len(missing), self._most):
             self._read(missing[first : first + self._most])

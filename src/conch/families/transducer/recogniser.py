@@ -8,8 +8,6 @@ TRANSDUCER = SearchRecogniser(*OFFLINE, frames=FRAMES)
 
 
 class TransducerFirstPass(SearchFirstPass):
-    """Encoder and search of one live stream by a transducer."""
-
     encoder, decoder = LIVE
     frames = FRAMES
     is_behind = True

@@ -81,7 +81,6 @@ class TransducerUtterance:
     def __init__(
         self, units: WrittenUnits, predictor: Predictor, beam_size: int, guide: Guide
     ) -> None:
-        """Begin an utterance."""
         self.beam_size, self.guide = beam_size, guide
         self.beam = [_Hypothesis(0.0, predictor.start, guided=guide.start)]
         self.num_frames = 0
@@ -122,10 +121,7 @@ class TransducerUtterance:
 
 
 class TransducerSearch:
-    """Searches frames with a model."""
-
     def __init__(self, joint: Joint, units: WrittenUnits) -> None:
-        """Search by decoder and joiner."""
         self._joint, self._units = joint, units
 
     def utterance(self, beam_size: int, guide: Guide | None = None) -> TransducerUtterance:

@@ -2,15 +2,7 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import (
-    Component,
-    Family,
-    FamilyHooks,
-    Hook,
-    Need,
-    Tensor,
-    WeightsPackage,
-)
+from conch.families.family import Component, Family, FamilyHooks, Hook, Need, Tensor, WeightsPackage
 from conch.families.options import Rule, option
 
 PACKAGE = WeightsPackage(
@@ -41,8 +33,6 @@ _ASKED = {"semantic_endpointing": True}
 
 @dataclass(frozen=True, kw_only=True)
 class TurnOptions:
-    """Options of ends of turns."""
-
     semantic_endpointing: bool = option(
         False,
         "live: end an utterance before endpoint_silence_ms where a model hears that the speaker "

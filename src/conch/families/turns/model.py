@@ -20,8 +20,6 @@ WINDOW = round(WINDOW_S * SAMPLE_RATE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnsConfig(DeviceConfig):
-    """Parameters of the component."""
-
     intra_threads: int = 1
     """CPU threads of one call."""
     nice: int = 10
@@ -32,11 +30,6 @@ class EndOfTurnComponent(RowByRow):
     """Says whether a speaker has finished, by what the end of the utterance sounds like."""
 
     def __init__(self, config: TurnsConfig) -> None:
-        """Load the network.
-
-        Raises:
-            ConfigError: it cannot be loaded, or a parameter is out of range.
-        """
         be_nice(config.nice)
         (name,) = END_OF_TURN.files
         path = Path(config.model) if config.model else packaged(PACKAGE, "", END_OF_TURN.sha256)
@@ -44,11 +37,6 @@ class EndOfTurnComponent(RowByRow):
         self._session = open_network(PACKAGE.what, path if config.model else path / name, options)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return the outputs of a row with `waveform`.
-
-        Raises:
-            AudioError: a waveform is empty, too long, or not finite.
-        """
         waveform = row.segment(WINDOW_S)
         heard = np.pad(waveform, (WINDOW - len(waveform), 0))
         heard = (heard - heard.mean()) / np.sqrt(heard.var() + 1e-7)

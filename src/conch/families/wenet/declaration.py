@@ -49,8 +49,6 @@ _HYPOTHESES = hypotheses(
 
 @dataclass(frozen=True, kw_only=True)
 class WenetOptions:
-    """Options of WeNet's models."""
-
     own_rescore: bool = option(
         False,
         "score the final hypotheses again with the model's own attention decoders",

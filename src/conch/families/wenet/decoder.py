@@ -25,8 +25,6 @@ from conch.wire.languages import check_language
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WenetDecoderConfig(FolderConfig):
-    """Parameters of the `wenet_decoder` component."""
-
     language: str = ""
     """Language of the model; a request with another one is an error. Empty takes any."""
 
@@ -37,7 +35,6 @@ class RescoredUtterance:
     def __init__(
         self, search: UtteranceSearch, decoder: "WenetDecoder", *, is_rescored: bool
     ) -> None:
-        """Begin an utterance with a new search."""
         self._search, self._decoder, self._is_rescored = search, decoder, is_rescored
         self._hidden: list[FloatArray] = []
 
@@ -51,7 +48,6 @@ class RescoredUtterance:
             self._hidden.append(frames[:, num_units:])
 
     def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
-        """See `UtteranceSearch`."""
         if not (is_final and self._is_rescored):
             return self._search.nbest(count, is_final=is_final)
         found = self._search.nbest(max(count, self._decoder.num_hypotheses), is_final=True)
@@ -62,7 +58,6 @@ class RescoredUtterance:
         return sorted(rescored, key=lambda item: -item.score)[:count]
 
     def stable_text(self) -> str:
-        """See `UtteranceSearch`."""
         return self._search.stable_text()
 
 
@@ -70,11 +65,6 @@ class WenetDecoder(CtcDecoder):
     """Decodes segments into n-best texts with words."""
 
     def __init__(self, config: WenetDecoderConfig) -> None:
-        """Load the attention decoders and the units.
-
-        Raises:
-            ConfigError: one of them is missing or broken.
-        """
         found = opened_folder(config)
         super().__init__(CtcDecoderConfig(), vocabulary_of(found))
         self.num_units, self.num_hypotheses = len(found.tokens), found.num_hypotheses
@@ -82,7 +72,6 @@ class WenetDecoder(CtcDecoder):
         self._only = config.language
 
     def new_search(self, parameters: Mapping[str, Any]) -> RescoredUtterance:
-        """See `CtcDecoder`."""
         check_language(parameters, self._only, "model of WeNet")
         is_rescored = parameters.get(RESCORE) is True
         asked = {**parameters, "decoder": "ctc", "language": "auto"}
@@ -108,7 +97,5 @@ class WenetDecoder(CtcDecoder):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WenetStreamingDecoderConfig(WenetDecoderConfig):
-    """Parameters of the `wenet_streaming_decoder` component."""
-
     stream_ttl_s: float = 90.0
     """Seconds without a chunk after which a stream expires."""

@@ -17,27 +17,14 @@ class WenetEncoder(RecordingEncoder):
     """Turns waveforms into frames for the decoder."""
 
     def __init__(self, config: RecordingsConfig) -> None:
-        """Load the encoder.
-
-        Raises:
-            ConfigError: it cannot be loaded, or a limit of the batches is out of range.
-        """
         graph = WenetGraph(opened_folder(config), config.threads)
         super().__init__(ExportedEncoder(graph), FRAMES, config.max_padding, config.max_batch_s)
 
 
 class WenetStreamingEncoder(LiveEncoder):
-    """Turns samples of streams into frames for the decoder.
-
-    An encoder of recordings has no live part: then every stream is refused.
-    """
+    """Turns samples of streams into frames; refuses all for an encoder of recordings."""
 
     def __init__(self, config: LiveConfig) -> None:
-        """Load the encoder.
-
-        Raises:
-            ConfigError: it cannot be loaded.
-        """
         found = opened_folder(config)
         self._num_units, self._silent = len(found.tokens), vocabulary_of(found).silent
         self._frame = found.encoder.subsampling * SAMPLE_RATE // 100
@@ -45,7 +32,6 @@ class WenetStreamingEncoder(LiveEncoder):
         super().__init__(graph, FRAMES, "wenet", config.model, config.stream_ttl_s)
 
     def outputs(self, frames: FloatArray) -> dict[str, Array]:
-        """See `StreamEncoder`."""
         if not len(frames):
             frames = np.zeros((0, self._num_units), np.float32)
         speech = speech_outputs(frames[:, : self._num_units], self._silent, self._frame)

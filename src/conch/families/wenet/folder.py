@@ -46,8 +46,6 @@ _NUM_HYPOTHESES, _CTC_WEIGHT = 10, 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WenetFolder:
-    """A complete folder."""
-
     folder: Path
     encoder: Encoder
     ctc: Path | None
@@ -75,7 +73,6 @@ class WenetFolder:
 
 
 def check_wenet(folder: Path) -> Found:
-    """Check a folder, and return what it is; the errors are those of `read_wenet`."""
     found = read_wenet(folder)
     kind = "U2++" if found.is_bidirectional else "U2"
     return Found(
@@ -89,7 +86,6 @@ def check_wenet(folder: Path) -> Found:
 
 
 def networks_of_wenet(folder: Path) -> tuple[Network, ...]:
-    """Return the networks of a folder; the errors are those of `read_wenet`."""
     found = read_wenet(folder)
     (first, last), encoder = found.edges, found.encoder
     hears = f"{encoder.takes}: {encoder.settings}"
@@ -115,13 +111,9 @@ def networks_of_wenet(folder: Path) -> tuple[Network, ...]:
 def read_wenet(folder: Path, precision: str = "float32") -> WenetFolder:
     """Return what a folder holds, without its weights.
 
-    Args:
-        folder: Has `encoder.onnx`, `decoder.onnx` and the units; of the export for GPUs
-            `config.yaml` too, of that for CPUs `ctc.onnx`. `train.yaml` may be there.
-        precision: Which files are taken where there are several: those in float32, or in int8.
-
-    Raises:
-        UnfitModelError: a file is missing or broken, or is of another kind of model.
+    It has `encoder.onnx`, `decoder.onnx` and the units; of the export for GPUs `config.yaml` too,
+    of that for CPUs `ctc.onnx`. `train.yaml` may be there. Of several files, `precision` chooses
+    those in float32, or in int8.
     """
     parts = {part: chosen_file(folder, part, precision) for part in ("encoder", "decoder")}
     path, decoder = parts["encoder"], parts["decoder"]
@@ -140,8 +132,7 @@ def read_wenet(folder: Path, precision: str = "float32") -> WenetFolder:
         return _for_cpu(folder, path, header, decoder, units, precision)
     if x.name not in ("speech", "chunk_xs") or not others:
         raise UnfitModelError(
-            f"its {path.name} takes {x.name}; that of WeNet takes speech, chunk_xs or chunk",
-            0,
+            f"its {path.name} takes {x.name}; that of WeNet takes speech, chunk_xs or chunk", 0
         )
     return _for_gpu(folder, path, header, decoder, units, training)
 

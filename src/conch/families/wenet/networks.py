@@ -22,16 +22,10 @@ _LEAST = 1e-10
 
 
 def opened_folder(config: FolderConfig) -> WenetFolder:
-    """Return the folder that the parameter `model` names.
-
-    Raises:
-        ConfigError: there is none, or it is no complete model of WeNet.
-    """
     return folder_of(config, "wenet", "is no model of WeNet", read_wenet)
 
 
 def vocabulary_of(found: WenetFolder) -> Vocabulary:
-    """Return the output units of a folder."""
     return exported_vocabulary(found.tokens, 10 * found.encoder.subsampling)
 
 
@@ -39,11 +33,6 @@ class WenetGraph(EncoderGraph):
     """Runs an encoder: a frame has the log probabilities of the units, then its own output."""
 
     def __init__(self, found: WenetFolder, threads: int) -> None:
-        """Load it.
-
-        Raises:
-            ConfigError: it cannot be loaded.
-        """
         super().__init__(found.encoder, "the encoder of a model of WeNet", threads)
         self._ctc = None
         if found.ctc:
@@ -57,7 +46,6 @@ class WenetGraph(EncoderGraph):
         self._num_units = len(found.tokens)
 
     def run(self, feed: Mapping[str, Array]) -> list[Array]:
-        """See `EncoderGraph`."""
         hidden, *found = self._session.run(self._wanted, feed, self._once)
         of_units, more = found[: len(self._of_units)], found[len(self._of_units) :]
         if self._ctc is not None:
@@ -66,10 +54,7 @@ class WenetGraph(EncoderGraph):
         return [np.concatenate([log_probs, hidden], axis=2), *more]
 
     def _filled(self, log_probs: FloatArray, units: Array) -> FloatArray:
-        """Return log probabilities of all units, of those of the best in each frame.
-
-        The others share the rest.
-        """
+        """Return log probabilities of all units from the best ones; the others share the rest."""
         num_left = max(1, self._num_units - log_probs.shape[2])
         rest = np.maximum(1 - np.exp(log_probs).sum(axis=2, keepdims=True), _LEAST) / num_left
         found: FloatArray = np.repeat(np.log(rest), self._num_units, axis=2)
@@ -81,11 +66,6 @@ class AttentionDecoders:
     """Scores hypotheses of the search again, read from both ends where the model does."""
 
     def __init__(self, found: WenetFolder, threads: int) -> None:
-        """Load the network.
-
-        Raises:
-            ConfigError: it cannot be loaded, or does not say how it scores.
-        """
         what, options = "the decoder of a model of WeNet", session_options(threads)
         self._found = found
         if found.ctc_weight is None:
@@ -100,10 +80,8 @@ class AttentionDecoders:
     ) -> list[float]:
         """Return the scores of hypotheses: those by attention, plus the weighted ones by CTC.
 
-        Args:
-            hidden: float32 `[frames, size]`.
-            hypotheses: The units of each.
-            ctc: Score of each by CTC.
+        `hidden` is float32 `[frames, size]`; hypotheses are units, and `ctc` are their scores by
+        CTC.
         """
         most, found = self._found.num_hypotheses, list[float]()
         score = self._sums if self._found.ctc_weight is None else self._sums_of_units
@@ -169,11 +147,7 @@ class AttentionDecoders:
 
 
 def _with_scores(path: Path) -> tuple[bytes, str]:
-    """Return a network that gives the scores too of which `best_index` is the best, and their name.
-
-    Raises:
-        ConfigError: it has none.
-    """
+    """Return a network that also gives the scores behind `best_index`, and their name."""
     model = onnx.load(path)
     makers = {name: node for node in model.graph.node for name in node.output}
     node = makers.get("best_index")

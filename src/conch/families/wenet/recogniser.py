@@ -13,8 +13,6 @@ class _WenetRecogniser(SearchRecogniser):
 
 
 class WenetFirstPass(SearchFirstPass):
-    """Encoder and search of one live stream."""
-
     encoder, decoder = LIVE
     frames = FRAMES
     is_behind = True

@@ -17,12 +17,6 @@ ENCODER_FRAME_S = 0.02
 
 
 def load_whisper(config: CTranslate2Config) -> ctranslate2.models.Whisper:
-    """Return the loaded model.
-
-    Raises:
-        ConfigError: the folder or its model.bin is missing, CTranslate2 refuses the model, the
-            device or the compute type, or a CUDA library is missing.
-    """
     folder = model_folder(config.model)
     compute_type = config.compute_type
     if compute_type == "auto":
@@ -38,11 +32,6 @@ def _encode_silence(model: ctranslate2.models.Whisper) -> None:
 
 
 def model_folder(model: str) -> Path:
-    """Return the folder of the model.
-
-    Raises:
-        ConfigError: it is not there or holds no model.bin, or what the package brings has changed.
-    """
     folder = Path(model) if model else _default_folder()
     if not (folder / "model.bin").is_file():
         raise ConfigError(f"'{folder}' is not a CTranslate2 Whisper folder: it has no model.bin")

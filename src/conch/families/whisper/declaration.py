@@ -35,8 +35,6 @@ DECODER = decoder("attention_decoder", "Whisper", PACKAGE)
 
 @dataclass(frozen=True, kw_only=True)
 class WhisperOptions:
-    """Options of Whisper."""
-
     languages: str = option(
         "",
         "languages with commas (en,de): with language=auto, Whisper chooses among these",

@@ -32,16 +32,12 @@ PROMPTED_LOG_PROB = -1.5
 
 @dataclass(frozen=True, kw_only=True)
 class WhisperDecoderConfig(CTranslate2Config, Guards):
-    """Parameters of the `attention_decoder` component."""
-
     intra_threads: int = 1
     """CPU threads of one call, whose products are small. 0 for the share of the cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A checked row."""
-
     encoder_out: FloatArray
     num_frames: int
     choice: tuple[str, ...]
@@ -52,15 +48,12 @@ class _Job:
     before: list[int]
     """Tokens of the text before."""
     align: bool
-    """Whether to align the best text too."""
     aligned_text: str | None
     scored_texts: list[str] | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Spoken:
-    """The language of a segment."""
-
     language: str
     probability: float
     """NaN if there was nothing to detect."""
@@ -70,11 +63,6 @@ class WhisperDecoder:
     """The `attention_decoder` component: decodes hidden states, or aligns or scores texts."""
 
     def __init__(self, config: WhisperDecoderConfig) -> None:
-        """Load the model.
-
-        Raises:
-            ConfigError: the model or its tokenizer.json cannot be loaded.
-        """
         self._model = load_whisper(config)
         self._guards: Guards = config
         self.tokens = WhisperTokens(
@@ -217,7 +205,6 @@ class WhisperDecoder:
         return self._spoken(job.encoder_out[None], [job.choice])[0].language
 
     def _align(self, job: _Job, text: str, language: str) -> list[Word]:
-        """Return the words of a text with their times."""
         if not text.strip():
             return []
         text_tokens, result = self._forced(job, text, language)
@@ -251,9 +238,6 @@ class WhisperDecoder:
         """Return a text's tokens, and what Whisper makes of them when it has to say them.
 
         One at a time: unlike a search, this is one pass and gains nothing from a batch.
-
-        Raises:
-            InvalidRequestError: the text has too many tokens.
         """
         start_sequence = self.tokens.start_sequence(language, job.task)
         tokens = self.tokens.encode(text, _text_language(job, language))

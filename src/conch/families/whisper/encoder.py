@@ -25,8 +25,6 @@ LEAST_WINDOW_MS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhisperEncoderConfig(CTranslate2Config):
-    """Parameters of the `attention_encoder` component."""
-
     # Whisper was trained on windows of 30 s. Shorter windows cost less and are as accurate if some
     # silence follows the speech. With less silence than this, the decoder repeats itself.
     min_window_s: float = 15.0
@@ -41,11 +39,6 @@ class WhisperEncoder:
     """Turns waveforms of at most 30 s into hidden states."""
 
     def __init__(self, config: WhisperEncoderConfig) -> None:
-        """Load the model.
-
-        Raises:
-            ConfigError: the model cannot be loaded, or a window parameter is out of range.
-        """
         if not 0 < config.min_window_s <= WINDOW_S:
             raise ConfigError(f"min_window_s must be in (0, 30]; is: {config.min_window_s}")
         if config.window_step_s <= 0 or config.window_margin_s < 0:
@@ -72,13 +65,9 @@ class WhisperEncoder:
         ]
 
     def encode(self, waveforms: Sequence[FloatArray], num_frames: int) -> FloatArray:
-        """Return the hidden states of waveforms with the same window.
+        """Return the hidden states of waveforms, float32 `[N, num_frames / 2, model size]`.
 
-        Args:
-            waveforms: float32 `[samples]` each, 16 kHz, at most `num_frames` of 10 ms.
-
-        Returns:
-            float32 `[len(waveforms), num_frames / 2, model size]`.
+        Each waveform is float32 `[samples]`, 16 kHz, at most `num_frames` of 10 ms.
         """
         mels = self._model.n_mels
         features = np.stack([log_mel_spectrogram(item, num_frames, mels) for item in waveforms])

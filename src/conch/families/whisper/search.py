@@ -26,7 +26,6 @@ class Decoded:
     average_log_prob: float
     """Natural log probability per token of the best text."""
     no_speech_prob: float
-    """Probability of no speech."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +39,9 @@ class Guards:
     compression_ratio_threshold: float = 2.4
     """Compression ratio by zlib above which a text repeats itself and is decoded again."""
     no_repeat_ngram_size: int = 3
-    """Length of token runs that may not repeat when a text is decoded again; 0 for never again.
-
-    Of 2 to 8, 3 gave the fewest errors for texts that repeat themselves because of short windows:
-    0.6 errors per word, instead of 13.
-    """
+    """Length of token runs that may not repeat when a text is decoded again; 0 for never again. Of
+    2 to 8, 3 gave the fewest errors for texts that repeat themselves because of short windows: 0.6
+    errors per word, instead of 13."""
 
 
 def search(
@@ -61,10 +58,8 @@ def search(
     a higher temperature instead, which gives a different text each time. An improbable text of
     audio that is probably not speech becomes empty.
 
-    Args:
-        encoder_out: float32 `[segments, frames, model size]`.
-        prompts: Tokens that each transcript begins with, all with its start at one position.
-        beam_size: Number of hypotheses in the beam, at least 1.
+    `encoder_out` is float32 `[segments, frames, model size]`. All `prompts`, the tokens that each
+    transcript begins with, have its start at one position.
     """
 
     def searched(rows: Sequence[int], no_repeat_ngram_size: int) -> list[Decoded]:

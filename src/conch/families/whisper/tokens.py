@@ -19,14 +19,7 @@ _UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "my", "yue"})
 
 
 class WhisperTokens:
-    """The vocabulary of one model."""
-
     def __init__(self, folder: Path, *, multilingual: bool) -> None:
-        """Read `tokenizer.json` of a model folder.
-
-        Raises:
-            ConfigError: the file is missing or is not of a Whisper model.
-        """
         path = folder / "tokenizer.json"
         if not path.is_file():
             raise ConfigError(f"'{folder}' has no tokenizer.json")
@@ -46,20 +39,10 @@ class WhisperTokens:
         self.languages = known if multilingual else ("en",)
 
     def check_language(self, language: str) -> None:
-        """Check the option `language`.
-
-        Raises:
-            OptionError: the language is neither `auto` nor a language of the model.
-        """
         if language != "auto":
             self._check_known("language", language, "auto or ")
 
     def check_choice(self, languages: Sequence[str]) -> None:
-        """Check the codes of the option `languages`.
-
-        Raises:
-            OptionError: one of them is not a language of the model.
-        """
         takes = "codes with commas, each " if self.multilingual else ""
         for language in languages:
             self._check_known("languages", language, takes)
@@ -71,11 +54,6 @@ class WhisperTokens:
         raise OptionError(f"option '{option}' takes {takes}{known}; sent: {language!r:.40}")
 
     def check_task(self, task: str) -> None:
-        """Check the option `task`.
-
-        Raises:
-            OptionError: the task is not Whisper's, or the model cannot translate.
-        """
         if task not in TASKS:
             raise OptionError(f"option 'task' takes {' or '.join(TASKS)}; sent: {task!r:.40}")
         if task == "translate" and not (self.multilingual and "<|translate|>" in self._ids):
@@ -99,9 +77,6 @@ class WhisperTokens:
         """Return the tokens of the text before a transcript.
 
         As in openai-whisper, a space is in front. There a long text loses its beginning silently.
-
-        Raises:
-            OptionError: the text has more than MAX_PROMPT_TOKENS tokens.
         """
         if not text.strip():
             return []

@@ -47,14 +47,8 @@ async def recognize_channels(
     """Yield the segments of all channels of a recording in order of their starts.
 
     The channels are recognised at the same time. A segment is yielded as soon as no other channel
-    can have an earlier one.
-
-    Args:
-        most: Largest number of segments in flight, over all channels.
-        most_at_first: Largest number of these that are not done, until the first one is known.
-
-    Raises:
-        TranscriptionError: the audio is faulty, or a call failed.
+    can have an earlier one. At most `most` segments are in flight over all channels; until the
+    first is known, at most `most_at_first` of these are not done.
     """
     share, share_at_first = (
         max(1, limit // len(recording.channels)) for limit in (most, most_at_first)
@@ -107,7 +101,7 @@ async def recognize(
     most_at_work = most_at_first
     under_way: deque[asyncio.Task[Segment]] = deque()
     recognised: deque[asyncio.Task[Segment]] = deque()
-    """The same segments before the text steps, which no other segment waits for."""
+    """Segments before the text steps, which no other segment waits for."""
     latest: asyncio.Task[Segment] | None = None
     async with aclosing(speech_segments(blocks, options, calls)) as found:
         reading = asyncio.create_task(anext(found, None))

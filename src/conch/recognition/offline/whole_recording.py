@@ -63,11 +63,7 @@ class WholeRecording:
         return segment, turns
 
     async def finished(self, segments: Sequence[Segment]) -> AfterRecordingResult:
-        """Return the segments, in order of time, as the hooks leave them, and what else they found.
-
-        Raises:
-            TranscriptionError: a call failed; see `Calls`.
-        """
+        """Return the segments, in order of time, as the hooks leave them, and their findings."""
         result = AfterRecordingResult(segments)
         starts: dict[int, list[float]] = defaultdict(list)
         for segment in segments:

@@ -1,4 +1,4 @@
-"""The `piper_acoustic` component: once for a sentence."""
+"""The `piper_acoustic` component, once for a sentence, and `piper_vocoder`, for any stretch."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,8 +8,8 @@ from conch.component import Array, Outputs, Row, RowByRow
 from conch.families.hibari.front_end import symbols
 from conch.families.piper.declaration import BEGIN, BETWEEN, END, MAX_TOKENS, SOUNDS
 from conch.families.piper.voices import NOISE, Voices, noise
-from conch.families.speech.graphs import ACOUSTIC, VoiceConfig
-from conch.families.speech.rows import sounds_of
+from conch.families.speech.graphs import ACOUSTIC, VOCODER, VoiceConfig
+from conch.families.speech.rows import Stretch, sounds_of
 
 SILENCE = "\0"
 """Sound of a token that has none."""
@@ -19,20 +19,9 @@ class Acoustic(RowByRow):
     """Says when each sound is spoken, and how the voice does it."""
 
     def __init__(self, config: VoiceConfig) -> None:
-        """Load the networks of all voices.
-
-        Raises:
-            ConfigError: they cannot be loaded, or a parameter is out of range.
-        """
         self._voices, self._symbols = Voices(config, ACOUSTIC), symbols()
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return `latents` and `durations` of a row with `tokens` and `speed`.
-
-        Raises:
-            InvalidRequestError: there are no tokens, or too many, or the speed is out of range.
-            OptionError: the parameter `voice` names none of its voices.
-        """
         tokens, speed = sounds_of(row, MAX_TOKENS)
         voice, session, speaker = self._voices.of(row)
         sounds = "".join(self._symbols.get(token, SILENCE) for token in tokens[0].tolist())
@@ -52,12 +41,26 @@ class Acoustic(RowByRow):
         }
 
 
+class Vocoder(RowByRow):
+    """Makes the waveform of frames, which equals that part of the whole."""
+
+    def __init__(self, config: VoiceConfig) -> None:
+        self._voices = Voices(config, VOCODER)
+
+    def answer(self, row: Row, /) -> Outputs:
+        """Return the `waveform` of a row with `latents` and `context`; nothing in it is drawn."""
+        _, session, speaker = self._voices.of(row)
+        taken = session.get_inputs()[0]
+        part = Stretch.of(row, taken.shape[1])
+        latents = np.ascontiguousarray(part.latents.T)[np.newaxis]
+        (samples,) = session.run(None, {taken.name: latents, **speaker})
+        return {"waveform": part.spoken(samples.ravel(), samples.size // len(part.latents))}
+
+
 def units_of(sounds: str, known: Mapping[str, Sequence[int]]) -> tuple[Array, Array]:
     """Return the units of a voice for sounds of the front end, and the place of each one's sound.
 
-    Args:
-        sounds: One for each token.
-        known: The units of the voice, by what espeak writes.
+    There is a sound for each token; `known` are the units of the voice, by what espeak writes.
     """
     units = [*known[BEGIN], *known[BETWEEN]]
     owners, place = [0] * len(units), 0

@@ -7,10 +7,9 @@ import pytest
 
 from conch.component import Row
 from conch.families import voices
-from conch.families.hibari.acoustic import Acoustic
+from conch.families.hibari.components import CHANNELS, Acoustic, Vocoder
 from conch.families.hibari.declaration import SAMPLE_RATE
 from conch.families.hibari.signal import noise, waveform
-from conch.families.hibari.vocoder import CHANNELS, Vocoder
 from conch.families.speech.graphs import VoiceConfig
 from conch.synthesis.chunks import Growth
 from conch.wire.errors import InvalidRequestError

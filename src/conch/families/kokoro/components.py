@@ -1,44 +1,36 @@
-"""The `kokoro_acoustic` component: once for a sentence."""
+"""The `kokoro_acoustic` component, once for a sentence, and `kokoro_vocoder`, for any stretch."""
 
 import numpy as np
 
 from conch.component import Outputs, Row, RowByRow
 from conch.component.arrays import FloatArray
-from conch.families.kokoro.declaration import MAX_TOKENS
-from conch.families.kokoro.latents import LATENTS, packed
+from conch.families.kokoro.declaration import FRAME_SAMPLES, MAX_TOKENS
+from conch.families.kokoro.latents import CHANNELS, LATENTS, packed, unpacked
 from conch.families.kokoro.weights import (
+    AUDIO,
     DURATIONS,
     KOKORO,
     SOUND,
     SOUND_ROW,
+    STATISTIC,
     STYLE_ROWS,
     KokoroConfig,
     mixed,
     opened_styles,
+    statistics,
 )
-from conch.families.speech.graphs import ACOUSTIC
-from conch.families.speech.rows import sounds_of
+from conch.families.speech.graphs import ACOUSTIC, VOCODER
+from conch.families.speech.rows import Stretch, sounds_of
 
 
 class Acoustic(RowByRow):
     """Says when each sound is spoken, and how the voice does it."""
 
     def __init__(self, config: KokoroConfig) -> None:
-        """Load the network and the voices.
-
-        Raises:
-            ConfigError: they cannot be loaded, or a parameter is out of range.
-        """
         self._session = KOKORO.open(config, ACOUSTIC)
         self._styles = opened_styles(config.model)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return `latents` and `durations` of a row with `tokens` and `speed`.
-
-        Raises:
-            InvalidRequestError: there are no tokens, or too many, or the speed is out of range.
-            OptionError: the parameter `voice` names none of its voices.
-        """
         tokens, speed = sounds_of(row, MAX_TOKENS)
         style = self.style(row.parameters["voice"], tokens.shape[1])
         *values, durations = self._session.run(
@@ -52,3 +44,17 @@ class Acoustic(RowByRow):
         style = mixed(self._styles[:, place], voice)
         style[SOUND] = mixed(self._styles[:, SOUND_ROW, SOUND], voice)
         return style[np.newaxis]
+
+
+class Vocoder(RowByRow):
+    """Makes the waveform of frames."""
+
+    def __init__(self, config: KokoroConfig) -> None:
+        self._session = KOKORO.open(config, VOCODER)
+
+    def answer(self, row: Row, /) -> Outputs:
+        """Return the `waveform` of a row with `latents` and `context`; nothing in it is drawn."""
+        part = Stretch.of(row, CHANNELS)
+        of_voice = mixed(statistics(), row.parameters["voice"])[np.newaxis, :, np.newaxis]
+        (samples,) = self._session.run([AUDIO], {**unpacked(part.latents), STATISTIC: of_voice})
+        return {"waveform": part.spoken(samples.ravel(), FRAME_SAMPLES)}
