@@ -106,7 +106,10 @@ def _answer(call: Any, method: Method) -> Answer:
         for data in call:
             said += _said(method.response.FromString(data))
     except grpc.RpcError as error:
-        return Answer(error.code().name, str(error.details()), is_gateway=True)
+        # The status is that of a connection that is lost, too; only a gateway says when to retry.
+        is_busy = "retry-after" in dict(error.trailing_metadata() or ())
+        status = "503" if is_busy else error.code().name
+        return Answer(status, str(error.details()), is_gateway=True)
     return Answer("OK", is_gateway=True, said="audio" if "audio" in said else " ".join(said))
 
 
