@@ -1,5 +1,6 @@
 """Answers to hostile requests: which hold, and what is wrong with those that do not."""
 
+import json
 import re
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ _REFUSED = (
 )
 _BUSY_CODES = ("OVERLOADED", "DEADLINE_EXCEEDED", "CANCELLED", "MODEL_NOT_LOADED")
 """Codes of the server that are no fault, whatever their status."""
-_BUSY = ("503", "504", "499", "1001", "1013")
+_BUSY = ("503", "504", "499", "1001", "1013", "ABORTED", "DEADLINE_EXCEEDED")
 """Statuses of the gateway that are none either."""
 _OF_TRITON = re.compile(
     "failed to parse the request JSON buffer|Unable to parse|attempt to (access|get)"
@@ -41,6 +42,8 @@ class Answer:
     text: str = ""
     """Text of an error."""
     is_gateway: bool = False
+    said: str = ""
+    """What a visit was given: a text that was heard, or `audio`."""
 
     def __str__(self) -> str:
         """Return status and text, shortened."""
@@ -74,3 +77,19 @@ def outcome(answer: Answer) -> str:
 def holds(answer: Answer) -> bool:
     """Return whether an answer is one that a hostile request may get."""
     return outcome(answer) in OUTCOMES
+
+
+def error_in(data: bytes) -> str:
+    """Return the text of an error of Triton or of the gateway."""
+    try:
+        error = json.loads(data)["error"]
+        return str(error["message"] if isinstance(error, dict) else error)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return data.decode(errors="replace")
+
+
+def status_of(code: str, *, is_fault: bool) -> str:
+    """Return the status that HTTP has for an error that came without one, by its code."""
+    if code in ("overloaded", "no_server", "server_lost", "session_expired"):
+        return "503"
+    return "500" if is_fault else "400"

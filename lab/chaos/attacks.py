@@ -1,4 +1,4 @@
-"""A file that ends servers, and a flood of bytes."""
+"""Strangers at every door, a file that ends servers, and a flood of bytes."""
 
 import asyncio
 import io
@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 import aiohttp
@@ -23,6 +24,8 @@ from lab.chaos.doors.triton_grpc import message, unary
 from lab.chaos.fuzz import Sent
 from lab.chaos.served import Serve
 from lab.chaos.speech import RATE, speech
+from lab.chaos.visits.battery import visit_all
+from lab.chaos.visits.behaviours import GONE
 
 VERSES = 90
 """Length of the file that ends servers: 288 s of speech, seconds of work."""
@@ -70,6 +73,26 @@ async def poison(serve: Serve, target: Target) -> Sent:
         sent.count_answer(number, answer if is_refused else Answer("sent", str(answer)), "the file")
     if num_strikes != 2 or time.monotonic() - begun > STRIKE_S:
         sent.count_answer(2, Answer("sent", f"to {num_strikes} servers, or once more"), "the file")
+    return sent
+
+
+async def strangers(server: str, folder: Path) -> Sent:
+    """Let strangers visit every door that a gateway declares, and honest clients beside them."""
+    sent, found = Sent("strangers at every door"), await visit_all(server, folder)
+    for number, ((door, behaviour), answers) in enumerate(found.answers.items()):
+        for answer, is_right in answers:
+            shown = Answer("200") if is_right and answer.status == GONE else answer
+            sent.count_answer(
+                number, shown if is_right else Answer("wrong", str(answer)), f"{door}: {behaviour}"
+            )
+    for door, beside in found.honest.items():
+        for given, alone in beside:
+            shown = Answer("200") if given == alone else Answer("wrong", str(given))
+            sent.count_answer(0, shown, f"{door}: an honest client")
+    for what in (found.left, found.faults):
+        for visits, rest in what.items():
+            if rest:
+                sent.count_answer(0, Answer("left", str(rest)), visits)
     return sent
 
 

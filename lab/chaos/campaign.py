@@ -42,7 +42,10 @@ from lab.chaos.speech import RATE, speech
 from lab.chaos.strikes import FROZEN, HUNG, KILLED, STARVED, TRITON, Strike, strike
 from lab.header import lab_header
 
-PHASES = ("fuzz", "clients", "overload", "deadlines", "poison", "flood", "faults", "memory")
+PHASES = (
+    *("fuzz", "strangers", "clients", "overload", "deadlines"),
+    *("poison", "flood", "faults", "memory"),
+)
 WARM_UPS = 3
 """Rounds of honest requests of every kind at once before the first count."""
 SETTLE_S = 120.0
@@ -253,6 +256,10 @@ class Running:
 
             await self._phase(send)
             await self._up(door)
+
+    async def _strangers(self) -> None:
+        server = f"grpc://{self.serve.addresses.grpc}"
+        await self._phase(lambda: attacks.strangers(server, self._folder))
 
     async def _clients(self) -> None:
         await self._phase(lambda: clients.vanish(self.target, self._campaign.seed))

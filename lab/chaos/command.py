@@ -11,6 +11,7 @@ from lab.arguments import add_whole
 CHAOS_EPILOG = """
 phases:
   fuzz       requests, chunks, files, forms and events drawn with hypothesis, through every door
+  strangers  odd and hostile clients of every door that the gateway declares
   clients    clients that go away in the middle, and half-sent bodies
   overload   300 clients at once
   deadlines  from 1 ms to a day

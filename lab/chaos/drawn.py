@@ -15,7 +15,7 @@ from conch.wire.options import all_options
 
 Item = TypeVar("Item")
 
-HUGE = (2**31, 2**32, 2**63 - 1, 2**63, 2**64, -(2**63), -1, 10**30)
+HUGE = (2**31, 2**32, 2**63 - 1, 2**63, 2**64, -(2**63), -1, 10**30, 10**400)
 """Numbers at which types of C end."""
 TEXTS = (
     *("", "\x00", "a" * 5_000, "../../etc/passwd", "{}", "null", "%s%n", "\u202e\U0001f41a"),

@@ -16,7 +16,21 @@ RATE = 16_000
 SECONDS = 3.2
 """Length of the honest recording: a line of verse."""
 LIBSNDFILE = {"wav": ("WAV", "PCM_16"), "flac": ("FLAC", "PCM_16"), "ogg": ("OGG", "VORBIS")}
-FFMPEG = {"mp3": "libmp3lame", "webm": "libopus", "mp4": "aac"}
+FFMPEG = {
+    "mp3": ("mp3", "libmp3lame", 48_000),
+    "webm": ("webm", "libopus", 48_000),
+    "mp4": ("mp4", "aac", 48_000),
+    "mkv": ("matroska", "flac", 48_000),
+    "aac": ("adts", "aac", 48_000),
+    "wma": ("asf", "wmav2", 44_100),
+    "amr": ("amr", "libopencore_amrnb", 8_000),
+    "caf": ("caf", "alac", 48_000),
+    "flv": ("flv", "aac", 44_100),
+    "mpeg-ts": ("mpegts", "aac", 48_000),
+    "avi": ("avi", "mp3", 48_000),
+    "ac3": ("ac3", "ac3", 48_000),
+}
+"""FFmpeg's names of container and codec, and Hz, by the names of further files."""
 
 
 @cache
@@ -37,7 +51,7 @@ def files() -> Mapping[str, bytes]:
         file = io.BytesIO()
         soundfile.write(file, second, RATE, format=container, subtype=subtype)
         found[name] = file.getvalue()
-    return {**found, **{name: _muxed(second, name, codec) for name, codec in FFMPEG.items()}}
+    return {**found, **{name: _muxed(second, *kind) for name, kind in FFMPEG.items()}}
 
 
 def wav_file() -> bytes:
@@ -47,12 +61,13 @@ def wav_file() -> bytes:
     return file.getvalue()
 
 
-def _muxed(samples: NDArray[np.float32], container: str, codec: str) -> bytes:
+def _muxed(samples: NDArray[np.float32], container: str, codec: str, rate: int) -> bytes:
     import av
 
     file = io.BytesIO()
     with av.open(file, "w", format=container) as out:
-        track: Any = out.add_stream(codec, rate=48_000, layout="mono")
+        track: Any = out.add_stream(codec, rate=rate, layout="mono")
+        track.bit_rate = 12_200 if container == "amr" else 64_000
         frame = av.AudioFrame.from_ndarray(samples[np.newaxis], "fltp", "mono")
         frame.rate, frame.pts, frame.time_base = RATE, 0, Fraction(1, RATE)
         for part in (frame, None):

@@ -137,7 +137,9 @@ def test_no_cue_ends_after_the_duration_that_is_sent() -> None:
     ("sent", "param"),
     [
         (asked_with(format="docx"), "format"),
+        (asked_with(format="x" * 9_000), "format"),
         (asked_with(max_chars=3), "max_chars"),
+        (asked_with(**{"x" * 9_000: 3}), f"{'x' * 79}…"),
         (asked_with(name=3), "name"),
         (asked_with(transcript={}), "transcript.segments"),
         (
@@ -161,6 +163,7 @@ def test_an_error_names_what_is_wrong(sent: bytes, param: str) -> None:
         read(sent)
     assert (caught.value.status, caught.value.code) == (400, "invalid_value")
     assert caught.value.param == param
+    assert len(str(caught.value)) < 300
     if param == "format":
         assert "text, srt, vtt, ctm, stm" in str(caught.value)
 

@@ -535,6 +535,22 @@ def test_a_client_that_is_gone_frees_the_stream(how: str, after_s: float, caplog
     run(scenario, client)
 
 
+def test_a_client_that_sends_no_close_frame_is_no_defect(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("conch.gateway.sockets.CLOSE_TIMEOUT_S", 0.1)
+    caplog.set_level("INFO")
+
+    async def scenario(running: Running) -> None:
+        async with running.socket() as socket:
+            await socket.message("ready")
+            running.gateway.draining.set()
+            await until(lambda: "GET /v1/listen 499" in caplog.text)
+        assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+    run(scenario)
+
+
 WORDS = np.concatenate([spoken(1, 0.01), spoken(2, 0.01)] * 10)
 """Many words, so that there is soon much to read."""
 

@@ -15,6 +15,12 @@ from lab.chaos.speech import FFMPEG, LIBSNDFILE, files
 MEDIA = ("audio/wav", "audio/mpeg", "application/octet-stream", "text/html", "x")
 
 
+HEAD_BYTES = 400
+"""Of a file: where most numbers of its header are."""
+NUMBERS = (0, 1, 7, 2**15, 2**16 - 1, 2**24, 2**31 - 1, 2**31, 2**32 - 1)
+"""Forged sizes, rates and counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Damage:
     """A file and what is done to it."""
@@ -26,9 +32,15 @@ class Damage:
     flips: int = 0
     """Bits that are turned, at random places."""
     number: int = 0
-    """Seed of these places, and of the noise."""
+    """Seed of all that is random."""
     head: str = ""
     """Name of a file whose first 64 bytes are put in place of its own."""
+    swaps: int = 0
+    """Times that two blocks change places."""
+    forged: int = 0
+    """Numbers of four bytes that are written into its header."""
+    joined: str = ""
+    """Name of a file that follows."""
 
     def data(self) -> bytes:
         """Return the damaged file."""
@@ -44,7 +56,16 @@ class Damage:
         found = bytearray(whole[: round(len(whole) * self.cut)])
         for _ in range(self.flips if found else 0):
             found[places.randrange(len(found))] ^= 1 << places.randrange(8)
-        return bytes(found)
+        for _ in range(self.forged):
+            at = places.randrange(min(HEAD_BYTES, len(found) + 1))
+            order = places.choice("<>")
+            found[at : at + 4] = struct.pack(f"{order}I", places.choice(NUMBERS))
+        for _ in range(self.swaps):
+            size = places.randrange(len(found) // 2 + 1)
+            one, other = places.randrange(size + 1), len(found) - size
+            first, last = found[one : one + size], found[other:]
+            found[one : one + size], found[other:] = last, first
+        return bytes(found) + (files()[self.joined] if self.joined else b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +89,25 @@ class FileCall:
         return [await unary(target, request.SerializeToString())]
 
 
-def file_calls() -> st.SearchStrategy[FileCall]:
+def damages() -> st.SearchStrategy[Damage]:
     """Return damaged files of every container."""
     containers = (*LIBSNDFILE, *FFMPEG)
-    damage = st.builds(
+    few = st.one_of(st.just(0), st.integers(1, 4))
+    return st.builds(
         Damage,
         container=st.sampled_from([*containers, *containers, "noise", "text"]),
         cut=st.one_of(st.just(1.0), st.floats(0, 1)),
         flips=st.one_of(st.just(0), st.integers(0, 200)),
         number=st.integers(0, 2**32),
         head=st.sampled_from(["", "", "", *containers]),
+        swaps=few,
+        forged=few,
+        joined=st.sampled_from(["", "", "", *containers]),
     )
+
+
+def file_calls() -> st.SearchStrategy[FileCall]:
+    """Return damaged files for Triton and for the gateway."""
     return st.builds(
-        FileCall, file=damage, is_for_gateway=st.booleans(), media=st.sampled_from(MEDIA)
+        FileCall, file=damages(), is_for_gateway=st.booleans(), media=st.sampled_from(MEDIA)
     )

@@ -1,7 +1,6 @@
 """The server that a campaign talks to, and what goes through its doors."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any, Protocol
 import aiohttp
 import grpc  # type: ignore[import-untyped]
 
-from lab.chaos.answers import LOST, NO_ANSWER, Answer
+from lab.chaos.answers import LOST, NO_ANSWER, Answer, error_in
 
 PATIENCE_S = 60.0
 """Seconds that a server may take for the answer to a short request."""
@@ -91,14 +90,5 @@ async def post(
     """Send an HTTP request and return its answer with the text of an error."""
     async with target.session.request(method, url, data=body, headers=headers) as response:
         data = await response.read()
-        text = "" if response.status < 400 else _error_in(data)
+        text = "" if response.status < 400 else error_in(data)
         return Answer(str(response.status), text, is_gateway=is_gateway)
-
-
-def _error_in(data: bytes) -> str:
-    """Return the text of an error of Triton or of the gateway."""
-    try:
-        error = json.loads(data)["error"]
-        return str(error["message"] if isinstance(error, dict) else error)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return data.decode(errors="replace")

@@ -73,7 +73,8 @@ async def _observed(request: web.Request, handler: Handler) -> web.StreamRespons
         return answer
     except (ConnectionResetError, asyncio.CancelledError):
         gateway.metrics.cancelled.labels(route).inc()
-        raise
+        # Of another error aiohttp would say, with its traceback, that it is a defect.
+        raise asyncio.CancelledError from None
     finally:
         seconds = time.monotonic() - began
         caller = request.get(CALLER)
@@ -81,14 +82,12 @@ async def _observed(request: web.Request, handler: Handler) -> web.StreamRespons
         if not is_websocket(request):
             gateway.metrics.requests.labels(route, str(status), name).inc()
             gateway.metrics.request_seconds.labels(route).observe(seconds)
-        level = (
-            logging.DEBUG if route.startswith(("/health", "/page", "/metrics")) else logging.INFO
-        )
+        is_frequent = route.startswith(("/health", "/page", "/metrics"))
         log_answer(
             *(request[REQUEST_ID], request.method, route, status, name, seconds),
             error=request.get(FAILURE),
             is_cancelled=status == 499,
-            level=level,
+            level=logging.DEBUG if is_frequent else logging.INFO,
         )
 
 

@@ -19,6 +19,7 @@ from conch.gateway.reading import body_of
 from conch.gateway.state import CALLER, GATEWAY
 from conch.wire.formats import FORMATS
 from conch.wire.joining import joined_text
+from conch.wire.limits import clipped
 from conch.wire.result import Channel, Hypothesis, Segment, Transcript, Word
 
 Format = Literal["text", "srt", "vtt", "ctm", "stm", "rttm", "seglst"]
@@ -122,10 +123,9 @@ def read(body: bytes) -> FormatRequest:
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at ")
         found = re.search(r"`\$\.(.+)`", place), re.search(r"field `(.+)`", problem)
-        param = ".".join(match[1] for match in found if match) or "body"
-        if param == "format":
-            problem = f"takes {', '.join(get_args(Format))}: {problem}"
-        message = f"{param}: {problem}"
+        param = clipped(".".join(match[1] for match in found if match)) or "body"
+        takes = f"takes {', '.join(get_args(Format))}: " if param == "format" else ""
+        message = f"{param}: {takes}{clipped(problem)}"
     except (msgspec.DecodeError, RecursionError) as error:
         param, message = "body", f"the body takes JSON: {error}"
     raise invalid(param, message)

@@ -1,6 +1,6 @@
 """Times without service, and what a server holds more of than before."""
 
-from lab.chaos.census import Census, grown, names_in
+from lab.chaos.census import DECODER, Census, grown, names_in
 from lab.chaos.honest import KIND_OF_MODEL, KINDS, LIVE, Asked, kinds_of
 from lab.chaos.strikes import longest_gap
 
@@ -20,6 +20,11 @@ def test_every_model_has_an_honest_request():
     assert set(KINDS) <= set(kinds_of(KIND_OF_MODEL))
     offline = kinds_of(["speech", "vad", "attention_encoder", "attention_decoder"])
     assert LIVE not in offline and "recording" in offline
+
+
+def test_decoders_that_are_kept_have_not_grown():
+    before, after = (Census({"vad": 2, **kept}, {}, {}, 0) for kept in ({}, {DECODER: 5}))
+    assert grown(before, after) == []
 
 
 def test_what_has_grown_is_told():

@@ -1,0 +1,84 @@
+"""Visits over HTTP: forms with files, and JSON."""
+
+import json
+from typing import Any
+
+import aiohttp
+
+from conch.gateway.doors import Door
+from lab.chaos.answers import Answer, error_in
+from lab.chaos.visits.sent import Sent
+
+
+async def file_visit(address: str, door: Door, sent: Sent) -> Answer:
+    """Send a file in a form."""
+    form = aiohttp.FormData()
+    for name, value in sent.options.items():
+        form.add_field(name, as_text(value))
+    parts = (part if isinstance(part, bytes) else as_text(part).encode() for part in sent.parts)
+    form.add_field("file", b"".join(parts), filename="speech.wav", content_type="audio/wav")
+    return await _answer(address, door, sent, form)
+
+
+async def text_visit(address: str, door: Door, sent: Sent) -> Answer:
+    """Send a text to speak."""
+    texts = [part for part in sent.parts if isinstance(part, str)]
+    told = "".join(texts) if len(texts) == len(sent.parts) else sent.parts[0]
+    return await _json(
+        address, door, sent, {"input": told, "response_format": "pcm", **sent.options}
+    )
+
+
+async def transcript_visit(address: str, door: Door, sent: Sent) -> Answer:
+    """Send a transcript to write."""
+    return await _json(address, door, sent, {**_field("transcript", sent), "format": "text"})
+
+
+async def secret_visit(address: str, door: Door, sent: Sent) -> Answer:
+    """Send the settings of a session in a field."""
+    return await _json(address, door, sent, _field("session", sent))
+
+
+async def session_visit(address: str, door: Door, sent: Sent) -> Answer:
+    """Send the settings of a session."""
+    body = sent.parts[0] if sent.parts else {}
+    return await _json(address, door, sent, {**body, **sent.options} if body == {} else body)
+
+
+def _field(name: str, sent: Sent) -> dict[str, Any]:
+    return {**(dict(zip([name], sent.parts, strict=False))), **sent.options}
+
+
+async def _json(address: str, door: Door, sent: Sent, body: Any) -> Answer:
+    return await _answer(address, door, sent, json.dumps(body), "application/json")
+
+
+async def _answer(
+    address: str, door: Door, sent: Sent, body: Any, kind: str | None = None
+) -> Answer:
+    headers = {"Content-Type": kind, "X-Request-Id": sent.request_id or None}
+    sent_headers = {name: value for name, value in headers.items() if value}
+    url = f"http://{address}{door.address}"
+    async with (
+        aiohttp.ClientSession(headers=sent_headers) as session,
+        session.post(url, data=body) as answer,
+    ):
+        data = await answer.read()
+    if answer.status >= 400:
+        return Answer(str(answer.status), error_in(data), is_gateway=True)
+    return Answer(str(answer.status), is_gateway=True, said=_said(answer, data))
+
+
+def _said(answer: aiohttp.ClientResponse, data: bytes) -> str:
+    if answer.content_type.startswith("audio/"):
+        return "audio" if data else ""
+    if answer.content_type != "application/json":
+        return data.decode()
+    found = json.loads(data)
+    # A client secret is another one each time.
+    return str(found.get("text", sorted(found)))
+
+
+def as_text(value: Any) -> str:
+    """Return a value of JSON as forms, queries and maps of texts have it."""
+    return value if isinstance(value, str) else json.dumps(value)
