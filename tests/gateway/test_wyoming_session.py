@@ -142,6 +142,17 @@ def test_a_stop_and_the_longest_command_end_with_the_text(stops: bool) -> None:
     run(scenario, max_session_s=86_400.0 if stops else 0.5)
 
 
+def test_an_idle_connection_is_closed() -> None:
+    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
+        await line.write_event(START)
+        await send(line, 1)
+        await line.write_event(AudioStop().event())
+        assert await text(line) == "ONE"
+        assert await line.read_event() is None
+
+    run(scenario, times=Times(keep_alive_s=0.3))
+
+
 def test_a_reset_is_an_ordinary_end(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
         await line.write_event(START)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 from wyoming.asr import Transcribe
@@ -60,7 +61,12 @@ class Connection:
             await self._unless_wrong(self._answer_next())
 
     async def _answer_next(self) -> None:
-        if (event := await self._next()) is not None:
+        event = None
+        with suppress(asyncio.TimeoutError):  # an idle connection is closed, as those of HTTP
+            async with timeout(self._gateway.config.times.keep_alive_s):
+                event = await self._next()
+        self._has_left = event is None
+        if event is not None:
             await self._take(event)
 
     async def _next(self, idle_s: float | None = None) -> Event | None:
