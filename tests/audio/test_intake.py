@@ -20,7 +20,7 @@ import soxr
 from containers import muxed
 from waiting import wait_until
 
-from conch.audio import decoder, ffmpeg, workers
+from conch.audio import decoder, ffmpeg, intake, messages, workers
 from conch.audio.decoder import Decoding
 from conch.audio.intake import AudioFile
 from conch.audio.recording import file_recording
@@ -319,7 +319,14 @@ JOINED = {
         {"container": "mp3", "codec": "libmp3lame"},
     ],
     "m4a": [{"container": "ipod", "codec": "aac"}] * 2,
+    "mp4 for the web": [{"container": "mp4", "codec": "aac", "movflags": "faststart"}] * 2,
+    "mp4 in fragments": [KINDS["mp4 in fragments"]] * 2,
     "webm": [{"container": "webm", "codec": "libopus", "file_rate": 48_000}] * 2,
+    "wav after flac": [
+        {"container": "flac", "codec": "flac"},
+        {"container": "wav", "codec": "pcm_s16le"},
+    ],
+    "w64": [{"container": "w64", "codec": "pcm_s16le"}] * 2,
 }
 
 
@@ -343,7 +350,7 @@ def test_files_that_were_joined_are_all_heard(kind, is_stereo, speech):
     assert warnings == ()
     assert len(waveform) == pytest.approx(6 * RATE, abs=0.3 * RATE)
     assert correlation(waveform[-3 * RATE :], second) > 0.9
-    if not kind.startswith("m4a"):  # its index is at its end
+    if kind not in ("m4a", "w64"):  # an index at the end; a length that FFmpeg keeps to itself
         found = from_pipe(data)
         assert len(found) == pytest.approx(len(waveform), abs=0.1 * RATE)
 
@@ -436,6 +443,40 @@ def test_a_file_that_is_cut_off_says_so(speech):
     waveform, warnings = decoded(wav[: len(wav) // 2])
     assert len(waveform) == pytest.approx(len(speech) / 2, abs=50)
     assert warnings == ("the file is cut off: it has 5.4 of the 10.9 s that its header says",)
+
+
+def test_what_begins_like_an_mp4_and_is_none_is_heard_once(speech):
+    data = b"\0\0\0\4ftyp" + muxed(speech, RATE, "mp3", "libmp3lame")
+    assert len(decoded(data)[0]) == pytest.approx(len(speech), abs=0.2 * RATE)
+
+
+def test_files_that_are_joined_without_end_are_left_out(speech, monkeypatch):
+    monkeypatch.setattr(decoder, "MAX_PIECES", 10)
+    here = Here(muxed(speech[:160], RATE, "wav", "pcm_s16le") * 11)
+    decoding = Decoding(here, here, "AUDIO", container=None, fills_gaps=True)
+    decoding.run()
+    (warning,) = decoding.warnings
+    assert "are left out: more than 10 files are joined" in warning
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        (messages.SAMPLES, b"1234"),
+        (messages.DONE, b"[]"),
+        (messages.FORM, b"{"),
+        (messages.FORM, b'{"rate": 16000, "channels": 0, "kind": "s16", "length_s": null}'),
+        (messages.FORM, b'{"rate": 16000, "channels": 1, "kind": "other", "length_s": null}'),
+        (messages.FORM, b'{"rate": 1, "channels": 1, "kind": "s16", "length_s": null}'),
+        (b"?", b""),
+    ],
+)
+def test_what_a_decoder_should_not_say_is_an_error_of_the_audio(kind, payload):
+    with pytest.raises(AudioError, match=r"AUDIO"):
+        intake.said(kind, payload, None, "AUDIO")
+    form = intake.Form(RATE, 2, "s16", None)
+    with pytest.raises(AudioError, match="AUDIO cannot be decoded: its decoder crashed"):
+        intake.said(messages.SAMPLES, b"123", form, "AUDIO")
 
 
 @pytest.mark.parametrize("channels", [1, 8, 40])

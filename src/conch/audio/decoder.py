@@ -17,13 +17,7 @@ from av.error import FFmpegError
 from conch.audio import ffmpeg
 from conch.audio.contents import found_in
 from conch.audio.limits import check_rate
-from conch.audio.sniffing import (
-    NUM_FIRST_BYTES,
-    NUM_NAMED_BYTES,
-    container_of,
-    missing_beginning,
-    named_container_of,
-)
+from conch.audio.sniffing import NUM_FIRST_BYTES, container_of
 from conch.audio.structure import (
     Extent,
     end_of_data,
@@ -57,25 +51,39 @@ MAX_LOST_FIRST = 10_000
 forged files that consist of millions of bad packets."""
 MAX_FRAME_SAMPLES = 2**21
 """Most samples in a decoded frame, over all channels; no real frame has as many."""
+MAX_PIECES = 1000
+"""Most files that are joined: each is opened, and may have few samples."""
 MIN_LEFT_BYTES = 1024
 """Fewest bytes behind the audio that are told; fewer are tags."""
 MAX_HEAD_BYTES = 200
 """Bytes between two packets of a webm: the head of a cluster."""
 MAX_TAG_BYTES = 2**20
 """Bytes that may follow the audio of a stream: tags, and the pictures in them."""
+_OGG, _WAV = rb"OggS\x00\x02", rb"RIFF.{4}WAVE(?:fmt |JUNK|bext|LIST)"
+_WEBM, _MP4 = rb"\x1aE\xdf\xa3.{1,8}\x42\x86\x81", rb"\0\0\0.ftyp"
+_FLAC = rb"fLaC\x00\x00\x00\x22"
 STARTS = {
-    "ogg": re.compile(rb"OggS\x00\x02"),
-    "flac": re.compile(rb"fLaC\x00\x00\x00\x22"),
-    "matroska": re.compile(rb"\x1aE\xdf\xa3.{1,8}\x42\x86\x81", re.DOTALL),
+    kind: re.compile(b"|".join(starts), re.DOTALL)
+    for kind, starts in {
+        "ogg": (_OGG, _WAV, _WEBM, _MP4),
+        "flac": (_OGG, _WAV, _WEBM, _MP4, _FLAC),
+        "matroska": (_WAV, _WEBM, _MP4),
+        "mov": (_WAV, _WEBM, _MP4),
+        "mp3": (_OGG, _WAV, _WEBM, _MP4, _FLAC),
+        "aac": (_OGG, _WAV, _WEBM, _MP4, _FLAC),
+    }.items()
 }
-"""How a further file begins of formats that FFmpeg reads on, as if it were the first."""
-START_BYTES = 15
+"""How a further file begins, where FFmpeg would take it for a part of the first, or leave it out.
+"""
+START_BYTES = 19
 """Most bytes of such a beginning."""
 _LATER_ELEMENTS = (b"\x1c\x53\xbb\x6b", b"\x12\x54\xc3\x67", b"\x11\x4d\x9b\x74")
 """First bytes of what may follow the last cluster of a webm: its index, tags, and places."""
 FILE_BUFFER, PIPE_BUFFER = 64 * 1024, 4096
 """Bytes that FFmpeg reads at a time; of a pipe also to detect the codecs, without seconds of delay.
 """
+SILENT_SAMPLES = 4096
+"""Samples of silence that are written at once."""
 ITEM_BYTES = {"u8": 1, "s16": 2, "s32": 4, "flt": 4, "dbl": 8}
 """Bytes of a sample, by FFmpeg's names of the types."""
 
@@ -135,7 +143,7 @@ class Decoding:
                 tag; of a stream, a packet cannot be decoded.
         """
         place, container = 0, self._container
-        while True:
+        for _ in range(MAX_PIECES):
             piece = _Piece(self._source, place, self._name, container)
             try:
                 self._decode(piece)
@@ -152,6 +160,7 @@ class Decoding:
                 self._tell_left(piece)
                 return
             place, container = further
+        self._leave_out(place, f"more than {MAX_PIECES} files are joined")
 
     def _leave_out(self, place: int, why: str) -> None:
         size = self._source.size
@@ -242,9 +251,9 @@ class _Form:
     def silence(self, samples: int) -> Iterator[bytes]:
         """Yield samples of silence, of all channels."""
         silent = b"\x80" if self.kind == "u8" else b"\0"
-        second = silent * (self.rate * self._layout.nb_channels * ITEM_BYTES[self.kind])
-        for start in range(0, samples, self.rate):
-            yield second[: min(self.rate, samples - start) * len(second) // self.rate]
+        frame = self._layout.nb_channels * ITEM_BYTES[self.kind]
+        for start in range(0, samples, SILENT_SAMPLES):
+            yield silent * (min(SILENT_SAMPLES, samples - start) * frame)
 
     def _bytes(self, frame: Any) -> memoryview:
         size = frame.samples * frame.layout.nb_channels * ITEM_BYTES[self.kind]
@@ -348,10 +357,11 @@ class _Piece:
         Raises:
             AudioError: there is none of a known codec.
         """
-        first = _Reader(self._source, self.place, None).at(0, NUM_NAMED_BYTES)
-        kind = self._container if missing_beginning(first) else named_container_of(first)
+        is_pipe, kind = self._size is None, self._container
+        if not is_pipe:
+            with suppress(AudioError):
+                kind = container_of(_Reader(self._source, self.place, None).at(0, NUM_FIRST_BYTES))
         self._reader = _Reader(self._source, self.place, kind)
-        is_pipe = self._size is None
         # FFmpeg would decode megabytes of a WAV to find out what else it may be.
         probing = {"probesize": str(PIPE_BUFFER)} if is_pipe or kind == "wav" else {}
         try:
@@ -484,7 +494,7 @@ class _Piece:
         if size is not None:
             self.extent = extent_of(self._reader.at, size if start is None else start, self._end)
             start = self.extent.end if start is None else start
-        if start is None or start == size:
+        if not start or start == size:
             return None
         with suppress(AudioError):
             if container := container_of(self._reader.at(start, NUM_FIRST_BYTES)):
@@ -506,8 +516,11 @@ class _Piece:
             start = self.extent.end
             num_left = self._size - start
         first = self._reader.at(start, MIN_LEFT_BYTES)
-        is_tag = len(first) < MIN_LEFT_BYTES or not any(first) or is_name(first[:4])
+        is_tag = len(first) < MIN_LEFT_BYTES or not any(first) or first.startswith(TAGS)
         if self._size is None:
+            # FFmpeg has not walked over the chunks that end a WAV.
+            is_chunk = int.from_bytes(first[4:8], "little") <= MAX_TAG_BYTES
+            is_tag |= is_name(first[:4]) and is_chunk
             num_left = len(first)
             while num_left <= MAX_TAG_BYTES and (
                 more := self._source.at(self.place + start + num_left, PIPE_BUFFER)

@@ -1,12 +1,14 @@
 """Read what strangers send: every file and every live container, at every door.
 
-FFmpeg decodes it, in a process of its own for each: see `conch.audio.worker`.
+FFmpeg decodes it in other processes, each of which has one source at a time: see
+`conch.audio.worker`.
 """
 
 import io
+import struct
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
-from typing import IO, TypeAlias
+from typing import IO, Annotated, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -45,8 +47,8 @@ class Form(msgspec.Struct, frozen=True):
 
     rate: int
     """Hz."""
-    channels: int
-    kind: str
+    channels: Annotated[int, msgspec.Meta(ge=1, le=1024)]
+    kind: Literal["u8", "s16", "s32", "flt", "dbl"]
     length_s: float | None
     """Length in seconds by the header, None if it has none."""
 
@@ -61,15 +63,37 @@ class Form(msgspec.Struct, frozen=True):
         return found.reshape(-1, self.channels)
 
 
-_Message: TypeAlias = "Form | bytes | list[str]"
-"""The form of samples, samples, or warnings."""
+Said: TypeAlias = "Form | FloatArray | list[str]"
+"""What a decoder says: the form of samples, samples, and at the end warnings."""
 
 
-def form_of(payload: bytes, name: str) -> Form:
-    """Return the form of a message; raise an AudioError if its sample rate is out of range."""
-    form = msgspec.json.decode(payload, type=Form)
-    check_rate(form.rate, f"the sample rate of {name}")
-    return form
+def said(kind: bytes, payload: bytes, form: Form | None, name: str) -> Said:
+    """Return what a message of a decoder says, which a stranger may have taken over.
+
+    Args:
+        kind: Kind of the message.
+        payload: The rest of it.
+        form: What it has said before, if anything.
+        name: Name of the audio in errors.
+
+    Raises:
+        AudioError: the audio cannot be decoded, or the message is none that may come now.
+        OverloadedError: there is no process for it.
+    """
+    try:
+        if kind == FORM and form is None:
+            found = msgspec.json.decode(payload, type=Form)
+            check_rate(found.rate, f"the sample rate of {name}")
+            return found
+        if kind == SAMPLES and form is not None and payload:
+            return form.samples(payload)
+        if kind == DONE and form is not None:
+            return msgspec.json.decode(payload, type=list[str])
+    except AudioError:
+        raise
+    except (ValueError, msgspec.MsgspecError):
+        kind = b""
+    raise error_of(kind, payload, name)
 
 
 def error_of(kind: bytes, payload: bytes, name: str) -> Exception:
@@ -125,16 +149,15 @@ class AudioFile:
         messages = self._pipe or self._messages()
         with closing(messages):
             for found in messages:
-                if isinstance(found, bytes):
-                    yield self._form.samples(found)
+                if isinstance(found, np.ndarray):
+                    yield found
                 elif isinstance(found, list):
                     self.warnings += found
 
-    def _messages(
-        self, *, only_form: bool = False
-    ) -> "Generator[Form | bytes | list[str], None, None]":
-        """Yield what a decoder says: the form, samples, and at the end warnings."""
+    def _messages(self, *, only_form: bool = False) -> "Generator[Said, None, None]":
+        """Yield what a decoder says."""
         decoder = Decoder(self._name, self._size, self._container, only_form=only_form)
+        form: Form | None = None
         with closing(decoder):
             while True:
                 try:
@@ -142,18 +165,15 @@ class AudioFile:
                     if kind == WANTED:
                         decoder.send(BYTES, self._at(*ASK.unpack(payload)))
                         continue
-                except (EOFError, OSError):
+                except (EOFError, OSError, OverflowError, ValueError, struct.error):
                     kind = payload = b""
-                if kind == SAMPLES:
-                    yield payload
-                elif kind == FORM:
-                    yield form_of(payload, self._name)
-                elif kind == DONE:
+                found = said(kind, payload, form, self._name)
+                if isinstance(found, list):
                     decoder.finish()
-                    yield msgspec.json.decode(payload, type=list[str])
+                    yield found
                     return
-                else:
-                    raise error_of(kind, payload, self._name)
+                form = found if isinstance(found, Form) else form
+                yield found
 
 
 def _readable(source: bytes | IO[bytes] | Bytes) -> tuple[Bytes, int | None]:

@@ -35,6 +35,8 @@ MAX_PAYLOAD = 64 * 2**20
 class Connection:
     """One end of a socket, as a descriptor: it is closed when it is no longer used."""
 
+    _descriptor = -1
+
     def __init__(self, descriptor: int) -> None:
         """Take over a blocking end."""
         self._descriptor = descriptor
@@ -61,7 +63,9 @@ class Connection:
             OSError: it says nothing for as long as it may.
         """
         kind, size = HEAD.unpack(self._exactly(HEAD.size))
-        return kind, self._exactly(min(size, MAX_PAYLOAD))
+        if size > MAX_PAYLOAD:
+            raise EOFError
+        return kind, self._exactly(size)
 
     def _exactly(self, size: int) -> bytes:
         found = bytearray(size)

@@ -133,12 +133,9 @@ def container_of(first: bytes) -> str | None:
 
 def _repeats(first: bytes, sync: bytes) -> bool:
     """Return whether frames of one length begin with these bytes, three of them."""
-    lengths = (188,) if sync == b"\x47" else (first.find(sync, 64),)
-    return any(
-        first.startswith(sync, length) and first.startswith(sync, 2 * length)
-        for length in lengths
-        if length > 0
-    )
+    length = 188 if sync == b"\x47" else first.find(sync, 64)
+    starts = (length, 2 * length)
+    return length > 0 and all(first.startswith(sync, start) for start in starts)
 
 
 def is_text(first: bytes) -> bool:

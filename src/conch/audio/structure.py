@@ -54,8 +54,12 @@ def extent_of(at: At, size: int, read_until: int) -> Extent:
         return _extent_of_boxes(at, size)
     if head[:4] == b"OggS":
         return _extent_of_pages(at, size, read_until)
+    if head.startswith((b"FLV", b"TTA1", b"Crea")):
+        return Extent(read_until)
     stated = _stated_size(at, head)
-    return Extent(size, max(1.0, stated / size), is_cut=stated > size)
+    # FFmpeg itself reads further mp3 files.
+    ends = 0 < stated < size and not head.startswith((b"ID3", b"\xff"))
+    return Extent(stated if ends else size, max(1.0, stated / size), is_cut=stated > size)
 
 
 def _extent_of_chunks(at: At, size: int, read_until: int) -> Extent:
@@ -81,6 +85,8 @@ def _extent_of_chunks(at: At, size: int, read_until: int) -> Extent:
         if place > size + 1:
             break
         end = place
+    else:
+        return Extent(size)
     return Extent(min(size, max(end, read_until)))
 
 
@@ -101,13 +107,15 @@ def _extent_of_boxes(at: At, size: int) -> Extent:
         if place + length > size:
             return Extent(size, (place + length) / size, is_cut=True)
         place += length
-    return Extent(place)
+    else:
+        return Extent(size)
+    return Extent(place or size)
 
 
 def end_of_data(at: At) -> int | None:
     """Return where the samples of a WAV end by its header; None if that says no length."""
     place = 12
-    while len(head := at(place, 8)) == 8 and is_name(head[:4]) and place < _MAX_HEADER:
+    while place < _MAX_HEADER and len(head := at(place, 8)) == 8 and is_name(head[:4]):
         length = int.from_bytes(head[4:], "little")
         place += 8 + length
         if head[:4] == b"data":
@@ -177,7 +185,7 @@ def _stated_size(at: At, head: bytes) -> int:
 
 def _stated_by_caf(at: At) -> int:
     place = 8
-    while len(head := at(place, 12)) == 12 and is_name(head[:4]) and place < 2**62:
+    while len(head := at(place, 12)) == 12 and is_name(head[:4]) and head[:4] != b"caff":
         length = int.from_bytes(head[4:], "big")
         if length >= _UNKNOWN_SIZE_64:
             return 0

@@ -19,7 +19,7 @@ from typing import Any
 # PyAV imports it when a file has subtitles, and a decoder opens no file.
 import av.subtitles.stream  # noqa: F401
 
-from conch.audio.decoder import Decoding
+from conch.audio.decoder import PIPE_BUFFER, Decoding
 from conch.audio.messages import (
     ASK,
     BUSY,
@@ -75,7 +75,7 @@ class _Source:
         if self.size is not None:
             return self._asked(place, min(size, max(0, self.size - place)))
         while place >= (end := self._first + len(self._kept)):
-            more = self._asked(end, size)
+            more = self._asked(end, max(size, PIPE_BUFFER))
             if not more:
                 return b""
             self._kept += more
@@ -103,6 +103,8 @@ class _Sink:
     def __init__(self, connection: Connection, *, only_form: bool) -> None:
         self._connection, self._only_form = connection, only_form
         self._held = bytearray()
+        self._num_bytes = 0
+        """Bytes that were sent since more CPU time was granted."""
 
     def begin(self, rate: int, channels: int, kind: str, length_s: float | None) -> None:
         form = {"rate": rate, "channels": channels, "kind": kind, "length_s": length_s}
@@ -118,15 +120,20 @@ class _Sink:
     def flush(self) -> None:
         if self._held:
             self._connection.send(SAMPLES, self._held)
+            self._num_bytes += len(self._held)
             self._held = bytearray()
-            limit_cpu()
+            if self._num_bytes >= SAMPLE_BYTES:
+                self._num_bytes = 0
+                limit_cpu()
 
 
 def limit_cpu() -> None:
     """Let this process take MAX_CPU_S from now on."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     most = int(used.ru_utime + used.ru_stime) + MAX_CPU_S
-    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, hard))
 
 
 def _limit() -> None:
@@ -199,7 +206,9 @@ def _warm_up() -> None:
 
 def main() -> None:
     """Start a decoder for each descriptor that comes over standard input, until it is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks decides when to end
+    # The process that asks decides when to end: it may have files to finish.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no decoder is waited for
     control = socket.socket(fileno=os.dup(0))
     _warm_up()
@@ -217,7 +226,8 @@ def _start(descriptor: int) -> None:
     try:
         is_decoder = os.fork() == 0
     except OSError:
-        os.write(descriptor, HEAD.pack(BUSY, 0))
+        with suppress(OSError):
+            os.write(descriptor, HEAD.pack(BUSY, 0))
         is_decoder = False
     if is_decoder:
         code = 1

@@ -12,13 +12,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from conch.audio.messages import JOB, Connection
+from conch.wire.errors import OverloadedError
 
 MAX_IDLE = 4
 """Decoders that are kept for the next jobs. While they work, there is one for each open file."""
 SILENT_S = 60.0
 """Seconds for which a decoder may say nothing: three times the CPU time that it may take."""
+_PROGRAM = "import sys; sys.path[:] = {}; from conch.audio.worker import main; main()"
+"""With our own path, as variables and the user's packages are left out."""
 _SILENT = struct.pack("ll", int(SILENT_S), 0)
-PASSED_ON = ("LD_LIBRARY_PATH", "PATH", "PYTHONHOME")
+PASSED_ON = ("LD_LIBRARY_PATH", "PATH")
 """Variables of the environment that a decoder gets: it needs no key."""
 
 
@@ -36,13 +39,16 @@ class _Pool:
         with self._lock:
             while self._idle:
                 end = self._idle.pop().take()
-                if not select.select([end], [], [], 0)[0]:
+                poll = select.poll()
+                poll.register(end, select.POLLIN)
+                if not poll.poll(0):
                     return end
                 os.close(end)  # nobody is at the other end
             ours, theirs = socket.socketpair()
             with theirs:
                 self._fork(theirs.fileno())
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _SILENT)
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            ours.setsockopt(socket.SOL_SOCKET, option, _SILENT)
         return ours.detach()
 
     def give_back(self, end: int) -> None:
@@ -75,7 +81,7 @@ class _Pool:
         self._control, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [_python(), "-I", "-m", "conch.audio.worker"],
+                [_python(), "-I", "-c", _PROGRAM.format([path for path in sys.path if path])],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 env={name: os.environ[name] for name in PASSED_ON if name in os.environ},
@@ -119,8 +125,11 @@ class Decoder(Connection):
     def __init__(
         self, name: str, size: int | None, container: str | None, *, only_form: bool = False
     ) -> None:
-        """Give it the job."""
-        super().__init__(_POOL.take())
+        """Give it the job; raise an OverloadedError if no decoder can be started."""
+        try:
+            super().__init__(_POOL.take())
+        except OSError as error:
+            raise OverloadedError(f"no decoder of audio can be started: {error}") from None
         job = {"name": name, "size": size, "container": container, "only_form": only_form}
         with suppress(OSError):  # `receive` finds out
             self.send_json(JOB, job)

@@ -1,4 +1,4 @@
-"""Decode a container while its bytes come, in a process of its own: see `conch.audio.worker`."""
+"""Decode a container while its bytes come, in another process: see `conch.audio.worker`."""
 
 import asyncio
 import os
@@ -10,10 +10,11 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-from conch.audio.intake import Form, error_of, form_of
-from conch.audio.messages import ASK, BYTES, DONE, FORM, HEAD, SAMPLES, WANTED
+from conch.audio.intake import Form, said
+from conch.audio.messages import ASK, BYTES, HEAD, MAX_PAYLOAD, WANTED
 from conch.audio.workers import SILENT_S, Decoder
 from conch.client.timeouts import timeout
+from conch.wire.errors import ConchError
 
 Samples = NDArray[np.float32]
 NAME = "the audio"
@@ -74,19 +75,23 @@ class ContainerDecoder:
             if self._wanted and not await self._gives():
                 return
             kind, payload = await self._received()
-            if kind == WANTED:
+            if kind == WANTED and len(payload) == ASK.size:
                 self._wanted = ASK.unpack(payload)[1]
-            elif kind == SAMPLES and self._form is not None:
-                yield self._form.samples(payload).mean(axis=1)
-            elif kind == FORM:
-                self._form = form_of(payload, NAME)
-                if self._form.rate != self._sample_rate:
-                    rates = self._form.rate, self._sample_rate
+                continue
+            try:
+                found = said(kind, payload, self._form, NAME)
+            except ConchError:
+                self.stop()
+                raise
+            if isinstance(found, Form):
+                self._form = found
+                if found.rate != self._sample_rate:
+                    rates = found.rate, self._sample_rate
                     self._resampler = soxr.ResampleStream(*rates, 1, dtype="float32")
+            elif isinstance(found, np.ndarray):
+                yield found.mean(axis=1)
             else:
                 self._has_ended = True
-                if kind != DONE:
-                    raise error_of(kind, payload, NAME)
                 self._end.close()
                 self._decoder.finish()
 
@@ -94,10 +99,12 @@ class ContainerDecoder:
         """Give the decoder the bytes that it wants; return whether there are any, or never will."""
         if not self._bytes and not self._is_complete:
             return False
-        data, self._bytes = self._bytes[: self._wanted], self._bytes[self._wanted :]
+        data = bytes(self._bytes[: self._wanted])
+        del self._bytes[: self._wanted]
         self._wanted = 0
-        with suppress(OSError):  # `_received` finds out
-            await self._loop.sock_sendall(self._end, HEAD.pack(BYTES, len(data)) + data)
+        with suppress(OSError, asyncio.TimeoutError):  # `_received` finds out
+            async with timeout(SILENT_S):
+                await self._loop.sock_sendall(self._end, HEAD.pack(BYTES, len(data)) + data)
         return True
 
     async def _received(self) -> tuple[bytes, bytes]:
@@ -105,7 +112,7 @@ class ContainerDecoder:
         try:
             async with timeout(SILENT_S):
                 kind, size = HEAD.unpack(await self._exactly(HEAD.size))
-                return kind, await self._exactly(size)
+                return kind, await self._exactly(min(size, MAX_PAYLOAD))
         except (EOFError, OSError, asyncio.TimeoutError):
             self.stop()
             return b"", b""

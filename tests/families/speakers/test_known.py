@@ -207,7 +207,8 @@ def test_who_speaks_alone_calls_no_recogniser():
         ([{"name": "Ann", "embedding": "AAA="}], "sent: 2 bytes"),
         ([{"name": "Ann", "embedding": "?"}], "base64 is damaged"),
         ([{"name": "Ann", "audio": "data:audio/wav,x"}], ";base64 stands before the comma"),
-        ([{"name": "Ann", "audio": ""}], "takes base64"),
+        ([{"name": "Ann", "audio": ""}], "it has 0 bytes"),
+        ([{"name": "Ann", "audio": 1}], "takes base64"),
         ([{"name": "Ann", "embedding": [1]}] * 2, "entry 2 .*entry 1 has this name too"),
     ],
 )
