@@ -91,7 +91,8 @@ class Here:
     """A source of bytes, and a sink of samples, in this process."""
 
     def __init__(self, data: bytes) -> None:
-        self.data, self.size, self.samples = data, len(data), bytearray()
+        self.data, self.samples = data, bytearray()
+        self.size: int | None = len(data)
 
     def at(self, place: int, size: int) -> bytes:
         return self.data[place : place + size]
@@ -99,7 +100,7 @@ class Here:
     def begin(self, *form: object) -> None:
         self.form = form
 
-    def write(self, samples: bytes) -> None:
+    def write(self, samples: bytes | memoryview) -> None:
         self.samples += samples
 
 
@@ -283,7 +284,7 @@ def piped(samples: np.ndarray, container: str, codec: str) -> bytes:
     pipe = Appended()
     sink = SimpleNamespace(write=pipe.write)
     with av.open(sink, "w", format=container) as out:
-        stream = out.add_stream(codec, rate=RATE, layout="mono")
+        stream: Any = out.add_stream(codec, rate=RATE, layout="mono")
         stream.bit_rate = 64_000
         frame = av.AudioFrame.from_ndarray(samples[np.newaxis], "fltp", "mono")
         frame.rate = RATE

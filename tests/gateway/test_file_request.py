@@ -88,8 +88,10 @@ def test_lists_in_every_spelling(fields: dict[str, Any]) -> None:
 def test_fields_that_are_empty_are_not_sent() -> None:
     options = ("nbest", "itn", "speakers", "rescore", "known_speakers", "channels", "hotwords")
     lists = ("timestamp_granularities[]", "include", "languages", "keywords")
-    others = ("model", "language", "prompt", "response_format", "stream", "temperature")
-    others = (*others, "chunking_strategy", "chunking_strategy[type]")
+    others = (
+        *("model", "language", "prompt", "response_format", "stream", "temperature"),
+        *("chunking_strategy", "chunking_strategy[type]"),
+    )
     names = (*options, *lists, *others, "known_speaker_names[]", "known_speaker_references[]")
     assert parsed(**dict.fromkeys(names, "")) == parsed()
     asked = parsed(names="", word_timestamps="", response_format="srt", keywords=["Conch", ""])

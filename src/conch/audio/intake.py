@@ -144,7 +144,7 @@ class AudioFile:
         """
         yield from cut_to_blocks(self.pieces(), block_frames)
 
-    def pieces(self) -> Iterator[FloatArray]:
+    def pieces(self) -> Generator[FloatArray, None, None]:
         """Yield the samples, FP32 [samples, channels], as they are decoded; call this once."""
         messages = self._pipe or self._messages()
         with closing(messages):

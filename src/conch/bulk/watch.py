@@ -18,7 +18,7 @@ def absence(url: str) -> str | None:
     """Return why no server takes a connection; None if one does."""
     parts = urlsplit(str(Address.parse(url)))
     try:
-        socket.create_connection((parts.hostname, parts.port), CONNECT_S).close()
+        socket.create_connection((parts.hostname, parts.port or 0), CONNECT_S).close()
     except OSError as error:
         return f"no server answers at {url}: {error}"
     return None
