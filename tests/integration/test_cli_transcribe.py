@@ -181,9 +181,9 @@ def test_text_on_a_terminal_comes_segment_by_segment_and_once(
     _, shown = conch_on_a_terminal(*arguments, has_stdout=True)
     texts = [segment["text"] for segment in whole["segments"]]
     assert len(texts) > 3
-    assert shown.index(texts[0]) < shown.index("% ", shown.index(texts[0])), "before all is done"
-    # What stays on the screen: each write over the last line begins with its removal.
-    lines = re.sub(r"\r\x1b\[K[^\r\n]*(?=\r\x1b\[K)|\r\x1b\[K", "", shown).split("\r\n")
+    assert shown.index(texts[0]) < shown.index("%|", shown.index(texts[0])), "before all is done"
+    # What stays on the screen: the bar is written over.
+    lines = [line.rpartition("\r")[2] for line in shown.split("\r\n")]
     assert lines == [f"==> {talk} <==", *texts, ""] * 2 + [""]
 
 

@@ -70,7 +70,7 @@ def test_it_passes_over_live_speech_while_somebody_speaks(client, recordings):
         answers = [stream.send(speech[at : at + 8_000]) for at in range(0, len(speech), 8_000)]
         final = stream.finish()
     assert any(item.utterance and item.utterance.heard_until for item in answers)
-    assert final.text == client.transcribe(recordings[0].path, **OPTIONS).text
+    assert final.text == client.transcribe(speech, **OPTIONS).text
     assert [segment.passes for segment in final.segments] == [2] * len(final.segments)
 
 
