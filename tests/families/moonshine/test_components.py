@@ -135,7 +135,7 @@ def test_a_word_with_silence_around_it_is_heard(encoder, decoder):
     """The model alone would write nothing."""
     word = soundfile.read(DATA / "short" / "kokoro_1_01645.ogg", dtype="float32")[0]
     (encoded,) = encoder([Row({"waveform": np.pad(word, 8000)})])
-    # Whether a full stop follows depends on the processor.
+    # A full stop follows on some machines only; why is not known.
     assert decoded(decoder, encoded)["hypotheses"][0].decode().rstrip(".") == "Let me try"
 
 
