@@ -210,7 +210,9 @@ def test_words_appear_while_somebody_speaks(browser, gateway, spoken, tmp_path):
     while_open = [[items[at][1:] for items in seen if items[at:] and items[at][0]] for at in (0, 1)]
     for of_one in while_open:
         firm = [parts[0] for parts in of_one]
-        assert all(later.startswith(earlier) for earlier, later in pairwise(firm)), "firm text stays"
+        assert all(later.startswith(earlier) for earlier, later in pairwise(firm)), (
+            "firm text stays"
+        )
     for part in range(3):
         assert any(parts[part] for of_one in while_open for parts in of_one)
 

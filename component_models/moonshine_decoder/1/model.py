@@ -1,7 +1,7 @@
 from typing import Any
 
 from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
-from conch.triton import read_parameters, respond, settled
+from conch.triton import read_parameters, settled, start
 
 
 class TritonPythonModel:
@@ -10,5 +10,8 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         self.component = settled(DecoderComponent(read_parameters(MoonshineDecoderConfig, args)))
 
-    def execute(self, requests: list[Any]) -> list[Any]:
-        return respond(requests, self.component)
+    def execute(self, requests: list[Any]) -> None:
+        start(requests, self.component)
+
+    def finalize(self) -> None:
+        self.component.close()

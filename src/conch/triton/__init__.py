@@ -1,12 +1,14 @@
 """The only package that imports `triton_python_backend_utils`.
 
 The python backend provides that module inside the server; it is never installed. `respond` answers
-the requests of a component, and `settled` frees what only its loading took. `entry_point` answers
-those of a BLS model. It is not imported here, and so takes no memory of the components.
+the requests of a component, `start` those of one whose rows are in flight together, and `settled`
+frees what only its loading took. `entry_point` answers those of a BLS model. It is not imported
+here, and so takes no memory of the components.
 """
 
 from conch.component.parameters import read_parameters
+from conch.triton.in_flight import start
 from conch.triton.memory import settled
 from conch.triton.requests import respond
 
-__all__ = ["read_parameters", "respond", "settled"]
+__all__ = ["read_parameters", "respond", "settled", "start"]

@@ -25,7 +25,7 @@ def respond(requests: Sequence[Any], component: Component) -> list[Any]:
     watch.called(num_ended=sum(row.ends for row in rows))
     given = iter(answers(component, rows) if rows else ())
     return [
-        _component_response(
+        component_response(
             [found] if isinstance(found, Exception) else [next(given) for _ in found],
             request.requested_output_names(),
         )
@@ -35,12 +35,17 @@ def respond(requests: Sequence[Any], component: Component) -> list[Any]:
 
 def _read(request: Any) -> list[Row] | Exception:
     try:
-        return _rows(request)
+        return rows_of(request)
     except Exception as error:
         return error
 
 
-def _rows(request: Any) -> list[Row]:
+def rows_of(request: Any) -> list[Row]:
+    """Return the rows of a request.
+
+    Raises:
+        InvalidRequestError: the caller may not call components.
+    """
     parameters = json.loads(request.parameters() or "{}")
     # First, so that a stranger's tensors go no further.
     try:
@@ -70,7 +75,8 @@ def _check_caller(sent: Any) -> None:
         )
 
 
-def _component_response(answers: Sequence[Outputs | Exception], wanted: Sequence[str]) -> Any:
+def component_response(answers: Sequence[Outputs | Exception], wanted: Sequence[str]) -> Any:
+    """Return the response with the answers to the rows of a request; an error is that of all."""
     tensors: dict[str, list[Array]] = {}
     for answer in answers:
         if isinstance(answer, Exception):

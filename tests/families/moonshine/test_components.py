@@ -49,13 +49,37 @@ def test_speech_is_decoded(decoder, encoded, beam_size):
     assert np.isnan(answer["language_probability"][0])
 
 
-def test_equal_rows_have_equal_answers_whatever_is_with_them(encoder, decoder, encoded, tiger):
-    (other,) = encoder([Row({"waveform": tiger[:40_000]})])
-    rows = [Row(item, {"beam_size": 5, "nbest": 5}) for item in (encoded, other, encoded)]
-    first, _, last = decoder(rows)
-    alone = decoded(decoder, encoded, beam_size=5, nbest=5)
-    for name in ("hypotheses", "scores"):
-        assert first[name].tolist() == last[name].tolist() == alone[name].tolist()
+@pytest.fixture(scope="session")
+def beginnings(encoder, tiger) -> list[dict[str, np.ndarray]]:
+    """Hidden states of segments of many lengths."""
+    rows = [Row({"waveform": tiger[:end]}) for end in range(8_000, len(tiger), 9_000)]
+    return list(encoder(rows))
+
+
+def asked(states: list[dict[str, np.ndarray]]) -> list[Row]:
+    """Return every kind of work for each of some states."""
+    kinds = (
+        ({}, {"beam_size": 1, "align": True}),
+        ({}, {"beam_size": 5, "nbest": 5}),
+        ({}, {"beam_size": 1, "align": True, "draft": "Tiger, Tiger, learning"}),
+        ({"text": bytes_array(["Tiger, Tiger, burning bright"])}, {}),
+        ({"texts": bytes_array(["Tiger, Tiger, burning", "", "no"])}, {}),
+    )
+    return [
+        Row({**state, **inputs}, parameters) for state in states for inputs, parameters in kinds
+    ]
+
+
+def test_a_row_has_the_same_bits_in_any_company(decoder, beginnings):
+    rows = asked(beginnings)
+    alone = [decoder([row])[0] for row in rows]
+    order = np.random.default_rng(7).permutation(len(rows))
+    for at in range(0, len(rows), 11):
+        places = order[at : at + 11]
+        for place, answer in zip(places, decoder([rows[place] for place in places]), strict=True):
+            assert answer.keys() == alone[place].keys()
+            for name, value in answer.items():
+                assert value.tolist() == alone[place][name].tolist() or name.startswith("language")
 
 
 def test_a_score_is_the_log_probability_of_the_text(exact_decoder, exactly_encoded):

@@ -5,7 +5,7 @@ import onnxruntime
 
 from conch.families.moonshine import weights
 from conch.families.moonshine.declaration import PACKAGE
-from conch.families.moonshine.network import MoonshineDecoder
+from conch.families.moonshine.network import MoonshineDecoder, Step
 from conch.families.moonshine.tokens import START, MoonshineTokens
 from conch.packaged import packaged
 
@@ -31,20 +31,20 @@ def test_log_probabilities_are_those_of_the_package(exact_folder, exactly_encode
     expected = package_log_probs(ids, exactly_encoded["encoder_out"])[: len(ids) - 1]
     decoder, hidden = MoonshineDecoder(exact_folder, 1), exactly_encoded["encoder_out"]
 
-    whole = decoder.begin(hidden).advance([ids[:-1]], [0], targets=[ids[1:]])
+    (whole,) = decoder.advance([Step(decoder.begin(hidden), [ids[:-1]], [0], targets=[ids[1:]])])
     np.testing.assert_allclose(whole.target_log_probs[0], expected, atol=1e-3)
 
     hypotheses = decoder.begin(hidden)
-    hypotheses.advance([[ids[0]]], [0])
+    decoder.advance([Step(hypotheses, [[ids[0]]], [0])])
     others = tokens.encode("He said nothing at all about it and went home through the rain again.")
     parents, found, attention = [0, 0], [], []
     for at in range(1, len(ids) - 1):
         here = at % 2
         rows = [[others[at]], [others[at]]]
         rows[here] = [ids[at]]
-        step = hypotheses.advance(rows, parents, targets=[[ids[at + 1]]] * 2)
-        found.append(step.target_log_probs[here, 0])
-        attention.append(step.attention[here, 0])
+        (said,) = decoder.advance([Step(hypotheses, rows, parents, targets=[[ids[at + 1]]] * 2)])
+        found.append(said.target_log_probs[here, 0])
+        attention.append(said.attention[here, 0])
         # The text is in the other row at the next step.
         parents = [here, here]
     np.testing.assert_allclose(found, expected[1:], atol=1e-3)

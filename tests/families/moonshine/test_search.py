@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conch.families.moonshine.network import Advance
-from conch.families.moonshine.search import MORE_TOKENS, TOKENS_PER_S, beam_search
+from conch.component.in_flight import alone
+from conch.families.moonshine.network import Advance, Step
+from conch.families.moonshine.search import MORE_TOKENS, TOKENS_PER_S, Searched, beam_search
 from conch.families.moonshine.tokens import END
 
 OTHERS = (0, 1, 3, 4)
@@ -23,7 +24,7 @@ class Table:
         self.log_probs = log_probs
         self.length = -1
 
-    def advance(self, ids, parents, num_best):
+    def advance(self, ids, num_best):
         places = self.length + 1 + np.arange(len(ids[0]))
         self.length = int(places[-1])
         rows = self.log_probs[np.minimum(places, len(self.log_probs) - 1), np.array(ids)]
@@ -34,6 +35,19 @@ class Table:
 
     def keep(self, num_tokens):
         self.length = num_tokens - 1
+
+
+def searched(table: Table, *args, **options) -> Searched:
+    """Return what a search finds that makes its steps by itself."""
+
+    def advance(steps: list[Step]) -> list[Advance]:
+        return [table.advance(step.ids, step.num_best) for step in steps]
+
+    def search():
+        found = yield from beam_search(table, *args, **options)
+        return lambda: found
+
+    return alone(search(), advance)
 
 
 def table_of(seed: int, places: int = 4) -> np.ndarray:
@@ -59,7 +73,7 @@ def test_a_beam_of_all_texts_finds_the_best_of_all(seed):
             ids = (1, *text, END)
             total = sum(table[at, one, two] for at, (one, two) in enumerate(pairwise(ids)))
             averages[ids[1:]] = total / (len(ids) - 1)
-    found = beam_search(Table(table), 200, seconds_for(4))
+    found = searched(Table(table), 200, seconds_for(4))
     complete = [end for end in found.ended if end.id == END]
     assert texts_of(complete[0]) == max(averages, key=averages.__getitem__)
     for end in complete:
@@ -79,7 +93,7 @@ def test_a_beam_of_one_takes_the_best_token_each_time(seed):
         expected.append(ids)
         if ids == END:
             break
-    found = beam_search(Table(table), 1, seconds_for(6))
+    found = searched(Table(table), 1, seconds_for(6))
     assert texts_of(found.ended[0]) == tuple(expected)
     assert (found.wanted_nothing is not None) == (table[0, 1].argmax() == END)
 
@@ -88,10 +102,10 @@ def test_a_beam_of_one_takes_the_best_token_each_time(seed):
 @given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from((0, 1, 3, 4)), max_size=8))
 def test_a_draft_changes_no_text(seed, draft):
     table = table_of(seed)
-    plain = beam_search(Table(table), 1, seconds_for(6))
+    plain = searched(Table(table), 1, seconds_for(6))
     greedy = texts_of(plain.ended[0])
     for tried in (draft, [*greedy[: len(draft)], *draft], [*filter(END.__ne__, greedy)]):
-        drafted = beam_search(Table(table), 1, seconds_for(6), draft=tried)
+        drafted = searched(Table(table), 1, seconds_for(6), draft=tried)
         assert drafted.wanted_nothing == plain.wanted_nothing
         assert texts_of(drafted.ended[0]) == greedy
         for one, other in zip(drafted.ended[0], plain.ended[0], strict=True):
@@ -100,7 +114,7 @@ def test_a_draft_changes_no_text(seed, draft):
 
 
 def test_tokens_know_where_they_were_heard():
-    found = beam_search(Table(table_of(3)), 2, seconds_for(5))
+    found = searched(Table(table_of(3)), 2, seconds_for(5))
     for number, token in enumerate(found.ended[0]):
         assert token.attention.tolist() == [number] * 3
         assert token.length == number + 1
@@ -110,9 +124,9 @@ def test_a_text_that_never_ends_is_cut_and_repeats_no_run():
     table = np.full((1, SIZE, SIZE), -10.0, np.float32)
     table[0, 1, 0] = table[0, 0, 3] = table[0, 3, 0] = -0.1  # 0 3 0 3 …
     table[0, :, 4] = -1.0
-    looping = beam_search(Table(table), 1, seconds_for(9))
+    looping = searched(Table(table), 1, seconds_for(9))
     assert texts_of(looping.ended[0]) == (0, 3, 0, 3, 0, 3, 0, 3, 0)
-    ids = texts_of(beam_search(Table(table), 2, seconds_for(9), no_repeat=3).ended[0])
+    ids = texts_of(searched(Table(table), 2, seconds_for(9), no_repeat=3).ended[0])
     runs = [ids[at : at + 3] for at in range(len(ids) - 2)]
     assert len(runs) == len(set(runs))
 
@@ -124,5 +138,5 @@ def test_a_text_ends_where_all_that_could_follow_would_repeat_a_run():
     for place, item in enumerate(said):
         table[place, :, item] = -0.1
     table[-1, :, 3], table[-1, :, 4] = -0.1, -0.2
-    found = beam_search(Table(table), 1, seconds_for(20), no_repeat=3)
+    found = searched(Table(table), 1, seconds_for(20), no_repeat=3)
     assert texts_of(found.ended[0]) == said

@@ -13,7 +13,9 @@ PACKAGE = WeightsPackage(
 )
 FILES = ("encoder_model.ort", "decoder_model_merged.ort", "tokenizer.json")
 """A model as packages bring it."""
-GRAPH_FILES = ("encoder.onnx", "cross.onnx", "step.onnx", "tokenizer.json")
+STEP_FILES = {"step_1.onnx": 1, "step_4.onnx": 4, "step_8.onnx": 8}
+"""The decoder's graphs, by the segments that they take in one step."""
+GRAPH_FILES = ("encoder.onnx", "cross.onnx", *STEP_FILES, "tokenizer.json")
 """A model as Conch runs it."""
 COMPONENTS = ("moonshine_encoder", "moonshine_decoder")
 LANGUAGES = ("en",)
@@ -31,9 +33,7 @@ FAMILY = Family(
             longest="one segment, at most 30 s",
             frame="[frames, model size], one frame per 24 ms",
         ),
-        decoder(
-            "moonshine_decoder", "Moonshine", PACKAGE, is_one_by_one=True, parameters={"draft": str}
-        ),
+        decoder("moonshine_decoder", "Moonshine", PACKAGE, parameters={"draft": str}),
     ),
     models=(
         ModelKind(

@@ -1,22 +1,31 @@
 """The `moonshine_decoder` component: n-best texts, scores or word times."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
+from conch.component.in_flight import InFlight, Reason, Search
 from conch.component.niceness import be_nice
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.attention.tensors import hidden_states, nbest_outputs, words_outputs
 from conch.families.attention.word_times import split_words, time_words
 from conch.families.moonshine.alignment import warped
-from conch.families.moonshine.declaration import MAX_BEAM
+from conch.families.moonshine.declaration import MAX_BEAM, STEP_FILES
 from conch.families.moonshine.encoder import MAX_S, MoonshineConfig
 from conch.families.moonshine.graphs import MAX_TOKENS
-from conch.families.moonshine.network import FRAME_SAMPLES, MoonshineDecoder
+from conch.families.moonshine.network import (
+    FRAME_SAMPLES,
+    Advance,
+    Hypotheses,
+    MoonshineDecoder,
+    Step,
+)
 from conch.families.moonshine.search import Searched, Token, beam_search
 from conch.families.moonshine.tokens import END, START, MoonshineTokens
 from conch.families.moonshine.weights import TOKENIZER_FILE, moonshine_folder
@@ -63,11 +72,13 @@ class _Job:
     scored_texts: list[str] | None
 
 
-class DecoderComponent:
-    """Decodes hidden states, or aligns or scores texts, one segment after the other.
+_Answer = Search[Step, Advance, Outputs]
 
-    An int8 product takes its scale from all rows at once. So segments that shared a step would
-    change each other's texts, and equal requests would get different answers.
+
+class DecoderComponent:
+    """Decodes hidden states, or aligns or scores texts, of several segments side by side.
+
+    A segment's answer does not depend on those beside it, to the last bit.
     """
 
     def __init__(self, config: MoonshineDecoderConfig) -> None:
@@ -76,32 +87,47 @@ class DecoderComponent:
         self._config = config
         self._model = MoonshineDecoder(folder, config.threads)
         self.tokens = MoonshineTokens(folder / TOKENIZER_FILE)
+        self._in_flight = InFlight(self._model.advance, max(STEP_FILES.values()))
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
         """Return the outputs of rows; one with `text` is aligned, one with `texts` is scored."""
-        return [self._answer(self._job(row)) for row in rows]
+        started = [self.start(row, lambda: None) for row in rows]
+        return [outputs.result() for outputs in started]
 
-    def _answer(self, job: _Job) -> Outputs:
+    def start(self, row: Row, reason: Reason, /) -> "Future[Outputs]":
+        """Start to answer a row; see `conch.component.in_flight.InFlight.start`."""
+        job = self._job(row)
+        # Here, so that the others' next step does not wait for it.
+        hypotheses = self._model.begin(job.hidden)
         if job.aligned_text is not None:
-            return words_outputs(self._aligned(job.hidden, job.aligned_text))
-        if job.scored_texts is not None:
-            scores = self._scores(job.hidden, job.scored_texts)
-            return {"text_scores": np.array(scores, dtype=np.float32)}
-        nbest, best = self._decoded(job)
-        words = self._words(list(best), len(job.hidden)) if job.align and best else []
-        return nbest_outputs(nbest[: job.nbest], LANGUAGE, math.nan) | words_outputs(words)
+            search = self._aligned(hypotheses, job.hidden, job.aligned_text)
+        elif job.scored_texts is not None:
+            search = self._scored(hypotheses, job.scored_texts)
+        else:
+            search = self._decoded(hypotheses, job)
+        return self._in_flight.start(search, reason)
 
-    def _decoded(self, job: _Job) -> tuple[list[tuple[str, float]], Token | None]:
-        """Return different texts with their scores, best first, and the tokens of the best one."""
-        found = self._searched(job)
+    def close(self) -> None:
+        """Answer the rows that have started, and stop the threads."""
+        self._in_flight.close()
+
+    def _decoded(self, hypotheses: Hypotheses, job: _Job) -> _Answer:
+        found = yield from self._searched(hypotheses, job)
+        return partial(self._nbest, job, found)
+
+    def _nbest(self, job: _Job, found: Searched) -> Outputs:
+        """Return different texts with their scores, best first, and the words of the best one."""
         best = found.ended[0]
         if found.wanted_nothing is not None and not self._is_heard(best, found.wanted_nothing):
-            return [("", found.wanted_nothing)], None
+            nothing = nbest_outputs([("", found.wanted_nothing)], LANGUAGE, math.nan)
+            return nothing | words_outputs([])
         scored: dict[str, float] = {}
         for token in found.ended[: job.beam_size]:
             # Of two tokenisations of the same text, keep the better one.
             scored.setdefault(self._text(token), token.average * best.length)
-        return list(scored.items()), best
+        words = self._words(list(best), len(job.hidden)) if job.align else []
+        nbest = [*scored.items()][: job.nbest]
+        return nbest_outputs(nbest, LANGUAGE, math.nan) | words_outputs(words)
 
     def _is_heard(self, best: Token, nothing: float) -> bool:
         """Return whether a text was said, although the model would rather write none.
@@ -115,15 +141,16 @@ class DecoderComponent:
         is_probable = best.average >= config.least_log_prob and nothing <= config.nothing_log_prob
         return is_latin and is_probable and _NOTE not in text
 
-    def _searched(self, job: _Job) -> Searched:
-        config, hidden, beam_size = self._config, job.hidden, job.beam_size
-        seconds = len(hidden) * FRAME_S
-        found = beam_search(self._model.begin(hidden), beam_size, seconds, draft=job.draft)
+    def _searched(self, hypotheses: Hypotheses, job: _Job) -> Generator[Step, Advance, Searched]:
+        config, beam_size, seconds = self._config, job.beam_size, len(job.hidden) * FRAME_S
+        found = yield from beam_search(hypotheses, beam_size, seconds, draft=job.draft)
         text = self._text(found.ended[0])
         repeats = compression_ratio(text) > config.compression_ratio_threshold > 0
         if repeats and config.no_repeat_ngram_size:
-            again = self._model.begin(hidden)
-            return beam_search(again, beam_size, seconds, config.no_repeat_ngram_size)
+            hypotheses.keep(0)
+            found = yield from beam_search(
+                hypotheses, beam_size, seconds, config.no_repeat_ngram_size
+            )
         return found
 
     def _text(self, end: Token) -> str:
@@ -148,24 +175,24 @@ class DecoderComponent:
         path = [(token, min(at + AHEAD_FRAMES, num_frames)) for token, at in warped(attention)]
         return time_words(words, path, probs, num_frames, FRAME_S)
 
-    def _aligned(self, hidden: FloatArray, text: str) -> list[Word]:
+    def _aligned(self, hypotheses: Hypotheses, hidden: FloatArray, text: str) -> _Answer:
         """Return the words of a text that was not decoded, with their times."""
         if not text.strip():
-            return []
+            return lambda: words_outputs([])
         ids = self._ids(text)
-        said = self._model.begin(hidden).advance([[START, *ids]], [0], targets=[[*ids, END]])
+        said = yield Step(hypotheses, [[START, *ids]], [0], targets=[[*ids, END]])
         probs = np.exp(said.target_log_probs[0]).tolist()
-        return self._timed(ids, probs, said.attention[0], len(hidden))
+        return lambda: words_outputs(self._timed(ids, probs, said.attention[0], len(hidden)))
 
-    def _scores(self, hidden: FloatArray, texts: Sequence[str]) -> list[float]:
+    def _scored(self, hypotheses: Hypotheses, texts: Sequence[str]) -> _Answer:
         """Return the log probability of each text's tokens, or of the end for an empty text."""
-        hypotheses, scores = self._model.begin(hidden), []
+        scores = []
         for text in texts:
             ids = self._ids(text) or [END]
             hypotheses.keep(0)
-            said = hypotheses.advance([[START, *ids[:-1]]], [0], targets=[ids])
+            said = yield Step(hypotheses, [[START, *ids[:-1]]], [0], targets=[ids])
             scores.append(float(said.target_log_probs.sum()))
-        return scores
+        return lambda: {"text_scores": np.array(scores, dtype=np.float32)}
 
     def _ids(self, text: str) -> list[int]:
         ids = self.tokens.encode(text) if text.strip() else []

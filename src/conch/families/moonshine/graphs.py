@@ -1,12 +1,12 @@
 """The graphs that Conch runs of Moonshine, made for ONNX Runtime on a CPU.
 
 There are three: `encoder` (waveform to hidden states), `cross` (hidden states to keys and values of
-the decoder's cross-attention, once a segment) and `step` (the next token of each hypothesis).
+the decoder's cross-attention, once a segment) and `step` (the next tokens of several segments).
 Matrices are int8 with a scale for each output, or float32 in exact graphs. The network is that of
 Jeffries et al., 2024 (https://arxiv.org/abs/2410.15608).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import onnx
@@ -44,6 +44,30 @@ class _Graph(Graph):
         inputs = (value, self.array(integers), self.array(scale), *optional)
         return self.op("DynamicQuantizeMatMul", *inputs, domain=MICROSOFT)
 
+    def linear_by_row(self, value: str, weight: FloatArray, bias: FloatArray | None = None) -> str:
+        """Multiply as `linear` does, with a scale for each row of `value`.
+
+        So the product of a row does not depend on the rows beside it, to the last bit.
+        """
+        if self._exact:
+            return self.linear(value, weight, bias)
+        integers, scale = _quantized(weight)
+        unit, middle = (
+            self.array(np.array(1 / 127, np.float32)),
+            self.array(np.array(128, np.uint8)),
+        )
+        # A row of zeros becomes NaN, then any integers, and zeros again.
+        largest = self.op("ReduceMax", self.op("Abs", value), self.ints(-1), keepdims=1)
+        # Signed by signed took 40 times as long.
+        row = self.op("QuantizeLinear", self.op("Div", value, largest), unit, middle)
+        product = self.op(
+            "MatMulIntegerToFloat",
+            *(row, self.array(integers), unit, self.array(scale), middle),
+            domain=MICROSOFT,
+        )
+        product = self.op("Mul", product, largest)
+        return product if bias is None else self.op("Add", product, self.array(bias))
+
     def rows(self, weight: FloatArray, places: str) -> str:
         """Look up rows of a matrix, in int8 with a scale for each row unless the graph is exact."""
         if self._exact:
@@ -66,15 +90,19 @@ class _Graph(Graph):
         )
 
     def queries_keys_values(
-        self, value: str, weights: Weights, layer: str, position: str, rotary: tuple[str, str]
+        self,
+        value: str,
+        weights: Weights,
+        layer: str,
+        position: str,
+        rotary: tuple[str, str],
+        linear: Callable[[str, FloatArray], str],
     ) -> list[str]:
         """Add the projections of self-attention, with positions in queries and keys."""
         joined = np.concatenate(
             [weights[f"{layer}self_attn.{name}_proj"] for name in "qkv"], axis=1
         )
-        queries, keys, values = self.ops(
-            3, "Split", self.linear(value, joined), axis=-1, num_outputs=3
-        )
+        queries, keys, values = self.ops(3, "Split", linear(value, joined), axis=-1, num_outputs=3)
         turned = (
             self.op(
                 "RotaryEmbedding",
@@ -114,7 +142,7 @@ def encoder(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
         normed = graph.norm(value, weights[f"{layer}input_layernorm.weight"])
         heard = graph.op(
             "MultiHeadAttention",
-            *graph.queries_keys_values(normed, weights, layer, start, rotary),
+            *graph.queries_keys_values(normed, weights, layer, start, rotary, graph.linear),
             domain=MICROSOFT,
             num_heads=HEADS,
         )
@@ -146,99 +174,173 @@ def cross(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
         part = graph.op("Reshape", part, graph.ints(0, 0, HEADS, head))
         order = [0, 2, 3, 1] if name == "keys" else [0, 2, 1, 3]
         part = graph.op("Transpose", part, perm=order)
-        graph.gives(part, f"cross_{name}.{number}", *_cross_shape(name, head))
+        graph.gives(part, f"cross_{name}.{number}", *_cross_shape(name, head, "frames"))
     return graph.model("moonshine")
 
 
-def step(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
-    """Return the graph of the next tokens of the hypotheses of one segment.
+def step(weights: Weights, segments: int, *, exact: bool = False) -> onnx.ModelProto:
+    """Return the graph of the next tokens of the hypotheses of up to `segments` segments.
 
-    Inputs: `ids` [rows, tokens], one row per hypothesis; `parents` [rows], each the row of the step
-    before that a hypothesis goes on from; `position` [1] of the first token; `targets` [rows,
-    tokens], whose log probabilities are wanted; `num_best` [1]; `past_keys.N` and `past_values.N`
-    [rows before, heads, positions, head size]; and the outputs of `cross`. The hypotheses are
-    queries of one cross-attention, so its keys and values exist once.
+    The tokens of all hypotheses share the products with the decoder's matrices. Attention is that
+    of each segment alone, so no segment is padded, and none depends on the others.
 
-    Outputs, each after every token: `best_log_probs` and `best_ids` [rows, tokens, num_best],
-    `target_log_probs` [rows, tokens], `attention` [1, rows · tokens, frames], which is the mean of
-    the heads of the upper half of the layers, and `keys.N` and `values.N`, the past of the next
-    step.
+    Inputs: `ids` [1, tokens], those of the first segment's first hypothesis first; `positions` [1,
+    tokens]; `targets` [1, tokens], whose log probabilities are wanted; `num_best` [1]; `counts`
+    [segments], the tokens of each segment, of which there may be none. Of segment S: `shape.S` [3],
+    its hypotheses, the tokens of each and the size of a state; `parents.S` [hypotheses], each the
+    row of the step before that a hypothesis goes on from; `past_keys.N.S` and `past_values.N.S`
+    [rows before, heads, positions, head size]; and the outputs of `cross`. The hypotheses of a
+    segment are queries of one cross-attention, so its keys and values exist once.
+
+    Outputs: `best_log_probs` and `best_ids` [1, tokens, num_best], `target_log_probs` [1, tokens],
+    each after every token. Of segment S: `attention.S` [1, tokens, frames], which is the mean of
+    the heads of the upper half of the layers, and `keys.N.S` and `values.N.S`, the past of the
+    next step.
     """
     graph = _Graph(exact=exact)
-    size = len(weights["norm.weight"])
-    head, layers = size // HEADS, _num_layers(weights)
-    ids = graph.takes("ids", "rows", "tokens", kind=TensorProto.INT64)
-    parents = graph.takes("parents", "rows", kind=TensorProto.INT64)
-    position = graph.takes("position", 1, kind=TensorProto.INT64)
-    targets = graph.takes("targets", "rows", "tokens", kind=TensorProto.INT64)
+    size, layers = len(weights["norm.weight"]), _num_layers(weights)
+    ids, positions, targets = (
+        graph.takes(name, 1, "tokens", kind=TensorProto.INT64)
+        for name in ("ids", "positions", "targets")
+    )
     num_best = graph.takes("num_best", 1, kind=TensorProto.INT64)
+    counts = graph.takes("counts", segments, kind=TensorProto.INT64)
+    each = [_Segment(graph, number, size) for number in range(segments)]
     embeddings = weights["embed_tokens.weight"]
     value = graph.rows(embeddings, ids)
-    rows_tokens = graph.op("Shape", ids)
-    as_queries = graph.ints(1, -1, HEADS, head)
-    as_rows = graph.op("Concat", rows_tokens, graph.ints(size), axis=0)
-    rotary, attentions = graph.rotary(MAX_TOKENS), []
+    rotary = graph.rotary(MAX_TOKENS)
+    in_heads, as_tokens = graph.ints(1, -1, HEADS, size // HEADS), graph.ints(1, -1, size)
+
+    def apart(value: str, axis: int) -> list[str]:
+        if segments == 1:
+            return [value]
+        return graph.ops(segments, "Split", value, counts, axis=axis)
+
+    def joined(values: list[str], axis: int) -> str:
+        return values[0] if segments == 1 else graph.op("Concat", *values, axis=axis)
+
     for number in range(layers):
         layer = f"layers.{number}."
+        normed = graph.norm(value, weights[f"{layer}input_layernorm.weight"])
+        projected = graph.queries_keys_values(
+            normed, weights, layer, positions, rotary, graph.linear_by_row
+        )
+        of_segments = zip(*(apart(item, axis=1) for item in projected), strict=True)
+        said = [
+            segment.self_attention(number, *items)
+            for segment, items in zip(each, of_segments, strict=True)
+        ]
+        out = graph.linear_by_row(joined(said, axis=1), weights[f"{layer}self_attn.o_proj"])
+        value = graph.op("Add", value, out)
+        normed = graph.norm(value, weights[f"{layer}post_attention_layernorm.weight"])
+        scaled = weights[f"{layer}encoder_attn.q_proj"] / np.float32(np.sqrt(size // HEADS))
+        queries = graph.op("Reshape", graph.linear_by_row(normed, scaled), in_heads)
+        queries = graph.op("Transpose", queries, perm=[0, 2, 1, 3])
+        heard = [
+            segment.cross_attention(number, item, is_told=number >= layers // 2)
+            for segment, item in zip(each, apart(queries, axis=2), strict=True)
+        ]
+        value_heard = graph.op("Transpose", joined(heard, axis=2), perm=[0, 2, 1, 3])
+        value_heard = graph.op("Reshape", value_heard, as_tokens)
+        out = graph.linear_by_row(value_heard, weights[f"{layer}encoder_attn.o_proj"])
+        value = graph.op("Add", value, out)
+        normed = graph.norm(value, weights[f"{layer}final_layernorm.weight"])
+        fc1, fc2 = (
+            (weights[f"{layer}mlp.{name}"], weights[f"{layer}mlp.{name}.bias"])
+            for name in ("fc1", "fc2")
+        )
+        wide = graph.linear_by_row(normed, *fc1)
+        kept, gate = graph.ops(2, "Split", wide, axis=-1, num_outputs=2)
+        kept = graph.op("Mul", kept, graph.op("Mul", gate, graph.op("Sigmoid", gate)))
+        value = graph.op("Add", value, graph.linear_by_row(kept, *fc2))
+    value = graph.linear_by_row(graph.norm(value, weights["norm.weight"]), embeddings.T)
+    log_probs = graph.op("LogSoftmax", value, axis=-1)
+    best, best_ids = graph.ops(2, "TopK", log_probs, num_best, axis=-1)
+    at = graph.op("Unsqueeze", targets, graph.ints(2))
+    wanted = graph.op("Squeeze", graph.op("GatherElements", log_probs, at, axis=2), graph.ints(2))
+    graph.gives(best, "best_log_probs", 1, "tokens", "best")
+    graph.gives(best_ids, "best_ids", 1, "tokens", "best", kind=TensorProto.INT64)
+    graph.gives(wanted, "target_log_probs", 1, "tokens")
+    for segment in each:
+        segment.tell()
+    return graph.model("moonshine")
+
+
+class _Segment:
+    """The attention of one segment's hypotheses in a step.
+
+    Names of its dimensions are its own: ONNX Runtime reuses memory where names are equal.
+    """
+
+    def __init__(self, graph: _Graph, number: int, size: int) -> None:
+        self._graph, self._number, self._head = graph, number, size // HEADS
+        self._shape = graph.takes(f"shape.{number}", 3, kind=TensorProto.INT64)
+        self._parents = graph.takes(f"parents.{number}", f"rows {number}", kind=TensorProto.INT64)
+        self._as_tokens = graph.ints(1, -1, size)
+        self._heads = graph.ints(1)
+        self._attentions: list[str] = []
+
+    def self_attention(self, layer: int, queries: str, keys: str, values: str) -> str:
+        graph, number = self._graph, self._number
         past = [
             graph.op(
                 "Gather",
-                graph.takes(f"past_{name}.{number}", "rows before", HEADS, "positions", head),
-                parents,
+                self._takes(f"past_{name}.{layer}", "rows before", "positions"),
+                self._parents,
             )
             for name in ("keys", "values")
         ]
-        normed = graph.norm(value, weights[f"{layer}input_layernorm.weight"])
+        # A segment that is not there has no rows: with allowzero, 0 is no "as before".
+        rows = [
+            graph.op("Reshape", item, self._shape, allowzero=1) for item in (queries, keys, values)
+        ]
         said, *present = graph.ops(
             3,
             "MultiHeadAttention",
-            *graph.queries_keys_values(normed, weights, layer, position, rotary),
+            *rows,
             *("", "", "", *past),
             domain=MICROSOFT,
             num_heads=HEADS,
             unidirectional=1,
         )
         for name, item in zip(("keys", "values"), present, strict=True):
-            graph.gives(item, f"{name}.{number}", "rows", HEADS, "positions now", head)
-        value = graph.op("Add", value, graph.linear(said, weights[f"{layer}self_attn.o_proj"]))
-        normed = graph.norm(value, weights[f"{layer}post_attention_layernorm.weight"])
+            shape = (f"rows {number}", HEADS, f"positions now {number}", self._head)
+            graph.gives(item, f"{name}.{layer}.{number}", *shape)
+        return graph.op("Reshape", said, self._as_tokens)
+
+    def cross_attention(self, layer: int, queries: str, *, is_told: bool) -> str:
+        graph, number = self._graph, self._number
         keys, values = (
-            graph.takes(f"cross_{name}.{number}", *_cross_shape(name, head))
+            graph.takes(
+                f"cross_{name}.{layer}.{number}",
+                *_cross_shape(name, self._head, f"frames {number}"),
+            )
             for name in ("keys", "values")
         )
-        scaled = weights[f"{layer}encoder_attn.q_proj"] / np.float32(np.sqrt(head))
-        queries = graph.op("Reshape", graph.linear(normed, scaled), as_queries)
-        queries = graph.op("Transpose", queries, perm=[0, 2, 1, 3])
         attention = graph.op("Softmax", graph.op("MatMul", queries, keys), axis=-1)
-        if number >= layers // 2:
-            attentions.append(graph.op("ReduceMean", attention, graph.ints(1), keepdims=0))
-        heard = graph.op("Transpose", graph.op("MatMul", attention, values), perm=[0, 2, 1, 3])
-        heard = graph.op("Reshape", heard, as_rows)
-        value = graph.op("Add", value, graph.linear(heard, weights[f"{layer}encoder_attn.o_proj"]))
-        normed = graph.norm(value, weights[f"{layer}final_layernorm.weight"])
-        wide = graph.linear(normed, weights[f"{layer}mlp.fc1"], weights[f"{layer}mlp.fc1.bias"])
-        kept, gate = graph.ops(2, "Split", wide, axis=-1, num_outputs=2)
-        kept = graph.op("Mul", kept, graph.op("Mul", gate, graph.op("Sigmoid", gate)))
-        narrow = graph.linear(kept, weights[f"{layer}mlp.fc2"], weights[f"{layer}mlp.fc2.bias"])
-        value = graph.op("Add", value, narrow)
-    value = graph.linear(graph.norm(value, weights["norm.weight"]), embeddings.T)
-    log_probs = graph.op("LogSoftmax", value, axis=-1)
-    best, best_ids = graph.ops(2, "TopK", log_probs, num_best, axis=-1)
-    at = graph.op("Unsqueeze", targets, graph.ints(2))
-    wanted = graph.op("Squeeze", graph.op("GatherElements", log_probs, at, axis=2), graph.ints(2))
-    graph.gives(best, "best_log_probs", "rows", "tokens", "best")
-    graph.gives(best_ids, "best_ids", "rows", "tokens", "best", kind=TensorProto.INT64)
-    graph.gives(wanted, "target_log_probs", "rows", "tokens")
-    graph.gives(graph.op("Mean", *attentions), "attention", 1, "queries", "frames")
-    return graph.model("moonshine")
+        if is_told:
+            self._attentions.append(graph.op("ReduceMean", attention, self._heads, keepdims=0))
+        return graph.op("MatMul", attention, values)
+
+    def tell(self) -> None:
+        """Give the attention of all layers that told theirs."""
+        number = self._number
+        attention = self._graph.op("Mean", *self._attentions)
+        self._graph.gives(
+            attention, f"attention.{number}", 1, f"tokens {number}", f"frames {number}"
+        )
+
+    def _takes(self, name: str, rows: str, positions: str) -> str:
+        shape = (f"{rows} {self._number}", HEADS, f"{positions} {self._number}", self._head)
+        return self._graph.takes(f"{name}.{self._number}", *shape)
 
 
 def _num_layers(weights: Weights) -> int:
     return sum(name.endswith("mlp.fc1") for name in weights)
 
 
-def _cross_shape(name: str, head: int) -> tuple[int | str, ...]:
-    return (1, HEADS, head, "frames") if name == "keys" else (1, HEADS, "frames", head)
+def _cross_shape(name: str, head: int, frames: str) -> tuple[int | str, ...]:
+    return (1, HEADS, head, frames) if name == "keys" else (1, HEADS, frames, head)
 
 
 def _quantized(weight: FloatArray) -> tuple[Array, FloatArray]:

@@ -1,32 +1,17 @@
 """Beam search over Moonshine's decoder, and guards against texts that nobody said."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from conch.component.arrays import FloatArray
-from conch.families.moonshine.network import Advance
+from conch.families.moonshine.network import Advance, Hypotheses, Step
 from conch.families.moonshine.tokens import END, START
 
 TOKENS_PER_S = 6.5
 """Tokens of a second of audio beyond which a text repeats itself; speech has up to 4.2."""
 MORE_TOKENS = 2
-
-
-class Stepping(Protocol):
-    """The hypotheses of a segment inside a decoder; see `network.Hypotheses`."""
-
-    def advance(
-        self, ids: Sequence[Sequence[int]], parents: Sequence[int], num_best: int
-    ) -> Advance:
-        """Add tokens to each hypothesis."""
-        ...
-
-    def keep(self, num_tokens: int) -> None:
-        """Take back all tokens but the first ones."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,13 +53,13 @@ class Searched:
 
 
 def beam_search(
-    hypotheses: Stepping,
+    hypotheses: Hypotheses,
     beam_size: int,
     seconds: float,
     no_repeat: int = 0,
     draft: Sequence[int] = (),
-) -> Searched:
-    """Return the hypotheses of a segment.
+) -> Generator[Step, Advance, Searched]:
+    """Yield each step of the search over a segment, and return its hypotheses.
 
     A hypothesis is finished by the end of text among the `beam_size` best continuations. The search
     is over when that many have finished and none that is open has a better average. No hypothesis
@@ -87,7 +72,7 @@ def beam_search(
     """
     most = int(TOKENS_PER_S * seconds) + MORE_TOKENS
     draft = draft[: most - 1] if beam_size == 1 and not no_repeat else ()
-    found = hypotheses.advance([[START, *draft]], [0], num_best=2 * beam_size)
+    found = yield Step(hypotheses, [[START, *draft]], [0], num_best=2 * beam_size)
     is_silent = found.best_ids[0, 0, 0] == END
     wanted_nothing = float(found.best_log_probs[0, 0, 0]) if is_silent else None
     verified, found = _verified(hypotheses, found, draft)
@@ -110,14 +95,14 @@ def beam_search(
         if is_settled or not alive or length == most:
             break
         ids = [[token.id] for token in alive if token]
-        found = hypotheses.advance(ids, parents, num_best=2 * beam_size)
+        found = yield Step(hypotheses, ids, parents, num_best=2 * beam_size)
     # Nothing has ended where a text would never end, or where all that could follow is banned.
     ended = ended or [token for token in alive or before if token]
     return Searched(sorted(ended, key=lambda token: -token.average), wanted_nothing)
 
 
 def _verified(
-    hypotheses: Stepping, found: Advance, draft: Sequence[int]
+    hypotheses: Hypotheses, found: Advance, draft: Sequence[int]
 ) -> tuple[Token | None, Advance]:
     """Return the tokens of a draft that a greedy search would choose, and what follows them."""
     verified: Token | None = None

@@ -15,7 +15,13 @@ from conch.cache import cached_folder
 from conch.catalogue.checks import UnfitModelError, check_files
 from conch.catalogue.known import MOONSHINE_BASE
 from conch.component.arrays import Array, FloatArray
-from conch.families.moonshine.declaration import FILES, GRAPH_FILES, PACKAGE, TOKENIZER
+from conch.families.moonshine.declaration import (
+    FILES,
+    GRAPH_FILES,
+    PACKAGE,
+    STEP_FILES,
+    TOKENIZER,
+)
 from conch.packaged import packaged, sha256_of
 from conch.wire.errors import ConfigError
 
@@ -23,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 MODELS = "models/base-en"
 ENCODER, DECODER, TOKENIZER_FILE = FILES
-_REVISION = 1
+_REVISION = 2
 """Raise it with every change of the graphs."""
 _PART = re.compile(r"_(quantized|scale|zero_point|cast_tensor|mul_tensor|add_tensor)$")
 """What the quantisers of the packages add to the name of a weight."""
@@ -80,9 +86,9 @@ def write_graphs(source: Path, folder: Path, *, exact: bool = False) -> None:
     made = (
         graphs.encoder(read_weights(source / ENCODER), exact=exact),
         graphs.cross(decoder, exact=exact),
-        graphs.step(decoder, exact=exact),
+        *(graphs.step(decoder, segments, exact=exact) for segments in STEP_FILES.values()),
     )
-    for name, graph in zip(GRAPH_FILES[:3], made, strict=True):
+    for name, graph in zip(GRAPH_FILES[:-1], made, strict=True):
         onnx.save(graph, str(folder / name))
 
 

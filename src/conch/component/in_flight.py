@@ -1,0 +1,153 @@
+"""Answer rows side by side: one call makes the next step of all of them (in-flight batching).
+
+A row is a generator: it yields the step that it needs next, and gets what the step says. At its end
+it returns a function that makes its result. So a row joins those that run at their next step,
+leaves with its last one, and waits for no longer row. The idea is that of Orca (Yu et al., 2022, https://www.usenix.org/conference/osdi22/presentation/yu).
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from conch.wire.errors import ComponentError
+
+logger = logging.getLogger(__name__)
+
+Step = TypeVar("Step")
+Said = TypeVar("Said")
+Result = TypeVar("Result")
+Search = Generator[Step, Said, Callable[[], Result]]
+Reason = Callable[[], Exception | None]
+"""Returns why nobody waits for a row any more, or None."""
+
+
+class InFlight(Generic[Step, Said]):
+    """Runs searches on a thread of its own, at most `most` at once; the others wait in order."""
+
+    def __init__(self, advance: Callable[[Sequence[Step]], Sequence[Said]], most: int) -> None:
+        """Take what makes one step of each of several searches."""
+        self._advance, self._most = advance, most
+        self._waiting: deque[_Row[Step, Said]] = deque()
+        self._changed = threading.Condition()
+        self._is_closing = False
+        self._ends = ThreadPoolExecutor(1, thread_name_prefix="row-end")
+        self._thread = threading.Thread(target=self._run, name="in-flight", daemon=True)
+        self._thread.start()
+
+    def start(self, search: "Search[Step, Said, Result]", reason: Reason) -> "Future[Result]":
+        """Start a search, and return its result to be.
+
+        `reason` is asked before each step. Results are made on another thread, which runs their
+        callbacks too: neither holds up a step.
+        """
+        result: Future[Result] = Future()
+        row = _Row(search, reason, result)
+        with self._changed:
+            if self._is_closing:
+                raise ComponentError("the component is closing")
+            self._waiting.append(row)
+            self._changed.notify()
+        return result
+
+    def close(self) -> None:
+        """Finish the searches that have started, and stop the threads."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify()
+        self._thread.join()
+        self._ends.shutdown()
+
+    def _run(self) -> None:
+        rows: list[_Row[Step, Said]] = []
+        while True:
+            with self._changed:
+                if not rows:
+                    self._changed.wait_for(lambda: self._waiting or self._is_closing)
+                while self._waiting and len(rows) < self._most:
+                    rows.append(self._waiting.popleft())
+                if not rows:
+                    return
+            rows = [row for row in rows if self._is_open(row)]
+            for row, said in zip(rows, self._said(rows), strict=True):
+                self._go_on(row, said)
+            rows = [row for row in rows if row.step is not None]
+
+    def _is_open(self, row: "_Row[Step, Said]") -> bool:
+        """Return whether a row has a step to make; end it if nobody waits for it."""
+        if error := row.reason():
+            row.search.close()
+            self._end(row, _raising(error))
+        elif row.step is None:
+            self._go_on(row, None)
+        return row.step is not None
+
+    def _said(self, rows: "Sequence[_Row[Step, Said]]") -> Sequence[Said | Exception]:
+        """Make the steps of rows; where they fail together, each fails or succeeds alone."""
+        if not rows:
+            return ()
+        steps = [row.step for row in rows if row.step is not None]
+        try:
+            return self._advance(steps)
+        except Exception as error:
+            if len(rows) == 1:
+                return [error]
+            logger.warning("a step of %d rows has failed: %s", len(rows), error)
+            return [self._said([row])[0] for row in rows]
+
+    def _go_on(self, row: "_Row[Step, Said]", said: Said | Exception | None) -> None:
+        """Give a row what its step says, and take its next one."""
+        try:
+            if isinstance(said, Exception):
+                row.step = row.search.throw(said)
+            else:
+                row.step = next(row.search) if said is None else row.search.send(said)
+        except StopIteration as end:
+            self._end(row, end.value)
+        except Exception as error:
+            self._end(row, _raising(error))
+
+    def _end(self, row: "_Row[Step, Said]", make: Callable[[], object]) -> None:
+        row.step = None
+        self._ends.submit(_settle, row.result, make)
+
+
+@dataclass(slots=True, eq=False)
+class _Row(Generic[Step, Said]):
+    search: Generator[Step, Said, Callable[[], object]]
+    reason: Reason
+    result: "Future[Any]"
+    step: Step | None = None
+    """What it needs next; None before its first step and behind its last."""
+
+
+def alone(
+    search: "Search[Step, Said, Result]", advance: Callable[[Sequence[Step]], Sequence[Said]]
+) -> Result:
+    """Return the result of a search that runs by itself."""
+    try:
+        step = next(search)
+        while True:
+            step = search.send(*advance([step]))
+    except StopIteration as end:
+        make: Callable[[], Result] = end.value
+        return make()
+
+
+def _raising(error: Exception) -> Callable[[], object]:
+    def fail() -> object:
+        raise error
+
+    return fail
+
+
+def _settle(result: "Future[Any]", make: Callable[[], object]) -> None:
+    try:
+        made = make()
+    except Exception as error:
+        result.set_exception(error)
+    else:
+        result.set_result(made)
