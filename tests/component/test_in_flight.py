@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
 
 import pytest
@@ -22,7 +22,7 @@ class Steps:
         self.may_go_on.set()
         self.wrong: set[int] = set()
 
-    def __call__(self, steps: list[int]) -> list[int]:
+    def __call__(self, steps: Sequence[int]) -> list[int]:
         assert self.may_go_on.wait(PATIENCE_S)
         if self.wrong & set(steps):
             raise ValueError("a wrong step")

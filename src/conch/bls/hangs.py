@@ -124,6 +124,10 @@ class HangWatch:
         """Return whether a model is one of this server's components."""
         return model in self._components
 
+    def is_in_flight(self, model: str) -> bool:
+        """Return whether the rows of a model are in flight together."""
+        return self._components.get(model, Traits()).is_in_flight
+
     @contextmanager
     def calling(
         self, call: Call, size: int, give_up: Callable[[ComponentAwayError], None]

@@ -4,9 +4,11 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext, suppress
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from conch.bls.service import Responder
 from conch.component import Array
 from conch.triton.memory import watch
 from conch.triton.tracing import RequestSpan
-from conch.wire import component_key, foreign
+from conch.wire import component_key, foreign, leaving
 from conch.wire.entry_points import SERVED_VARIABLE
 from conch.wire.errors import (
     ComponentError,
@@ -41,6 +43,8 @@ TRACEBACK = "\n\nAt:\n"
 POST_PATIENCE_S = 30.0
 """Longest time for a call of a model that is not Conch's own, in seconds. Triton ends no call that
 has begun, and a request may have no deadline."""
+# From a time on, so that no two models of the server which make calls have the same numbers.
+_numbers = count(time.time_ns())
 _ready_pool = ThreadPoolExecutor(1, thread_name_prefix="bls-ready")
 """Asks whether a model is ready: all other threads may wait for a process that has died."""
 
@@ -105,12 +109,17 @@ class TritonComponents:
             with suppress(RuntimeError):  # the event loop is closed
                 loop.call_soon_threadsafe(lambda: made.cancel())
 
-        made = loop.run_in_executor(pool, self._call, call, call.queue_timeout_s(), give_up)
+        timeout_s, number = call.queue_timeout_s(), {}
+        if self._hangs.is_in_flight(call.model):
+            number = {leaving.NUMBER: next(_numbers)}
+        made = loop.run_in_executor(pool, self._call, call, number, timeout_s, give_up)
         try:
             return await asyncio.wait_for(made, None if is_own else POST_PATIENCE_S)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if hung is None or (task and task.cancelling()):
+                if number:
+                    self._ends.submit(_leave, call, number[leaving.NUMBER])
                 raise
             raise hung from None
         except TimeoutError as error:
@@ -129,7 +138,11 @@ class TritonComponents:
         self._hangs.give_up(model)
 
     def _call(
-        self, call: Call, timeout_s: float | None, give_up: Callable[[ComponentAwayError], None]
+        self,
+        call: Call,
+        number: Mapping[str, int],
+        timeout_s: float | None,
+        give_up: Callable[[ComponentAwayError], None],
     ) -> Outputs:
         """Make the BLS call; a hang is reported to `give_up`."""
         with self._lock:
@@ -139,7 +152,7 @@ class TritonComponents:
             model_name=call.model,
             inputs=[_bls_input(name, value) for name, value in call.inputs.items()],
             requested_output_names=list(call.outputs),
-            parameters={**call.parameters, **component_key.own()},
+            parameters={**call.parameters, **number, **component_key.own()},
             timeout=int(timeout_s * 1e6) if timeout_s else 0,
             **(_sequence(call.place) if call.place else {}),
         )
@@ -150,6 +163,17 @@ class TritonComponents:
             if response.has_error():
                 raise _error(call.model, response.error().message())
         return {tensor.name(): TritonTensor(tensor) for tensor in response.output_tensors()}
+
+
+def _leave(call: Call, number: int) -> None:
+    """Tell a component that nobody waits for a call of it any more."""
+    # With the same inputs, as Triton checks them.
+    pb_utils.InferenceRequest(
+        model_name=call.model,
+        inputs=[_bls_input(name, value) for name, value in call.inputs.items()],
+        requested_output_names=[],
+        parameters={leaving.LEAVES: number, **component_key.own()},
+    ).exec()
 
 
 def _error(model: str, message: str) -> TranscriptionError:

@@ -58,7 +58,7 @@ def beginnings(encoder, tiger) -> list[dict[str, np.ndarray]]:
 
 def asked(states: list[dict[str, np.ndarray]]) -> list[Row]:
     """Return every kind of work for each of some states."""
-    kinds = (
+    kinds: tuple[tuple[dict, dict], ...] = (
         ({}, {"beam_size": 1, "align": True}),
         ({}, {"beam_size": 5, "nbest": 5}),
         ({}, {"beam_size": 1, "align": True, "draft": "Tiger, Tiger, learning"}),

@@ -1,5 +1,6 @@
 """The search on decoders that fit into a table, against all texts there are."""
 
+from collections.abc import Sequence
 from itertools import pairwise, product
 
 import numpy as np
@@ -40,7 +41,7 @@ class Table:
 def searched(table: Table, *args, **options) -> Searched:
     """Return what a search finds that makes its steps by itself."""
 
-    def advance(steps: list[Step]) -> list[Advance]:
+    def advance(steps: Sequence[Step]) -> list[Advance]:
         return [table.advance(step.ids, step.num_best) for step in steps]
 
     def search():

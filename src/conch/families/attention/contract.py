@@ -41,7 +41,7 @@ def decoder(
     title: str,
     package: WeightsPackage,
     *,
-    is_one_by_one: bool = False,
+    is_in_flight: bool = False,
     parameters: Mapping[str, type] | None = None,
 ) -> Component:
     """Return a decoder; arguments are those of `encoder` and of `Component`."""
@@ -124,6 +124,6 @@ def decoder(
         # Its work hangs on more than its input: it decodes up to hundreds of tokens, where 40 are
         # usual, and again for a text that loops, or that comes from the prompt alone.
         hang_factor=60.0,
-        is_one_by_one=is_one_by_one,
+        is_in_flight=is_in_flight,
         package=package,
     )

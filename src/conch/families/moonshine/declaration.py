@@ -33,7 +33,9 @@ FAMILY = Family(
             longest="one segment, at most 30 s",
             frame="[frames, model size], one frame per 24 ms",
         ),
-        decoder("moonshine_decoder", "Moonshine", PACKAGE, parameters={"draft": str}),
+        decoder(
+            "moonshine_decoder", "Moonshine", PACKAGE, is_in_flight=True, parameters={"draft": str}
+        ),
     ),
     models=(
         ModelKind(
