@@ -135,7 +135,11 @@ def add_baseline(how: "argparse._ArgumentGroup") -> None:
     """Add the choice of a baseline."""
     how.add_argument(
         "--baseline",
-        choices=("faster-whisper", "faster-whisper-batched"),
-        help="measure this too, on the same recordings, with the weights of the server's Whisper, "
-        "in one process; batched decodes 8 segments of a recording at once",
+        choices=(
+            *("faster-whisper", "faster-whisper-batched"),
+            *("sherpa-onnx-moonshine", "sherpa-onnx-moonshine-onnx"),
+        ),
+        help="measure this too, on the same recordings, in one process: with the weights of the "
+        "server's Whisper (batched decodes 8 segments of a recording at once), or of its "
+        "Moonshine, from the files of its packages or from ONNX made of them",
     )

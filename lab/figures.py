@@ -18,8 +18,11 @@ from conch.scoring.error_rates import (
 from conch.scoring.manifest import Utterance
 from conch.wire.result import Transcript
 from lab.alignment import Alignment, DeletedRun, align, reference_words
-from lab.baselines.faster_whisper import BaselineRun, Options
+from lab.baselines import faster_whisper, sherpa_onnx_moonshine
+from lab.baselines.one_process import BaselineRun
 from lab.parts import parts_of
+
+Options = faster_whisper.Options | sherpa_onnx_moonshine.Options
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Literal
 
 from conch.bench.header import Header
 from conch.bench.offline import OfflineBenchmark, measure
@@ -20,11 +19,14 @@ from conch.bench.servers import server_of, triton_version
 from conch.scoring import COMPARING, require
 from conch.scoring.error_rates import Scoring, language_of
 from conch.scoring.manifest import Utterance
+from conch.wire.errors import BenchError
 from conch.wire.options import RecognitionOptions
-from lab.baselines import faster_whisper
+from lab.baselines import faster_whisper, sherpa_onnx_moonshine
+from lab.baselines.one_process import Job
 from lab.figures import (
     BaselineFigures,
     JudgedRun,
+    Options,
     Versus,
     baseline_figures,
     judged_run,
@@ -46,7 +48,8 @@ class ComparisonBenchmark(OfflineBenchmark):
     """How utterances are joined to recordings; None sends them as they are."""
     save: Path | None = None
     """Empty folder to keep joined recordings in; None deletes them."""
-    baseline: Literal["faster-whisper", "faster-whisper-batched"] | None = None
+    baseline: str | None = None
+    """A name of `faster_whisper.BATCHES` or `sherpa_onnx_moonshine.FORMATS`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,19 +104,24 @@ def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
     starts, so that neither takes cores or memory from the other.
 
     Raises:
-        BenchError: the manifest, an audio file or a package is missing.
+        BenchError: the manifest, an audio file or a package is missing, or recordings are joined
+            for a baseline that hears 30 s.
         ServerError: no server answers, or it cannot be started.
     """
+    by_sherpa = benchmark.baseline in sherpa_onnx_moonshine.FORMATS
+    if by_sherpa and benchmark.joining:
+        raise BenchError(f"{benchmark.baseline} hears at most 30 s well: leave out --join")
     with _recordings_and_warmup(benchmark) as (utterances, warmup):
         require(*COMPARING)
         if benchmark.baseline:
-            require("faster_whisper", extra="lab")
+            require("sherpa_onnx" if by_sherpa else "faster_whisper", extra="lab")
         header = lab_header("offline", benchmark)
         samples = load_samples(utterances, benchmark.send)
         first = load_samples(warmup, benchmark.send)
         with server_of(benchmark.url, benchmark.weights) as (url, memory):
             header = header.with_triton(triton_version(url, benchmark.headers))
-            served = model_parameters(url, "attention_encoder") if benchmark.baseline else {}
+            encoder = "moonshine_encoder" if by_sherpa else "attention_encoder"
+            served = model_parameters(url, encoder) if benchmark.baseline else {}
             runs: list[JudgedRun] = []
             scorings: list[Scoring] = []
             for offered in benchmark.offers:
@@ -122,13 +130,9 @@ def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
                 scorings = scorings or scorings_of(measured)
         baselines: dict[str, BaselineFigures] = {}
         if benchmark.baseline:
-            baselines[benchmark.baseline] = _faster_whisper(
-                benchmark.baseline,
-                samples,
-                served,
-                warmup,
-                language_of(str(benchmark.options.get("language", ""))),
-                scorings,
+            language = language_of(str(benchmark.options.get("language", "")))
+            baselines[benchmark.baseline] = _baseline(
+                benchmark.baseline, samples, served, warmup, language, scorings
             )
     compared = [
         ComparedRun(
@@ -181,7 +185,7 @@ def _contents(recording: JoinedUtterance) -> Contents:
     )
 
 
-def _faster_whisper(
+def _baseline(
     name: str,
     samples: Sequence[Sample],
     served: Mapping[str, str],
@@ -191,13 +195,16 @@ def _faster_whisper(
 ) -> BaselineFigures:
     utterances = [sample.utterance for sample in samples]
     durations_s = [sample.duration_s for sample in samples]
-    job = faster_whisper.faster_whisper_job(
-        [utterance.path for utterance in utterances],
-        served,
-        warmup_paths=[utterance.path for utterance in warmup],
-        language=language,
-        batch_size=faster_whisper.BATCHES[name],
-    )
+    paths = tuple(str(utterance.path) for utterance in utterances)
+    warmup_paths = tuple(str(utterance.path) for utterance in warmup)
+    options: Options
     with progress(name, len(utterances)) as bar:
-        measured = faster_whisper.measure(job, on_answer=bar.update)
-    return baseline_figures(utterances, durations_s, measured, job.options, scorings)
+        if name in faster_whisper.BATCHES:
+            options = faster_whisper.options_of(served, language, name)
+            whisper = Job(paths=paths, options=options, warmup_paths=warmup_paths)
+            measured = faster_whisper.measure(whisper, bar.update)
+        else:
+            options = sherpa_onnx_moonshine.options_of(served, name)
+            moonshine = Job(paths=paths, options=options, warmup_paths=warmup_paths)
+            measured = sherpa_onnx_moonshine.measure(moonshine, bar.update)
+    return baseline_figures(utterances, durations_s, measured, options, scorings)

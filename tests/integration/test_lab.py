@@ -88,6 +88,7 @@ def test_joined_recordings_next_to_a_baseline(server: Any, tmp_path: Path) -> No
         (("--pause", "1,2"), 2, "give --join SECONDS as well"),
         (("--join", "9", "--pause", "2,1"), 2, "the lower one first"),
         (("--join", "9", "--save", MANIFEST.parent), 1, "an empty folder"),
+        (("--join", "9", "--baseline", "sherpa-onnx-moonshine"), 1, "leave out --join"),
     ],
 )
 def test_what_cannot_be_joined_is_said(

@@ -9,7 +9,8 @@ from conch.bench.samples import Sample
 from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import Utterance
 from conch.wire.result import Hypothesis, Transcript
-from lab.baselines.faster_whisper import BaselineRun, Options
+from lab.baselines.faster_whisper import Options
+from lab.baselines.one_process import BaselineRun
 from lab.figures import (
     BaselineFigures,
     DeletedWords,

@@ -22,6 +22,7 @@ PACKAGES = (
     "torch",
     "numpy",
     "faster-whisper",
+    "sherpa-onnx",
     "jiwer",
     "whisper-normalizer",
 )

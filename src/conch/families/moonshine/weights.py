@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from conch.families.moonshine.declaration import (
 )
 from conch.packaged import packaged, sha256_of
 from conch.wire.errors import ConfigError
+
+if TYPE_CHECKING:
+    import onnx
 
 logger = logging.getLogger(__name__)
 
@@ -98,17 +101,9 @@ def read_weights(path: Path) -> dict[str, FloatArray]:
     Matrices are `[inputs, outputs]`. The packages keep a weight as `X_quantized`, `X_scale` and
     `X_zero_point`. Most matrices have no name but that of the node which uses them.
     """
-    import onnx
-    import onnxruntime
     from onnx import numpy_helper
 
-    with TemporaryDirectory() as scratch:
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.optimized_model_filepath = f"{scratch}/model.onnx"
-        options.add_session_config_entry("session.save_model_format", "ONNX")
-        onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        model = onnx.load(f"{scratch}/model.onnx")
+    model = read_graph(path)
     branches = (
         part.g for node in model.graph.node for part in node.attribute if part.HasField("g")
     )
@@ -129,6 +124,20 @@ def read_weights(path: Path) -> dict[str, FloatArray]:
                 (name,) = (name for name in node.input if name in arrays)
                 weights[_plain(node.name)] = arrays[name]
     return weights
+
+
+def read_graph(path: Path) -> "onnx.ModelProto":
+    """Return a file in ONNX Runtime's format as a model of ONNX, with the same nodes."""
+    import onnx
+    import onnxruntime
+
+    with TemporaryDirectory() as scratch:
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.optimized_model_filepath = f"{scratch}/model.onnx"
+        options.add_session_config_entry("session.save_model_format", "ONNX")
+        onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        return onnx.load(f"{scratch}/model.onnx")
 
 
 def _value(name: str, arrays: Mapping[str, Array]) -> FloatArray:
