@@ -2,8 +2,8 @@
 
 There are three: `encoder` (waveform to hidden states), `cross` (hidden states to keys and values of
 the decoder's cross-attention, once a segment) and `step` (the next tokens of several segments).
-Matrices are int8 with a scale for each output, or float32 in exact graphs. The network is that of
-Jeffries et al., 2024 (https://arxiv.org/abs/2410.15608).
+Matrices, and two convolutions of three, are int8 with a scale for each output, or float32 in exact
+graphs. The network is that of Jeffries et al., 2024 (https://arxiv.org/abs/2410.15608).
 """
 
 from collections.abc import Callable, Mapping
@@ -25,6 +25,9 @@ ENCODER_POSITIONS = 1300
 MAX_TOKENS = 256
 """Positions of the decoder."""
 _EPSILON = 1e-5
+_MOST = 127
+"""Largest integer of a weight."""
+_TO_THE_END = np.iinfo(np.int64).max
 
 
 class _Graph(Graph):
@@ -33,6 +36,11 @@ class _Graph(Graph):
     def __init__(self, *, exact: bool) -> None:
         super().__init__()
         self._exact = exact
+        self._unit = (
+            self.array(np.array(1 / _MOST, np.float32)),
+            self.array(np.array(128, np.uint8)),
+        )
+        """Scale and zero point of what is at most 1."""
 
     def linear(self, value: str, weight: FloatArray, bias: FloatArray | None = None) -> str:
         """Multiply by a matrix `[inputs, outputs]`, in int8 unless the graph is exact."""
@@ -51,28 +59,63 @@ class _Graph(Graph):
         """
         if self._exact:
             return self.linear(value, weight, bias)
-        integers, scale = _quantized(weight)
-        unit, middle = (
-            self.array(np.array(1 / 127, np.float32)),
-            self.array(np.array(128, np.uint8)),
-        )
-        # A row of zeros becomes NaN, then any integers, and zeros again.
+        # A row of zeros is 0 / 0: whatever integers that gives, the product is 0 again below.
         largest = self.op("ReduceMax", self.op("Abs", value), self.ints(-1), keepdims=1)
+        return self._product(self._integers_of(value, largest), largest, weight, bias)
+
+    def convolution(self, value: str, kernel: FloatArray, bias: FloatArray, stride: int) -> str:
+        """Convolve `[1, frames, inputs]` with a kernel `[outputs, inputs, width]`.
+
+        It is a product of unfolded frames. Unless the graph is exact it is one of int8 with a scale
+        for each row: one scale for the audio would round quiet frames away.
+        """
+        width = kernel.shape[2]
+        matrix = kernel.transpose(2, 1, 0).reshape(-1, len(kernel))
+        places = self._unfolded(value, width, stride)
+        if self._exact:
+            return self.linear(self.op("Concat", *places, axis=-1), matrix, bias)
+        # What can be done frame by frame is, as unfolded frames are twice as many.
+        largest = self.op("ReduceMax", self.op("Abs", value), self.ints(-1), keepdims=1)
+        largest = self.op("Max", *self._unfolded(largest, width, stride))
+        integers = [self._integers_of(place, largest) for place in places]
+        return self._product(self.op("Concat", *integers, axis=-1), largest, matrix, bias)
+
+    def _integers_of(self, value: str, largest: str) -> str:
+        """Return uint8 around 128 of rows, given the largest magnitude of each."""
+        scaled = self.op("Div", value, largest)
         # Signed by signed took 40 times as long.
-        row = self.op("QuantizeLinear", self.op("Div", value, largest), unit, middle)
-        product = self.op(
-            "MatMulIntegerToFloat",
-            *(row, self.array(integers), unit, self.array(scale), middle),
-            domain=MICROSOFT,
-        )
+        return self.op("QuantizeLinear", scaled, *self._unit)
+
+    def _product(
+        self, integers: str, largest: str, weight: FloatArray, bias: FloatArray | None
+    ) -> str:
+        weights, scale = _quantized(weight)
+        unit, middle = self._unit
+        inputs = (integers, self.array(weights), unit, self.array(scale), middle)
+        product = self.op("MatMulIntegerToFloat", *inputs, domain=MICROSOFT)
         product = self.op("Mul", product, largest)
         return product if bias is None else self.op("Add", product, self.array(bias))
+
+    def _unfolded(self, value: str, width: int, stride: int) -> list[str]:
+        """Return the frames that each place of a kernel meets."""
+        found = []
+        for place in range(width):
+            end = place - width + 1 or _TO_THE_END
+            window = (self.ints(number) for number in (place, end, 1, stride))
+            found.append(self.op("Slice", value, *window))
+        return found
+
+    def gelu(self, value: str) -> str:
+        """Add a GELU: by a tangent, which is faster than the error function of an exact graph."""
+        if self._exact:
+            return self.op("Gelu", value)
+        return self.op("FastGelu", value, domain=MICROSOFT)
 
     def rows(self, weight: FloatArray, places: str) -> str:
         """Look up rows of a matrix, in int8 with a scale for each row unless the graph is exact."""
         if self._exact:
             return self.op("Gather", self.array(weight), places)
-        integers, scale = _quantized(weight.T)
+        integers, scale = _integers(weight.T, np.abs(weight).max(axis=1))
         found = self.op("Gather", self.array(integers.T), places)
         scales = self.op("Gather", self.array(scale[:, None]), places)
         return self.op("Mul", self.op("Cast", found, to=TensorProto.FLOAT), scales)
@@ -123,19 +166,20 @@ def encoder(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
     waveform = graph.takes("waveform", 1, "samples")
     value = graph.op("Unsqueeze", waveform, graph.ints(1))
     value = graph.op("Conv", value, graph.array(weights["conv1.weight"]), strides=[64])
-    value = graph.op("Tanh", value)
+    value = graph.op("Transpose", graph.op("Tanh", value), perm=[0, 2, 1])
     # One group of all channels: its mean and variance span the whole audio.
     shape = graph.op("Shape", value)
     value = graph.op("Reshape", value, graph.ints(0, 1, -1))
     one, zero = graph.array(np.ones(1, np.float32)), graph.array(np.zeros(1, np.float32))
     value = graph.op("InstanceNormalization", value, one, zero, epsilon=_EPSILON)
     value = graph.op("Reshape", value, shape)
-    value = graph.op("Mul", value, graph.array(weights["groupnorm.Mul"]))
-    value = graph.op("Add", value, graph.array(weights["groupnorm.Add"]))
-    for name, stride in (("conv2", 3), ("conv3", 2)):
-        kernel = [graph.array(weights[f"{name}.{part}"]) for part in ("weight", "bias")]
-        value = graph.op("Gelu", graph.op("Conv", value, *kernel, strides=[stride]))
-    value = graph.op("Transpose", value, perm=[0, 2, 1])
+    # Nothing is padded, so what the normalisation multiplies and adds can be part of the kernel.
+    kernel, bias = weights["conv2.weight"], weights["conv2.bias"]
+    bias = bias + kernel.sum(axis=2) @ weights["groupnorm.Add"][:, 0]
+    kernel = kernel * weights["groupnorm.Mul"]
+    value = graph.gelu(graph.convolution(value, kernel, bias, stride=3))
+    kernel, bias = weights["conv3.weight"], weights["conv3.bias"]
+    value = graph.gelu(graph.convolution(value, kernel, bias, stride=2))
     rotary, start = graph.rotary(ENCODER_POSITIONS), graph.ints(0)
     for number in range(_num_layers(weights)):
         layer = f"layers.{number}."
@@ -150,7 +194,7 @@ def encoder(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
         value = graph.op("Add", value, heard)
         normed = graph.norm(value, weights[f"{layer}post_attention_layernorm.weight"])
         wide = graph.linear(normed, weights[f"{layer}mlp.fc1"], weights[f"{layer}mlp.fc1.bias"])
-        wide = graph.op("Gelu", wide)
+        wide = graph.gelu(wide)
         wide = graph.linear(wide, weights[f"{layer}mlp.fc2"], weights[f"{layer}mlp.fc2.bias"])
         value = graph.op("Add", value, wide)
     graph.gives(graph.norm(value, weights["layer_norm.weight"]), "hidden", 1, "frames", "size")
@@ -344,6 +388,16 @@ def _cross_shape(name: str, head: int, frames: str) -> tuple[int | str, ...]:
 
 
 def _quantized(weight: FloatArray) -> tuple[Array, FloatArray]:
-    """Return int8 `[inputs, outputs]` of a matrix, and a scale for each output."""
-    scale = np.abs(weight).max(axis=0) / 127
+    """Return int8 `[inputs, outputs]` of a matrix, and a scale for each output.
+
+    Without VNNI, ONNX Runtime adds the products of two neighbouring inputs in 16 bits. Inputs are
+    up to 255, so the weights of a pair may add up to 128.
+    """
+    # Two roundings add at most 1.
+    pairs = np.add.reduceat(weight, np.arange(0, len(weight), 2), axis=0)
+    return _integers(weight, np.maximum(np.abs(weight).max(axis=0), np.abs(pairs).max(axis=0)))
+
+
+def _integers(weight: FloatArray, largest: FloatArray) -> tuple[Array, FloatArray]:
+    scale = largest / _MOST
     return np.round(weight / scale).astype(np.int8), scale.astype(np.float32)
