@@ -2,8 +2,8 @@
 
 There are three: `encoder` (waveform to hidden states), `cross` (hidden states to keys and values of
 the decoder's cross-attention, once a segment) and `step` (the next tokens of several segments).
-Matrices, and two convolutions of three, are int8 with a scale for each output, or float32 in exact
-graphs. The network is that of Jeffries et al., 2024 (https://arxiv.org/abs/2410.15608).
+Matrices are int8 with a scale for each output, or float32 in exact graphs. The network is that of
+Jeffries et al., 2024 (https://arxiv.org/abs/2410.15608).
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,6 @@ MAX_TOKENS = 256
 _EPSILON = 1e-5
 _MOST = 127
 """Largest integer of a weight."""
-_TO_THE_END = np.iinfo(np.int64).max
 
 
 class _Graph(Graph):
@@ -36,11 +35,6 @@ class _Graph(Graph):
     def __init__(self, *, exact: bool) -> None:
         super().__init__()
         self._exact = exact
-        self._unit = (
-            self.array(np.array(1 / _MOST, np.float32)),
-            self.array(np.array(128, np.uint8)),
-        )
-        """Scale and zero point of what is at most 1."""
 
     def linear(self, value: str, weight: FloatArray, bias: FloatArray | None = None) -> str:
         """Multiply by a matrix `[inputs, outputs]`, in int8 unless the graph is exact."""
@@ -59,51 +53,17 @@ class _Graph(Graph):
         """
         if self._exact:
             return self.linear(value, weight, bias)
+        integers, scale = _quantized(weight)
+        unit = self.array(np.array(1 / _MOST, np.float32))
+        middle = self.array(np.array(128, np.uint8))
         # A row of zeros is 0 / 0: whatever integers that gives, the product is 0 again below.
         largest = self.op("ReduceMax", self.op("Abs", value), self.ints(-1), keepdims=1)
-        return self._product(self._integers_of(value, largest), largest, weight, bias)
-
-    def convolution(self, value: str, kernel: FloatArray, bias: FloatArray, stride: int) -> str:
-        """Convolve `[1, frames, inputs]` with a kernel `[outputs, inputs, width]`.
-
-        It is a product of unfolded frames. Unless the graph is exact it is one of int8 with a scale
-        for each row: one scale for the audio would round quiet frames away.
-        """
-        width = kernel.shape[2]
-        matrix = kernel.transpose(2, 1, 0).reshape(-1, len(kernel))
-        places = self._unfolded(value, width, stride)
-        if self._exact:
-            return self.linear(self.op("Concat", *places, axis=-1), matrix, bias)
-        # What can be done frame by frame is, as unfolded frames are twice as many.
-        largest = self.op("ReduceMax", self.op("Abs", value), self.ints(-1), keepdims=1)
-        largest = self.op("Max", *self._unfolded(largest, width, stride))
-        integers = [self._integers_of(place, largest) for place in places]
-        return self._product(self.op("Concat", *integers, axis=-1), largest, matrix, bias)
-
-    def _integers_of(self, value: str, largest: str) -> str:
-        """Return uint8 around 128 of rows, given the largest magnitude of each."""
-        scaled = self.op("Div", value, largest)
         # Signed by signed took 40 times as long.
-        return self.op("QuantizeLinear", scaled, *self._unit)
-
-    def _product(
-        self, integers: str, largest: str, weight: FloatArray, bias: FloatArray | None
-    ) -> str:
-        weights, scale = _quantized(weight)
-        unit, middle = self._unit
-        inputs = (integers, self.array(weights), unit, self.array(scale), middle)
+        row = self.op("QuantizeLinear", self.op("Div", value, largest), unit, middle)
+        inputs = (row, self.array(integers), unit, self.array(scale), middle)
         product = self.op("MatMulIntegerToFloat", *inputs, domain=MICROSOFT)
         product = self.op("Mul", product, largest)
         return product if bias is None else self.op("Add", product, self.array(bias))
-
-    def _unfolded(self, value: str, width: int, stride: int) -> list[str]:
-        """Return the frames that each place of a kernel meets."""
-        found = []
-        for place in range(width):
-            end = place - width + 1 or _TO_THE_END
-            window = (self.ints(number) for number in (place, end, 1, stride))
-            found.append(self.op("Slice", value, *window))
-        return found
 
     def gelu(self, value: str) -> str:
         """Add a GELU: by a tangent, which is faster than the error function of an exact graph."""
@@ -166,20 +126,19 @@ def encoder(weights: Weights, *, exact: bool = False) -> onnx.ModelProto:
     waveform = graph.takes("waveform", 1, "samples")
     value = graph.op("Unsqueeze", waveform, graph.ints(1))
     value = graph.op("Conv", value, graph.array(weights["conv1.weight"]), strides=[64])
-    value = graph.op("Transpose", graph.op("Tanh", value), perm=[0, 2, 1])
+    value = graph.op("Tanh", value)
     # One group of all channels: its mean and variance span the whole audio.
     shape = graph.op("Shape", value)
     value = graph.op("Reshape", value, graph.ints(0, 1, -1))
     one, zero = graph.array(np.ones(1, np.float32)), graph.array(np.zeros(1, np.float32))
     value = graph.op("InstanceNormalization", value, one, zero, epsilon=_EPSILON)
     value = graph.op("Reshape", value, shape)
-    # Nothing is padded, so what the normalisation multiplies and adds can be part of the kernel.
-    kernel, bias = weights["conv2.weight"], weights["conv2.bias"]
-    bias = bias + kernel.sum(axis=2) @ weights["groupnorm.Add"][:, 0]
-    kernel = kernel * weights["groupnorm.Mul"]
-    value = graph.gelu(graph.convolution(value, kernel, bias, stride=3))
-    kernel, bias = weights["conv3.weight"], weights["conv3.bias"]
-    value = graph.gelu(graph.convolution(value, kernel, bias, stride=2))
+    value = graph.op("Mul", value, graph.array(weights["groupnorm.Mul"]))
+    value = graph.op("Add", value, graph.array(weights["groupnorm.Add"]))
+    for name, stride in (("conv2", 3), ("conv3", 2)):
+        kernel = [graph.array(weights[f"{name}.{part}"]) for part in ("weight", "bias")]
+        value = graph.gelu(graph.op("Conv", value, *kernel, strides=[stride]))
+    value = graph.op("Transpose", value, perm=[0, 2, 1])
     rotary, start = graph.rotary(ENCODER_POSITIONS), graph.ints(0)
     for number in range(_num_layers(weights)):
         layer = f"layers.{number}."
