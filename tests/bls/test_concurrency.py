@@ -231,3 +231,14 @@ def test_calls_that_leave_while_they_wait_are_forgotten():
         return await first, await last
 
     assert virtual_time.run(scenario()) == (1.0, 2.0)
+
+
+def test_recordings_leave_places_where_rows_are_in_flight_together():
+    limits = ConcurrencyLimits(RecognitionConfig(), own_components(), Metrics())
+    most = own_components()["moonshine_decoder"].in_flight
+    first, other = (
+        limits.most_of_one("moonshine_decoder", is_first=is_first) for is_first in (True, False)
+    )
+    assert 0 < other < first < most
+    few = ConcurrencyLimits(RecognitionConfig(max_decoder_calls=1), own_components(), Metrics())
+    assert few.most_of_one("moonshine_decoder", is_first=True) >= 1

@@ -109,6 +109,18 @@ def test_a_stream_that_others_overtake_is_not_taken_for_a_hang(server):
     assert server.given_up_names == ["overtaken"]
 
 
+def test_rows_that_are_in_flight_together_share_the_time(server):
+    model = "moonshine_decoder"
+    server.answered(0.5, model)
+    alone_s = server.watch.limit_s(model, 100)
+    for number in range(3):
+        server.begin(f"row {number}", model)
+    server.pass_time(2 * alone_s)
+    assert server.given_up_names == []
+    server.pass_time(1.5 * alone_s)
+    assert server.given_up_names == ["row 0", "row 1", "row 2"]
+
+
 def test_the_time_of_a_call_begins_when_those_before_it_are_answered(server):
     answers = [server.begin(str(number)) for number in range(8)]
     for answer in answers:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
 
 import pytest
+from one_by_one import alone
 
-from conch.component.in_flight import InFlight, alone
+from conch.component.in_flight import InFlight
 from conch.wire.errors import ComponentError, DeadlineError
 
 PATIENCE_S = 30
@@ -180,3 +181,44 @@ def test_closing_lets_what_has_started_end(steps):
     assert results([first, second]) == [90, 30]
     with pytest.raises(ComponentError, match="closing"):
         in_flight.start(counting(1, 1), nothing)
+
+
+def test_a_search_without_a_step_has_its_result(in_flight):
+    def at_once():
+        yield from ()
+        return lambda: 7
+
+    assert results([in_flight.start(at_once(), nothing) for _ in range(9)]) == [7] * 9
+
+
+def test_rows_that_end_together_make_room_for_those_that_wait(in_flight):
+    rows = [in_flight.start(counting(number, 1), nothing) for number in range(20)]
+    assert results(rows) == [10 * number for number in range(20)]
+
+
+def test_a_reason_that_cannot_be_told_ends_its_row_alone(steps, in_flight):
+    def breaks() -> None:
+        raise OSError("the client cannot be asked")
+
+    first = held(steps, in_flight)
+    broken = in_flight.start(counting(1, 2), breaks)
+    steps.may_go_on.set()
+    assert results([first, in_flight.start(counting(2, 2), nothing)]) == [90, 40]
+    assert isinstance(broken.exception(PATIENCE_S), OSError)
+
+
+def test_who_waits_for_a_place_leaves_too(steps, in_flight):
+    first = held(steps, in_flight)
+    gone = threading.Event()
+    running = [
+        in_flight.start(
+            counting(number, 10**9), lambda: ComponentError("over") if gone.is_set() else None
+        )
+        for number in (1, 2, 3)
+    ]
+    left = in_flight.start(counting(4, 1), lambda: DeadlineError("too late"))
+    steps.may_go_on.set()
+    assert isinstance(left.exception(PATIENCE_S), DeadlineError)
+    gone.set()
+    assert results([first]) == [90]
+    assert not wait(running, PATIENCE_S).not_done

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpc
 
-from conch.client import Client
 from conch.wire import leaving
-from conch.wire.errors import DeadlineError
 
 pytestmark = pytest.mark.server
 
@@ -92,32 +90,9 @@ def test_a_call_that_is_told_to_leave_does_so(decoder, long, short):
         assert wanted in str(error)
 
 
-@pytest.fixture
-def failures(triton):
-    """Return how many calls of the decoder have ended without an answer."""
-
-    def counted() -> int:
-        (stats,) = triton.get_inference_statistics("moonshine_decoder")["model_stats"]
-        failed: int = stats["inference_stats"]["fail"]["count"]
-        return failed
-
-    return counted
-
-
-def test_a_call_of_a_request_whose_time_is_over_leaves(server, recordings, failures):
-    whole = np.tile(np.concatenate([item.waveform() for item in recordings]), 4)[: 25 * 16_000]
-    before, deadline_ms = failures(), 250
-    with Client(f"grpc://{server.grpc_url}") as client:
-        # However fast the machine is: the decoder takes longer than all that comes before it.
-        while failures() == before:
-            with pytest.raises(DeadlineError):
-                client.transcribe(whole, beam_size=32, vad=False, deadline_ms=deadline_ms)
-            deadline_ms *= 2
-
-
 def test_a_call_whose_time_is_over_leaves(decoder, long, short):
-    decoder.call("late", long, beam_size=32, timeout=1_000)
+    decoder.call("late", long, beam_size=32, timeout=1_000_000)
     decoder.call("short", short, beam_size=1)
     ends = {name: error for name, _, error in (decoder.next_answer(), decoder.next_answer())}
     assert ends["short"] is None
-    assert "deadline" in str(ends["late"]) or "timeout" in str(ends["late"]).lower()
+    assert "the deadline has passed" in str(ends["late"])

@@ -173,6 +173,10 @@ class Request:
     def flags(self) -> int:
         return self._flags
 
+    def timeout(self) -> int:
+        """Return the microseconds that the client waits; 0 for no limit."""
+        return 0
+
     def trace(self) -> None:
         return None
 

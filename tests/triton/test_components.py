@@ -22,6 +22,7 @@ from conch.component import bytes_array
 from conch.recognition import own_components
 from conch.triton.components import TritonComponents
 from conch.triton.statuses import triton_error
+from conch.wire import leaving
 from conch.wire.errors import (
     ComponentError,
     MissingModelError,
@@ -158,6 +159,39 @@ def test_the_end_of_a_stream_has_threads_of_its_own(models):
             call(components, place=StreamPlace("a", starts=False, ends=is_end))
         call(components)
     assert [name.split("_")[0] for name in names] == ["calls", "ends", "calls"]
+
+
+def test_a_cancelled_call_is_told_to_leave_where_rows_are_in_flight_together(models):
+    came, may_answer, sent = threading.Event(), threading.Event(), []
+
+    def decoder(request):
+        sent.append(request)
+        if leaving.NUMBER in request.parameters:
+            came.set()
+            assert may_answer.wait(30)
+        else:
+            may_answer.set()
+        return InferenceResponse(error=triton_error(RequestCancelledError("left")))
+
+    models["moonshine_decoder"] = decoder
+
+    async def main(components):
+        inputs = {"encoder_out": np.ones((2, 3), np.float32)}
+        call = Call("moonshine_decoder", inputs, ("hypotheses",))
+        made = asyncio.create_task(components.call(call))
+        await asyncio.to_thread(came.wait, 30)
+        made.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await made
+        assert await asyncio.to_thread(may_answer.wait, 30)
+
+    with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1) as ends:
+        sender = Request([], []).get_response_sender()
+        watch = HangWatch(PlainProcesses(), own_components(), 5.0, Metrics())
+        asyncio.run(main(TritonComponents(None, sender, watch, pool, ends)))
+    call, leaves = sent
+    assert leaves.parameters == {leaving.LEAVES: call.parameters[leaving.NUMBER]}
+    assert leaves.inputs.keys() == call.inputs.keys()
 
 
 def test_a_users_model_that_hangs_holds_its_own_threads_and_not_for_ever(models, monkeypatch):

@@ -1,7 +1,7 @@
 from typing import Any
 
 from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
-from conch.triton import read_parameters, settled, start
+from conch.triton import finish, read_parameters, settled, start
 
 
 class TritonPythonModel:
@@ -14,4 +14,4 @@ class TritonPythonModel:
         start(requests, self.component)
 
     def finalize(self) -> None:
-        self.component.close()
+        finish(self.component)

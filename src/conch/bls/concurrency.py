@@ -1,6 +1,6 @@
 """Concurrency limits of components; calls of recordings wait here in a fair order.
 
-A component answers first come, first served. A live chunk or a short request can overtake a call
+A component begins first come, first served. A live chunk or a short request can overtake a call
 that waits here, but not one that waits at the component.
 
 Within one request the earliest part goes first, because the answer is sent in this order.
@@ -45,12 +45,19 @@ class ConcurrencyLimits:
         has no more either: on two cores, the whole limit made it no faster. One that is not first
         leaves instances free for the next one.
         """
-        first, others = (2, 4) if self._traits(model).is_one_by_one else (4, 16)
+        traits = self._traits(model)
+        if traits.in_flight:
+            first, others = 2, 4
+            return max(1, traits.in_flight // (first if is_first else others))
+        first, others = (2, 4) if traits.is_one_by_one else (4, 16)
         return max(1, self._most(model) // (first if is_first else others))
 
     def _most(self, model: str) -> int:
-        config, is_one_by_one = self._config, self._traits(model).is_one_by_one
-        return config.max_encoder_calls if is_one_by_one else config.max_decoder_calls
+        config, traits = self._config, self._traits(model)
+        if traits.in_flight:
+            # The places that are left are those of live passes, which do not wait here.
+            return max(1, min(config.max_decoder_calls, traits.in_flight * 3 // 4))
+        return config.max_encoder_calls if traits.is_one_by_one else config.max_decoder_calls
 
     def _traits(self, model: str) -> Traits:
         return self._components.get(model, Traits())

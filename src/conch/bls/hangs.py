@@ -2,8 +2,9 @@
 
 A component answers first come, first served. So the time of a call starts when all calls before it
 are answered. Other streams may overtake a call of a stream: its time starts again with each answer
-of the component. The limit of a call follows from the component's measured speed. Time in which the
-component waits for a core does not count: a slow machine is not a hung component.
+of the component. Where rows are in flight together, each has its share of the time. The limit of a
+call follows from the component's measured speed. Time in which the component waits for a core does
+not count: a slow machine is not a hung component.
 """
 
 import logging
@@ -124,9 +125,9 @@ class HangWatch:
         """Return whether a model is one of this server's components."""
         return model in self._components
 
-    def is_in_flight(self, model: str) -> bool:
-        """Return whether the rows of a model are in flight together."""
-        return self._components.get(model, Traits()).is_in_flight
+    def traits(self, model: str) -> Traits:
+        """Return how a model works."""
+        return self._components.get(model, Traits())
 
     @contextmanager
     def calling(
@@ -165,7 +166,7 @@ class HangWatch:
         with self._lock:
             speed, hangs = self._speeds.get(model), self._hangs[model]
         expected_s = math.nan if speed is None else speed.expected_s(size)
-        factor = self._components.get(model, Traits()).hang_factor
+        factor = self.traits(model).hang_factor
         most_s = UNKNOWN_S if math.isnan(expected_s) else factor * expected_s
         return float(max(self._least_s, most_s) * 2 ** min(hangs, MAX_DOUBLINGS))
 
@@ -187,18 +188,19 @@ class HangWatch:
         self._looked_at = now
         with self._lock:
             oldest = [
-                (model, next(iter(calls)))
+                (model, next(iter(calls)), len(calls))
                 for model, calls in self._calls.items()
                 if calls and self.watches(model)
             ]
             have_answered, self._has_answered = self._has_answered, set()
-        for model, call in oldest:
+        for model, call, in_flight in oldest:
             if not call.is_oldest or (call.in_stream and model in have_answered):
                 call.is_oldest, call.stalled_s = True, 0.0
                 continue
             is_late = call.stalled_s >= STARVED_FROM_S
             starved_s = self._processes.starved_s(model) if is_late else 0.0
-            call.stalled_s += max(0.0, elapsed_s - starved_s)
+            sharing = max(1, min(self.traits(model).in_flight, in_flight))
+            call.stalled_s += max(0.0, elapsed_s - starved_s) / sharing
             if call.stalled_s >= self.limit_s(model, call.size) + call.patience_s:
                 self._hung(model, call)
 

@@ -17,8 +17,8 @@ class Traits:
 
     is_one_by_one: bool = False
     """Whether a CPU computes the rows of a batch one after the other."""
-    is_in_flight: bool = False
-    """Whether its rows are in flight together, so that one may leave before its end."""
+    in_flight: int = 0
+    """Most rows that are in flight together, and may leave early; 0 for whole batches."""
     hang_factor: float = HANG_FACTOR
     """How many times longer than expected a call may take: more if the work does not follow from
     the size of the input."""
@@ -32,7 +32,7 @@ def own_components() -> OwnComponents:
     """Return the traits of Conch's components."""
     declared = {
         name: Traits(
-            component.is_one_by_one, component.is_in_flight, component.hang_factor or HANG_FACTOR
+            component.is_one_by_one, component.in_flight, component.hang_factor or HANG_FACTOR
         )
         for name, component in traits().items()
     }

@@ -31,7 +31,7 @@ class InFlight(Generic[Step, Said]):
     def __init__(self, advance: Callable[[Sequence[Step]], Sequence[Said]], most: int) -> None:
         """Take what makes one step of each of several searches."""
         self._advance, self._most = advance, most
-        self._waiting: deque[_Row[Step, Said]] = deque()
+        self._new: list[_Row[Step, Said]] = []
         self._changed = threading.Condition()
         self._is_closing = False
         self._ends = ThreadPoolExecutor(1, thread_name_prefix="row-end")
@@ -49,7 +49,7 @@ class InFlight(Generic[Step, Said]):
         with self._changed:
             if self._is_closing:
                 raise ComponentError("the component is closing")
-            self._waiting.append(row)
+            self._new.append(row)
             self._changed.notify()
         return result
 
@@ -63,27 +63,43 @@ class InFlight(Generic[Step, Said]):
 
     def _run(self) -> None:
         rows: list[_Row[Step, Said]] = []
+        waiting: deque[_Row[Step, Said]] = deque()
         while True:
             with self._changed:
-                if not rows:
-                    self._changed.wait_for(lambda: self._waiting or self._is_closing)
-                while self._waiting and len(rows) < self._most:
-                    rows.append(self._waiting.popleft())
-                if not rows:
-                    return
-            rows = [row for row in rows if self._is_open(row)]
-            for row, said in zip(rows, self._said(rows), strict=True):
-                self._go_on(row, said)
+                if not rows and not waiting:
+                    self._changed.wait_for(lambda: self._new or self._is_closing)
+                waiting += self._new
+                self._new.clear()
+            # Those that wait too: their memory is not needed any more.
+            rows = [*filter(self._is_wanted, rows)]
+            waiting = deque(filter(self._is_wanted, waiting))
+            while waiting and len(rows) < self._most:
+                rows += self._begun(waiting.popleft())
+            self._make_steps(rows)
             rows = [row for row in rows if row.step is not None]
+            if self._is_closing and not (rows or waiting or self._new):
+                return
 
-    def _is_open(self, row: "_Row[Step, Said]") -> bool:
-        """Return whether a row has a step to make; end it if nobody waits for it."""
-        if error := row.reason():
-            row.search.close()
+    def _begun(self, row: "_Row[Step, Said]") -> "list[_Row[Step, Said]]":
+        """Return a row that needs a first step, or none."""
+        self._go_on(row, None)
+        return [] if row.step is None else [row]
+
+    def _is_wanted(self, row: "_Row[Step, Said]") -> bool:
+        """Return whether somebody waits for a row; end it if not."""
+        try:
+            error = row.reason()
+            if error is not None:
+                row.search.close()
+        except Exception as failure:
+            error = failure
+        if error is not None:
             self._end(row, _raising(error))
-        elif row.step is None:
-            self._go_on(row, None)
-        return row.step is not None
+        return error is None
+
+    def _make_steps(self, rows: "Sequence[_Row[Step, Said]]") -> None:
+        for row, said in zip(rows, self._said(rows), strict=True):
+            self._go_on(row, said)
 
     def _said(self, rows: "Sequence[_Row[Step, Said]]") -> Sequence[Said | Exception]:
         """Make the steps of rows; where they fail together, each fails or succeeds alone."""
@@ -91,7 +107,10 @@ class InFlight(Generic[Step, Said]):
             return ()
         steps = [row.step for row in rows if row.step is not None]
         try:
-            return self._advance(steps)
+            said = self._advance(steps)
+            if len(said) != len(rows):
+                raise ValueError(f"{len(rows)} rows have {len(said)} results of their step")
+            return said
         except Exception as error:
             if len(rows) == 1:
                 return [error]
@@ -122,19 +141,6 @@ class _Row(Generic[Step, Said]):
     result: "Future[Any]"
     step: Step | None = None
     """What it needs next; None before its first step and behind its last."""
-
-
-def alone(
-    search: "Search[Step, Said, Result]", advance: Callable[[Sequence[Step]], Sequence[Said]]
-) -> Result:
-    """Return the result of a search that runs by itself."""
-    try:
-        step = next(search)
-        while True:
-            step = search.send(*advance([step]))
-    except StopIteration as end:
-        make: Callable[[], Result] = end.value
-        return make()
 
 
 def _raising(error: Exception) -> Callable[[], object]:

@@ -114,9 +114,9 @@ class Component:
     """Whether it keeps streams: it is sequence-batched."""
     is_one_by_one: bool = False
     """Whether it answers the calls of a batch one after the other on a CPU."""
-    is_in_flight: bool = False
-    """Whether its rows are in flight together (`conch.triton.start`), so that a call that nobody
-    waits for can leave."""
+    in_flight: int = 0
+    """Most rows that are in flight together (`conch.triton.start`), so that a call that nobody
+    waits for can leave; 0 for a component that answers whole batches."""
     hang_factor: float | None = None
     """How many times longer than expected a call may take before the component counts as hung; None
     for that of most components."""

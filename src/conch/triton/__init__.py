@@ -7,8 +7,8 @@ here, and so takes no memory of the components.
 """
 
 from conch.component.parameters import read_parameters
-from conch.triton.in_flight import start
+from conch.triton.in_flight import finish, start
 from conch.triton.memory import settled
 from conch.triton.requests import respond
 
-__all__ = ["read_parameters", "respond", "settled", "start"]
+__all__ = ["finish", "read_parameters", "respond", "settled", "start"]

@@ -110,7 +110,7 @@ class TritonComponents:
                 loop.call_soon_threadsafe(lambda: made.cancel())
 
         timeout_s, number = call.queue_timeout_s(), {}
-        if self._hangs.is_in_flight(call.model):
+        if self._hangs.traits(call.model).in_flight:
             number = {leaving.NUMBER: next(_numbers)}
         made = loop.run_in_executor(pool, self._call, call, number, timeout_s, give_up)
         try:
@@ -119,7 +119,8 @@ class TritonComponents:
             task = asyncio.current_task()
             if hung is None or (task and task.cancelling()):
                 if number:
-                    self._ends.submit(_leave, call, number[leaving.NUMBER])
+                    with suppress(RuntimeError):  # the threads are closed
+                        self._ends.submit(_leave, call, number[leaving.NUMBER])
                 raise
             raise hung from None
         except TimeoutError as error:

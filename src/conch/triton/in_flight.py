@@ -1,7 +1,8 @@
 """Answer requests of a component whose rows are in flight together."""
 
+import gc
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from itertools import count
 from typing import Any, ClassVar, Protocol
@@ -13,6 +14,7 @@ from conch.component.in_flight import Reason
 from conch.triton.logs import log_to_stderr
 from conch.triton.memory import watch
 from conch.triton.requests import component_response, rows_of
+from conch.triton.statuses import triton_error
 from conch.wire import leaving
 from conch.wire.errors import DeadlineError, RequestCancelledError
 
@@ -23,7 +25,13 @@ LOOK_S = 0.05
 class Starting(Protocol):
     """A component that answers a row later; see `conch.component.in_flight.InFlight.start`."""
 
-    def start(self, row: Row, reason: Reason, /) -> "Future[Outputs]": ...
+    def start(self, row: Row, reason: Reason, /) -> "Future[Outputs]":
+        """Return the outputs of a row to be."""
+        ...
+
+    def close(self) -> None:
+        """Answer what has started."""
+        ...
 
 
 def start(requests: Sequence[Any], component: Starting) -> None:
@@ -32,6 +40,12 @@ def start(requests: Sequence[Any], component: Starting) -> None:
     for request in requests:
         watch.called()
         _Request(request).start(component)
+
+
+def finish(component: Starting) -> None:
+    """Answer what has started, and free its tensors: Triton's stub crashes where any outlive it."""
+    component.close()
+    gc.collect()
 
 
 class _Request:
@@ -47,49 +61,70 @@ class _Request:
         self._deadline = time.monotonic() + timeout_s if timeout_s else None
         self._looked_at = time.monotonic()
         self._number = 0
-        self._leaves = False
+        self._is_unwanted = False
+        self._answers: list[Future[Outputs]] = []
+        # Of an iterator, as rows may end on several threads.
+        self._ended = count(1)
 
     def start(self, component: Starting) -> None:
-        answers: list[Future[Outputs]] = []
         try:
             rows = rows_of(self._request)
-            self._take_number(rows[0].parameters)
+            self._let_leave(rows[0].parameters.get(leaving.LEAVES))
+            self._keep_number(rows[0].parameters.get(leaving.NUMBER, 0))
             for row in rows:
-                answers.append(component.start(row, self._reason))
+                self._answers.append(component.start(row, self._reason))
         except Exception as error:
-            refused: Future[Outputs] = Future()
-            refused.set_exception(error)
-            answers.append(refused)
-        # Of an iterator, as rows may end on several threads.
-        ended = count(1)
+            # First, as the first error is the answer; nobody waits for the other rows.
+            self._answers.insert(0, Future())
+            self._answers[0].set_exception(error)
+            self._is_unwanted = True
+        self._wait()
 
-        def answered(_: "Future[Outputs]") -> None:
-            if next(ended) == len(answers):
-                self._answer([answer.exception() or answer.result() for answer in answers])
+    def _wait(self) -> None:
+        for answer in [*self._answers]:
+            answer.add_done_callback(self._has_ended)
 
-        for answer in answers:
-            answer.add_done_callback(answered)
+    def _let_leave(self, number: int | None) -> None:
+        """Let the call leave that this one names, if it does."""
+        if number is None:
+            return
+        if named := self._numbered.get(number):
+            named._is_unwanted = True
+        raise RequestCancelledError(f"call {number} leaves")
 
-    def _take_number(self, parameters: Mapping[str, Any]) -> None:
-        """Keep the number of the call, or let the call leave that the parameters name."""
-        if number := parameters.get(leaving.LEAVES):
-            if leaves := self._numbered.get(number):
-                leaves._leaves = True
-            raise RequestCancelledError(f"call {number} leaves")
-        self._number = parameters.get(leaving.NUMBER, 0)
-        if self._number:
-            self._numbered[self._number] = self
+    def _keep_number(self, number: int) -> None:
+        if number:
+            self._number = number
+            self._numbered[number] = self
 
     def _reason(self) -> Exception | None:
         now = time.monotonic()
         if self._deadline is not None and now > self._deadline:
             return DeadlineError("the deadline has passed")
-        if not self._leaves and now - self._looked_at >= LOOK_S:
+        # A call with a number is one of `speech`, which Triton never cancels.
+        if not (self._is_unwanted or self._number) and now - self._looked_at >= LOOK_S:
             self._looked_at = now
-            self._leaves = self._sender.is_cancelled()
-        return RequestCancelledError("nobody waits for the call") if self._leaves else None
+            self._is_unwanted = self._sender.is_cancelled()
+        return RequestCancelledError("nobody waits for the call") if self._is_unwanted else None
 
-    def _answer(self, answers: Sequence[Any]) -> None:
+    def _has_ended(self, _: "Future[Outputs]") -> None:
+        if next(self._ended) < len(self._answers):
+            return
         self._numbered.pop(self._number, None)
-        response = component_response(answers, self._request.requested_output_names())
-        self._sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        # Taken out, so that no cycle of references keeps the tensors.
+        answers, self._answers = self._answers, []
+        request, self._request = self._request, None
+        sender, self._sender = self._sender, None
+        try:
+            response = component_response(
+                [*map(_outcome, answers)], request.requested_output_names()
+            )
+        except Exception as error:
+            response = pb_utils.InferenceResponse(error=triton_error(error))
+        sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+
+
+def _outcome(answer: "Future[Outputs]") -> Outputs | Exception:
+    # Not raised here: its traceback would keep the request.
+    error = answer.exception()
+    return error if isinstance(error, Exception) else answer.result()

@@ -1,6 +1,7 @@
 """How a call leaves a component whose rows are in flight together, before its end.
 
 Triton cancels no call that a model has made. So each call has a number, and another call names it.
+That helps where it can: a call that has gone to another instance, or comes later, does not leave.
 """
 
 NUMBER = "call_number"

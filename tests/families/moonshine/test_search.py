@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from one_by_one import alone
 
-from conch.component.in_flight import alone
 from conch.families.moonshine.network import Advance, Step
 from conch.families.moonshine.search import MORE_TOKENS, TOKENS_PER_S, Searched, beam_search
 from conch.families.moonshine.tokens import END

@@ -41,7 +41,7 @@ def decoder(
     title: str,
     package: WeightsPackage,
     *,
-    is_in_flight: bool = False,
+    in_flight: int = 0,
     parameters: Mapping[str, type] | None = None,
 ) -> Component:
     """Return a decoder; arguments are those of `encoder` and of `Component`."""
@@ -124,6 +124,6 @@ def decoder(
         # Its work hangs on more than its input: it decodes up to hundreds of tokens, where 40 are
         # usual, and again for a text that loops, or that comes from the prompt alone.
         hang_factor=60.0,
-        is_in_flight=is_in_flight,
+        in_flight=in_flight,
         package=package,
     )

@@ -13,7 +13,7 @@ PACKAGE = WeightsPackage(
 )
 FILES = ("encoder_model.ort", "decoder_model_merged.ort", "tokenizer.json")
 """A model as packages bring it."""
-STEP_FILES = {"step_1.onnx": 1, "step_4.onnx": 4, "step_8.onnx": 8}
+STEP_FILES = {"step_1.onnx": 1, "step_8.onnx": 8}
 """The decoder's graphs, by the segments that they take in one step."""
 GRAPH_FILES = ("encoder.onnx", "cross.onnx", *STEP_FILES, "tokenizer.json")
 """A model as Conch runs it."""
@@ -34,7 +34,11 @@ FAMILY = Family(
             frame="[frames, model size], one frame per 24 ms",
         ),
         decoder(
-            "moonshine_decoder", "Moonshine", PACKAGE, is_in_flight=True, parameters={"draft": str}
+            "moonshine_decoder",
+            "Moonshine",
+            PACKAGE,
+            in_flight=max(STEP_FILES.values()),
+            parameters={"draft": str},
         ),
     ),
     models=(

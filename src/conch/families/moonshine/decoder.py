@@ -68,8 +68,10 @@ class _Job:
     align: bool
     draft: list[int]
     """Tokens that a greedy text may begin with, any number."""
-    aligned_text: str | None
-    scored_texts: list[str] | None
+    aligned: list[int] | None
+    """Tokens of a text whose words' times are wanted."""
+    scored: list[list[int]] | None
+    """Tokens of each text whose score is wanted."""
 
 
 _Answer = Search[Step, Advance, Outputs]
@@ -97,12 +99,14 @@ class DecoderComponent:
     def start(self, row: Row, reason: Reason, /) -> "Future[Outputs]":
         """Start to answer a row; see `conch.component.in_flight.InFlight.start`."""
         job = self._job(row)
+        if error := reason():
+            raise error
         # Here, so that the others' next step does not wait for it.
         hypotheses = self._model.begin(job.hidden)
-        if job.aligned_text is not None:
-            search = self._aligned(hypotheses, job.hidden, job.aligned_text)
-        elif job.scored_texts is not None:
-            search = self._scored(hypotheses, job.scored_texts)
+        if job.aligned is not None:
+            search = self._aligned(hypotheses, job.hidden, job.aligned)
+        elif job.scored is not None:
+            search = self._scored(hypotheses, job.scored)
         else:
             search = self._decoded(hypotheses, job)
         return self._in_flight.start(search, reason)
@@ -175,20 +179,19 @@ class DecoderComponent:
         path = [(token, min(at + AHEAD_FRAMES, num_frames)) for token, at in warped(attention)]
         return time_words(words, path, probs, num_frames, FRAME_S)
 
-    def _aligned(self, hypotheses: Hypotheses, hidden: FloatArray, text: str) -> _Answer:
+    def _aligned(self, hypotheses: Hypotheses, hidden: FloatArray, ids: list[int]) -> _Answer:
         """Return the words of a text that was not decoded, with their times."""
-        if not text.strip():
+        if not ids:
             return lambda: words_outputs([])
-        ids = self._ids(text)
         said = yield Step(hypotheses, [[START, *ids]], [0], targets=[[*ids, END]])
         probs = np.exp(said.target_log_probs[0]).tolist()
         return lambda: words_outputs(self._timed(ids, probs, said.attention[0], len(hidden)))
 
-    def _scored(self, hypotheses: Hypotheses, texts: Sequence[str]) -> _Answer:
+    def _scored(self, hypotheses: Hypotheses, texts: Sequence[list[int]]) -> _Answer:
         """Return the log probability of each text's tokens, or of the end for an empty text."""
         scores = []
         for text in texts:
-            ids = self._ids(text) or [END]
+            ids = text or [END]
             hypotheses.keep(0)
             said = yield Step(hypotheses, [[START, *ids[:-1]]], [0], targets=[ids])
             scores.append(float(said.target_log_probs.sum()))
@@ -212,8 +215,8 @@ class DecoderComponent:
             row.count("nbest", 1, MAX_BEAM),
             bool(row.parameters.get("align", False)),
             self.tokens.encode(str(row.parameters.get("draft", ""))),
-            row.texts("text", 1)[0] if "text" in row.inputs else None,
-            row.texts("texts", MAX_BEAM) if "texts" in row.inputs else None,
+            self._ids(row.texts("text", 1)[0]) if "text" in row.inputs else None,
+            [*map(self._ids, row.texts("texts", MAX_BEAM))] if "texts" in row.inputs else None,
         )
 
 

@@ -77,7 +77,7 @@ class MoonshineDecoder:
             found += run(together)
         for step, (_, past) in zip(steps, found, strict=True):
             step.hypotheses.past = past
-            step.hypotheses.num_tokens += len(step.ids[0])
+            step.hypotheses.length += len(step.ids[0])
         return [advance for advance, _ in found]
 
 
@@ -85,15 +85,20 @@ class Hypotheses:
     """The hypotheses of one segment, which grow token by token inside ONNX Runtime."""
 
     def __init__(self, cross: Sequence[OrtValue], no_past: Sequence[OrtValue]) -> None:
-        self.cross, self.past = cross, no_past
-        self.num_tokens = 0
+        self.cross, self.past, self._no_past = cross, no_past, no_past
+        self.length = 0
         """Tokens of each, the start of the text among them."""
 
-    def keep(self, num_tokens: int) -> None:
+    def keep(self, length: int) -> None:
         """Take back all tokens but the first ones; the start of the text counts as one."""
-        self.num_tokens = num_tokens
+        if length == self.length:
+            return
+        self.length = length
+        if not length:
+            self.past = self._no_past
+            return
         self.past = [
-            OrtValue.ortvalue_from_numpy(np.ascontiguousarray(value.numpy()[:, :, :num_tokens]))
+            OrtValue.ortvalue_from_numpy(np.ascontiguousarray(value.numpy()[:, :, :length]))
             for value in self.past
         ]
 
@@ -159,7 +164,7 @@ class _Steps:
         """Return what the steps of at most `most` segments say, and their new past."""
         counts = [step.num_tokens for step in steps]
         places = [
-            np.arange(step.hypotheses.num_tokens, step.hypotheses.num_tokens + len(row))
+            np.arange(step.hypotheses.length, step.hypotheses.length + len(row))
             for step in steps
             for row in step.ids
         ]
@@ -212,6 +217,7 @@ def _of(segment: int, names: Sequence[str], kind: str | tuple[str, ...]) -> list
 
 
 def _ints(*values: Any) -> OrtValue:
+    """Return int64 `[values]`, or `[1, n]` of one sequence of n."""
     return _value(np.array(values, np.int64))
 
 

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 MODELS = "models/base-en"
 ENCODER, DECODER, TOKENIZER_FILE = FILES
-_REVISION = 5
+_REVISION = 6
 """Raise it with every change of the graphs."""
 _PART = re.compile(r"_(quantized|scale|zero_point|cast_tensor|mul_tensor|add_tensor)$")
 """What the quantisers of the packages add to the name of a weight."""
