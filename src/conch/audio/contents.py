@@ -15,12 +15,7 @@ MIN_BASE64_CHARS = 64
 
 
 def found_in(at: At, size: int) -> str:
-    """Return a description of bytes from their beginning, for error messages.
-
-    Args:
-        at: Reads them.
-        size: Their number.
-    """
+    """Return a description of bytes from their beginning, for error messages."""
     start = at(0, 4096)
     if not start:
         return "nothing"

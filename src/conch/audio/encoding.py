@@ -36,13 +36,7 @@ class Encoder:
     """Encodes the samples of one audio; `write` may return bytes later, and `finish` the rest."""
 
     def __init__(self, format: str, rate: int, made_rate: int) -> None:
-        """Begin.
-
-        Args:
-            format: One of `CONTENT_TYPES`.
-            rate: Hz of the audio.
-            made_rate: Hz of the samples that come.
-        """
+        """Begin."""
         self._resampler: Any = None
         if rate != made_rate:
             import soxr

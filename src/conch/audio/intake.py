@@ -70,12 +70,6 @@ Said: TypeAlias = "Form | FloatArray | list[str]"
 def said(kind: bytes, payload: bytes, form: Form | None, name: str) -> Said:
     """Return what a message of a decoder says, which a stranger may have taken over.
 
-    Args:
-        kind: Kind of the message.
-        payload: The rest of it.
-        form: What it has said before, if anything.
-        name: Name of the audio in errors.
-
     Raises:
         AudioError: the audio cannot be decoded, or the message is none that may come now.
         OverloadedError: there is no process for it.

@@ -40,13 +40,7 @@ class Extent:
 
 
 def extent_of(at: At, size: int, read_until: int) -> Extent:
-    """Return the extent of the container at the beginning of `size` bytes.
-
-    Args:
-        at: Reads them.
-        size: Bytes from the beginning of the container to the end of the file.
-        read_until: End of the last packet of the container.
-    """
+    """Return the extent of the container at the beginning of `size` bytes."""
     head = at(0, 12)
     if head[:4] in (b"RIFF", b"RF64", b"FORM"):
         return _extent_of_chunks(at, size, read_until)

@@ -48,11 +48,6 @@ def own_server(
 ) -> Iterator[tuple[str, "MemorySampler"]]:
     """Start a server; yield its address and its memory.
 
-    Args:
-        model_repositories: folders of models; without one, those of Conch.
-        weights: names or folders of weights that are not the defaults.
-        is_grpc: whether the address is that of gRPC.
-
     Raises:
         ConfigError: such weights are missing or incomplete.
         ServerError: the server cannot be started.

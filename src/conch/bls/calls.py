@@ -82,14 +82,6 @@ class Calls:
     ) -> Outputs:
         """Return the outputs of a component for one row.
 
-        Args:
-            model: Name of the component.
-            inputs: Tensors by name, without the batch dimension.
-            outputs: Names of the tensors to return.
-            parameters: Parameters of the component's request.
-            place: Place of the call in the component's stream; None outside streams.
-            work: Work of the component for each byte of input, compared with its simplest call.
-
         Raises:
             ComponentAwayError: the component died, and another try is impossible or failed too.
             ComponentError: the component answered with an error.

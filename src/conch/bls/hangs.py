@@ -89,15 +89,7 @@ class HangWatch:
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start without calls; `start` begins to watch.
-
-        Args:
-            processes: The processes to end.
-            components: The components to watch. Other models may also serve other clients.
-            least_s: Seconds without an answer that never count as a hang.
-            metrics: Where hangs are counted.
-            clock: Returns the time in seconds, as `ModelProcesses.started` does.
-        """
+        """Start without calls; `start` begins to watch."""
         self._processes, self._components = processes, components
         self._least_s, self._metrics = least_s, metrics
         self._clock, self._looked_at = clock, clock()
@@ -133,13 +125,7 @@ class HangWatch:
     def calling(
         self, call: Call, size: int, give_up: Callable[[ComponentAwayError], None]
     ) -> Iterator[None]:
-        """Watch the call that is made in the block; it hangs only at one of the components.
-
-        Args:
-            call: The call.
-            size: Measure of its work, such as the bytes of its tensors.
-            give_up: Ends the wait for its answer with an error; called once at most, in a thread.
-        """
+        """Watch the call that is made in the block; it hangs only at one of the components."""
         model = call.model
         in_stream = call.place is not None
         patience_s = START_PATIENCE_S if in_stream and not call.continues_stream else 0.0

@@ -21,13 +21,7 @@ class OnDemand:
         is_loaded: Callable[[str], Awaitable[bool]],
         load: Callable[[str], Awaitable[None]],
     ) -> None:
-        """Load nothing yet.
-
-        Args:
-            models: Names of the components.
-            is_loaded: Says whether the server has one. Triton replaces one that is loaded twice.
-            load: Loads one; raises a ComponentError that says why it cannot.
-        """
+        """Load nothing yet."""
         self.models = frozenset(models)
         self._is_loaded, self._load = is_loaded, load
         self._loads: dict[str, asyncio.Task[str]] = {}

@@ -31,18 +31,7 @@ class Runtime:
         on_demand: OnDemand | None = None,
         decoder: str = "",
     ) -> None:
-        """Start without requests.
-
-        Args:
-            config: Limits.
-            own: Traits of this server's components.
-            detached: Components for calls that belong to no request.
-            served: The components that the server is known to have.
-            metrics: Where the work is counted; None for new ones.
-            on_demand: Loads the components that are loaded on demand; None if none is.
-            decoder: What writes the text where a request leaves that open; empty for what the
-                families say.
-        """
+        """Start without requests."""
         self.detached = detached
         self.metrics = metrics or Metrics()
         self.admission = Admission(config, self.metrics)

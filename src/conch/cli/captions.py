@@ -44,11 +44,7 @@ class Captions:
     """Decides after each answer of a live stream what to show."""
 
     def __init__(self, *, has_second_pass: bool) -> None:
-        """Begin before the first answer.
-
-        Args:
-            has_second_pass: Whether the text of an utterance that has ended awaits a second pass.
-        """
+        """Begin before the first answer."""
         self._has_second_pass = has_second_pass
         self._known: dict[int, Segment] = {}
         """Utterances that have ended and are not final."""

@@ -39,9 +39,6 @@ class LiveAudio:
 def of_file(path: Path, chunk_ms: int, speed: float) -> LiveAudio:
     """Return the chunks of a file, each at the time it would have been spoken.
 
-    Args:
-        speed: 1 is real time; 0 does not wait.
-
     Raises:
         AudioError: the file is missing or not audio.
     """

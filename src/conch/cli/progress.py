@@ -30,11 +30,7 @@ class Progress:
     def __init__(
         self, names: Sequence[str], stdin: bytes, *, can_stream: bool, is_text_shown: bool
     ) -> None:
-        """Find the lengths of the files if they are shown.
-
-        Args:
-            is_text_shown: whether the text goes to a terminal, each segment as soon as it is final.
-        """
+        """Find the lengths of the files if they are shown."""
         # Imported here, so that `conch --help` does not wait for it.
         from tqdm import tqdm
 

@@ -177,14 +177,6 @@ def write_repository(
 ) -> None:
     """Write a repository whole or not at all.
 
-    Args:
-        target: Its folder, which is new or empty.
-        models: Those in it.
-        title: What they are of, for its README.
-        device: Where they run.
-        tensorrt: Whether TensorRT computes what it can.
-        replaces: Whether an earlier repository of this function is replaced.
-
     Raises:
         ConfigError: something else is in the folder, or it cannot be written.
     """

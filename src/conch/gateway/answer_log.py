@@ -18,19 +18,7 @@ def log_answer(
     is_cancelled: bool = False,
     level: int = logging.INFO,
 ) -> None:
-    """Log what became of a request.
-
-    Args:
-        request_id: Id of the request.
-        method: Of HTTP, or the protocol.
-        route: Pattern of what was asked for.
-        status: Of the protocol.
-        key: Name of the caller.
-        seconds: How long it took.
-        error: What it was answered with; None for none.
-        is_cancelled: Whether the client went away before.
-        level: Of the logging module.
-    """
+    """Log what became of a request."""
     fields = {
         "request": request_id,
         "method": method,

@@ -38,12 +38,6 @@ async def charged_updates(
 
     A caller that has used up its audio ends the session.
 
-    Args:
-        live: The session. What it has when it takes no more audio is recognised in any case.
-        gateway: Keeps the metrics.
-        caller: Is charged.
-        route: Label of the metrics.
-
     Raises:
         ConchError: the server has failed.
     """

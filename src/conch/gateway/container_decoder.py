@@ -27,10 +27,6 @@ class ContainerDecoder:
     def __init__(self, container: str, sample_rate: int) -> None:
         """Start it.
 
-        Args:
-            container: FFmpeg's name of the format.
-            sample_rate: Hz of the samples that are wanted.
-
         Raises:
             OverloadedError: no process for it can be started.
         """

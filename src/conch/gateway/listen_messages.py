@@ -35,12 +35,7 @@ class ListenMessages:
     """The messages after each update, and the latest text of the session."""
 
     def __init__(self, *, has_stats: bool, has_resume: bool = False) -> None:
-        """Begin without text.
-
-        Args:
-            has_stats: Whether there are messages of the path.
-            has_resume: Whether messages say from where another session has to hear the audio.
-        """
+        """Begin without text."""
         self._has_resume, self._cut = has_resume, Cut(0.0)
         self._stats = Stats() if has_stats else None
         self._shown: tuple[Any, ...] = parts_of(None)

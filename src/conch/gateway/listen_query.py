@@ -41,10 +41,6 @@ class ListenQuery:
 def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> ListenQuery:
     """Return the session that a query asks for.
 
-    Args:
-        fields: Names and values in order.
-        aliases: Further names of models, by alias.
-
     Raises:
         ApiError: a name or a value is wrong.
         OptionError: an option of Conch has a wrong value.

@@ -75,12 +75,7 @@ class ServerStream:
         return await asyncio.shield(self._request)
 
     def changed(self, answer: Transcript, endpoint: str) -> tuple[LiveSegment, ...]:
-        """Return the segments of an answer that are new or got their second pass.
-
-        Args:
-            answer: The next answer of the stream; the last one repeats segments.
-            endpoint: What has ended an utterance that ended with the stream.
-        """
+        """Return the segments of an answer that are new or got their second pass."""
         found = []
         for segment in answer.segments:
             is_known = segment.index < self.next_index and segment.index not in self._awaited

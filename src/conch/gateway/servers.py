@@ -212,10 +212,6 @@ class Servers:
         it has tried; and while a ready server replaces the process that answers such requests.
         Those that have lost a server go to another one alone, one at a time.
 
-        Args:
-            ask: Sends the request and returns the answer.
-            name: Digest of the file or text; see `Losses`.
-
         Raises:
             PoisonError: the request has lost two servers.
             ServerError: none of them can be reached.

@@ -39,10 +39,6 @@ class GatewayService:
     def __init__(self, config: GatewayConfig, metrics: Iterable[Collector] = ()) -> None:
         """Check the configuration and read keys and certificate.
 
-        Args:
-            config: The settings.
-            metrics: Further metrics to show.
-
         Raises:
             ConfigError: it would be open to everybody, or keys or certificate cannot be read.
             ServerError: the URL of a server is not one of gRPC.

@@ -60,11 +60,6 @@ class TritonServer:
     ) -> None:
         """Prepare a server; nothing runs before `start`.
 
-        Args:
-            config: its settings.
-            on_log: called on a separate thread with every line of the server's log from
-                `config.log_level` up. The logger "conch.launcher" gets the same lines.
-
         Raises:
             ServerError: `config.extra_args` restrict an API in a way that Triton refuses.
         """

@@ -91,10 +91,6 @@ def write_labels(out: Path, rule: Rule, entries: Iterable[tuple[Source, Entry]])
 
     The columns of an input manifest stay, except those that are written here.
 
-    Args:
-        rule: What is kept. With `cut`, the audio of each kept segment is written there.
-        entries: The recordings without an error.
-
     Raises:
         BulkError: a file cannot be written, or a recording is gone.
     """

@@ -170,12 +170,7 @@ class _Row:
     async def segments(
         self, most_at_first: int | None = None, *, in_parts: bool = False
     ) -> AsyncGenerator[Segment, None]:
-        """Yield the segments.
-
-        Args:
-            most_at_first: How many are at work until the first one is known.
-            in_parts: Whether each is an answer.
-        """
+        """Yield the segments."""
         most = self._config.max_segments_in_flight
         at_first = min(most, most_at_first or most)
         found = recognize_channels(

@@ -141,11 +141,6 @@ class ResumeState:
         """End and return the utterances without a last text, with their firm words only.
 
         The next stream hears their other words again.
-
-        Args:
-            stable: See `cut`.
-            has_second_pass: Whether the stream has two passes; these utterances lack the second.
-            has_words: Whether segments have their words.
         """
         error = NO_SECOND_PASS if has_second_pass else ""
         base = self.cut(stable)

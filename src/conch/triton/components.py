@@ -63,16 +63,9 @@ class TritonComponents:
         *,
         ends_stream: bool = False,
     ) -> None:
-        """Call nothing yet.
+        """Call nothing yet; `ends` and `post`, by default `pool`, have their own kinds of calls.
 
-        Args:
-            span: Span of the request, if it is traced.
-            responder: Gives the answers of the request; None for calls that belong to none.
-            hangs: Watches the calls.
-            pool: Threads in which calls wait.
-            ends: The same for calls that end a stream of a component; None for `pool`.
-            post: The same for calls of models that are not Conch's own; None for `pool`.
-            ends_stream: Whether the request ends a live stream.
+        `ends` are calls that end a stream, `post` those of models that are not Conch's own.
         """
         self._span, self._hangs = span, hangs
         self._pool, self._ends, self._post = pool, ends or pool, post or pool

@@ -47,14 +47,7 @@ def from_error(
     otherwise: type[errors.ConchError] = errors.ServerError,
     details: str = "",
 ) -> errors.ConchError:
-    """Return the exception for the content of `error`; it may be empty.
-
-    Args:
-        error: Its fields.
-        url: The gateway's URL, for errors about itself.
-        otherwise: Kind of an error without a known code.
-        details: What follows the message of an error about the gateway.
-    """
+    """Return the exception for the content of `error`; it may be empty."""
     message = str(error.get("message") or "no reason given")
     kind = _KINDS.get(str(error.get("code")), otherwise)
     if kind is errors.OptionError and error.get("param") == "sample_rate":

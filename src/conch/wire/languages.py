@@ -66,12 +66,7 @@ def code_of(sent: str) -> str:
 
 
 def check_language(parameters: Mapping[str, Any], known: str, model: str) -> None:
-    """Check the option `language` of a call.
-
-    Args:
-        parameters: Of the call.
-        known: Language of the model; empty takes any.
-        model: Names the model in the error.
+    """Check the option `language` of a call; a model that knows "" takes any.
 
     Raises:
         OptionError: another language was sent.

@@ -25,17 +25,7 @@ def transcript_of(
     channels: Sequence[int] = (),
     warnings: tuple[str, ...] = (),
 ) -> Transcript:
-    """Return the transcript of segments; those without a text or unrecognised speech are left out.
-
-    Args:
-        segments: Segments in order of time.
-        nbest: Largest number of hypotheses of the transcript.
-        duration: Field of `Transcript`, as `path`, `stages` and `warnings`.
-        path: Components that were called.
-        stages: Calls by component.
-        channels: Numbers of the channels that were transcribed by themselves.
-        warnings: Problems of the audio.
-    """
+    """Return the transcript of segments, without those that have no text or unrecognised speech."""
     found = spoken(segments)
     language, probability, translated_from = language_of(found)
     return Transcript(
@@ -148,10 +138,6 @@ def joined_parts(parts: Sequence[Transcript], nbest: int = 1) -> Transcript:
 
     It equals the answer of `transcribe` to the same request. If the answer broke off, it holds the
     text up to there.
-
-    Args:
-        parts: All parts in the order of their arrival, at least one.
-        nbest: The option of the request.
     """
     last = parts[-1]
     segments = last.revised or [segment for part in parts for segment in part.segments]

@@ -66,11 +66,6 @@ class Asked:
 def asked_in(config: Message, aliases: Mapping[str, str], *, live: bool) -> Asked:
     """Return what a `RecognitionConfig` asks for.
 
-    Args:
-        config: The message.
-        aliases: Further names of models.
-        live: Whether the audio comes as a stream.
-
     Raises:
         ApiError: a field has a value that it does not take; the message names the field.
     """

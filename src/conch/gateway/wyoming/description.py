@@ -13,13 +13,7 @@ _CONCH = Attribution("Conch", "https://pypi.org/project/conch")
 
 
 def described(languages: Iterable[str], models: Iterable[str], voices: Iterable[Voice]) -> Info:
-    """Return the services: recognition with its models, and speech if there are voices.
-
-    Args:
-        languages: Codes of the languages that are recognised.
-        models: Names of models, the default first.
-        voices: The voices that a server speaks.
-    """
+    """Return the services: recognition with its models, and speech if there are voices."""
     about: dict[str, Any] = {"attribution": _CONCH, "installed": True, "version": __version__}
     recognition = AsrProgram(
         name=DEFAULT_MODEL,

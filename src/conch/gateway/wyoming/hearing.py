@@ -29,11 +29,6 @@ def options_asked(
 ) -> dict[str, OptionValue]:
     """Return the options of a live stream that a `transcribe` asks for.
 
-    Args:
-        asked: What the client sent.
-        aliases: Models with a name.
-        languages: Those that clients are told of; a model with a name may have others.
-
     Raises:
         ApiError: there is no such model.
         OptionError: the language is none of the model's.

@@ -72,12 +72,7 @@ class LiveAnswers:
         return self._history.end
 
     def add(self, segment: Segment, said: str, firm: str | None = None) -> None:
-        """Add an utterance that has ended, whose index is `next_index`.
-
-        Args:
-            said: Its text before the text steps.
-            firm: The part of it that stays until its second pass; None without a second pass.
-        """
+        """Add an utterance that has ended, whose index is `next_index`."""
         if firm is not None:
             self._firm[segment.index] = firm
         self._history.append(segment)

@@ -33,11 +33,7 @@ class PassQueue:
     """
 
     def __init__(self, most: int) -> None:
-        """Start with no pass.
-
-        Args:
-            most: Largest number of passes in flight.
-        """
+        """Start with no pass."""
         self._semaphore = PrioritySemaphore(most)
         self._kept = 1 if most > 1 else 0
 
@@ -50,12 +46,6 @@ class PassQueue:
         patience_s: float | None = None,
     ) -> Result:
         """Run a pass as soon as it has a place, and return its result; see `PrioritySemaphore.run`.
-
-        Args:
-            make: Makes the pass; it is called when the place is there.
-            due: When the pass should begin, on a monotonic clock.
-            rank: Which passes go before it.
-            patience_s: Longest time to wait for the place, in seconds; None for no limit.
 
         Raises:
             OverloadedError: there was no place in time.

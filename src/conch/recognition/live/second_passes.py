@@ -78,10 +78,6 @@ class SecondPasses:
         """Begin the second pass of an utterance, or go on with the one that was prepared.
 
         While `most` are in flight, wait before it if the stream is ahead, or else leave it out.
-
-        Args:
-            segment: The utterance with the text of its first pass.
-            is_punctuated: Whether this text has punctuation, from a rolling pass.
         """
         result, most = self._take_prepared(span), self._config.max_second_passes
         while result is None:
