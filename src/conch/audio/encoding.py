@@ -36,7 +36,13 @@ class Encoder:
     """Encodes the samples of one audio; `write` may return bytes later, and `finish` the rest."""
 
     def __init__(self, format: str, rate: int, made_rate: int) -> None:
-        """Begin."""
+        """Begin.
+
+        Args:
+            format: One of `CONTENT_TYPES`.
+            rate: Hz of the audio.
+            made_rate: Hz of the samples that come.
+        """
         self._resampler: Any = None
         if rate != made_rate:
             import soxr

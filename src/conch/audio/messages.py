@@ -32,6 +32,14 @@ MAX_PAYLOAD = 64 * 2**20
 """Longest payload that is read."""
 
 
+def kind_and_size(head: bytes) -> tuple[bytes, int]:
+    """Return the kind of a message and the bytes of its payload; raise an EOFError if too many."""
+    kind, size = HEAD.unpack(head)
+    if size > MAX_PAYLOAD:
+        raise EOFError
+    return kind, size
+
+
 class Connection:
     """One end of a socket, as a descriptor: it is closed when it is no longer used."""
 
@@ -62,9 +70,7 @@ class Connection:
             EOFError: the other end is gone.
             OSError: it says nothing for as long as it may.
         """
-        kind, size = HEAD.unpack(self._exactly(HEAD.size))
-        if size > MAX_PAYLOAD:
-            raise EOFError
+        kind, size = kind_and_size(self._exactly(HEAD.size))
         return kind, self._exactly(size)
 
     def _exactly(self, size: int) -> bytes:

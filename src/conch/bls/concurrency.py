@@ -14,7 +14,7 @@ from conch.bls.call import Call, Outputs, Send
 from conch.bls.config import BlsConfig
 from conch.bls.metrics import TURN_SECONDS, Metrics
 from conch.bls.priority_semaphore import Key, PrioritySemaphore
-from conch.bls.traits import OwnComponents, Traits
+from conch.bls.traits import OwnComponents, traits_of
 
 OLDEST_OF = 8
 """One turn in 8 goes to the oldest request: short ones must not hold up a long one forever."""
@@ -45,22 +45,17 @@ class ConcurrencyLimits:
         has no more either: on two cores, the whole limit made it no faster. One that is not first
         leaves instances free for the next one.
         """
-        traits = self._traits(model)
-        if traits.in_flight:
-            first, others = 2, 4
-            return max(1, traits.in_flight // (first if is_first else others))
-        first, others = (2, 4) if traits.is_one_by_one else (4, 16)
-        return max(1, self._most(model) // (first if is_first else others))
+        traits = traits_of(model, self._components)
+        first, others = (2, 4) if traits.is_one_by_one or traits.in_flight else (4, 16)
+        most = traits.in_flight or self._most(model)
+        return max(1, most // (first if is_first else others))
 
     def _most(self, model: str) -> int:
-        config, traits = self._config, self._traits(model)
+        config, traits = self._config, traits_of(model, self._components)
         if traits.in_flight:
             # The places that are left are those of live passes, which do not wait here.
             return max(1, min(config.max_decoder_calls, traits.in_flight * 3 // 4))
         return config.max_encoder_calls if traits.is_one_by_one else config.max_decoder_calls
-
-    def _traits(self, model: str) -> Traits:
-        return self._components.get(model, Traits())
 
 
 class RecordingTurns:

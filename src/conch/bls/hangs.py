@@ -20,7 +20,7 @@ from conch.bls.call import START_PATIENCE_S, Call
 from conch.bls.errors import ComponentAwayError, ComponentHungError
 from conch.bls.metrics import HANGS, Metrics
 from conch.bls.model_processes import ModelProcesses
-from conch.bls.traits import OwnComponents, Traits
+from conch.bls.traits import OwnComponents, Traits, traits_of
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class HangWatch:
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start without calls; `start` begins to watch."""
+        """Start without calls; `clock` returns seconds as `ModelProcesses.started` does."""
         self._processes, self._components = processes, components
         self._least_s, self._metrics = least_s, metrics
         self._clock, self._looked_at = clock, clock()
@@ -119,13 +119,16 @@ class HangWatch:
 
     def traits(self, model: str) -> Traits:
         """Return how a model works."""
-        return self._components.get(model, Traits())
+        return traits_of(model, self._components)
 
     @contextmanager
     def calling(
         self, call: Call, size: int, give_up: Callable[[ComponentAwayError], None]
     ) -> Iterator[None]:
-        """Watch the call that is made in the block; it hangs only at one of the components."""
+        """Watch the call that is made in the block; it hangs only at one of the components.
+
+        `give_up` ends the wait for its answer; it is called once at most, in a thread.
+        """
         model = call.model
         in_stream = call.place is not None
         patience_s = START_PATIENCE_S if in_stream and not call.continues_stream else 0.0

@@ -21,7 +21,7 @@ class OnDemand:
         is_loaded: Callable[[str], Awaitable[bool]],
         load: Callable[[str], Awaitable[None]],
     ) -> None:
-        """Load nothing yet."""
+        """Load nothing yet; `load` raises a ComponentError that says why it cannot."""
         self.models = frozenset(models)
         self._is_loaded, self._load = is_loaded, load
         self._loads: dict[str, asyncio.Task[str]] = {}

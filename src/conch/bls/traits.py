@@ -28,6 +28,11 @@ OwnComponents = Mapping[str, Traits]
 """The components of this server by name. Any other model is not Conch's own."""
 
 
+def traits_of(model: str, own: OwnComponents) -> Traits:
+    """Return how a model works, which may not be Conch's own."""
+    return own.get(model, Traits())
+
+
 def own_components() -> OwnComponents:
     """Return the traits of Conch's components."""
     declared = {

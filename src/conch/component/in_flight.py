@@ -2,7 +2,8 @@
 
 A row is a generator: it yields the step that it needs next, and gets what the step says. At its end
 it returns a function that makes its result. So a row joins those that run at their next step,
-leaves with its last one, and waits for no longer row. The idea is that of Orca (Yu et al., 2022, https://www.usenix.org/conference/osdi22/presentation/yu).
+leaves with its last one, and waits for no longer row. The idea is that of Orca (Yu et al., 2022,
+https://www.usenix.org/conference/osdi22/presentation/yu).
 """
 
 import logging

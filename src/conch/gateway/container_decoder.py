@@ -11,7 +11,7 @@ import soxr
 from numpy.typing import NDArray
 
 from conch.audio.intake import Form, said
-from conch.audio.messages import ASK, BYTES, HEAD, MAX_PAYLOAD, WANTED
+from conch.audio.messages import ASK, BYTES, HEAD, WANTED, kind_and_size
 from conch.audio.workers import SILENT_S, Decoder
 from conch.client.timeouts import timeout
 from conch.wire.errors import ConchError
@@ -107,8 +107,8 @@ class ContainerDecoder:
         """Return the next message; one without a kind if the decoder is gone, or hangs."""
         try:
             async with timeout(SILENT_S):
-                kind, size = HEAD.unpack(await self._exactly(HEAD.size))
-                return kind, await self._exactly(min(size, MAX_PAYLOAD))
+                kind, size = kind_and_size(await self._exactly(HEAD.size))
+                return kind, await self._exactly(size)
         except (EOFError, OSError, asyncio.TimeoutError):
             self.stop()
             return b"", b""

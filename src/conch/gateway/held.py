@@ -18,6 +18,12 @@ async def held(
 ) -> bool:
     """Hold a session to its last text, and return whether the gateway has ended it, as it stops.
 
+    Args:
+        gateway: Says how long a session may last, and when it stops.
+        sending: Sends what follows from what was read, to the last of it.
+        reading: Reads what the client sends; returns whether it still waits for an answer.
+        close: Lets `sending` end once everything so far is sent.
+
     Raises:
         ApiError: after the last text: the session has lasted too long, or a request is wrong.
         ConchError: after the last text: the audio is wrong. At once: the server has failed.

@@ -35,7 +35,7 @@ class ListenMessages:
     """The messages after each update, and the latest text of the session."""
 
     def __init__(self, *, has_stats: bool, has_resume: bool = False) -> None:
-        """Begin without text."""
+        """Begin without text; `has_resume` is for clients that may go on in another session."""
         self._has_resume, self._cut = has_resume, Cut(0.0)
         self._stats = Stats() if has_stats else None
         self._shown: tuple[Any, ...] = parts_of(None)

@@ -37,8 +37,8 @@ class Starting(Protocol):
 def start(requests: Sequence[Any], component: Starting) -> None:
     """Start to answer requests of Triton, each on its own; a bad request fails alone."""
     log_to_stderr()
+    watch.called()
     for request in requests:
-        watch.called()
         _Request(request).start(component)
 
 

@@ -50,6 +50,10 @@ def joined(segments: Sequence[Sequence[Hypothesis]], nbest: int) -> tuple[Hypoth
 
     The scores of segments add up, so it is enough to keep the best combinations after each segment.
     The result is exact, and the time is linear in the number of segments.
+
+    Args:
+        segments: N-best list of each segment, best first, in order of time.
+        nbest: Largest number of hypotheses to return.
     """
     # The score and the parts, as a linked list with shared beginnings: (all before, last) or ().
     best: list[tuple[float, Any]] = [(0.0, ())]

@@ -104,7 +104,7 @@ class DecoderComponent:
         # Here, so that the others' next step does not wait for it.
         hypotheses = self._model.begin(job.hidden)
         if job.aligned is not None:
-            search = self._aligned(hypotheses, job.hidden, job.aligned)
+            search = self._aligned(hypotheses, len(job.hidden), job.aligned)
         elif job.scored is not None:
             search = self._scored(hypotheses, job.scored)
         else:
@@ -179,13 +179,13 @@ class DecoderComponent:
         path = [(token, min(at + AHEAD_FRAMES, num_frames)) for token, at in warped(attention)]
         return time_words(words, path, probs, num_frames, FRAME_S)
 
-    def _aligned(self, hypotheses: Hypotheses, hidden: FloatArray, ids: list[int]) -> _Answer:
+    def _aligned(self, hypotheses: Hypotheses, num_frames: int, ids: list[int]) -> _Answer:
         """Return the words of a text that was not decoded, with their times."""
         if not ids:
             return lambda: words_outputs([])
         said = yield Step(hypotheses, [[START, *ids]], [0], targets=[[*ids, END]])
         probs = np.exp(said.target_log_probs[0]).tolist()
-        return lambda: words_outputs(self._timed(ids, probs, said.attention[0], len(hidden)))
+        return lambda: words_outputs(self._timed(ids, probs, said.attention[0], num_frames))
 
     def _scored(self, hypotheses: Hypotheses, texts: Sequence[list[int]]) -> _Answer:
         """Return the log probability of each text's tokens, or of the end for an empty text."""

@@ -84,7 +84,13 @@ class Solo(NamedTuple):
 
 
 def solos(first: int, active: Array, since: int) -> list[Solo]:
-    """Return what to embed of a window: who speaks alone in it, also since a frame."""
+    """Return what to embed of a window: who speaks alone in it, also since a frame.
+
+    Args:
+        first: First frame of the window.
+        active: Which of its speakers speak, bool `[frames, 3]`.
+        since: First frame that no window has covered before.
+    """
     alone = active & (active.sum(axis=1) == 1)[:, None]
     found = [Solo(number, first + np.flatnonzero(own)) for number, own in enumerate(alone.T)]
     most = round(SOLO_S / FRAME_S)

@@ -89,6 +89,13 @@ def relabelled(
     """Return the runs of a stream with the voices that clustering finds in its pieces.
 
     A voice that agrees with one of the stream has its number.
+
+    Args:
+        runs: Those of the stream, all settled.
+        pieces: Those that it has kept, in order.
+        is_line: Whether it has come over a telephone line.
+        fewest: Least number of voices.
+        most: Largest number of voices.
     """
     owned = [piece for piece in pieces if piece.voice >= 0]
     if not owned:

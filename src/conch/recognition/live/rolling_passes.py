@@ -103,7 +103,14 @@ class LivePasses:
     async def after_step(
         self, speech: Speech, utterance: Span, audio: Audio, first_pass: Sequence[Word]
     ) -> None:
-        """Begin the passes that are due after a step of the utterance."""
+        """Begin the passes that are due after a step of the utterance.
+
+        Args:
+            speech: Where the speech of the utterance is.
+            utterance: The utterance so far, in samples.
+            audio: Returns the audio of a part of it.
+            first_pass: Words of the first pass so far.
+        """
         if speech.first is None:
             return
         await self.settled()
