@@ -1,7 +1,9 @@
 """A campaign as Markdown, and its place in docs/notes/reliability.md."""
 
 import re
+from collections import defaultdict
 from pathlib import Path
+from statistics import median
 
 from conch.scoring.tables import number, table
 from lab.chaos.answers import OUTCOMES
@@ -28,19 +30,32 @@ def markdown(report: ChaosReport) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def digest(report: ChaosReport) -> str:
+    """Return what a reader of the notes needs of a campaign: a row for each fault."""
+    parts = [
+        f"`{report.header.command}`",
+        _verdict(report),
+        _ways(report),
+        _failures(report),
+        _left_out(report),
+        _origin(report),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
 def with_report(text: str, report: ChaosReport) -> str:
-    """Return a document with the report between its markers.
+    """Return a document with the digest of a report between its markers.
 
     Raises:
         ValueError: the markers are not there.
     """
     if not MARKED.search(text):
         raise ValueError("the document has no place for the report: <!-- chaos --> is missing")
-    return MARKED.sub(lambda marks: f"{marks[1]}\n{markdown(report)}\n{marks[2]}", text)
+    return MARKED.sub(lambda marks: f"{marks[1]}\n{digest(report)}\n{marks[2]}", text)
 
 
 def write_into(path: Path, report: ChaosReport) -> None:
-    """Write the report between the markers of a document."""
+    """Write the digest of a report between the markers of a document."""
     path.write_text(with_report(path.read_text(encoding="utf-8"), report), encoding="utf-8")
 
 
@@ -86,6 +101,32 @@ def _strikes(report: ChaosReport) -> str:
         [victim, *(cell for how in ways for cell in _strike(found.get((victim, how))))]
         for victim in victims
     ]
+    return table(header, rows)
+
+
+def _ways(report: ChaosReport) -> str:
+    """Return a row for each way in which processes were struck."""
+    if not report.strikes:
+        return ""
+    by_way: dict[str, list[Strike]] = defaultdict(list)
+    for item in report.strikes:
+        by_way[item.how].append(item)
+    rows = []
+    for how, items in by_way.items():
+        times = [item.without_service_s for item in items if item.without_service_s is not None]
+        longest = max(items, key=lambda item: item.without_service_s or 0.0)
+        lost, asked = sum(item.lost for item in items), sum(item.asked for item in items)
+        rows.append(
+            [
+                how,
+                str(len(items)),
+                str(sum(not item.is_healed for item in items)),
+                number(median(times)) if times else "-",
+                f"{number(longest.without_service_s)} ({longest.victim})" if times else "-",
+                f"{lost} of {asked}",
+            ]
+        )
+    header = ["fault", "processes", "restarts", "s without service, median", "longest", "lost"]
     return table(header, rows)
 
 

@@ -195,7 +195,13 @@ def markdown(report: SoakReport) -> str:
 
 
 def write_into(path: Path, report: SoakReport) -> None:
-    """Write the report between the markers of a document."""
+    """Write the report between the markers of a document.
+
+    Raises:
+        ValueError: the markers are not there.
+    """
     text = path.read_text(encoding="utf-8")
+    if not MARKED.search(text):
+        raise ValueError("the document has no place for the report: <!-- soak --> is missing")
     written = MARKED.sub(lambda marks: f"{marks[1]}\n{markdown(report)}\n{marks[2]}", text)
     path.write_text(written, encoding="utf-8")

@@ -63,5 +63,8 @@ def test_a_report_goes_between_its_markers(report):
     assert "stale" not in written and written.startswith("before\n<!-- chaos -->\n\n`")
     assert written.endswith("<!-- /chaos -->\nafter\n")
     assert with_report(written, report) == written
+    assert "| killed | 2 | 0 | 1.6 | 2.0 (speech) | 3 of 40 |" in written
+    assert "| frozen | 1 | 1 | - | - | 12 of 40 |" in written
+    assert "300 hostile requests: 1 answers did not hold." in written
     with pytest.raises(ValueError, match="chaos"):
         with_report("nothing", report)
