@@ -2,7 +2,8 @@
 
     python scripts/bounds_table.py
 
-It has all that grows with what clients send. The values are those of the code.
+It has what grows with what clients send, except the limits of a request: `limits_table.py` writes
+those into the guide. The values are those of the code.
 """
 
 import re
@@ -19,17 +20,11 @@ from conch.gateway import (
     doors,
     form,
     format,
-    http_server,
     keys,
-    limits,
     listen_messages,
     live_session,
     reading,
-    sending,
-    service,
-    speak,
     state,
-    text_pieces,
 )
 from conch.gateway.config import GatewayConfig
 from conch.gateway.realtime.secrets import LIFETIMES_S
@@ -37,7 +32,6 @@ from conch.gateway.riva import calls
 from conch.gateway.riva.server import MAX_CALLS
 from conch.gateway.wyoming.server import CONNECTIONS_A_SESSION
 from conch.launcher.logs import TAIL_LINES
-from conch.recognition.config import RecognitionConfig
 from conch.session.kept_audio import MAX_KEPT_S
 from conch.wire.known_speakers import MAX_KNOWN
 
@@ -50,7 +44,6 @@ STATE = "tests/gateway/test_state.py"
 RIVA = "tests/gateway/riva/test_server.py"
 LIVE = "tests/gateway/test_live_session.py"
 ADMISSION = "tests/bls/test_admission.py"
-STREAMS = "tests/recognition/live/test_stream_ends.py"
 KNOWN = "tests/families/speakers/test_known.py"
 INTAKE = "tests/audio/test_intake.py"
 LAYOUT = "tests/test_layout.py"
@@ -72,16 +65,6 @@ def bounds_of_gateway() -> list[Bound]:
     times, arriving = config.times, state.ARRIVING * config.max_files
     return [
         Bound(
-            "connections",
-            f"file descriptors less {http_server.SPARE}",
-            f"{HOSTILE}::test_connections_beyond_the_file_descriptors_are_ended_and_the_others_served",
-        ),
-        Bound(
-            "headers of a request",
-            f"128 of {service.MAX_HEADER_BYTES >> 10} KiB, in {times.keep_alive_s:g} s",
-            f"{HOSTILE}::test_a_request_has_so_many_headers_at_most",
-        ),
-        Bound(
             "files, and texts, whose bytes come",
             f"{arriving} each",
             f"{HOSTILE}::test_uploads_that_do_not_come_keep_no_place_from_the_others",
@@ -90,11 +73,6 @@ def bounds_of_gateway() -> list[Bound]:
             "time of an upload",
             f"{times.idle_s:g} s + {times.upload_s:g} s",
             f"{HOSTILE}::test_an_upload_ends_in_a_time_whatever_its_size",
-        ),
-        Bound(
-            "bytes of uploads, on the disk or in memory",
-            f"{limits.UPLOAD_SHARE:.0%} of the memory",
-            f"{HOSTILE}::test_an_upload_without_room_is_refused_before_it_is_read",
         ),
         Bound(
             "fields of an upload, in memory",
@@ -113,11 +91,6 @@ def bounds_of_gateway() -> list[Bound]:
             f"{STATE}::test_what_comes_takes_another_place_than_what_is_in_work",
         ),
         Bound(
-            "places and bytes of one of several keys",
-            f"{limits.KEY_SHARE:.0%}",
-            f"{STATE}::test_one_of_several_keys_has_its_share_of_places_and_of_room",
-        ),
-        Bound(
             "transcripts that are sent or written",
             f"{state.MAX_TRANSCRIPTS}",
             "tests/gateway/test_format.py::test_so_many_transcripts_wait_at_most",
@@ -127,12 +100,6 @@ def bounds_of_gateway() -> list[Bound]:
             f"{state.MAX_WRITING}, for {format.WRITE_S:g} s each, and while their client is there",
             "tests/gateway/test_format.py::"
             "test_work_ends_when_its_client_leaves_and_when_the_gateway_stops",
-        ),
-        Bound(
-            "answers that nobody reads",
-            f"{times.send_s:g} s for each part; a whole one 1 s more for each "
-            f"{sending.LEAST_BYTES_PER_S // 1000} kB",
-            "tests/gateway/test_sending.py::test_a_client_that_does_not_read_is_broken_off",
         ),
         Bound(
             "losses of servers",
@@ -214,16 +181,6 @@ def bounds_of_sessions() -> list[Bound]:
             "test_a_session_of_a_day_keeps_no_more_text_than_one_of_hours",
         ),
         Bound(
-            "text of `/v1/speak` that waits",
-            f"{text_pieces.MAX_WAITING} characters",
-            "tests/gateway/test_speak.py::test_too_much_text_ends_the_session",
-        ),
-        Bound(
-            "flushes of `/v1/speak` that wait",
-            f"{speak.MAX_FLUSHES}",
-            "tests/gateway/test_speak.py::test_too_many_flushes_end_the_session",
-        ),
-        Bound(
             "decoders of audio: each",
             f"{worker.MAX_MEMORY >> 20} MiB, {worker.MAX_CPU_S} s of CPU time for the next samples",
             f"{INTAKE}::test_a_decoder_has_limits_and_nothing_of_ours",
@@ -238,23 +195,7 @@ def bounds_of_sessions() -> list[Bound]:
 
 def bounds_of_speech() -> list[Bound]:
     """Return the bounds of the process `speech`, of the components and of the launcher."""
-    config = RecognitionConfig()
     return [
-        Bound(
-            "requests in flight",
-            f"{config.max_requests_in_flight}",
-            f"{ADMISSION}::test_requests_and_bytes_have_limits_of_their_own",
-        ),
-        Bound(
-            "bytes of them and of live chunks",
-            f"{config.max_bytes_in_flight / 2**30:g} GiB",
-            f"{ADMISSION}::test_recordings_and_live_chunks_share_the_bytes_and_keep_a_quarter_each",
-        ),
-        Bound(
-            "seconds of audio in flight",
-            f"{config.max_audio_in_flight_s:g}",
-            f"{ADMISSION}::test_at_the_limit_a_request_begins_and_beyond_it_is_wrong",
-        ),
         Bound(
             "requests that wait for room",
             "those in flight",
@@ -290,27 +231,6 @@ def bounds_of_speech() -> list[Bound]:
             "known speakers of a request that are decoded at once",
             f"{AT_ONCE}",
             f"{KNOWN}::test_few_voices_are_decoded_at_once",
-        ),
-        Bound(
-            "live streams",
-            f"{config.max_streams}",
-            f"{STREAMS}::test_limits",
-        ),
-        Bound(
-            "live streams without a chunk",
-            f"{config.stream_ttl_s:g} s",
-            f"{STREAMS}::test_a_stream_without_chunks_expires",
-        ),
-        Bound(
-            "audio in chunks of a stream that wait",
-            f"{config.max_waiting_s:g} s",
-            f"{STREAMS}::test_too_much_audio_that_waits_ends_the_stream",
-        ),
-        Bound(
-            "passes over live utterances",
-            f"{config.max_passes_in_flight}; of one stream {config.max_second_passes}",
-            "tests/recognition/live/test_second_passes.py::"
-            "test_no_more_second_passes_are_under_way_than_the_limit",
         ),
         Bound(
             "caches by texts, words and lists of clients",

@@ -20,19 +20,18 @@ def stages_table() -> str:
     for work in works():
         servers = work.servers()
         rate = work.rate(servers) / servers
-        for item in work.stages:
+        for place, item in enumerate(work.stages):
             has_limit = not math.isinf(item.instances)
             rows.append(
                 [
-                    work.name,
+                    "" if place else work.name,
                     item.process,
                     number(item.cpu_ms),
                     number(item.host_ms(rate)),
-                    f"{item.instances:g}" if has_limit else "threads",
                     number(item.limit, 0) if has_limit else "",
                 ]
             )
-    header = ["work", "process", "CPU ms", "next to a GPU", "instances", "limit per s"]
+    header = ["work", "process", "CPU ms", "next to a GPU", "limit per s"]
     return table(header, rows)
 
 

@@ -38,6 +38,7 @@ def main() -> None:
     add = parser.add_argument
     add("manifest", type=Path, help="as for conch bench offline")
     add("--split", default="dev", help="rows of the manifest to use")
+    add("--decoder", default="attention", help="whose words to judge")
     add("--accuracy", default="fast,balanced,best", help="presets, separated by commas")
     add("--fit", action="store_true", help="also fit the coefficients to each rescored preset")
     add("--url", help="of a running server; one is started without")
@@ -46,17 +47,20 @@ def main() -> None:
     utterances = [
         item for item in select(read_manifest(args.manifest), split=args.split) if item.text
     ]
-    with server_url(args.url, [{"accuracy": "best"}]) as url:
+    with server_url(args.url, [{"decoder": args.decoder, "accuracy": "best"}]) as url:
         for preset in args.accuracy.split(","):
-            found = asyncio.run(transcribed(url, utterances, preset))
+            found = asyncio.run(transcribed(url, utterances, args.decoder, preset))
             report(preset, utterances, found, fits=args.fit and preset != "fast")
 
 
-async def transcribed(url: str, utterances: Sequence[Utterance], preset: str) -> list[Transcript]:
+async def transcribed(
+    url: str, utterances: Sequence[Utterance], decoder: str, preset: str
+) -> list[Transcript]:
     """Return the transcripts of the utterances with words and lists."""
     slots = asyncio.Semaphore(IN_FLIGHT)
     # The whole list, because the confidences come from it.
     options: dict[str, Any] = {
+        "decoder": decoder,
         "accuracy": preset,
         "word_timestamps": True,
         "nbest": 10,
