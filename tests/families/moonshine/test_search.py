@@ -1,5 +1,6 @@
 """The search on decoders that fit into a table, against all texts there are."""
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise, product
 
@@ -74,12 +75,35 @@ def test_a_beam_of_all_texts_finds_the_best_of_all(seed):
             ids = (1, *text, END)
             total = sum(table[at, one, two] for at, (one, two) in enumerate(pairwise(ids)))
             averages[ids[1:]] = total / (len(ids) - 1)
-    found = searched(Table(table), 200, seconds_for(4))
+    found = searched(Table(table), 200, seconds_for(4), pruned=math.inf)
     complete = [end for end in found.ended if end.id == END]
     assert texts_of(complete[0]) == max(averages, key=averages.__getitem__)
     for end in complete:
         assert end.average == pytest.approx(averages[texts_of(end)], abs=1e-4)
         assert sum(token.log_prob for token in end) == pytest.approx(end.total, abs=1e-4)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0.5, 4.0))
+def test_hypotheses_far_behind_the_best_one_are_dropped(seed, pruned):
+    table = table_of(seed)
+    every = searched(Table(table), 200, seconds_for(4), pruned=math.inf).ended
+    few = searched(Table(table), 200, seconds_for(4), pruned=pruned).ended
+    complete = {texts_of(end) for end in few if end.id == END}
+    assert complete <= {texts_of(end) for end in every}
+    totals = [end.total for end in few]
+    assert totals
+    assert max(totals) - min(totals) <= pruned + 1e-6
+
+
+def test_a_text_follows_where_none_would_be_more_probable_by_far():
+    table = np.full((2, SIZE, SIZE), -12.0, np.float32)
+    table[0, 1, END] = -1e-5
+    table[0, 1, 3] = -11.0
+    table[1, :, END] = -1e-5
+    found = searched(Table(table), 5, seconds_for(4), pruned=1.0)
+    assert texts_of(found.ended[0]) == (3, END)
+    assert found.wanted_nothing == pytest.approx(-1e-5)
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -12,6 +12,10 @@ from conch.families.moonshine.tokens import END, START
 TOKENS_PER_S = 6.5
 """Tokens of a second of audio beyond which a text repeats itself; speech has up to 4.2."""
 MORE_TOKENS = 2
+PRUNED = 4.0
+"""How much less probable than the best one a hypothesis is when it is dropped, in nats.
+
+184 utterances of dev, a beam of ten: 0.7 times the tokens, and the oracle stays (2.72, 2.75 %)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,12 +62,15 @@ def beam_search(
     seconds: float,
     no_repeat: int = 0,
     draft: Sequence[int] = (),
+    pruned: float = PRUNED,
 ) -> Generator[Step, Advance, Searched]:
     """Yield each step of the search over a segment, and return its hypotheses.
 
     A hypothesis is finished by the end of text among the `beam_size` best continuations. The search
     is over when that many have finished and none that is open has a better average. No hypothesis
     is empty: `Searched.wanted_nothing` says whether it should have been.
+
+    A hypothesis that is less probable than the best one by `pruned` nats is dropped.
 
     The `seconds` of audio limit the number of tokens. Runs of `no_repeat` tokens may not occur
     twice; 0 is for any. With a beam of one, the text may begin with the tokens of `draft`. All of
@@ -81,12 +88,18 @@ def beam_search(
     for length in range(verified.length + 1 if verified else 1, most + 1):
         ranked = _continued(alive, found, no_repeat)
         before, alive, parents = alive, [], []
+        best = max((token.total for token in ended), default=-np.inf)
         for rank, (row, token) in enumerate(ranked):
+            if token.total < best - pruned:
+                break
             if token.id != END:
                 alive.append(token)
                 parents.append(row)
             elif length > 1 and rank < beam_size:
                 ended.append(token)
+            else:
+                continue
+            best = max(best, token.total)
             if len(alive) == beam_size:
                 break
         best_open = max((token.average for token in alive if token), default=-np.inf)
