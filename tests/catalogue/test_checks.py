@@ -9,8 +9,10 @@ import pytest
 from whisper_toys import ENGLISH_TOKENS, MULTILINGUAL, model_bin, whisper_toy
 
 from conch.catalogue.checks import UnfitModelError, check_folder, check_known
-from conch.catalogue.known import KNOWN, TINY_EN, KnownFile
+from conch.families import KNOWN_MODELS
+from conch.families.family import KnownFile
 from conch.families.moonshine import declaration as moonshine
+from conch.families.whisper.declaration import TINY_EN
 
 Change = Callable[[Path], object]
 
@@ -117,7 +119,7 @@ def test_a_known_model_is_checked_byte_by_byte(tmp_path: Path) -> None:
 
 
 def test_every_known_model_has_what_a_server_needs() -> None:
-    for model in KNOWN.values():
+    for model in KNOWN_MODELS.values():
         if model.kind:
             files = {"model.bin", "config.json"} if model.kind == "whisper" else {*moonshine.FILES}
             assert files | {"tokenizer.json"} <= set(model.files)

@@ -13,7 +13,7 @@ import pytest
 
 from conch.catalogue import fetch
 from conch.catalogue.fetch import get, pip_error
-from conch.catalogue.known import KnownFile, KnownModel
+from conch.families.family import KnownFile, KnownModel
 from conch.wire.errors import ConfigError
 
 WEIGHTS, CONFIG = b"one " * 1000 + b"two", b"{}"

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from recordings import wer
 
-from conch.catalogue.known import KOKORO
 from conch.catalogue.places import state_of
 from conch.client import Client
+from conch.families.kokoro.declaration import MODEL as KOKORO
 from conch.launcher import ServerConfig, TritonServer
+from conch.packaged import how_to_get
 from conch.wire.entry_points import SYNTHESIS
 from conch.wire.voices import synthesizer_of
 
@@ -23,7 +24,7 @@ TEXT = "Nobody knows where the old man went, or why he left the house so early. 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     if wrong := state_of(KOKORO):
-        pytest.skip(f"Kokoro's voices are {wrong}: {KOKORO.how_to_get}")
+        pytest.skip(f"Kokoro's voices are {wrong}: {how_to_get(KOKORO)}")
     config = ServerConfig(models=MODELS, on_demand=True, stop_timeout_s=8)
     with TritonServer(config) as running, Client(f"grpc://{running.grpc_url}") as found:
         assert not set(running.models()) & {*PATH}

@@ -13,13 +13,14 @@ from live import Chunks
 from threadpoolctl import threadpool_limits
 from tritonclient.utils import InferenceServerException
 
-from conch.catalogue.known import END_OF_TURN
 from conch.catalogue.places import state_of
 from conch.client import AsyncClient, Client
 from conch.component import Row
 from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.families.ctc.decoder import CtcDecoder, CtcStreamingDecoderConfig
 from conch.families.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
+from conch.families.turns.declaration import MODEL as END_OF_TURN
+from conch.packaged import how_to_get
 from conch.wire.errors import AudioError, SessionError
 
 pytestmark = pytest.mark.server
@@ -255,7 +256,7 @@ def test_two_of_conchs_clients_never_share_a_stream(server, recordings):
 def test_a_pause_in_mid_sentence_ends_nothing_where_a_model_hears_it(server, recordings):
     """Silence of 300 ms cuts there, and the end comes long before the silence that is asked for."""
     if wrong := state_of(END_OF_TURN):
-        pytest.skip(f"the model of ends of turns is {wrong}: {END_OF_TURN.how_to_get}")
+        pytest.skip(f"the model of ends of turns is {wrong}: {how_to_get(END_OF_TURN)}")
     (sentence,) = (item for item in recordings if item.path.name == "kokoro_0_01532.ogg")
     waveform = sentence.waveform()
     within = round(2.64 * 16_000)

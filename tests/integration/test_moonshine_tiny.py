@@ -6,8 +6,8 @@ import pytest
 from chosen_weights import client_of
 from recordings import Recording
 
-from conch.catalogue.known import MOONSHINE_TINY
 from conch.client import Client
+from conch.families.moonshine.declaration import TINY as MOONSHINE_TINY
 from conch.scoring.error_rates import word_error_rate
 
 pytestmark = [pytest.mark.server, pytest.mark.nightly]

@@ -13,12 +13,13 @@ from gateways import gateway_alone
 from openai import BadRequestError, OpenAI
 from recordings import Recording
 
-from conch.catalogue.known import SPEAKERS
 from conch.catalogue.places import state_of
 from conch.cli import main
 from conch.client import Client, joined_parts
 from conch.client.speakers import known_speakers
+from conch.families.speakers.declaration import MODEL as SPEAKERS
 from conch.launcher import ServerConfig, TritonServer
+from conch.packaged import how_to_get
 from conch.wire.errors import OptionError
 from lab.recordings.sounds import music
 
@@ -33,7 +34,7 @@ ASKED: Mapping[str, Any] = {"decoder": "ctc", "speakers": "auto"}
 @pytest.fixture(scope="module")
 def server() -> Iterator[TritonServer]:
     if wrong := state_of(SPEAKERS):
-        pytest.skip(f"the models of speakers are {wrong}: {SPEAKERS.how_to_get}")
+        pytest.skip(f"the models of speakers are {wrong}: {how_to_get(SPEAKERS)}")
     config = ServerConfig(models=MODELS, on_demand=True, warm_up=True, stop_timeout_s=8)
     with TritonServer(config) as running:
         yield running

@@ -6,8 +6,8 @@ import pytest
 from chosen_weights import client_of
 from recordings import Recording
 
-from conch.catalogue.known import BASE
 from conch.client import Client
+from conch.families.whisper.declaration import BASE
 from conch.scoring.error_rates import word_error_rate
 from conch.wire.errors import OptionError
 

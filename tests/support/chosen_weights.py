@@ -6,10 +6,11 @@ from contextlib import contextmanager
 import pytest
 
 from conch.catalogue.kinds import KINDS
-from conch.catalogue.known import KnownModel
 from conch.catalogue.places import state_of
 from conch.client import Client
+from conch.families.family import KnownModel
 from conch.launcher import ServerConfig, TritonServer
+from conch.packaged import how_to_get
 
 
 @contextmanager
@@ -19,7 +20,7 @@ def client_of(model: KnownModel, asked: str) -> Iterator[Client]:
     `asked` names the model as its flag takes it.
     """
     if wrong := state_of(model):
-        pytest.skip(f"{model.title} is {wrong}: {model.how_to_get}")
+        pytest.skip(f"{model.title} is {wrong}: {how_to_get(model)}")
     models = ("speech", "vad", *KINDS[model.kind].components)
     config = ServerConfig(models=models, weights={model.kind: asked}, stop_timeout_s=8)
     with TritonServer(config) as server, Client(server.http_url) as client:

@@ -20,8 +20,8 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from conch.catalogue.known import SPEAKERS
 from conch.families.speakers.clustering import unit
+from conch.families.speakers.declaration import MODEL as SPEAKERS
 from conch.families.speakers.declaration import PACKAGE
 from conch.families.speakers.fbank import fbank
 from conch.families.speakers.weights import EMBEDDING_WEIGHTS, read_weights

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from conch.catalogue.known import KnownFile
-from conch.families.family import AddedVoice
+from conch.families.family import AddedVoice, KnownFile
 from conch.packaged import sha256_of
 from conch.wire.errors import ConfigError
 

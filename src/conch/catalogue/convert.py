@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from conch.catalogue.checks import UnfitModelError, check_folder
-from conch.catalogue.known import KNOWN
 from conch.catalogue.places import home
 from conch.catalogue.whole import alone_with, made_whole
+from conch.families import KNOWN_MODELS
 from conch.packaged import install
 from conch.wire.errors import ConfigError
 
@@ -64,7 +64,7 @@ def _checked_name(name: str) -> str:
             "--name takes 1 to 100 letters, digits, '_', '.' and '-', without '.' or '-' in front; "
             f"sent: {name!r:.200}"
         )
-    if name in KNOWN:
+    if name in KNOWN_MODELS:
         raise ConfigError(
             f"{name} is the name of a model that conch models gets: give another --name"
         )

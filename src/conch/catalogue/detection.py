@@ -6,8 +6,8 @@ from pathlib import Path
 
 from conch.catalogue.checks import Found, UnfitModelError
 from conch.catalogue.kinds import KINDS, checked, kind_of, known_model
-from conch.catalogue.known import KNOWN
 from conch.catalogue.places import find, folder_of_name, own_names
+from conch.families import KNOWN_MODELS
 from conch.families.family import ModelKind
 from conch.wire.errors import ConfigError
 
@@ -28,8 +28,10 @@ def detect(asked: str, *, is_verbose: bool = False) -> tuple[ModelKind, Path, Fo
         if known_model(kind, asked):
             folder = find(kind, asked)
             return kind, folder, checked(kind, folder)
-    if asked in KNOWN:
-        raise ConfigError(f"{asked} is no recogniser, and needs no flag: {KNOWN[asked].title}")
+    if asked in KNOWN_MODELS:
+        raise ConfigError(
+            f"{asked} is no recogniser, and needs no flag: {KNOWN_MODELS[asked].title}"
+        )
     try:
         folder = folder_of_name(asked)
     except FileNotFoundError:
@@ -59,7 +61,7 @@ def _inside(folder: Path) -> Iterator[str]:
 
 def _hint(asked: str) -> str:
     """Return what may have been meant by a name."""
-    if close := difflib.get_close_matches(asked, [*KNOWN, *own_names()], n=1):
+    if close := difflib.get_close_matches(asked, [*KNOWN_MODELS, *own_names()], n=1):
         return f"; did you mean {close[0]}?"
     if "whisper" in asked.lower() and asked.count("/") < 2:
         hub = asked if "/" in asked else f"openai/{asked}"

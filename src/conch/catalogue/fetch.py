@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import IO
 
 from conch.catalogue.checks import UnfitModelError, check_known
-from conch.catalogue.known import KnownModel
 from conch.catalogue.places import home, state_of
 from conch.catalogue.whole import alone_with, made_whole
+from conch.families.family import KnownModel
 from conch.wire.errors import ConfigError
 
 LOOK_S = 0.2

@@ -8,9 +8,8 @@ from types import MappingProxyType
 
 from conch.catalogue.checks import Found, UnfitModelError, check_weights_are_here
 from conch.catalogue.exports import Network
-from conch.catalogue.known import KNOWN, KnownModel
-from conch.families import FAMILIES
-from conch.families.family import ModelKind
+from conch.families import FAMILIES, KNOWN_MODELS
+from conch.families.family import KnownModel, ModelKind
 
 KINDS: Mapping[str, ModelKind] = MappingProxyType(
     {kind.name: kind for family in FAMILIES for kind in family.models}
@@ -36,7 +35,7 @@ def networks_of(kind: ModelKind, folder: Path) -> tuple[Network, ...]:
 
 def known_models(kind: ModelKind) -> Mapping[str, KnownModel]:
     """Return the models of a kind that Conch knows, by name."""
-    return {name: model for name, model in KNOWN.items() if model.kind == kind.name}
+    return {name: model for name, model in KNOWN_MODELS.items() if model.kind == kind.name}
 
 
 def known_model(kind: ModelKind, asked: str) -> KnownModel | None:

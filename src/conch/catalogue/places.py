@@ -10,8 +10,9 @@ from pathlib import Path
 from conch.cache import cached
 from conch.catalogue.checks import UnfitModelError, check_known, check_weights_are_here
 from conch.catalogue.kinds import checked, kind_of, known_model, known_models
-from conch.catalogue.known import KNOWN, KnownModel
-from conch.families.family import ModelKind, models_home
+from conch.families import KNOWN_MODELS
+from conch.families.family import KnownModel, ModelKind, models_home
+from conch.packaged import how_to_get
 from conch.wire.errors import ConfigError
 
 home = models_home
@@ -57,7 +58,7 @@ def find(kind: ModelKind, asked: str) -> Path:
             folder, wrong = linked, _state(model, linked)
         if wrong or folder is None:
             raise ConfigError(
-                f"{flag} {asked}: {_with_folder(wrong, folder)}; to have it: {model.how_to_get}"
+                f"{flag} {asked}: {_with_folder(wrong, folder)}; to have it: {how_to_get(model)}"
             )
         return folder
     try:
@@ -140,7 +141,7 @@ def _own() -> list[Path]:
         return [
             path
             for path in paths
-            if path.is_dir() and path.name not in KNOWN and not path.name.startswith(".")
+            if path.is_dir() and path.name not in KNOWN_MODELS and not path.name.startswith(".")
         ]
     except OSError as error:
         raise ConfigError(f"the folder of models cannot be read: {error}") from None
@@ -172,7 +173,7 @@ def listed() -> list[Listed]:
         ConfigError: `home` cannot be read.
     """
     own, found = _own(), []
-    for model in KNOWN.values():
+    for model in KNOWN_MODELS.values():
         wrong, folder = state_of(model), folder_of(model)
         if wrong and model.shipped and not model.shipped.lacking:
             wrong, folder = "", model.shipped.folder
@@ -180,7 +181,7 @@ def listed() -> list[Listed]:
             Listed(
                 model.name,
                 folder if folder is not None and folder.is_dir() else None,
-                wrong and f"{wrong}; to have it: {model.how_to_get}",
+                wrong and f"{wrong}; to have it: {how_to_get(model)}",
                 languages=model.languages,
                 size=model.size,
                 title=model.title,

@@ -12,8 +12,8 @@ from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags
 from conch.wire.errors import ConfigError
 
 if TYPE_CHECKING:
-    from conch.catalogue.known import KnownModel
     from conch.catalogue.places import Listed
+    from conch.families.family import KnownModel
 
 EPILOG = """
 examples:
@@ -161,15 +161,15 @@ def run_get(args: argparse.Namespace) -> int:
     """Download a model and return the exit code."""
     from conch.catalogue.fetch import get
     from conch.catalogue.kinds import KINDS
-    from conch.catalogue.known import KNOWN
     from conch.catalogue.places import find
+    from conch.families import KNOWN_MODELS
 
-    if args.name not in KNOWN:
+    if args.name not in KNOWN_MODELS:
         raise UsageError(
-            f"no model {args.name!r:.100} to get, only {', '.join(KNOWN)}; conch "
+            f"no model {args.name!r:.100} to get, only {', '.join(KNOWN_MODELS)}; conch "
             "models convert makes others, for example openai/whisper-small"
         )
-    model = KNOWN[args.name]
+    model = KNOWN_MODELS[args.name]
     if model.requirements:
         with _bar(model) as progress:
             folder = get(model, _say, progress)
@@ -184,10 +184,10 @@ def run_get(args: argparse.Namespace) -> int:
 def run_inspect(args: argparse.Namespace) -> int:
     """Print what a folder is and return the exit code."""
     from conch.catalogue.detection import detect
-    from conch.catalogue.known import KNOWN
     from conch.catalogue.places import listed
+    from conch.families import KNOWN_MODELS
 
-    known = KNOWN.get(args.folder)
+    known = KNOWN_MODELS.get(args.folder)
     if known is not None and not known.kind:
         print("\n".join(table([item for item in listed() if item.name == known.name])))
         print("A server has it as soon as it is there: no flag chooses it")

@@ -4,10 +4,11 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field
+from types import MappingProxyType
 from typing import Any
 
 from conch.families.ctc.declaration import FAMILY as CTC
-from conch.families.family import AddedVoice, Component, Decoder, Family, Synthesizer
+from conch.families.family import AddedVoice, Component, Decoder, Family, KnownModel, Synthesizer
 from conch.families.funasr.declaration import FAMILY as FUNASR
 from conch.families.hibari.declaration import FAMILY as HIBARI
 from conch.families.inverse_normalizer.declaration import FAMILY as INVERSE_NORMALIZER
@@ -34,8 +35,10 @@ FAMILIES: tuple[Family, ...] = (
 )
 """All families. Text steps work in this order, and so do scorers of texts: language models take the
 longest, so they begin first. The first decoder that fits a request is its default."""
-
-
+KNOWN_MODELS: Mapping[str, KnownModel] = MappingProxyType(
+    {model.name: model for family in FAMILIES for model in family.known_models}
+)
+"""By name."""
 VOICES = "CONCH_VOICES"
 """Environment variable of `tritonserver`: the voices that `add_voices` takes."""
 _ADDED: dict[str, Synthesizer] = {}

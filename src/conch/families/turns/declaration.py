@@ -2,7 +2,17 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Component, Family, FamilyHooks, Hook, Need, Tensor, WeightsPackage
+from conch.families.family import (
+    Component,
+    Family,
+    FamilyHooks,
+    Hook,
+    KnownFile,
+    KnownModel,
+    Need,
+    Tensor,
+    WeightsPackage,
+)
 from conch.families.options import Rule, option
 
 PACKAGE = WeightsPackage(
@@ -40,9 +50,26 @@ class TurnOptions:
     )
 
 
+MODEL = KnownModel(
+    name="end-of-turn",
+    kind="",
+    title="Whether the speaker has finished: smart-turn 3.2, of the option semantic_endpointing",
+    languages=0,
+    licence="BSD 2-Clause",
+    requirements=("pipecat-ai==1.14.0",),
+    files={
+        "smart-turn-v3.2-cpu.onnx": KnownFile(
+            8_679_182,
+            "2bb026316b14a660486a75b1733cd3fbab8c2fd0314dc9af7be49f8cca967e4f",
+            ("pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",),
+        ),
+    },
+)
+
 FAMILY = Family(
     name="turns",
     title="Turns",
+    known_models=(MODEL,),
     components=(END_OF_TURN,),
     options=TurnOptions,
     rules=(

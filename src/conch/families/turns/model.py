@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
-from conch.catalogue.known import END_OF_TURN
 from conch.component import Outputs, Row, RowByRow
 from conch.component.features import FRAME_SHIFT, N_FFT, log_mel_spectrogram
 from conch.component.niceness import be_nice
 from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig
 from conch.component.waveform import SAMPLE_RATE
+from conch.families.turns.declaration import MODEL as END_OF_TURN
 from conch.families.turns.declaration import PACKAGE, WINDOW_S
 from conch.packaged import packaged
 

