@@ -1,4 +1,4 @@
-"""Writes the tables of docs/guide/options.md: options, their presets, what excludes what."""
+"""Writes the tables of docs/guide/options.md: options and their presets."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -6,12 +6,12 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
-from conch.families import all_families, decoders, takers
+from conch.families import all_families, decoders
 from conch.wire.option_values import default_of, describe
-from conch.wire.options import all_options, all_rules
+from conch.wire.options import all_options
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "guide" / "options.md"
-MARKED = re.compile(r"(<!-- (options|presets|contradictions) -->\n).*?(<!-- /\2 -->)", flags=re.S)
+MARKED = re.compile(r"(<!-- (options|presets) -->\n).*?(<!-- /\2 -->)", flags=re.S)
 
 
 def groups() -> Iterator[tuple[str, list["Field[Any]"]]]:
@@ -58,32 +58,9 @@ def _set(preset: Mapping[str, Any]) -> Iterator[str]:
         yield f"`{name}`" if value is True else f"`{name}={value}`"
 
 
-def contradictions_list() -> str:
-    """Return a line per rule, in the words of its error and the order of the options."""
-    rules = [
-        (item.name, f"goes with decoder {' or '.join(taken_by)}")
-        for item in all_options().values()
-        if (taken_by := takers(item))
-    ]
-    for message in dict.fromkeys(rule.message for rule in all_rules()):
-        found = re.fullmatch(r"option '(\w+)' (.*)", _without_values(message))
-        assert found, message
-        rules.append((found[1], found[2]))
-    order = list(all_options())
-    rules.sort(key=lambda item: order.index(item[0]))
-    return "".join(f"- `{name}` {rule}\n" for name, rule in rules)
-
-
-def _without_values(message: str) -> str:
-    """Return an error without what was sent: {name} in brackets, or between semicolons."""
-    message = re.sub(r" \([^()]*\{[^()]*\)", "", message)
-    return re.sub(r"; [^;]*\{[^;]*", "", message)
-
-
 TABLES: Mapping[str, Any] = {
     "options": options_table,
     "presets": presets_table,
-    "contradictions": contradictions_list,
 }
 
 
