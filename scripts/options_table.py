@@ -1,4 +1,4 @@
-"""Writes the tables of docs/guide/options.md: options and their presets."""
+"""Writes the list of options in docs/guide/options.md, and the table of their presets."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -26,22 +26,24 @@ def groups() -> Iterator[tuple[str, list["Field[Any]"]]]:
     yield from of_families.items()
 
 
-def options_table() -> str:
-    """Return a row per option."""
-    rows = ["| option | default | takes | meaning |\n", "| --- | --- | --- | --- |\n"]
+def options_list() -> str:
+    """Return a line per option, below the title of its group."""
+    lines = []
     for title, items in groups():
-        rows.append(f"| **{title}** | | | |\n")
+        lines.append(f"\n**{title}**\n\n")
         for item in items:
-            meaning = item.metadata["help"]
-            rows.append(f"| `{item.name}` | {default_of(item)} | {_values(item)} | {meaning} |\n")
-    return "".join(rows)
+            takes = _values(item)
+            known = f"{takes}; default {default_of(item)}" if takes else default_of(item)
+            lines.append(f"- `{item.name}` ({known}): {item.metadata['help']}\n")
+    return "".join(lines)
 
 
 def _values(item: "Field[Any]") -> str:
-    """Return what an option takes, shorter than in its errors."""
-    short = {"a bool (true or false)": "true or false", "a string": "text"}
+    """Return what an option takes, shorter than in its errors; nothing if its default shows it."""
     values = describe(item)
-    return short.get(values) or re.sub(r"^(one of|an integer from|a number from) ", "", values)
+    if values == "a bool (true or false)":
+        return ""
+    return re.sub(r"^(one of|an integer from|a number from|a string) ?", "", values)
 
 
 def presets_table() -> str:
@@ -59,7 +61,7 @@ def _set(preset: Mapping[str, Any]) -> Iterator[str]:
 
 
 TABLES: Mapping[str, Any] = {
-    "options": options_table,
+    "options": options_list,
     "presets": presets_table,
 }
 
