@@ -432,14 +432,19 @@ def table() -> str:
     docs/guide/configuration.md has those that are parameters, docs/guide/gateway.md those that are
     flags.
     """
+    of_server = _lines(*limits_of_speech(), *limits_of_options())
+    of_gateway = _lines(*limits_of_gateway())
+    return f"{of_server}\nOf the gateway:\n\n{of_gateway}"
+
+
+def _lines(*shown: Limit) -> str:
     lines = []
-    for item in (*limits_of_speech(), *limits_of_options(), *limits_of_gateway()):
+    for item in shown:
         if item.has_page or ELSEWHERE.match(item.set_by):
             continue
-        if item.set_by == FIXED:
-            lines.append(f"- {item.what}: {item.value}\n")
-        else:
-            lines.append(f"- {item.what}: {item.value} ({item.set_by})\n")
+        what = item.what.removeprefix("gateway: ")
+        by = "" if item.set_by == FIXED else f" ({item.set_by})"
+        lines.append(f"- {what}: {item.value}{by}\n")
     return "".join(lines)
 
 
