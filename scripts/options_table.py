@@ -47,9 +47,9 @@ def _values(item: "Field[Any]") -> str:
 
 
 def presets_table() -> str:
-    """Return a row per decoder: the options that each value of `accuracy` sets."""
+    """Return a row per decoder with presets: the options that each value of `accuracy` sets."""
     rows = ["| `decoder` | `balanced` | `best` |\n", "| --- | --- | --- |\n"]
-    for decoder in (item for item in decoders().values() if item.components):
+    for decoder in (item for item in decoders().values() if item.presets):
         cells = (", ".join(_set(decoder.presets.get(name, {}))) for name in ("balanced", "best"))
         rows.append(f"| `{decoder.name}` | {' | '.join(cells)} |\n")
     return "".join(rows)
