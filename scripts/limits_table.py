@@ -1,4 +1,4 @@
-"""Writes the table of limits in docs/guide/operating.md, and knows the test of each.
+"""Writes the list of limits in docs/guide/operating.md, and knows the test of each.
 
     python scripts/limits_table.py
 
@@ -37,6 +37,8 @@ ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "guide" / "operating.md"
 MARKED = re.compile(r"(<!-- limits -->\n).*?(<!-- /limits -->)", flags=re.S)
 FIXED = "fixed"
+ELSEWHERE = re.compile(r"`(--|(?!max_batch_size)\w+_)")
+"""A parameter of a config.pbtxt, or a flag of the gateway."""
 STREAMS = "tests/recognition/live/test_stream_ends.py"
 HOSTILE = "tests/gateway/test_hostile.py"
 AUDIO = "tests/audio/test_limits.py"
@@ -44,13 +46,15 @@ AUDIO = "tests/audio/test_limits.py"
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A row of the table."""
+    """A line of the list."""
 
     what: str
     value: str
     set_by: str
     test: str
-    """Its test: `file::function`. The table does not show it."""
+    """Its test: `file::function`. The list does not show it."""
+    has_page: bool = False
+    """Whether another page of the guide has it."""
 
 
 def limits_of_speech() -> list[Limit]:
@@ -125,12 +129,14 @@ def limits_of_speech() -> list[Limit]:
             f"{MAX_CHANNELS}; to split {MAX_SPLIT_CHANNELS}",
             FIXED,
             f"{AUDIO}::test_the_most_channels",
+            has_page=True,
         ),
         Limit(
             "sample rate",
             f"{MIN_SAMPLE_RATE} to {MAX_SAMPLE_RATE} Hz",
             FIXED,
             f"{AUDIO}::test_the_lowest_and_the_highest_rate",
+            has_page=True,
         ),
         Limit("value of a sample", f"±{MAX_PEAK:g}", FIXED, f"{AUDIO}::test_the_largest_sample"),
         Limit(
@@ -221,6 +227,7 @@ def limits_of_options() -> list[Limit]:
             f"{MAX_POST}",
             FIXED,
             "tests/wire/test_text_steps.py::test_there_are_at_most_so_many",
+            has_page=True,
         ),
         Limit(
             "`known_speakers`",
@@ -234,12 +241,14 @@ def limits_of_options() -> list[Limit]:
             f"{MAX_PROMPT} characters",
             FIXED,
             f"{options}::test_a_wrong_option_is_named_with_what_it_takes_and_what_was_sent",
+            has_page=True,
         ),
         Limit(
             "hypotheses of a segment that Whisper searches or scores",
             f"{MAX_BEAM}",
             FIXED,
             f"{options}::test_whisper_scores_so_many_texts_of_a_segment_at_most",
+            has_page=True,
         ),
         Limit(
             "what an error repeats of a name or value",
@@ -317,6 +326,7 @@ def limits_of_gateway() -> list[Limit]:
             f"{form.MAX_AUDIO_BYTES / form.MB:g} MB",
             FIXED,
             f"{HOSTILE}::test_fields_with_audio_together_have_theirs",
+            has_page=True,
         ),
         Limit(
             "gateway: an upload without a byte",
@@ -344,6 +354,7 @@ def limits_of_gateway() -> list[Limit]:
             FIXED,
             "tests/gateway/test_state.py::"
             "test_one_of_several_keys_has_its_share_of_places_and_of_room",
+            has_page=True,
         ),
         Limit(
             "gateway: connections",
@@ -380,18 +391,21 @@ def limits_of_gateway() -> list[Limit]:
             f"less than {LISTEN.max_message_bytes >> 20} MiB",
             FIXED,
             "tests/gateway/test_listen_session.py::test_a_frame_that_is_too_large_ends_the_session",
+            has_page=True,
         ),
         Limit(
             "gateway: text of `/v1/speak` that waits",
             f"{text_pieces.MAX_WAITING} characters, {speak.MAX_FLUSHES} flushes",
             FIXED,
             "tests/gateway/test_speak.py::test_too_many_flushes_end_the_session",
+            has_page=True,
         ),
         Limit(
             "gateway: audio of an event of `/v1/realtime`",
             f"{client_events.MAX_AUDIO_BYTES >> 20} MiB",
             FIXED,
             "tests/gateway/realtime/test_session.py::test_the_largest_append_fits_into_a_message",
+            has_page=True,
         ),
         Limit(
             "gateway: audio of a live session that waits, before more is read",
@@ -403,7 +417,7 @@ def limits_of_gateway() -> list[Limit]:
 
 
 def all_limits() -> list[Limit]:
-    """Return all rows, in their order."""
+    """Return all limits, in their order."""
     return [
         *limits_of_speech(),
         *limits_of_options(),
@@ -413,19 +427,29 @@ def all_limits() -> list[Limit]:
 
 
 def table() -> str:
-    """Return a row per limit that can be set, then a line per fixed one that clients meet."""
-    rows = ["| what | limit | set by |\n", "| --- | --- | --- |\n"]
-    lines = ["\nThese are fixed:\n\n"]
-    for item in (*limits_of_speech(), *limits_of_options(), *limits_of_gateway()):
-        if item.set_by == FIXED:
-            lines.append(f"- {item.what}: {item.value}\n")
-        else:
-            rows.append(f"| {item.what} | {item.value} | {item.set_by} |\n")
-    return "".join([*rows, *lines])
+    """Return a line per limit that clients meet and that no other page of the guide lists.
+
+    docs/guide/configuration.md has those that are parameters, docs/guide/gateway.md those that are
+    flags.
+    """
+    of_server = _lines(*limits_of_speech(), *limits_of_options())
+    of_gateway = _lines(*limits_of_gateway())
+    return f"{of_server}\nOf the gateway:\n\n{of_gateway}"
+
+
+def _lines(*shown: Limit) -> str:
+    lines = []
+    for item in shown:
+        if item.has_page or ELSEWHERE.match(item.set_by):
+            continue
+        what = item.what.removeprefix("gateway: ")
+        by = "" if item.set_by == FIXED else f" ({item.set_by})"
+        lines.append(f"- {what}: {item.value}{by}\n")
+    return "".join(lines)
 
 
 def with_table(text: str) -> str:
-    """Return the document with the table as it is now."""
+    """Return the document with the list as it is now."""
     return MARKED.sub(lambda marks: marks[1] + table() + marks[2], text)
 
 

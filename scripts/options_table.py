@@ -1,4 +1,4 @@
-"""Writes the tables of docs/guide/options.md: options, their presets, what excludes what."""
+"""Writes the list of options in docs/guide/options.md, and the table of their presets."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -6,12 +6,12 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
-from conch.families import all_families, decoders, takers
+from conch.families import all_families, decoders
 from conch.wire.option_values import default_of, describe
-from conch.wire.options import all_options, all_rules
+from conch.wire.options import all_options
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "guide" / "options.md"
-MARKED = re.compile(r"(<!-- (options|presets|contradictions) -->\n).*?(<!-- /\2 -->)", flags=re.S)
+MARKED = re.compile(r"(<!-- (options|presets) -->\n).*?(<!-- /\2 -->)", flags=re.S)
 
 
 def groups() -> Iterator[tuple[str, list["Field[Any]"]]]:
@@ -26,28 +26,30 @@ def groups() -> Iterator[tuple[str, list["Field[Any]"]]]:
     yield from of_families.items()
 
 
-def options_table() -> str:
-    """Return a row per option."""
-    rows = ["| option | default | takes | meaning |\n", "| --- | --- | --- | --- |\n"]
+def options_list() -> str:
+    """Return a line per option, below the title of its group."""
+    lines = []
     for title, items in groups():
-        rows.append(f"| **{title}** | | | |\n")
+        lines.append(f"\n**{title}**\n\n")
         for item in items:
-            meaning = item.metadata["help"]
-            rows.append(f"| `{item.name}` | {default_of(item)} | {_values(item)} | {meaning} |\n")
-    return "".join(rows)
+            takes = _values(item)
+            known = f"{takes}; default {default_of(item)}" if takes else default_of(item)
+            lines.append(f"- `{item.name}` ({known}): {item.metadata['help']}\n")
+    return "".join(lines)
 
 
 def _values(item: "Field[Any]") -> str:
-    """Return what an option takes, shorter than in its errors."""
-    short = {"a bool (true or false)": "true or false", "a string": "text"}
+    """Return what an option takes, shorter than in its errors; nothing if its default shows it."""
     values = describe(item)
-    return short.get(values) or re.sub(r"^(one of|an integer from|a number from) ", "", values)
+    if values == "a bool (true or false)":
+        return ""
+    return re.sub(r"^(one of|an integer from|a number from|a string) ?", "", values)
 
 
 def presets_table() -> str:
-    """Return a row per decoder: the options that each value of `accuracy` sets."""
+    """Return a row per decoder with presets: the options that each value of `accuracy` sets."""
     rows = ["| `decoder` | `balanced` | `best` |\n", "| --- | --- | --- |\n"]
-    for decoder in (item for item in decoders().values() if item.components):
+    for decoder in (item for item in decoders().values() if item.presets):
         cells = (", ".join(_set(decoder.presets.get(name, {}))) for name in ("balanced", "best"))
         rows.append(f"| `{decoder.name}` | {' | '.join(cells)} |\n")
     return "".join(rows)
@@ -58,32 +60,9 @@ def _set(preset: Mapping[str, Any]) -> Iterator[str]:
         yield f"`{name}`" if value is True else f"`{name}={value}`"
 
 
-def contradictions_list() -> str:
-    """Return a line per rule, in the words of its error and the order of the options."""
-    rules = [
-        (item.name, f"goes with decoder {' or '.join(taken_by)}")
-        for item in all_options().values()
-        if (taken_by := takers(item))
-    ]
-    for message in dict.fromkeys(rule.message for rule in all_rules()):
-        found = re.fullmatch(r"option '(\w+)' (.*)", _without_values(message))
-        assert found, message
-        rules.append((found[1], found[2]))
-    order = list(all_options())
-    rules.sort(key=lambda item: order.index(item[0]))
-    return "".join(f"- `{name}` {rule}\n" for name, rule in rules)
-
-
-def _without_values(message: str) -> str:
-    """Return an error without what was sent: {name} in brackets, or between semicolons."""
-    message = re.sub(r" \([^()]*\{[^()]*\)", "", message)
-    return re.sub(r"; [^;]*\{[^;]*", "", message)
-
-
 TABLES: Mapping[str, Any] = {
-    "options": options_table,
+    "options": options_list,
     "presets": presets_table,
-    "contradictions": contradictions_list,
 }
 
 

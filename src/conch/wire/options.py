@@ -32,7 +32,7 @@ from conch.wire.replacements import read_replacements
 from conch.wire.text_steps import post_models
 from conch.wire.weights import Opinion, Weights, fusion_weights, tuned_weights
 
-_TUNED = "tuned for each decoder and what rescores it"
+_TUNED = "tuned for each decoder"
 _RESCORING = ("rescore", "ctc_rescore", "attention_rescore")
 _HEARING = ", ".join(item.name for item in decoders().values() if item.live)
 _UNRESCORED: Mapping[str, Any] = dict.fromkeys(_RESCORING, False)
@@ -66,18 +66,16 @@ class RecognitionOptions(
     )
     decoder: str = option(
         next(name for name, item in decoders().items() if item.default_when is not None),
-        "what writes the text: Moonshine, Whisper, a transducer, Paraformer, SenseVoice, Kaldi or "
-        "WeNet model of your own, a beam search over CTC, CTC in a graph of known words, or none, "
-        "for who speaks when alone; live text comes from wfst, and from ctc with lm_fusion",
+        "what writes the text: Moonshine, Whisper (attention), a model of your own, CTC, CTC in a "
+        "graph of known words (wfst), or none, for who speaks when alone; live text comes from "
+        "wfst, and from ctc with lm_fusion",
         otherwise="attention with another language than en, languages, prompt or task=translate, "
-        "and on a server without Moonshine; on one that --transducer, --paraformer, "
-        "--paraformer-online, --sensevoice, --kaldi, --wenet or --ctc starts, that decoder",
+        "and on a server without Moonshine; on a server of your own model, its decoder",
         choices=lambda: tuple(decoders()),
     )
     model: str = option(
         "",
-        "name of a model that conch serve --model NAME=FOLDER has added, in place of the server's "
-        "own; its decoder is the default then",
+        "name of a model of conch serve --model NAME=FOLDER, which sets the default of decoder",
         longest=128,
     )
     channels: Literal["mix", "split"] | int = option(
@@ -90,8 +88,7 @@ class RecognitionOptions(
     language: str = option("auto", "language of the speech: en, de-AT, german; auto detects it")
     accuracy: Literal["fast", "balanced", "best"] = option(
         "fast",
-        "how much is spent on fewer errors: balanced and best set the options of rescoring that "
-        "are not sent",
+        "how much is spent on fewer errors: balanced and best set options that are not sent",
     )
     beam_size: int = option(
         1,
@@ -144,20 +141,20 @@ class RecognitionOptions(
     )
     hotword_weight: float = option(
         8.0,
-        "weight of a hotword without its own, for a phrase of ten letters: shorter ones get their "
-        "share of it; a higher one finds more, and invents more",
+        "weight of a hotword without its own, less for phrases under ten letters; a higher one "
+        "finds more, and invents more",
         low=0,
         high=100,
     )
     replace: str = option(
         "",
-        "rules from heard to written forms, separated by semicolons: conch=>Conch; new york "
-        "city=>NYC; of live audio the final text",
+        "rules from recognised to written forms, separated by semicolons: conch=>Conch; new york "
+        "city=>NYC",
     )
     post: str = option(
         "",
-        "models on the server that rewrite the text at the end, separated by commas, at most 8, in "
-        "this order",
+        "models on the server that rewrite the text at the end, in this order, at most 8, "
+        "separated by commas",
     )
     word_timestamps: bool = option(False, "start, end and confidence of every word")
     coverage: bool = option(
@@ -174,8 +171,8 @@ class RecognitionOptions(
     partials: bool = option(True, "live: send text before it is final")
     rolling_pass_ms: int = option(
         1280,
-        "live, two_pass with attention or moonshine: audio between two passes over an utterance "
-        "that is being spoken; 0 is none before it pauses",
+        "live, two_pass with attention or moonshine: audio between two passes over an open "
+        "utterance; 0 is none before it pauses",
         low=0,
         high=10_000,
     )
@@ -189,15 +186,14 @@ class RecognitionOptions(
     )
     history_s: int = option(
         600,
-        "live: seconds of ended utterances that the server keeps, 0 for all; the final answer has "
-        "them, and every answer with repeat_text or the output TRANSCRIPTS has their text",
+        "live: seconds of ended utterances in the final answer, and in the text of each answer "
+        "with repeat_text or the output TRANSCRIPTS; 0 for all",
         low=0,
         high=86_400,
     )
     repeat_text: bool = option(
         False,
-        "live: the text of each answer repeats that of history_s; otherwise it begins with the "
-        "first utterance that is new, or that may still change",
+        "live: the text of each answer repeats that of history_s",
     )
     endpointing: bool = option(
         True,

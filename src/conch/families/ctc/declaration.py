@@ -128,7 +128,7 @@ class CtcOptions:
         "weight of the CTC model's score, with ctc_rescore",
         low=0,
         high=10,
-        otherwise="tuned for each decoder and what rescores it",
+        otherwise="tuned for each decoder",
     )
     lattice: bool = option(
         False,

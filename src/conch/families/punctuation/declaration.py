@@ -13,8 +13,8 @@ PUNCTUATOR = text_step("punctuator", "punctuation and capitals", "Punctuation")
 class PunctuationOptions:
     punctuate: bool = option(
         False,
-        "punctuation and case for the text of the CTC models; the texts of Whisper and Moonshine "
-        "have them, and are left as they are",
+        "punctuation and case for the text of the CTC models; Whisper and Moonshine write them "
+        "anyway",
     )
 
 

@@ -51,8 +51,8 @@ VAD = Component(
 class SileroOptions:
     vad: bool = option(
         True,
-        "find the speech first; without it, all of a recording is decoded, and the letters of the "
-        "CTC model show where a live speaker pauses",
+        "find the speech first; without it, all of a recording is decoded, and the CTC model finds "
+        "live pauses",
     )
     vad_threshold: float = option(
         0.5, "speech probability at which a stretch of speech begins", low=0.01, high=0.99
@@ -67,7 +67,7 @@ class SileroOptions:
     vad_state: str = option(
         "",
         "of a piece of a longer recording: the memory of the VAD at its start, base64, which conch "
-        "bulk sends; so the piece is segmented as in the whole",
+        "bulk sends",
     )
 
 

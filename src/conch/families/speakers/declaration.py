@@ -99,8 +99,8 @@ class SpeakerOptions:
 
     speakers: Literal["off", "auto"] | int = option(
         "off",
-        "who says each word, A, B, …; auto finds out how many speak, a number says "
-        "it; with channels=split auto takes each channel for a speaker, a number is that of each",
+        "who says each word, A, B, …; auto finds their number; with channels=split auto takes each "
+        "channel for a speaker, a number is that of each channel",
         low=1,
         high=MOST_SPEAKERS,
     )
@@ -116,7 +116,7 @@ class SpeakerOptions:
     known_speakers: str = option(
         "",
         "with speakers: a JSON list of at most 64 objects with name, and embedding or audio of "
-        "1.2 to 30 s in base64; a voice that is none of them keeps its letter",
+        "1.2 to 30 s in base64",
         longest=MOST_KNOWN_TEXT,
     )
     speaker_embeddings: bool = option(

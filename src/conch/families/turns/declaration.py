@@ -45,8 +45,8 @@ _ASKED = {"semantic_endpointing": True}
 class TurnOptions:
     semantic_endpointing: bool = option(
         False,
-        "live: end an utterance before endpoint_silence_ms where a model hears that the speaker "
-        "has finished; without the model on the server, silence alone decides",
+        "live: end an utterance before endpoint_silence_ms if a model predicts that the speaker "
+        "has finished",
     )
 
 

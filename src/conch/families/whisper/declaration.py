@@ -44,13 +44,13 @@ class WhisperOptions:
     )
     task: Literal["transcribe", "translate"] = option(
         "transcribe",
-        "what Whisper writes: what was said, or its translation into English; translate goes with "
-        "decoder attention and a multilingual Whisper, without rescoring and coverage",
+        "what Whisper writes: what was said, or its translation into English; translate needs a "
+        "multilingual Whisper, without rescoring and coverage",
     )
     prompt: str = option(
         "",
-        "text that Whisper and the neural rescorer read before each segment: what the audio is "
-        f"about, names as they are spelled; at most {MAX_PROMPT} characters",
+        "text that Whisper and the neural rescorer read before each segment: subject and names; at "
+        f"most {MAX_PROMPT} characters",
         longest=MAX_PROMPT,
     )
     attention_rescore: bool = option(
@@ -64,7 +64,7 @@ class WhisperOptions:
         "weight of the attention decoder's score, with attention_rescore",
         low=0,
         high=10,
-        otherwise="tuned for each decoder and what rescores it",
+        otherwise="tuned for each decoder",
     )
 
 
