@@ -133,7 +133,7 @@ def run(benchmark: GrowthBenchmark) -> GrowthReport:
         ServerError: a server cannot be started.
     """
     require(*COMPARING)
-    samples = [_resampled(item) for item in load_samples(benchmark.utterances(), "waveform")]
+    samples = [at_16_khz(item) for item in load_samples(benchmark.utterances(), "waveform")]
     audio = joined([item.audio for item in samples if isinstance(item.audio, np.ndarray)])
     header = lab_header("growth", benchmark)
     lengths, concurrency = [], []
@@ -215,7 +215,8 @@ def _fresh_server(audio: NDArray[np.float32]) -> Iterator[tuple[str, MemorySampl
         yield url, memory
 
 
-def _resampled(sample: Sample) -> Sample:
+def at_16_khz(sample: Sample) -> Sample:
+    """Return a sample of decoded audio at the rate of the models."""
     assert isinstance(sample.audio, np.ndarray)
     waveform = resampled(sample.audio, sample.sample_rate)
     return replace(sample, audio=waveform, sample_rate=SAMPLE_RATE)

@@ -1,0 +1,136 @@
+"""Measure where the CPU time of a second of audio goes, by process, for each path.
+
+    python -m lab.cost --manifest speech/manifest.tsv --split dev --json cost.json
+    python -m lab.cost --compare before.json cost.json --plot cost.png
+
+One client sends recordings, which are joined utterances. Live streams run in real time.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from conch.bench.live import LiveBenchmark, all_streams, scripts
+from conch.bench.live_figures import StreamRecord
+from conch.bench.load import Offer
+from conch.bench.offline import send_all
+from conch.bench.samples import Choice, Sample, load_samples
+from conch.bench.servers import own_server
+from conch.scoring.tables import number, table
+from conch.wire.errors import ConchError
+from lab.growth.benchmark import at_16_khz, clips, joined
+from lab.panels import panels
+
+PATHS: Mapping[str, Mapping[str, str]] = {
+    "fast": {},
+    "balanced": {"accuracy": "balanced"},
+    "best": {"accuracy": "best"},
+    "speakers=auto": {"speakers": "auto"},
+}
+"""Request options of each path of a recording."""
+LIVE = "8 live streams"
+STREAMS, STREAM_S = 8, 30
+SHOWN = 0.001
+"""Least CPU seconds per second of audio of a process that is named."""
+
+Costs = Mapping[str, Mapping[str, float]]
+"""CPU seconds per second of audio, by path and process."""
+
+
+def measured(samples: Sequence[Sample], length_s: int, count: int) -> Costs:
+    """Return the costs on a server of this checkout, with `count` recordings of a length.
+
+    The samples have 16 kHz.
+    """
+    audio = [item.audio for item in samples if isinstance(item.audio, np.ndarray)]
+    recordings = clips(joined(audio), length_s, count)
+    found: dict[str, dict[str, float]] = {}
+    with own_server() as (url, memory):
+        for path, options in PATHS.items():
+            one = Offer(concurrency=1)
+            asyncio.run(send_all(url, recordings[:1], offered=one, options=options))  # loads models
+            before = memory.cpu_s()
+            asyncio.run(send_all(url, recordings, offered=one, options=options))
+            used = memory.cpu_since(before)
+            found[path] = {name: value / (length_s * count) for name, value in used.items()}
+        live = LiveBenchmark(manifest=Path(), seconds=STREAM_S, options={"mode": "two_pass"})
+        said = scripts(samples, STREAMS, live)
+        before = memory.cpu_s()
+        asyncio.run(all_streams(url, said, live, StreamRecord))
+        audio_s = sum(len(script.waveform) / script.sample_rate for script in said)
+        found[LIVE] = {name: value / audio_s for name, value in memory.cpu_since(before).items()}
+    return found
+
+
+def markdown(costs: Costs) -> str:
+    """Return a row for each process, the dearest one first, and a column for each path."""
+    names = sorted(
+        {name for used in costs.values() for name, value in used.items() if value >= SHOWN},
+        key=lambda name: -max(used.get(name, 0.0) for used in costs.values()),
+    )
+    rows = [[name, *(number(used.get(name, 0.0), 4) for used in costs.values())] for name in names]
+    total = ["all", *(number(sum(used.values()), 4) for used in costs.values())]
+    return table(["CPU s / audio s", *costs], [*rows, total])
+
+
+def plot(runs: Mapping[str, Costs], path: Path) -> None:
+    """Draw a bar for each path and run, made of the processes."""
+    titles = [(way, run) for way in next(iter(runs.values())) for run in runs][::-1]
+    labels = [f"{way}\n{run}" for way, run in titles]
+    every = [runs[run][way] for way, run in titles]
+    names = dict.fromkeys(
+        name for used in every[::-1] for name, value in used.items() if value >= SHOWN
+    )
+    with panels(path) as (axes,):
+        left = [0.0] * len(every)
+        for name in names:
+            widths = [used.get(name, 0.0) for used in every]
+            axes.barh(labels, widths, left=left, label=name)
+            left = [start + width for start, width in zip(left, widths, strict=True)]
+        axes.set(xlabel="CPU seconds per second of audio")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure or compare, print a table; return 0 for success, 1 for failure."""
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.cost", description=str(__doc__).partition("\n")[0]
+    )
+    parser.add_argument("--manifest", type=Path, help="utterances to join")
+    parser.add_argument("--split", help="one part of the manifest (default: all)")
+    parser.add_argument("--limit", type=int, default=60, help="utterances (default: 60)")
+    parser.add_argument("--length", type=int, default=180, help="seconds of a recording (180)")
+    parser.add_argument("--recordings", type=int, default=2, help="of each path (default: 2)")
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument(
+        "--compare", type=Path, nargs="+", metavar="FILE.json", help="earlier figures, not measured"
+    )
+    parser.add_argument("--plot", type=Path, help="draw them here, one bar for each file")
+    args = parser.parse_args(argv)
+    if not (args.compare or args.manifest):
+        parser.error("give --manifest to measure, or --compare to compare files")
+    try:
+        if args.compare:
+            runs = {path.stem: json.loads(path.read_text()) for path in args.compare}
+        else:
+            choice = Choice(manifest=args.manifest, split=args.split, limit=args.limit)
+            samples = [at_16_khz(item) for item in load_samples(choice.utterances(), "waveform")]
+            runs = {"now": measured(samples, args.length, args.recordings)}
+    except ConchError as error:
+        print(f"cost: {error}", file=sys.stderr)
+        return 1
+    for name, costs in runs.items():
+        print(f"{name}\n\n{markdown(costs)}\n")
+        if args.json and not args.compare:
+            args.json.write_text(json.dumps(costs, indent=1))
+    if args.plot:
+        plot(runs, args.plot)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
