@@ -48,12 +48,13 @@ def cpu_graph(path: Path, *, is_whole: bool) -> bytes:
     probabilities alone.
     """
     try:
-        return _rewritten(onnx.load(path), is_whole=is_whole).SerializeToString()
+        content: bytes = _rewritten(onnx.load(path), is_whole=is_whole).SerializeToString()
     except DecodeError as error:
         raise ConfigError(f"cannot load the CTC model {path}: {error}") from error
     except ValueError as error:  # of another version of the exporter
         logger.warning("the CTC model %s runs as it is, which is slower: %s", path, error)
-        return path.read_bytes()
+        content = path.read_bytes()
+    return content
 
 
 def _rewritten(proto: onnx.ModelProto, *, is_whole: bool) -> onnx.ModelProto:

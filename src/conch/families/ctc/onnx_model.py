@@ -137,10 +137,13 @@ def _open_on_cpu(
 
         return cpu_graph(existing(path, _WHAT), is_whole=is_whole)
 
+    def make(made: Path) -> None:
+        made.write_bytes(graph())
+
     if path != SHIPPED:
         return open_network(_WHAT, path, options, content=graph())
     name = f"ctc-{digest_of(path)}-{'whole' if is_whole else 'step'}-{_REVISION}.onnx"
-    return open_network(_WHAT, cached(name, _WHAT, lambda made: made.write_bytes(graph())), options)
+    return open_network(_WHAT, cached(name, _WHAT, make), options)
 
 
 def _open_on_cuda(
