@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from conch.component.arrays import Array
+from conch.component.arrays import Array, FloatArray
 
 MICROSOFT = "com.microsoft"
 """Domain of ONNX Runtime's own operators."""
@@ -48,6 +48,26 @@ class Graph:
 
     def ints(self, *values: int) -> str:
         return self.array(np.array(values, np.int64))
+
+    def product_by_row(self, value: str, weight: FloatArray) -> str:
+        """Multiply by a matrix `[inputs, outputs]` in int8, with a scale for each row of `value`.
+
+        Without VNNI, ONNX Runtime adds the products of two neighbouring inputs in 16 bits. Inputs
+        are up to 255, so the weights of a pair may add up to 128.
+        """
+        # Two roundings add at most 1.
+        pairs = np.add.reduceat(weight, np.arange(0, len(weight), 2), axis=0)
+        most = np.maximum(np.abs(weight).max(axis=0), np.abs(pairs).max(axis=0))
+        scale = (most / 127).astype(np.float32)
+        unit = self.array(np.array(1 / 127, np.float32))
+        middle = self.array(np.array(128, np.uint8))
+        # A row of zeros is 0 / 0: whatever integers that gives, the product is 0 again below.
+        largest = self.op("ReduceMax", self.op("Abs", value), self.ints(-1), keepdims=1)
+        rows = self.op("QuantizeLinear", self.op("Div", value, largest), unit, middle)
+        integers = self.array(np.round(weight / scale).astype(np.int8))
+        inputs = (rows, integers, unit, self.array(scale), middle)
+        product = self.op("MatMulIntegerToFloat", *inputs, domain=MICROSOFT)
+        return self.op("Mul", product, largest)
 
     def model(self, name: str) -> onnx.ModelProto:
         graph = helper.make_graph(self._nodes, name, self._inputs, self._outputs, self._weights)

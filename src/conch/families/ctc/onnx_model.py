@@ -8,15 +8,18 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from conch.cache import cached, digest_of
 from conch.component.arrays import FloatArray
 from conch.component.features import HISTORY, streaming_log_mel
 from conch.component.onnx import open_network, session_options
 from conch.component.parameters import DeviceConfig, existing
 from conch.decoding.units import ENCODER_FRAME_SAMPLES
-from conch.families.ctc.vocabulary import model_file, vocabulary_of
+from conch.families.ctc.vocabulary import SHIPPED, model_file, vocabulary_of
 from conch.wire.errors import ConfigError
 
 _WHAT = "the CTC model"
+_REVISION = 1
+"""Raise it with every change of `cpu_graph`."""
 
 
 class Caches(NamedTuple):
@@ -52,13 +55,15 @@ class Caches(NamedTuple):
 class CtcGraph:
     """Runs a CTC model: log-mel features and caches to log probabilities of units."""
 
-    def __init__(self, config: DeviceConfig) -> None:
+    def __init__(self, config: DeviceConfig, *, is_whole: bool = False) -> None:
+        """Open a model; with `is_whole` for `encode` alone, which is then faster on a CPU."""
         options = session_options(config.threads, keeps_memory=False)
         path = model_file(config.model)
         if config.device == "cuda":
             self._session = _open_on_cuda(path, options, config.device_index)
         else:
-            self._session = open_network(_WHAT, path, options)
+            self._session = _open_on_cpu(path, options, is_whole=is_whole)
+        self.takes_any = is_whole and config.device == "cpu"
         inputs = {item.name: item.shape for item in self._session.get_inputs()}
         if not set(inputs) >= {"features", "lens", *Caches._fields}:
             raise ConfigError(
@@ -97,13 +102,13 @@ class CtcGraph:
         log_probs, *rest = self._session.run(None, feed)
         return log_probs, Caches(*rest)
 
-    takes_any = False
-
     def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
         """Return the log probabilities of waveforms, float32 `[samples]` at 16 kHz, as one batch.
 
         Each has the shape `[ceil(samples / 320 / stack), vocab]`, float32.
         """
+        if self.takes_any and len(waveforms) > 1:
+            return [self.encode([waveform])[0] for waveform in waveforms]
         stack = self.vocabulary.stack
         frame = ENCODER_FRAME_SAMPLES * stack
         lens = [-(-len(item) // frame) for item in waveforms]  # in output frames
@@ -121,6 +126,24 @@ class CtcGraph:
         (found,) = self._session.run(["log_probs"], {**feed, **caches._asdict()}, self._once)
         log_probs: FloatArray = found
         return log_probs
+
+
+def _open_on_cpu(
+    path: Path, options: onnxruntime.SessionOptions, *, is_whole: bool
+) -> onnxruntime.InferenceSession:
+    def graph() -> bytes:
+        # Where it is needed: it imports onnx, which takes a second and 30 MB.
+        from conch.families.ctc.cpu_graph import cpu_graph
+
+        return cpu_graph(existing(path, _WHAT), is_whole=is_whole)
+
+    def make(made: Path) -> None:
+        made.write_bytes(graph())
+
+    if path != SHIPPED:
+        return open_network(_WHAT, path, options, content=graph())
+    name = f"ctc-{digest_of(path)}-{'whole' if is_whole else 'step'}-{_REVISION}.onnx"
+    return open_network(_WHAT, cached(name, _WHAT, make), options)
 
 
 def _open_on_cuda(

