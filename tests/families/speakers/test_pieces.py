@@ -8,12 +8,14 @@ import pytest
 from conch.families.speakers.pieces import (
     LINE,
     WIDE_BAND,
+    between,
     frame_at,
     is_of_line,
     num_frames,
     pieces,
     spoken,
     thinned,
+    votes,
     windows,
 )
 
@@ -40,21 +42,41 @@ def test_short_pauses_are_speech_and_short_speech_is_none():
     assert spoken(probs, 75 * 512 - 7, WIDE_BAND) == [(0, 22 * 512), (55 * 512, 75 * 512 - 7)]
 
 
-def test_of_one_voice_a_third_of_the_pieces_is_needed_and_all_where_another_speaks():
+@pytest.mark.parametrize("band", [WIDE_BAND, LINE])
+def test_of_one_voice_few_pieces_are_needed_and_all_where_another_speaks(band):
     every = pieces([(0, 30 * S)])
+    step = band.most_skipped + 1
     frames = num_frames(30 * S)
     one = np.array([[True, False, False]] * frames)
-    kept, stands_for = thinned(every, [(0, one)])
-    assert kept in (every[::3], [*every[::3], every[-1]])
-    assert sum(stands_for) == len(every)
+    places = thinned(every, [(0, one)], band)
+    assert [every[place] for place in places] in (every[::step], [*every[::step], every[-1]])
     two = one.copy()
     two[frame_at(15 * S) : frame_at(16 * S), 1] = True
-    kept, stands_for = thinned(every, [(0, two)])
-    assert {span for span in every if span[0] < 16 * S and span[1] > 15 * S} <= {*kept}
-    assert len(every) / 3 < len(kept) < len(every) / 2
-    assert sum(stands_for) == len(every)
-    apart = [(0, S), (9 * S, 10 * S)]
-    assert thinned(pieces(apart), [(0, one)]) == (apart, [1, 1])
+    places = thinned(every, [(0, two)], band)
+    mixed = {place for place, (start, end) in enumerate(every) if start < 16 * S and end > 15 * S}
+    assert mixed <= {*places}
+    assert len(every) / step < len(places) < len(every) / step + 6
+    apart = pieces([(0, S), (9 * S, 10 * S)])
+    assert thinned(apart, [(0, one)], band) == [0, 1]
+
+
+def test_between_pieces_that_sound_less_than_alike_there_is_another():
+    here, there = np.array([1, 0], np.float32), np.array([0, 1], np.float32)
+    sounds = {0: here, 6: here, 12: there, 13: here, 15: there}
+    assert between(sounds, 0.5) == [9, 14]
+    assert between(sounds, -1.0) == [], "over a line they are not asked for"
+    assert between({0: here, 2: there, 1: there}, 0.5) == [], "none is left"
+
+
+def test_a_window_counts_less_near_its_edges_but_not_at_those_of_the_audio():
+    inside = votes(100, 178, 1.0, 500)
+    assert inside[0] == inside[-1] == np.float32(0.1)
+    np.testing.assert_allclose(inside, inside[::-1])
+    np.testing.assert_allclose(inside[29], 30 * 270 / S, rtol=1e-5)
+    assert (inside[60:-60] == 1).all()
+    assert (votes(0, 178, 1.0, 178) == 1).all()
+    assert votes(0, 178, 1.0)[-1] == votes(0, 178, 1.0, 500)[-1] == np.float32(0.1)
+    assert (votes(0, 178, 1.0, 500)[:100] == 1).all()
 
 
 @pytest.mark.parametrize("length", [4000, 20_000, 24_000, 24_001, 50_000, 123_456])
@@ -65,9 +87,10 @@ def test_pieces_cover_a_stretch_and_none_is_longer_than_the_network_takes(length
     assert all(later[0] <= earlier[1] for earlier, later in pairwise(found))
 
 
+@pytest.mark.parametrize("band", [WIDE_BAND, LINE])
 @pytest.mark.parametrize("length", [100, 991, 15_000, 48_000, 48_300, 250_000, 480_000])
-def test_windows_cover_a_segment_on_one_grid_of_frames(length):
-    found = windows(length)
+def test_windows_cover_a_segment_on_one_grid_of_frames(length, band):
+    found = windows(length, band.step_s)
     covered = np.zeros(num_frames(length))
     for start, end in found:
         assert start % 270 == 0 and end - start <= 48_000 and end <= length

@@ -13,13 +13,15 @@ from conch.component.arrays import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.clustering import one_to_one
 from conch.families.speakers.declaration import FRAME_SAMPLES
-from conch.families.speakers.pieces import Span, frame_at, num_frames, runs_of, second_at
+from conch.families.speakers.pieces import Span, frame_at, num_frames, runs_of, second_at, votes
 from conch.wire.turns import PAUSE_S, closed
 
 FILLED_S = 0.5
 """Where segmentation hears nobody for less, and the VAD finds speech, somebody speaks."""
 MIDDLE_WEIGHT, EDGE_WEIGHT = 1.5, 0.5
 """What a piece counts in its middle half, and outside."""
+EDGE_S = 1.0
+"""Nearer to its edges a window counts less."""
 LOCAL_WEIGHT = 0.5
 """What it counts that a window's own speaker is a voice."""
 LEAST_ALONE_S = 0.25
@@ -92,15 +94,16 @@ def is_alone(heard: HeardSegment) -> Array:
 
 def _counts(heard: HeardSegment, frames: int) -> Array:
     """Return how many speak in each frame, [frames]."""
-    total, windows = np.zeros(frames), np.zeros(frames)
+    total, counted = np.zeros(frames), np.zeros(frames)
     for first, active in heard.windows:
-        total[first : first + len(active)] += active.sum(axis=1)
-        windows[first : first + len(active)] += 1
+        weights = votes(first, len(active), EDGE_S, frames)
+        total[first : first + len(active)] += active.sum(axis=1) * weights
+        counted[first : first + len(active)] += weights
     is_speech = np.zeros(frames, bool)
     for start, end in heard.spoken:
         first, behind = map(frame_at, (start, end))
         is_speech[max(0, first) : max(0, behind)] = True
-    found: Array = np.floor(total / np.maximum(windows, 1) + 0.5) * is_speech
+    found: Array = np.floor(total / np.maximum(counted, 1e-9) + 0.5) * is_speech
     for start, end in runs_of(is_speech & (found == 0)):
         if (end - start) * FRAME_SAMPLES < FILLED_S * SAMPLE_RATE:
             found[start:end] = 1
@@ -144,18 +147,19 @@ def _shares(heard: HeardSegment, frames: int, scores: FloatArray) -> FloatArray:
     Each speaker of a window is another voice, those first that sound most alike.
     """
     total = np.zeros_like(scores)
-    windows = np.zeros((frames, 1), np.float32)
+    counted = np.zeros((frames, 1), np.float32)
     for first, active in heard.windows:
         span = slice(first, first + len(active))
-        windows[span] += 1
+        weights = votes(first, len(active), EDGE_S, frames)
+        counted[span, 0] += weights
         alone = active & (active.sum(axis=1) == 1)[:, None]
         is_known = alone.sum(axis=0) * FRAME_SAMPLES >= LEAST_ALONE_S * SAMPLE_RATE
         own = np.where(is_known, alone, active).astype(np.float32)
         sounds = own.T @ scores[span] / np.maximum(own.sum(axis=0), 1)[:, None]
         sounds[~active.any(axis=0)] = -np.inf
         for speaker, voice in one_to_one(sounds).items():
-            total[span][active[:, speaker], voice] += 1
-    found: FloatArray = total / np.maximum(windows, 1)
+            total[span][active[:, speaker], voice] += weights[active[:, speaker]]
+    found: FloatArray = total / np.maximum(counted, 1e-9)
     return found
 
 

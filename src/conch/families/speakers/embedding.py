@@ -38,16 +38,16 @@ class EmbeddingComponent(RowByRow):
         waveform = row.segment(MAX_S)
         most = round(MAX_PIECE_S * SAMPLE_RATE)
         spans = spans_of(row, len(waveform), least=FRAME_LENGTH, most=most)
-        features = fbank(waveform)
-        firsts = spans[:, 0] // FRAME_SHIFT
+        starts = spans[:, 0] // FRAME_SHIFT * FRAME_SHIFT
         counts = (spans[:, 1] - spans[:, 0] - FRAME_LENGTH) // FRAME_SHIFT + 1
         session = self._opened(NARROW_BAND if row.parameters.get("narrow_band") else EMBEDDING)
         found = np.zeros((len(spans), self._size), np.float32)
         for count in np.unique(counts):
             (places,) = np.nonzero(counts == count)
+            size = FRAME_LENGTH + (count - 1) * FRAME_SHIFT
             for start in range(0, len(places), BATCH):
                 chosen = places[start : start + BATCH]
-                pieces = np.stack([features[f : f + count] for f in firsts[chosen]])
+                pieces = np.stack([fbank(waveform[at : at + size]) for at in starts[chosen]])
                 pieces -= pieces.mean(axis=1, keepdims=True)
                 found[chosen] = session.run(["embeddings"], {"features": pieces})[0]
         return {"embeddings": found}

@@ -92,15 +92,20 @@ def embedding(weights: Weights) -> onnx.ModelProto:
     value = graph.op("Squeeze", value, graph.ints(2))
     folded = _folded(weights, "xvector.tdnn.linear", "xvector.tdnn.nonlinear.batchnorm")
     value = graph.op("Conv", value, *map(graph.array, folded), strides=[2], pads=[2, 2])
-    value = graph.op("Relu", value)
+    # [rows, frames, channels] from here on: products with constant weights are fastest.
+    value = graph.op("Transpose", graph.op("Relu", value), perm=[0, 2, 1])
     for block, dilation in ((1, 1), (2, 2), (3, 2)):
         dense = f"xvector.block{block}.tdnnd"
         for number in range(1, 1 + _count(weights, rf"{dense}\d+\.linear1\.weight")):
             value = _dense_layer(graph, value, weights, f"{dense}{number}", dilation)
-        value = _batch_norm(graph, value, weights, f"xvector.transit{block}.nonlinear.batchnorm")
-        kernel = graph.array(weights[f"xvector.transit{block}.linear.weight"])
-        value = graph.op("Conv", graph.op("Relu", value), kernel)
-    value = graph.op("Relu", _batch_norm(graph, value, weights, "xvector.out_nonlinear.batchnorm"))
+        kernel, bias = weights[f"xvector.transit{block}.linear.weight"], np.zeros(1, np.float32)
+        if block == 3:
+            kernel, bias = _folded(
+                weights, "xvector.transit3.linear", "xvector.out_nonlinear.batchnorm"
+            )
+        norm = f"xvector.transit{block}.nonlinear.batchnorm"
+        value = _normed_linear(graph, value, weights, norm, kernel, bias)
+    value = graph.op("Transpose", graph.op("Relu", value), perm=[0, 2, 1])
     mean = graph.op("ReduceMean", value, graph.ints(2))
     spread = graph.op("Sub", value, mean)
     spread = graph.op("ReduceSum", graph.op("Mul", spread, spread), graph.ints(2))
@@ -151,20 +156,35 @@ def _gates_of_onnx(weight: FloatArray) -> FloatArray:
     return np.concatenate([gates[place] for place in (0, 3, 1, 2)])
 
 
-def _batch_norm(graph: Graph, value: str, weights: Weights, name: str) -> str:
-    names = ("weight", "bias", "running_mean", "running_var")
-    parts = (graph.array(weights[f"{name}.{part}"]) for part in names)
-    return graph.op("BatchNormalization", value, *parts, epsilon=_EPSILON)
+def _normed_linear(
+    graph: Graph, value: str, weights: Weights, norm: str, kernel: FloatArray, bias: FloatArray
+) -> str:
+    """Add a batch norm, a ReLU and a linear layer.
+
+    The ReLU of `scale · x + shift` is `scale · max(x, -shift / scale) + shift`, of a scale below
+    zero with the minimum. So the linear layer takes in all but the comparison.
+    """
+    scale, shift = _affine(weights, norm)
+    edge, is_below = -shift / scale, scale < 0
+    value = graph.op("Max", value, graph.array(np.where(is_below, -np.inf, edge).astype("f")))
+    if is_below.any():
+        value = graph.op("Min", value, graph.array(np.where(is_below, edge, np.inf).astype("f")))
+    kernel = kernel[:, :, 0]
+    value = graph.op("MatMul", value, graph.array((kernel * scale).T))
+    return graph.op("Add", value, graph.array(kernel @ shift + bias))
 
 
 def _folded(weights: Weights, conv: str, norm: str) -> tuple[FloatArray, FloatArray]:
     """Return kernel and bias of a convolution with the batch norm behind it."""
-    kernel, mean = weights[f"{conv}.weight"], weights[f"{norm}.running_mean"]
-    scale = weights.get(f"{norm}.weight", np.float32(1)) / np.sqrt(
-        weights[f"{norm}.running_var"] + np.float32(_EPSILON)
-    )
-    bias = weights.get(f"{norm}.bias", np.float32(0)) - mean * scale
-    return kernel * scale.reshape(-1, *(1,) * (kernel.ndim - 1)), bias
+    kernel, (scale, shift) = weights[f"{conv}.weight"], _affine(weights, norm)
+    return kernel * scale.reshape(-1, *(1,) * (kernel.ndim - 1)), shift
+
+
+def _affine(weights: Weights, norm: str) -> tuple[FloatArray, FloatArray]:
+    """Return by what a batch norm multiplies, and what it adds."""
+    mean, variance = (weights[f"{norm}.running_{part}"] for part in ("mean", "var"))
+    scale = weights.get(f"{norm}.weight", np.float32(1)) / np.sqrt(variance + np.float32(_EPSILON))
+    return scale, weights.get(f"{norm}.bias", np.float32(0)) - mean * scale
 
 
 def _conv_2d(
@@ -190,9 +210,9 @@ def _residual(graph: Graph, value: str, weights: Weights, name: str) -> str:
 
 def _dense_layer(graph: Graph, value: str, weights: Weights, name: str, dilation: int) -> str:
     """Add a layer of a dense block: its outputs follow its inputs."""
-    inner = graph.op("Relu", _batch_norm(graph, value, weights, f"{name}.nonlinear1.batchnorm"))
     folded = _folded(weights, f"{name}.linear1", f"{name}.nonlinear2.batchnorm")
-    inner = graph.op("Relu", graph.op("Conv", inner, *map(graph.array, folded)))
+    inner = _normed_linear(graph, value, weights, f"{name}.nonlinear1.batchnorm", *folded)
+    inner = graph.op("Transpose", graph.op("Relu", inner), perm=[0, 2, 1])
     kernel = graph.array(weights[f"{name}.cam_layer.linear_local.weight"])
     local = graph.op("Conv", inner, kernel, pads=[dilation] * 2, dilations=[dilation])
     mask = graph.op("ReduceMean", inner, graph.ints(2))
@@ -203,4 +223,5 @@ def _dense_layer(graph: Graph, value: str, weights: Weights, name: str, dilation
     # The mean of all frames and that of the segment are added, and are the same.
     mask = graph.op("Conv", mask, graph.array(2 * first[0]), graph.array(first[1]))
     mask = graph.op("Conv", graph.op("Relu", mask), *map(graph.array, second))
-    return graph.op("Concat", value, graph.op("Mul", local, graph.op("Sigmoid", mask)), axis=1)
+    found = graph.op("Mul", local, graph.op("Sigmoid", mask))
+    return graph.op("Concat", value, graph.op("Transpose", found, perm=[0, 2, 1]), axis=2)

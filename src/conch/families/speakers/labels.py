@@ -17,6 +17,7 @@ from conch.families.speakers.networks import active_in, embedded
 from conch.families.speakers.pieces import (
     LINE,
     WIDE_BAND,
+    between,
     is_of_line,
     pieces,
     spoken,
@@ -47,13 +48,22 @@ async def hear(
     spans = pieces(spoken(speech.speech_probs, len(waveform), band, is_firm=True))
     if not spans:
         return None
-    every = windows(len(waveform))
+    every = windows(len(waveform), band.step_s)
     firsts = [start // FRAME_SAMPLES for start, _ in every]
     heard = [*zip(firsts, await active_in(calls, waveform, every), strict=True)]
-    spans, stands_for = thinned(spans, heard)
-    sounds = await embedded(calls, waveform, spans, is_line=is_line)
+    sounds: dict[int, FloatArray] = {}
+    asked = thinned(spans, heard, band)
+    while asked:
+        chosen = [spans[place] for place in asked]
+        found = await embedded(calls, waveform, chosen, is_line=is_line)
+        sounds |= zip(asked, found, strict=True)
+        asked = between(sounds, band.alike)
+    places = sorted(sounds)
+    stands_for = np.diff([*places, len(spans)]).tolist()
+    spans = [spans[place] for place in places]
+    found = np.stack([sounds[place] for place in places])
     return HeardSegment(
-        speech.start, len(waveform), is_line, heard, stretches, spans, stands_for, sounds
+        speech.start, len(waveform), is_line, heard, stretches, spans, stands_for, found
     )
 
 

@@ -24,7 +24,7 @@ from conch.families.speakers.clustering import (
     unit,
 )
 from conch.families.speakers.declaration import FRAME_FIELD, FRAME_SAMPLES
-from conch.families.speakers.pieces import WINDOW_S, runs_of
+from conch.families.speakers.pieces import WINDOW_S, runs_of, votes
 from conch.families.speakers.relabelling import (
     CLOSED,
     FRAME_S,
@@ -40,8 +40,8 @@ SOLO_S, LEAST_SOLO_S, LEAST_NEW_S = 1.5, 0.25, 0.6
 """Most that is embedded of who speaks alone, the least, and the least of a stranger's voice."""
 SETTLE_S = 2.0
 """How long windows vote on a frame."""
-EDGE_S, LEAST_VOTE = 0.5, 0.1
-"""Near the edges of a window its votes count less, at an edge so little."""
+EDGE_S = 0.5
+"""Nearer to its edges the votes of a window count less."""
 STAYS = 0.3
 """What it counts that the windows before took who speaks here for a voice."""
 LEAST_SHARE = 0.2
@@ -161,14 +161,12 @@ class LiveVoices:
         if rows.start < 0:
             active, rows = active[-rows.start :], slice(0, rows.stop)
         given = self._given(active, self._votes[rows], heard, cosines)
-        ahead = np.arange(len(active), 0, -1) * FRAME_S
-        behind = ahead[::-1] if first else np.full(len(active), EDGE_S)
-        votes = np.clip(np.minimum(ahead, behind) / EDGE_S, LEAST_VOTE, 1).astype(np.float32)
+        weights = votes(first, len(active), EDGE_S)
         count = active.sum(axis=1)
-        self._counts[rows] += np.stack([count * votes, votes], axis=1)
+        self._counts[rows] += np.stack([count * weights, weights], axis=1)
         for speaker, voice in given.items():
             own = active[:, speaker]
-            self._votes[rows][own, voice] += votes[own]
+            self._votes[rows][own, voice] += weights[own]
         for solo, embedding in heard:
             voice = given.get(solo.speaker, -1)
             if voice >= 0 and embedding @ unit(self._sums[voice]) >= cosines.learnt:

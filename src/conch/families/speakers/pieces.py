@@ -3,7 +3,8 @@
 Speech probabilities are FP32 [frames] of 32 ms; places are samples from the segment's start.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -17,12 +18,10 @@ LEAST_S = 0.25
 """Shorter stretches of speech are none."""
 PIECE_S, STEP_S = 1.5, 0.75
 """Length of the pieces that are embedded, and from one to the next."""
-MOST_SKIPPED = 2
-"""Pieces between two that are embedded, while one voice goes on: of an hour by one reader, a third
-is enough."""
-WINDOW_S, WINDOW_STEP_S = 3.0, 1.0
-"""Length of a window, and from one to the next of a recording. In longer ones, segmentation more
-often takes two speakers for one."""
+WINDOW_S = 3.0
+"""Length of a window. In longer ones, segmentation more often takes two speakers for one."""
+LEAST_VOTE = 0.1
+"""What a window counts at its edge."""
 EMPTY_DB = -43.0
 """A band with so much less power than that of a telephone line is empty."""
 _BIN_HZ = 50
@@ -32,7 +31,7 @@ Span = tuple[int, int]
 
 
 class Band(NamedTuple):
-    """What is speech to the VAD, by the band of the audio."""
+    """What is speech to the VAD, and how closely it is heard, by the band of the audio."""
 
     sure: float
     """Probability that a stretch of speech reaches somewhere."""
@@ -42,10 +41,18 @@ class Band(NamedTuple):
     """The same with the soft beginnings and ends of words, which tell little of a voice."""
     joined_s: float
     """Shorter pauses are speech."""
+    step_s: float
+    """From a window to the next of a recording."""
+    most_skipped: int
+    """Pieces between two that are embedded at first, while segmentation hears one voice."""
+    alike: float
+    """Cosine of two pieces below which there may be another voice between them."""
 
 
-WIDE_BAND, LINE = Band(0.5, 0.35, 0.05, 0.1), Band(0.3, 0.2, 0.2, 0.3)
-"""Over a telephone line the VAD is less sure of speech."""
+WIDE_BAND = Band(0.5, 0.35, 0.05, 0.1, step_s=1.5, most_skipped=5, alike=0.5)
+LINE = Band(0.3, 0.2, 0.2, 0.3, step_s=1.0, most_skipped=2, alike=-1.0)
+"""Over a telephone line the VAD is less sure of speech, segmentation of who speaks, and voices
+sound alike."""
 
 
 def spoken(speech_probs: Array, length: int, band: Band, *, is_firm: bool = False) -> list[Span]:
@@ -74,34 +81,40 @@ def pieces(spans: list[Span]) -> list[Span]:
     return found
 
 
-def thinned(
-    spans: Sequence[Span], heard: Sequence[tuple[int, Array]]
-) -> tuple[list[Span], list[int]]:
-    """Return the pieces that are embedded, and for how many each stands.
-
-    Some are left out where one voice goes on.
+def thinned(spans: Sequence[Span], heard: Sequence[tuple[int, Array]], band: Band) -> list[int]:
+    """Return the places of the pieces to embed at first: some are left out where one voice goes on.
 
     Args:
         spans: All pieces, in order of time.
         heard: First frame of each window, and which of its own speakers speak, bool `[frames, 3]`.
+        band: That of the audio.
     """
-    found: list[Span] = []
-    stands_for: list[int] = []
+    found: list[int] = []
     place = 0
     while place < len(spans):
         start = spans[place][0]
-        found.append(spans[place])
-        most = start + round((MOST_SKIPPED + 1) * STEP_S * SAMPLE_RATE)
-        ahead = range(place + 2, min(place + 2 + MOST_SKIPPED, len(spans)))
+        found.append(place)
+        most = start + round((band.most_skipped + 1) * STEP_S * SAMPLE_RATE)
+        ahead = range(place + 2, min(place + 2 + band.most_skipped, len(spans)))
         fitting = [
             far
             for far in ahead
             if spans[far][0] <= most and _is_one_voice(heard, start, spans[far][1])
         ]
-        behind = max(fitting, default=place + 1)
-        stands_for.append(behind - place)
-        place = behind
-    return found, stands_for
+        place = max(fitting, default=place + 1)
+    return found
+
+
+def between(sounds: Mapping[int, FloatArray], alike: float) -> list[int]:
+    """Return the places halfway between neighbours that were embedded, and sound less than alike.
+
+    Segmentation may have taken the voices of two speakers for one.
+    """
+    return [
+        (first + second) // 2
+        for first, second in pairwise(sorted(sounds))
+        if second - first > 1 and sounds[first] @ sounds[second] < alike
+    ]
 
 
 def _is_one_voice(heard: Sequence[tuple[int, Array]], start: int, end: int) -> bool:
@@ -113,17 +126,24 @@ def _is_one_voice(heard: Sequence[tuple[int, Array]], start: int, end: int) -> b
     )
 
 
-def windows(length: int) -> list[Span]:
+def windows(length: int, step_s: float) -> list[Span]:
     """Return windows of at most WINDOW_S that cover a segment, each frame with several.
 
     They begin at frames of `speaker_segmentation`, so that their frames are the same.
     """
     most = num_frames(round(WINDOW_S * SAMPLE_RATE))
-    step = round(WINDOW_STEP_S * SAMPLE_RATE / FRAME_SAMPLES)
+    step = round(step_s * SAMPLE_RATE / FRAME_SAMPLES)
     last = num_frames(length) - most
     firsts = [*range(0, max(last, 0), step), max(last, 0)]
     size = (most - 1) * FRAME_SAMPLES + FRAME_FIELD
     return [(first * FRAME_SAMPLES, min(length, first * FRAME_SAMPLES + size)) for first in firsts]
+
+
+def votes(first: int, length: int, edge_s: float, frames: int | None = None) -> FloatArray:
+    """Return what a window counts in each of its frames: less by an edge, but not of the audio."""
+    near = np.arange(1, length + 1) * (FRAME_SAMPLES / SAMPLE_RATE / edge_s)
+    least = np.minimum(near + (first == 0), near[::-1] + (first + length == frames))
+    return np.clip(least, LEAST_VOTE, 1).astype(np.float32)
 
 
 def runs_of(is_on: Array) -> list[tuple[int, int]]:
