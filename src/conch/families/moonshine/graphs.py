@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from conch.component.arrays import Array, FloatArray
-from conch.component.graph import MICROSOFT, Graph
+from conch.component.arrays import FloatArray
+from conch.component.graph import MICROSOFT, Graph, quantized
 
 Weights = Mapping[str, FloatArray]
 
@@ -25,8 +25,6 @@ ENCODER_POSITIONS = 1300
 MAX_TOKENS = 256
 """Positions of the decoder."""
 _EPSILON = 1e-5
-_MOST = 127
-"""Largest integer of a weight."""
 
 
 class _Graph(Graph):
@@ -41,28 +39,16 @@ class _Graph(Graph):
         if self._exact:
             value = self.op("MatMul", value, self.array(weight))
             return value if bias is None else self.op("Add", value, self.array(bias))
-        integers, scale = _quantized(weight)
+        integers, scale = quantized(weight)
         optional = ["", self.array(bias)] if bias is not None else []
         inputs = (value, self.array(integers), self.array(scale), *optional)
         return self.op("DynamicQuantizeMatMul", *inputs, domain=MICROSOFT)
 
     def linear_by_row(self, value: str, weight: FloatArray, bias: FloatArray | None = None) -> str:
-        """Multiply as `linear` does, with a scale for each row of `value`.
-
-        So the product of a row does not depend on the rows beside it, to the last bit.
-        """
+        """Multiply as `linear` does, with a scale for each row of `value`."""
         if self._exact:
             return self.linear(value, weight, bias)
-        integers, scale = _quantized(weight)
-        unit = self.array(np.array(1 / _MOST, np.float32))
-        middle = self.array(np.array(128, np.uint8))
-        # A row of zeros is 0 / 0: whatever integers that gives, the product is 0 again below.
-        largest = self.op("ReduceMax", self.op("Abs", value), self.ints(-1), keepdims=1)
-        # Signed by signed took 40 times as long.
-        row = self.op("QuantizeLinear", self.op("Div", value, largest), unit, middle)
-        inputs = (row, self.array(integers), unit, self.array(scale), middle)
-        product = self.op("MatMulIntegerToFloat", *inputs, domain=MICROSOFT)
-        product = self.op("Mul", product, largest)
+        product = self.product_by_row(value, weight)
         return product if bias is None else self.op("Add", product, self.array(bias))
 
     def gelu(self, value: str) -> str:
@@ -72,13 +58,9 @@ class _Graph(Graph):
         return self.op("FastGelu", value, domain=MICROSOFT)
 
     def rows(self, weight: FloatArray, places: str) -> str:
-        """Look up rows of a matrix, in int8 with a scale for each row unless the graph is exact."""
         if self._exact:
             return self.op("Gather", self.array(weight), places)
-        integers, scale = _integers(weight.T, np.abs(weight).max(axis=1))
-        found = self.op("Gather", self.array(integers.T), places)
-        scales = self.op("Gather", self.array(scale[:, None]), places)
-        return self.op("Mul", self.op("Cast", found, to=TensorProto.FLOAT), scales)
+        return super().rows(weight, places)
 
     def norm(self, value: str, weight: FloatArray) -> str:
         """Normalise each frame; there is no bias."""
@@ -344,19 +326,3 @@ def _num_layers(weights: Weights) -> int:
 
 def _cross_shape(name: str, head: int, frames: str) -> tuple[int | str, ...]:
     return (1, HEADS, head, frames) if name == "keys" else (1, HEADS, frames, head)
-
-
-def _quantized(weight: FloatArray) -> tuple[Array, FloatArray]:
-    """Return int8 `[inputs, outputs]` of a matrix, and a scale for each output.
-
-    Without VNNI, ONNX Runtime adds the products of two neighbouring inputs in 16 bits. Inputs are
-    up to 255, so the weights of a pair may add up to 128.
-    """
-    # Two roundings add at most 1.
-    pairs = np.add.reduceat(weight, np.arange(0, len(weight), 2), axis=0)
-    return _integers(weight, np.maximum(np.abs(weight).max(axis=0), np.abs(pairs).max(axis=0)))
-
-
-def _integers(weight: FloatArray, largest: FloatArray) -> tuple[Array, FloatArray]:
-    scale = largest / _MOST
-    return np.round(weight / scale).astype(np.int8), scale.astype(np.float32)

@@ -60,10 +60,7 @@ def scoring_graph(facts: Mapping[str, Any], weights: Mapping[str, FloatArray]) -
         normed, _, _, total = graph.ops(4, kind, *inputs, domain=MICROSOFT, epsilon=epsilon)
         return total, normed
 
-    scale = np.abs(embedding).max(axis=1, keepdims=True) / 127
-    rows = graph.op("Gather", graph.array(np.round(embedding / scale).astype(np.int8)), tokens)
-    scales = graph.op("Gather", graph.array(scale), tokens)
-    value = graph.op("Mul", graph.op("Cast", rows, to=TensorProto.FLOAT), scales)
+    value = graph.rows(embedding, tokens)
     value = graph.op("Unsqueeze", value, graph.ints(0))
     first = graph.array(weights["blk.0.attn_norm.weight"])
     normed = graph.op("SimplifiedLayerNormalization", value, first, axis=-1, epsilon=epsilon)
