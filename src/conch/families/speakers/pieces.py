@@ -49,7 +49,7 @@ class Band(NamedTuple):
     """Cosine of two pieces below which there may be another voice between them."""
 
 
-WIDE_BAND = Band(0.5, 0.35, 0.05, 0.1, step_s=1.5, most_skipped=5, alike=0.5)
+WIDE_BAND = Band(0.5, 0.35, 0.05, 0.1, step_s=1.5, most_skipped=4, alike=0.5)
 LINE = Band(0.3, 0.2, 0.2, 0.3, step_s=1.0, most_skipped=2, alike=-1.0)
 """Over a telephone line the VAD is less sure of speech, segmentation of who speaks, and voices
 sound alike."""
