@@ -6,9 +6,10 @@ A hook is an object or a function in `conch.families.NAME`, whose declaration na
 
 import math
 import pkgutil
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from typing import Any, Protocol, TypeVar, cast
 
 from conch.bls.call import Tensor
@@ -239,13 +240,14 @@ def load_hooks() -> None:
 
 
 async def served(
-    options: RecognitionOptions, others: Sequence[RecognitionOptions], calls: Calls
+    options: RecognitionOptions, others: Iterable[RecognitionOptions], calls: Calls
 ) -> RecognitionOptions:
     """Return the first of `options` and `others` whose decoder the server has.
 
-    Without any it is `options`, whose call then fails with an error that names what is missing.
+    Of `others` none is made that is not tried. Without any it is `options`, whose call then fails
+    with an error that names what is missing.
     """
-    for choice in (options, *others) if others else ():
+    for choice in chain((options,), others):
         decoder = decoder_of(choice)
         pair = decoder.live if choice.mode == "streaming" else decoder.components
         await calls.need(pair)

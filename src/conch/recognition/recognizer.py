@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 
@@ -111,7 +111,13 @@ class Recognizer:
         """Check a request, open its audio, and wait for room for its rows."""
         runtime, admission = self.runtime, self.runtime.admission
         with runtime.metrics.answering(REQUESTS, OFFLINE), admission.arrived(request.num_bytes):
-            options, *others = _candidates(request, runtime)
+            others = _candidates(request, runtime)
+            options = next(others)
+            if options.vad_state and request.num_rows > 1:
+                raise OptionError(
+                    "option 'vad_state' is for a piece of one recording; "
+                    f"sent: {request.num_rows} rows"
+                )
             deadline = Deadline(options.deadline_ms, started=request.arrived)
             turns = [RecordingTurns(runtime.limits) for _ in range(request.num_rows)]
             calls = [
@@ -228,21 +234,13 @@ class _Row:
         )
 
 
-def _candidates(request: SpeechRequest, runtime: Runtime) -> list[RecognitionOptions]:
+def _candidates(request: SpeechRequest, runtime: Runtime) -> Iterator[RecognitionOptions]:
     if request.stream_id or request.starts or request.ends:
         raise InvalidRequestError(
             "a chunk of a stream goes to the model speech, with a sequence id that is not 0; "
             "a recording has neither id nor flags"
         )
     request.check()
-    options, *others = (
-        replace(choice, word_timestamps=True) if needs_words(choice) else choice
-        for choice in RecognitionOptions.candidates(
-            with_its_decoder(request.parameters, runtime.named, runtime.decoder)
-        )
-    )
-    if options.vad_state and request.num_rows > 1:
-        raise OptionError(
-            f"option 'vad_state' is for a piece of one recording; sent: {request.num_rows} rows"
-        )
-    return [options, *others]
+    parameters = with_its_decoder(request.parameters, runtime.named, runtime.decoder)
+    for choice in RecognitionOptions.candidates(parameters):
+        yield replace(choice, word_timestamps=True) if needs_words(choice) else choice

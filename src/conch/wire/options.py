@@ -4,9 +4,9 @@ A request carries its options as Triton request parameters. An `OptionError` nam
 range and the value that was sent.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import Field, dataclass, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
@@ -24,7 +24,7 @@ from conch.families.wenet.declaration import WenetOptions
 from conch.families.whisper.declaration import WhisperOptions
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import hotwords_of, prompt_of
-from conch.wire.known_speakers import known_speakers_of
+from conch.wire.known_speakers import KnownSpeakers
 from conch.wire.languages import code_of
 from conch.wire.limits import MAX_HOTWORD_TEXT
 from conch.wire.option_values import checked
@@ -224,6 +224,9 @@ class RecognitionOptions(
         high=86_400_000,
     )
 
+    sent: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What `parse` was given, checked: all that a client sends, as a server has its own defaults
+    for the others."""
     added: tuple[Any, ...] = ()
     """Options of further families: an instance of each family's dataclass."""
 
@@ -235,12 +238,46 @@ class RecognitionOptions(
             OptionError: an unknown name, a wrong type, a value out of range, or two options
                 that contradict each other.
         """
-        if parameters.get("model") and "decoder" not in parameters:
-            return cls._of_named_model(parameters, live=live)
-        known = all_options()
-        sent = checked(known, parameters)
-        if "language" in sent:
-            sent["language"] = code_of(sent["language"])
+        found = cls._best(_read(parameters), live=live)
+        # It keeps the text alone of voices that may have megabytes: few read these again.
+        texts = {name: parameters[name] for name in ("known_speakers",) if name in parameters}
+        sent = {name: found.value(name) for name in parameters} | texts
+        return replace(found, sent=sent, **texts)
+
+    def unless_sent(self, **defaults: Any) -> "RecognitionOptions":
+        """Return options that send these values, which go with all others, unless they have own."""
+        return replace(self, **{**defaults, **self.sent}, sent={**defaults, **self.sent})
+
+    def without(self, names: Collection[str], *, live: bool = False) -> "RecognitionOptions":
+        """Return what the other options that were sent mean."""
+        rest = {name: value for name, value in self.sent.items() if name not in names}
+        return self.parse(rest, live=live)
+
+    @classmethod
+    def _best(cls, sent: Mapping[str, Any], *, live: bool) -> "RecognitionOptions":
+        """Return options with the default decoder, or with the first that takes what was sent.
+
+        That is for a named model: its server alone knows which it has.
+        """
+        if not sent.get("model") or "decoder" in sent:
+            return cls._meant(sent, live=live)
+        problem: OptionError | None = None
+        for item in decoders().values():
+            try:
+                return cls._meant({**sent, "decoder": item.name}, live=live)
+            except OptionError as error:
+                problem = problem or error
+        assert problem is not None
+        raise problem
+
+    @classmethod
+    def _meant(cls, values: Mapping[str, Any], *, live: bool) -> "RecognitionOptions":
+        """Return what values that were read mean together.
+
+        Raises:
+            OptionError: two contradict each other.
+        """
+        known, sent = all_options(), dict(values)
         if sent.get("mode", "auto") == "auto":
             sent["mode"] = _live_mode(sent) if live else "offline"
         if live != (sent["mode"] in ("streaming", "two_pass")):
@@ -265,23 +302,10 @@ class RecognitionOptions(
         hotwords_of(options.hotwords, options.hotword_weight)
         read_replacements(options.replace)
         post_models(options.post)
-        known_speakers_of(options.known_speakers)
         if options.task == "translate":
             # It compares the text with the audio, by the CTC model and by the length of words.
             options = replace(options, coverage=False)
         return options
-
-    @classmethod
-    def _of_named_model(cls, parameters: Mapping[str, Any], *, live: bool) -> "RecognitionOptions":
-        """Return options with the first decoder that takes them: the model's server knows which."""
-        problem: OptionError | None = None
-        for item in decoders().values():
-            try:
-                return cls.parse({**parameters, "decoder": item.name}, live=live)
-            except OptionError as error:
-                problem = problem or error
-        assert problem is not None
-        raise problem
 
     @classmethod
     def candidates(
@@ -290,25 +314,26 @@ class RecognitionOptions(
         """Yield what request parameters may mean: a server takes the first that it has models for.
 
         They differ in the decoder, and of live audio in the mode, where the client leaves these
-        open.
+        open. Values are read once, and each is made when it is asked for.
 
         Raises:
             OptionError: as `parse`.
         """
-        best = cls.parse(parameters, live=live)
+        sent = _read(parameters)
+        best = cls._best(sent, live=live)
         yield best
         others: list[Mapping[str, Any]] = []
-        if "decoder" not in parameters:
+        if "decoder" not in sent:
             others += (
                 {"decoder": name}
                 for name in default_decoders(best.value)
                 if name != best.decoder and (best.mode != "streaming" or decoders()[name].live)
             )
-        if best.mode == "two_pass" and parameters.get("mode", "auto") == "auto":
+        if best.mode == "two_pass" and sent.get("mode", "auto") == "auto":
             others.append({"mode": "streaming"})
         for other in others:
             with suppress(OptionError):
-                yield cls.parse({**parameters, **other}, live=live)
+                yield cls._meant({**sent, **other}, live=live)
 
     @classmethod
     def _of_families(cls, chosen: Mapping[str, Any]) -> "RecognitionOptions":
@@ -485,6 +510,16 @@ def _further(families: tuple[Family, ...]) -> tuple[type, ...]:
     """Return the dataclasses of options that `RecognitionOptions` does not inherit from."""
     kinds = (family.options for family in families if family.options)
     return tuple(kind for kind in kinds if not issubclass(RecognitionOptions, kind))
+
+
+def _read(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of request parameters, each checked by itself."""
+    sent = checked(all_options(), parameters)
+    if "language" in sent:
+        sent["language"] = code_of(sent["language"])
+    if "known_speakers" in sent:
+        sent["known_speakers"] = KnownSpeakers(sent["known_speakers"])
+    return sent
 
 
 def _preset(sent: Mapping[str, Any]) -> Mapping[str, Any]:

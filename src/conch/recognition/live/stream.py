@@ -11,7 +11,7 @@ not on the length of the chunks.
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -72,7 +72,7 @@ class LiveStream:
         detached: Calls,
         config: RecognitionConfig,
         shared: SharedPasses,
-        others: Sequence[RecognitionOptions] = (),
+        others: Iterable[RecognitionOptions] = (),
     ) -> None:
         self.audio = audio
         self._detached, self._config, self._shared = detached, config, shared
