@@ -5,6 +5,7 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,7 +91,7 @@ def test_another_decoder_is_thought_of_where_the_first_is_missing(reads: Counter
 
 
 def test_of_a_live_session(reads: Counter[str]) -> None:
-    client = PlainLiveClient()
+    client: Any = PlainLiveClient()
 
     async def session() -> None:
         asked = query_of([*LABELLED.items()], {})

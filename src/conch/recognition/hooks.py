@@ -16,7 +16,7 @@ from conch.bls.call import Tensor
 from conch.bls.calls import Calls
 from conch.component import Array
 from conch.families import all_families, decoders
-from conch.families.family import Decoder, Hook, RecordingHook, Rewriter
+from conch.families.family import Decoder, Hook, RecordingHook
 from conch.families.options import holds
 from conch.recognition.decoded import NOTHING_DECODED, Decoded
 from conch.recognition.live.endpointing import SpeechProbs
@@ -292,18 +292,6 @@ def text_scorers(options: RecognitionOptions) -> Mapping[str, ScoreTexts]:
     """Return what scores the texts of a request again, by the field of `Hypothesis` for it."""
     hooks = (hook for family in all_families() for hook in family.hooks.score_texts)
     return {hook.score: _loaded(hook.function) for hook in hooks if _is_asked(hook, options)}
-
-
-def text_rewriters(options: RecognitionOptions, *, is_punctuated: bool) -> Sequence[Rewriter]:
-    """Return what rewrites the text of a request, in its order."""
-    return [
-        item
-        for family in all_families()
-        for item in family.rewriters
-        if options.value(item.option)
-        and item.option not in decoder_of(options).follows
-        and not (is_punctuated and item.adds_punctuation)
-    ]
 
 
 async def prepared(options: RecognitionOptions, calls: Calls) -> RecognitionOptions:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from conch.families import all_families, decoders, default_decoders, takers
 from conch.families.ctc.declaration import CtcOptions
-from conch.families.family import Family
+from conch.families.family import Family, Rewriter
 from conch.families.inverse_normalizer.declaration import InverseNormalizerOptions
 from conch.families.options import Above, Other, Rule, holds, option
 from conch.families.punctuation.declaration import PunctuationOptions
@@ -376,11 +376,6 @@ class RecognitionOptions(
         return decoder.writes_punctuation or any(map(self.value, decoder.follows))
 
     @property
-    def follows_itn(self) -> bool:
-        """Whether the decoder itself follows the option `itn`."""
-        return "itn" in decoders()[self.decoder].follows
-
-    @property
     def is_rescored_by_neural(self) -> bool:
         """Whether a neural language model scores the hypotheses; a rescorer that is auto counts."""
         return self.rescore and self.rescorer != "ngram"
@@ -409,9 +404,19 @@ class RecognitionOptions(
         return any(map(self.value, _RESCORING))
 
     @property
+    def rewriters(self) -> tuple[Rewriter, ...]:
+        """What rewrites the text after recognition and `replace`, and before `post`, in its order.
+
+        The decoder's own text need not be rewritten as it follows options itself.
+        """
+        follows = decoders()[self.decoder].follows
+        known = (item for family in all_families() for item in family.rewriters)
+        return tuple(it for it in known if self.value(it.option) and it.option not in follows)
+
+    @property
     def has_text_steps(self) -> bool:
         """Whether anything works on the text after recognition."""
-        return bool(self.replace or self.punctuate or self.itn or self.post)
+        return bool(self.replace or self.rewriters or self.post)
 
     @property
     def weights(self) -> Weights:
