@@ -10,18 +10,9 @@ from dataclasses import Field, dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
-from conch.families import all_families, decoders, default_decoders, takers
-from conch.families.ctc.declaration import CtcOptions
+from conch.families import FamilyOptions, all_families, decoders, default_decoders, takers
 from conch.families.family import Family, Rewriter
-from conch.families.inverse_normalizer.declaration import InverseNormalizerOptions
 from conch.families.options import Above, Other, Rule, holds, option
-from conch.families.punctuation.declaration import PunctuationOptions
-from conch.families.silero.declaration import SileroOptions
-from conch.families.smollm2.declaration import NeuralOptions
-from conch.families.speakers.declaration import SpeakerOptions
-from conch.families.turns.declaration import TurnOptions
-from conch.families.wenet.declaration import WenetOptions
-from conch.families.whisper.declaration import WhisperOptions
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import hotwords_of, prompt_of
 from conch.wire.known_speakers import KnownSpeakers
@@ -41,21 +32,11 @@ Options = TypeVar("Options")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecognitionOptions(
-    InverseNormalizerOptions,
-    PunctuationOptions,
-    NeuralOptions,
-    SileroOptions,
-    CtcOptions,
-    WhisperOptions,
-    WenetOptions,
-    SpeakerOptions,
-    TurnOptions,
-):
+class RecognitionOptions(FamilyOptions):
     """The options of one request, with their defaults.
 
-    The families that ship with Conch have their options here by inheritance, so that a path reads
-    them by name. Those of any other family are in `added`; `of` returns them with their types.
+    The families' are inherited, so that a path reads them by name. `of` returns those of a family
+    that Conch does not ship with their types.
     """
 
     mode: Literal["auto", "offline", "streaming", "two_pass"] = option(
@@ -227,8 +208,6 @@ class RecognitionOptions(
     sent: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What `parse` was given, checked: all that a client sends, as a server has its own defaults
     for the others."""
-    added: tuple[Any, ...] = ()
-    """Options of further families: an instance of each family's dataclass."""
 
     @classmethod
     def parse(cls, parameters: Mapping[str, Any], *, live: bool = False) -> "RecognitionOptions":
@@ -285,7 +264,10 @@ class RecognitionOptions(
             raise OptionError(f"option 'mode' of {what} cannot be {sent['mode']}")
         is_heard_live = sent["mode"] == "streaming"
         sent.setdefault("decoder", (_live_decoder if is_heard_live else _default_decoder)(sent))
-        options = cls._of_families({**_preset(sent), **_of_names(sent), **sent})
+        chosen = {**_preset(sent), **_of_names(sent), **sent}
+        is_rescored = any(map(chosen.get, _RESCORING))
+        defaults = _defaults(chosen["decoder"], is_rescored, chosen.get("nbest", 1))
+        options = _class_of(all_families())(**{**defaults, **chosen})
         for name, item in known.items():
             if takers(item) and options.value(name) and not options.is_followed(item):
                 wanted = " or ".join(takers(item))
@@ -335,24 +317,15 @@ class RecognitionOptions(
             with suppress(OptionError):
                 yield cls._meant({**sent, **other}, live=live)
 
-    @classmethod
-    def _of_families(cls, chosen: Mapping[str, Any]) -> "RecognitionOptions":
-        """Return options with the defaults of their decoder, and those of further families."""
-        is_rescored = any(map(chosen.get, _RESCORING))
-        own = {**_defaults(chosen["decoder"], is_rescored, chosen.get("nbest", 1)), **chosen}
-        added = []
-        for kind in _further(all_families()):
-            names = {item.name for item in fields(kind)} & set(own)
-            added.append(kind(**{name: own.pop(name) for name in names}))
-        return cls(**own, added=tuple(added))
-
     def of(self, kind: type[Options]) -> Options:
         """Return the options of one family, by its dataclass."""
-        return next((item for item in (self, *self.added) if isinstance(item, kind)), kind())
+        known: type[Any] = kind
+        own = {item.name: getattr(self, item.name, item.default) for item in fields(known)}
+        return kind(**own)
 
     def value(self, name: str) -> Any:
         """Return the value of an option, or of a property, by its name."""
-        return getattr(next((item for item in self.added if hasattr(item, name)), self), name)
+        return getattr(self, name)
 
     def takes(self, name: str) -> bool:
         """Return whether the decoder takes an option: of two passes, that of the last."""
@@ -504,17 +477,21 @@ def all_rules() -> tuple[Rule, ...]:
 
 @lru_cache(maxsize=8)
 def _all_options(families: tuple[Family, ...]) -> Mapping[str, "Field[Any]"]:
-    kinds = (RecognitionOptions, *(family.options for family in families if family.options))
+    kinds = (RecognitionOptions, _class_of(families))
     found = {item.name: item for kind in kinds for item in fields(kind) if item.metadata}
-    of_families = {item.name for kind in kinds[1:] for item in fields(kind)}
-    return {name: found[name] for name in sorted(found, key=lambda name: name in of_families)}
+    own = {*RecognitionOptions.__annotations__}
+    return {name: found[name] for name in sorted(found, key=lambda name: name not in own)}
 
 
 @lru_cache(maxsize=8)
-def _further(families: tuple[Family, ...]) -> tuple[type, ...]:
-    """Return the dataclasses of options that `RecognitionOptions` does not inherit from."""
+def _class_of(families: tuple[Family, ...]) -> type[RecognitionOptions]:
+    """Return the class of the options of families: RecognitionOptions if it has all of them."""
     kinds = (family.options for family in families if family.options)
-    return tuple(kind for kind in kinds if not issubclass(RecognitionOptions, kind))
+    further = tuple(kind for kind in kinds if not issubclass(RecognitionOptions, kind))
+    if not further:
+        return RecognitionOptions
+    found = type(RecognitionOptions.__name__, (RecognitionOptions, *further), {})
+    return dataclass(frozen=True, kw_only=True)(found)
 
 
 def _read(parameters: Mapping[str, Any]) -> dict[str, Any]:
