@@ -368,9 +368,13 @@ class Need:
 
     components: tuple[str, ...]
     when: When
-    reason: str
-    """The option in words, such as vad=true."""
     purpose: Literal["recognition", "rescoring"] = "recognition"
+
+    @property
+    def reason(self) -> str:
+        """The first option of `when` in words, such as vad=true."""
+        option, value = next(iter(self.when.items()))
+        return f"{option}=true" if value is True else option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
