@@ -424,6 +424,5 @@ def test_what_was_sent_is_kept_for_the_server_and_is_no_part_of_what_it_means():
     options = RecognitionOptions.parse({"language": "german", "nbest": 2, "beam_size": 10})
     assert options.sent == {"language": "de", "nbest": 2, "beam_size": 10}
     assert options == RecognitionOptions.parse({**options.sent, "partials": True})
-    assert options.without(["nbest"]).sent == {"language": "de", "beam_size": 10}
     usual = options.unless_sent(nbest=5, history_s=1)
     assert (usual.nbest, usual.history_s, usual.sent) == (2, 1, {**options.sent, "history_s": 1})

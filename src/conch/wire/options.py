@@ -4,7 +4,7 @@ A request carries its options as Triton request parameters. An `OptionError` nam
 range and the value that was sent.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import lru_cache
@@ -227,11 +227,6 @@ class RecognitionOptions(FamilyOptions):
         """Return options that send these values, which go with all others, unless they have own."""
         return replace(self, **{**defaults, **self.sent}, sent={**defaults, **self.sent})
 
-    def without(self, names: Collection[str], *, live: bool = False) -> "RecognitionOptions":
-        """Return what the other options that were sent mean."""
-        rest = {name: value for name, value in self.sent.items() if name not in names}
-        return self.parse(rest, live=live)
-
     @classmethod
     def _best(cls, sent: Mapping[str, Any], *, live: bool) -> "RecognitionOptions":
         """Return options with the default decoder, or with the first that takes what was sent.
@@ -240,14 +235,13 @@ class RecognitionOptions(FamilyOptions):
         """
         if not sent.get("model") or "decoder" in sent:
             return cls._meant(sent, live=live)
-        problem: OptionError | None = None
-        for item in decoders().values():
+        problems = []
+        for name in decoders():
             try:
-                return cls._meant({**sent, "decoder": item.name}, live=live)
+                return cls._meant({**sent, "decoder": name}, live=live)
             except OptionError as error:
-                problem = problem or error
-        assert problem is not None
-        raise problem
+                problems.append(error)
+        raise problems[0]
 
     @classmethod
     def _meant(cls, values: Mapping[str, Any], *, live: bool) -> "RecognitionOptions":

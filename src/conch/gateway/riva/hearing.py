@@ -68,7 +68,8 @@ async def _granted(call: Call, asked: Asked, *, live: bool) -> RecognitionOption
     lacking = {option: name for name, option in asked.wishes.items() if name not in ready}
     for option, name in lacking.items():
         call.warnings.append(f"{asked.fields[option]}: this server lacks {name}")
-    return asked.options.without(lacking, live=live) if lacking else asked.options
+    rest = {name: value for name, value in asked.options.sent.items() if name not in lacking}
+    return RecognitionOptions.parse(rest, live=live) if lacking else asked.options
 
 
 def _container_of(first: bytes, asked: Asked) -> str | None:
