@@ -240,14 +240,14 @@ def load_hooks() -> None:
 
 
 async def served(
-    options: RecognitionOptions, others: Iterable[RecognitionOptions], calls: Calls
+    options: RecognitionOptions, others: Iterable[RecognitionOptions] | None, calls: Calls
 ) -> RecognitionOptions:
     """Return the first of `options` and `others` whose decoder the server has.
 
     Of `others` none is made that is not tried. Without any it is `options`, whose call then fails
     with an error that names what is missing.
     """
-    for choice in chain((options,), others):
+    for choice in () if others is None else chain((options,), others):
         decoder = decoder_of(choice)
         pair = decoder.live if choice.mode == "streaming" else decoder.components
         await calls.need(pair)

@@ -111,13 +111,7 @@ class Recognizer:
         """Check a request, open its audio, and wait for room for its rows."""
         runtime, admission = self.runtime, self.runtime.admission
         with runtime.metrics.answering(REQUESTS, OFFLINE), admission.arrived(request.num_bytes):
-            others = _candidates(request, runtime)
-            options = next(others)
-            if options.vad_state and request.num_rows > 1:
-                raise OptionError(
-                    "option 'vad_state' is for a piece of one recording; "
-                    f"sent: {request.num_rows} rows"
-                )
+            options, others = _choices(request, runtime)
             deadline = Deadline(options.deadline_ms, started=request.arrived)
             turns = [RecordingTurns(runtime.limits) for _ in range(request.num_rows)]
             calls = [
@@ -125,6 +119,7 @@ class Recognizer:
             ]
             async with calls[0].limited():
                 options = await served(options, others, calls[0])
+                del others  # it holds voices that were read
                 await calls[0].need(components_of(options))
                 await check_text_models(options, calls[0])
                 recordings = await self._opened(request, options)
@@ -234,7 +229,10 @@ class _Row:
         )
 
 
-def _candidates(request: SpeechRequest, runtime: Runtime) -> Iterator[RecognitionOptions]:
+def _choices(
+    request: SpeechRequest, runtime: Runtime
+) -> tuple[RecognitionOptions, Iterator[RecognitionOptions] | None]:
+    """Check a request, and return `RecognitionOptions.choices` with all that they need."""
     if request.stream_id or request.starts or request.ends:
         raise InvalidRequestError(
             "a chunk of a stream goes to the model speech, with a sequence id that is not 0; "
@@ -242,5 +240,13 @@ def _candidates(request: SpeechRequest, runtime: Runtime) -> Iterator[Recognitio
         )
     request.check()
     parameters = with_its_decoder(request.parameters, runtime.named, runtime.decoder)
-    for choice in RecognitionOptions.candidates(parameters):
-        yield replace(choice, word_timestamps=True) if needs_words(choice) else choice
+    options, others = RecognitionOptions.choices(parameters)
+    if options.vad_state and request.num_rows > 1:
+        raise OptionError(
+            f"option 'vad_state' is for a piece of one recording; sent: {request.num_rows} rows"
+        )
+    return _with_words(options), others and map(_with_words, others)
+
+
+def _with_words(options: RecognitionOptions) -> RecognitionOptions:
+    return replace(options, word_timestamps=True) if needs_words(options) else options

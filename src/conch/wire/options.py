@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Literal, TypeVar
 
 from conch.families import FamilyOptions, all_families, decoders, default_decoders, takers
@@ -287,17 +288,25 @@ class RecognitionOptions(FamilyOptions):
     def candidates(
         cls, parameters: Mapping[str, Any], *, live: bool = False
     ) -> Iterator["RecognitionOptions"]:
-        """Yield what request parameters may mean: a server takes the first that it has models for.
+        """Yield what request parameters may mean, the best first; see `choices`."""
+        best, others = cls.choices(parameters, live=live)
+        return chain((best,), others or ())
 
-        They differ in the decoder, and of live audio in the mode, where the client leaves these
-        open. Values are read once, and each is made when it is asked for.
+    @classmethod
+    def choices(
+        cls, parameters: Mapping[str, Any], *, live: bool = False
+    ) -> tuple["RecognitionOptions", "Iterator[RecognitionOptions] | None"]:
+        """Return the best of what request parameters may mean, and what else they may.
+
+        A server takes the first that it has models for. They differ in the decoder, and of live
+        audio in the mode: None if the client leaves neither open. Values are read once, and each
+        of the others is made when it is taken.
 
         Raises:
             OptionError: as `parse`.
         """
         sent = _read(parameters)
         best = cls._best(sent, live=live)
-        yield best
         others: list[Mapping[str, Any]] = []
         if "decoder" not in sent:
             others += (
@@ -307,9 +316,13 @@ class RecognitionOptions(FamilyOptions):
             )
         if best.mode == "two_pass" and sent.get("mode", "auto") == "auto":
             others.append({"mode": "streaming"})
-        for other in others:
-            with suppress(OptionError):
-                yield cls._meant({**sent, **other}, live=live)
+
+        def made() -> Iterator[RecognitionOptions]:
+            for other in others:
+                with suppress(OptionError):
+                    yield cls._meant({**sent, **other}, live=live)
+
+        return best, made() if others else None
 
     def of(self, kind: type[Options]) -> Options:
         """Return the options of one family, by its dataclass."""
