@@ -4,6 +4,7 @@ import asyncio
 import importlib
 import json
 import re
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -15,8 +16,11 @@ from plain_recognizer import recognizer_on
 from tritonclient.grpc import model_config_pb2
 
 from conch.component.parameters import read_parameters
-from conch.families import synthesizers, traits
+from conch.families import FAMILIES, decoders, traits
+from conch.families.family import TO_TEXT
 from conch.recognition.request import SpeechRequest
+from conch.wire.errors import OptionError
+from conch.wire.options import RecognitionOptions
 
 ROOT = Path(__file__).parents[1]
 BLS = sorted((ROOT / "bls_models").glob("*/config.pbtxt"))
@@ -199,6 +203,13 @@ def test_parameters_are_those_of_the_code_at_their_defaults(path):
     assert shown <= set(sent), "an operator finds every parameter in the file"
 
 
+def most_texts(decoder: str) -> int:
+    """Return 3, or 1 for a decoder that finds one text."""
+    with suppress(OptionError):
+        return RecognitionOptions.parse({"decoder": decoder, "nbest": 3}).nbest
+    return 1
+
+
 def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
     """A path with everything turned on, held against the components' configs."""
     configs = {path.parent.name: parsed(path) for path in COMPONENTS}
@@ -219,20 +230,15 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
             return await super().call(call)
 
     tone = np.full((1, 40 * 16_000), 0.5, np.float32)
+    rewriting = {item.option: True for family in FAMILIES for item in family.rewriters}
+    writing = [name for name, item in decoders().items() if item.components]
     for options in (
         {"accuracy": "best", "prompt": "A tone.", "word_timestamps": True},
         {"rescore": True, "rescorer": "ngram"},
-        {"decoder": "ctc"},
-        {"decoder": "wfst"},
-        {"decoder": "moonshine"},
-        {"decoder": "transducer"},
-        {"decoder": "paraformer", "nbest": 1},
-        {"decoder": "paraformer_online", "nbest": 1},
-        {"decoder": "sensevoice", "itn": True},
-        {"decoder": "kaldi"},
-        {"decoder": "wenet"},
         {"decoder": "ctc", "speakers": "auto"},
-        {"decoder": "wfst", "punctuate": True, "itn": True},
+        {"decoder": "wfst", **rewriting},
+        *({"decoder": name, "nbest": most_texts(name)} for name in writing),
+        {"decoder": "sensevoice", "itn": True},
     ):
         parameters = {"nbest": 3, **options}
         request = SpeechRequest(wav=tone, parameters=parameters)
@@ -248,14 +254,12 @@ def test_what_the_paths_send_and_ask_for_is_in_the_contracts():
     # Waits for the answers that a pause asks for.
     asked = {"semantic_endpointing": True, "adaptive": False}
     paused = replace(chunk, wav=np.pad(tone[:, :20_480], ((0, 0), (0, 20_480))), parameters=asked)
-    own = ("transducer", "paraformer_online", "kaldi", "wenet")
-    imported = [replace(chunk, parameters={"decoder": name}) for name in own]
-    for request in (chunk, without_vad, paused, *imported):
+    hearing = [name for name, item in decoders().items() if item.live]
+    live = [replace(chunk, parameters={"decoder": name}) for name in hearing]
+    for request in (chunk, without_vad, paused, *live):
         asyncio.run(recognizer_on(Watched()).recognize(request, Watched()))
-    speaking = {name for item in synthesizers().values() for name in item.components} | {
-        "voice_style"
-    }
-    assert seen == set(configs) - speaking
+    recognising = {name for name, item in traits().items() if item.step in TO_TEXT}
+    assert seen == recognising, "a component that no request above calls"
 
 
 @pytest.mark.parametrize(

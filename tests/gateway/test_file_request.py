@@ -20,7 +20,7 @@ def parsed(**fields: Any) -> FileRequest:
 
 def test_a_form_without_fields_asks_for_json_of_the_default_path() -> None:
     asked = parsed()
-    assert (asked.format, asked.options, asked.is_streamed) == ("json", {}, False)
+    assert (asked.format, asked.options.sent, asked.is_streamed) == ("json", {}, False)
     assert asked.ignored == ()
 
 
@@ -41,15 +41,15 @@ def test_a_form_without_fields_asks_for_json_of_the_default_path() -> None:
     ],
 )
 def test_a_model_is_a_path(model: str, options: dict[str, str]) -> None:
-    assert parsed(model=model).options == options
+    assert parsed(model=model).options.sent == options
 
 
 def test_an_alias_goes_before_a_name_of_openai() -> None:
     name = "gpt-4o-transcribe-2026-01-01"
-    assert parse({"model": (name,)}, {name: "conch-wfst"}).options == {"decoder": "wfst"}
+    assert parse({"model": (name,)}, {name: "conch-wfst"}).options.sent == {"decoder": "wfst"}
     # One for the model holds for its versions.
     aliases = {"gpt-4o-transcribe": "conch-ctc"}
-    assert parse({"model": (name,)}, aliases).options == {"decoder": "ctc"}
+    assert parse({"model": (name,)}, aliases).options.sent == {"decoder": "ctc"}
 
 
 @pytest.mark.parametrize("model", ["conch-2025-01-01", "gpt-4o", "gpt-4o-transcribe-2025", "gpt-5"])
@@ -82,7 +82,7 @@ def test_an_unknown_model_is_refused_with_the_list() -> None:
 def test_lists_in_every_spelling(fields: dict[str, Any]) -> None:
     asked = parsed(**fields, response_format="verbose_json")
     assert asked.granularities == {"word", "segment"}
-    assert asked.options == {"word_timestamps": True}
+    assert asked.options.sent == {"word_timestamps": True}
 
 
 def test_fields_that_are_empty_are_not_sent() -> None:
@@ -95,13 +95,13 @@ def test_fields_that_are_empty_are_not_sent() -> None:
     names = (*options, *lists, *others, "known_speaker_names[]", "known_speaker_references[]")
     assert parsed(**dict.fromkeys(names, "")) == parsed()
     asked = parsed(names="", word_timestamps="", response_format="srt", keywords=["Conch", ""])
-    assert asked.options == {"word_timestamps": True, "names": "Conch"}
+    assert asked.options.sent == {"word_timestamps": True, "names": "Conch"}
 
 
 @pytest.mark.parametrize("format", ["srt", "vtt", "ctm"])
 def test_subtitles_are_cut_at_words_unless_the_client_does_without(format: str) -> None:
-    assert parsed(response_format=format).options == {"word_timestamps": True}
-    assert parsed(response_format=format, word_timestamps="false").options == {
+    assert parsed(response_format=format).options.sent == {"word_timestamps": True}
+    assert parsed(response_format=format, word_timestamps="false").options.sent == {
         "word_timestamps": False
     }
 
@@ -122,7 +122,7 @@ def test_subtitles_are_cut_at_words_unless_the_client_does_without(format: str) 
     ],
 )
 def test_a_chunking_strategy_is_that_of_the_vad(fields: dict[str, str]) -> None:
-    assert parsed(**fields).options == {
+    assert parsed(**fields).options.sent == {
         "vad_threshold": 0.7,
         "vad_pad_ms": 200,
         "vad_min_silence_ms": 400,
@@ -131,19 +131,19 @@ def test_a_chunking_strategy_is_that_of_the_vad(fields: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("value", ["auto", "null", ""])
 def test_an_automatic_chunking_strategy_is_that_of_conch(value: str) -> None:
-    assert parsed(chunking_strategy=value).options == {}
+    assert parsed(chunking_strategy=value).options.sent == {}
 
 
 def test_options_of_conch_have_their_types_and_are_checked() -> None:
     asked = parsed(nbest="3", rescore="true", lm_weight="0.5", rescorer="ngram", language="en")
-    assert asked.options == {
+    assert asked.options.sent == {
         "nbest": 3,
         "rescore": True,
         "lm_weight": 0.5,
         "rescorer": "ngram",
         "language": "en",
     }
-    assert asked.nbest == 3
+    assert asked.options.nbest == 3
     for field in ({"nbest": "three"}, {"rescore": "maybe"}, {"nbest": "0"}):
         (name,) = field
         with pytest.raises(OptionError, match=f"option '{name}' takes"):
@@ -181,7 +181,7 @@ def test_what_means_nothing_is_told() -> None:
         prompt="Conch",
         future_field="1",
     )
-    assert asked.options == {"decoder": "ctc"}
+    assert asked.options.sent == {"decoder": "ctc"}
     assert set(asked.ignored) == {"temperature", "prompt", "future_field"}
     # Those of OpenAI are known, and need no warning.
     assert asked.warnings == ("the field 'future_field' is unknown and changes nothing",)
@@ -212,7 +212,7 @@ def test_many_unknown_fields_are_not_all_named() -> None:
 def test_known_speakers_are_an_option() -> None:
     references = ["data:audio/wav;base64,AAAA", "data:audio/wav;base64,BBBB"]
     fields = {"known_speaker_names[]": ["Ann", "B"], "known_speaker_references[]": references}
-    options = parsed(response_format="diarized_json", **fields).options
+    options = parsed(response_format="diarized_json", **fields).options.sent
     assert options["speakers"] == "auto"
     assert json.loads(options["known_speakers"]) == [
         {"name": "Ann", "audio": references[0]},
@@ -229,7 +229,10 @@ def test_who_speaks_alone_has_formats_of_its_own() -> None:
     forced = {"decoder": "none"}
     for sent, format in (("json", "diarization"), ("rttm", "rttm")):
         asked = diarized(model="conch-ctc", response_format=sent)
-        assert (asked.format, asked.options) == (format, {"decoder": "none", "speakers": "auto"})
+        assert (asked.format, asked.options.sent) == (
+            format,
+            {"decoder": "none", "speakers": "auto"},
+        )
     for name, text in (("response_format", "srt"), ("stream", "true")):
         with pytest.raises(ApiError, match=f"{name} takes"):
             diarized(**{name: text})
@@ -241,8 +244,8 @@ def test_a_model_that_tells_speakers_apart_is_warned_of() -> None:
     (warning,) = parsed(model="gpt-4o-transcribe-diarize").warnings
     assert "without speakers" in warning
     asked = parsed(model="gpt-4o-transcribe-diarize", response_format="diarized_json")
-    assert (asked.options["speakers"], asked.warnings) == ("auto", ())
-    assert parsed(response_format="rttm", speakers="2").options["speakers"] == 2
+    assert (asked.options.sent["speakers"], asked.warnings) == ("auto", ())
+    assert parsed(response_format="rttm", speakers="2").options.sent["speakers"] == 2
     with pytest.raises(OptionError, match=r"'speakers' takes auto .* format rttm, .* sent: 'off'"):
         parsed(response_format="rttm", speakers="off")
     assert parsed(model="gpt-4o-transcribe").warnings == ()
@@ -250,9 +253,11 @@ def test_a_model_that_tells_speakers_apart_is_warned_of() -> None:
 
 def test_a_prompt_goes_to_the_model_that_reads_one_and_is_cut_from_the_front() -> None:
     asked = parsed(prompt="x" * 500 + "Conch")
-    assert asked.options["prompt"] == "x" * 395 + "Conch"
+    assert asked.options.sent["prompt"] == "x" * 395 + "Conch"
     assert asked.ignored == ()
-    assert parsed(prompt="Conch", model="conch-wfst", rescore="true").options["prompt"] == "Conch"
+    assert (
+        parsed(prompt="Conch", model="conch-wfst", rescore="true").options.sent["prompt"] == "Conch"
+    )
     assert "prompt" in parsed(prompt="Conch", model="conch-wfst").ignored
 
 
@@ -260,7 +265,7 @@ def test_a_prompt_goes_to_the_model_that_reads_one_and_is_cut_from_the_front() -
 def test_keywords_are_names(model: str) -> None:
     fields: Any = {"keywords[]": ["Conch", "Triton"]}
     asked = parsed(model=model, **fields)
-    assert asked.options["names"] == "Conch,Triton"
+    assert asked.options.sent["names"] == "Conch,Triton"
     assert asked.ignored == ()
 
 
@@ -284,9 +289,9 @@ def test_keywords_are_names(model: str) -> None:
     ],
 )
 def test_languages(fields: dict[str, Any], options: dict[str, str]) -> None:
-    assert parsed(**fields).options == options
+    assert parsed(**fields).options.sent == options
 
 
 def test_a_choice_of_languages_is_of_no_use_to_a_decoder_of_one() -> None:
     asked = parsed(model="conch-ctc", languages="de,en")
-    assert (asked.options, asked.ignored) == ({"decoder": "ctc"}, ("languages",))
+    assert (asked.options.sent, asked.ignored) == ({"decoder": "ctc"}, ("languages",))

@@ -10,7 +10,7 @@ from loop_gateway import LoopGateway, run_gateway
 from plain_gateway import SAID
 
 from conch.client.poison import Losses
-from conch.client.tensors import StoredFile
+from conch.client.tensors import Request
 from conch.gateway.config import Times
 from conch.wire.errors import ComponentError, ConchError, OptionError, ServerError
 from conch.wire.result import Transcript
@@ -35,7 +35,7 @@ class HeldServer:
             self.error = None
             return await ask(self)
 
-    async def stream(self, file: StoredFile, **options: Any) -> AsyncIterator[Transcript]:
+    async def infer_parts(self, request: Request) -> AsyncIterator[Transcript]:
         await self.let_go.wait()
         if self.error is not None:
             raise self.error

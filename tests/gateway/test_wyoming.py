@@ -244,11 +244,11 @@ def test_names_go_before_terms() -> None:
     asked = Transcribe(
         language="en-US", transcript_names=["Kitchen: lamp", ""], transcript_terms=["dim, slowly"]
     )
-    assert options_asked(asked, {}, ["en"]) == {
+    assert options_asked(asked, {}, ["en"]).sent == {
         "language": "en",
         "names": "Kitchen lamp:12,dim slowly",
     }
     many = Transcribe(transcript_names=["a long name"], transcript_terms=["word " * 20] * 500)
-    assert str(options_asked(many, {}, ["en"])["names"]).startswith("a long name:12,word word")
+    assert options_asked(many, {}, ["en"]).names.startswith("a long name:12,word word")
     with pytest.raises(OptionError, match="'language' takes en, de here; sent: 'ko'"):
         options_asked(Transcribe(language="ko"), {}, ["en", "de"])

@@ -73,8 +73,8 @@ class PlainLiveClient:
     streams: "dict[str, PlainStream]" = field(default_factory=dict)
     """All streams, by their ids."""
 
-    def live(self, *, options: Mapping[str, Any], **settings: Any) -> AsyncLiveStream:
-        self.options.append({**options, **settings})
+    def live(self, *, options: RecognitionOptions, **settings: Any) -> AsyncLiveStream:
+        self.options.append({**options.sent, **settings})
         return AsyncLiveStream(
             self.infer,
             model="speech",

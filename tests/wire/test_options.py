@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from conch.families import decoders
+from conch.families import FAMILIES, decoders
 from conch.wire.errors import OptionError
 from conch.wire.options import RecognitionOptions, all_options, is_of_first_pass
 from conch.wire.weights import fusion_weights
@@ -412,3 +412,17 @@ def test_presets_follow_the_decoder_that_is_tried():
     best, other, third, *_ = RecognitionOptions.candidates({"accuracy": "balanced"})
     assert best.ctc_rescore != other.ctc_rescore
     assert (third.beam_size, third.is_rescored) == (4, False)
+
+
+def test_the_options_of_families_that_ship_have_types():
+    for family in FAMILIES:
+        hint = f"make {family.name}'s options a base of FamilyOptions in conch.families"
+        assert family.options is None or issubclass(RecognitionOptions, family.options), hint
+
+
+def test_what_was_sent_is_kept_for_the_server_and_is_no_part_of_what_it_means():
+    options = RecognitionOptions.parse({"language": "german", "nbest": 2, "beam_size": 10})
+    assert options.sent == {"language": "de", "nbest": 2, "beam_size": 10}
+    assert options == RecognitionOptions.parse({**options.sent, "partials": True})
+    usual = options.unless_sent(nbest=5, history_s=1)
+    assert (usual.nbest, usual.history_s, usual.sent) == (2, 1, {**options.sent, "history_s": 1})

@@ -168,8 +168,7 @@ class AsyncClient:
         request = await asyncio.to_thread(
             self._request, [audio], sample_rate, timeout_s, entry_point, request_id, options
         )
-        transport = await self._connected(request.timeout_s)
-        async with aclosing(transport.stream(request)) as parts:
+        async with aclosing(self.infer_parts(request)) as parts:
             async for part in parts:
                 yield part
 
@@ -307,6 +306,13 @@ class AsyncClient:
     async def infer(self, request: tensors.Request) -> Transcript:
         """Send a request that is made already, of one audio or of one chunk."""
         return (await (await self._connected(request.timeout_s)).infer(request))[0]
+
+    async def infer_parts(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
+        """Send a request of one audio that is made already; yield its parts as `stream` does."""
+        transport = await self._connected(request.timeout_s)
+        async with aclosing(transport.stream(request)) as parts:
+            async for part in parts:
+                yield part
 
     async def _connected(self, timeout_s: float) -> Transport:
         # Not in __init__: connections belong to the running event loop.

@@ -80,7 +80,7 @@ class AsyncLiveStream:
         sample_rate: int,
         timeout_s: float,
         model: str,
-        options: Mapping[str, tensors.Option],
+        options: RecognitionOptions | Mapping[str, tensors.Option],
         request_id: str = "",
         keep_segments: bool = True,
         resume_s: float = 0.0,
@@ -106,7 +106,7 @@ class AsyncLiveStream:
             OptionError: an option is unknown, mistyped or out of range.
             AudioError: the audio of a known speaker cannot be read.
         """
-        parsed = RecognitionOptions.parse(tensors.values_of(options), live=True)
+        parsed = tensors.checked(options, live=True)
         if not resume_s >= 0:
             raise OptionError(f"resume_s is a number of seconds from 0 up; sent: {resume_s!r}")
         self._nbest = parsed.nbest
@@ -114,8 +114,7 @@ class AsyncLiveStream:
         self._sample_rate, self._timeout_s = sample_rate, timeout_s
         self._resume_s, self._on_loss, self._now, self._sleep = resume_s, on_loss, now, sleep
         self._infer, self._elsewhere = infer, elsewhere
-        parameters = {name: parsed.value(name) for name in options}
-        self._common = tensors.Request(model, {}, parameters, timeout_s, request_id=request_id)
+        self._common = tensors.Request(model, {}, parsed.sent, timeout_s, request_id=request_id)
         """What the requests of all chunks share."""
         self._turn = asyncio.Lock()
         """Held from a chunk to its answer."""

@@ -145,7 +145,7 @@ def build(
     timeout_s: float | None,
     model: str,
     request_id: str,
-    options: Mapping[str, Option],
+    options: RecognitionOptions | Mapping[str, Option],
     *,
     default_timeout_s: float,
 ) -> Request:
@@ -159,15 +159,28 @@ def build(
         OptionError: an option is unknown, mistyped or out of range.
         AudioError: a file cannot be read, or an array is not a waveform.
     """
-    parsed = RecognitionOptions.parse(values_of(options))
-    parameters: dict[str, OptionValue] = {name: parsed.value(name) for name in options}
+    parameters = {**time_limits(timeout_s), **checked(options).sent}
     return Request(
         model=model,
         inputs=tensors(audios, sample_rate),
-        parameters={**time_limits(timeout_s), **parameters},
+        parameters=parameters,
         timeout_s=default_timeout_s if timeout_s is None else timeout_s,
         request_id=request_id,
     )
+
+
+def checked(
+    options: RecognitionOptions | Mapping[str, Option], *, live: bool = False
+) -> RecognitionOptions:
+    """Return options after their one check by a client, which those of `parse` have passed.
+
+    Raises:
+        OptionError: an option is unknown, mistyped or out of range.
+        AudioError: a file of `known_speakers` cannot be read.
+    """
+    if isinstance(options, RecognitionOptions):
+        return options
+    return RecognitionOptions.parse(values_of(options), live=live)
 
 
 def values_of(options: Mapping[str, Option]) -> dict[str, Any]:

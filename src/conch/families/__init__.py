@@ -1,17 +1,19 @@
-"""The families of models that Conch serves: a folder each, and one line here."""
+"""The families of models that Conch serves: a folder each, and a line here, with its options."""
 
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import Field
+from dataclasses import Field, dataclass
 from types import MappingProxyType
 from typing import Any
 
 from conch.families.ctc.declaration import FAMILY as CTC
+from conch.families.ctc.declaration import CtcOptions
 from conch.families.family import AddedVoice, Component, Decoder, Family, KnownModel, Synthesizer
 from conch.families.funasr.declaration import FAMILY as FUNASR
 from conch.families.hibari.declaration import FAMILY as HIBARI
 from conch.families.inverse_normalizer.declaration import FAMILY as INVERSE_NORMALIZER
+from conch.families.inverse_normalizer.declaration import InverseNormalizerOptions
 from conch.families.kaldi.declaration import FAMILY as KALDI
 from conch.families.kokoro.declaration import FAMILY as KOKORO
 from conch.families.moonshine.declaration import FAMILY as MOONSHINE
@@ -19,13 +21,20 @@ from conch.families.ngram.declaration import FAMILY as NGRAM
 from conch.families.options import holds
 from conch.families.piper.declaration import FAMILY as PIPER
 from conch.families.punctuation.declaration import FAMILY as PUNCTUATION
+from conch.families.punctuation.declaration import PunctuationOptions
 from conch.families.silero.declaration import FAMILY as SILERO
+from conch.families.silero.declaration import SileroOptions
 from conch.families.smollm2.declaration import FAMILY as SMOLLM2
+from conch.families.smollm2.declaration import NeuralOptions
 from conch.families.speakers.declaration import FAMILY as SPEAKERS
+from conch.families.speakers.declaration import SpeakerOptions
 from conch.families.transducer.declaration import FAMILY as TRANSDUCER
 from conch.families.turns.declaration import FAMILY as TURNS
+from conch.families.turns.declaration import TurnOptions
 from conch.families.wenet.declaration import FAMILY as WENET
+from conch.families.wenet.declaration import WenetOptions
 from conch.families.whisper.declaration import FAMILY as WHISPER
+from conch.families.whisper.declaration import WhisperOptions
 
 FAMILIES: tuple[Family, ...] = (
     *(SILERO, NGRAM, SMOLLM2),
@@ -39,6 +48,23 @@ KNOWN_MODELS: Mapping[str, KnownModel] = MappingProxyType(
     {model.name: model for family in FAMILIES for model in family.known_models}
 )
 """By name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FamilyOptions(
+    InverseNormalizerOptions,
+    PunctuationOptions,
+    NeuralOptions,
+    SileroOptions,
+    CtcOptions,
+    WhisperOptions,
+    WenetOptions,
+    SpeakerOptions,
+    TurnOptions,
+):
+    """The options of all families, the last first: one class, so that readers know their types."""
+
+
 VOICES = "CONCH_VOICES"
 """Environment variable of `tritonserver`: the voices that `add_voices` takes."""
 _ADDED: dict[str, Synthesizer] = {}

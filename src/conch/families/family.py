@@ -399,12 +399,13 @@ class FamilyHooks:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rewriter:
-    """A component that rewrites the text of a segment if an option is true."""
+    """A component that rewrites the text of a segment, and that a request needs, if an option is
+    true."""
 
     component: str
     option: str
     adds_punctuation: bool = False
-    """Whether it leaves text alone that has punctuation already."""
+    """Whether text that has punctuation already has no need of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -413,9 +414,13 @@ class Need:
 
     components: tuple[str, ...]
     when: When
-    reason: str
-    """The option in words, such as vad=true."""
-    purpose: Literal["recognition", "rescoring", "text"] = "recognition"
+    purpose: Literal["recognition", "rescoring"] = "recognition"
+
+    @property
+    def reason(self) -> str:
+        """The first option of `when` in words, such as vad=true."""
+        option, value = next(iter(self.when.items()))
+        return f"{option}=true" if value is True else option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -437,7 +442,7 @@ class Family:
     rules: tuple[Rule, ...] = ()
     """What of its options does not go together, or with others."""
     needs: tuple[Need, ...] = ()
-    """Beyond the components of its decoders."""
+    """Beyond the components of its decoders and rewriters."""
     warm_ups: tuple[Mapping[str, Any], ...] = ()
     """Options of requests that reach its components, once when a server starts."""
     rewriters: tuple[Rewriter, ...] = ()

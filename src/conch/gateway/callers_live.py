@@ -1,20 +1,20 @@
 """The live session of a caller, opened, measured and charged alike in every protocol."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 
-from conch.client import OptionValue
 from conch.gateway.errors import ApiError
 from conch.gateway.live_session import LiveSession, LiveUpdate
 from conch.gateway.servers import SessionClient
 from conch.gateway.state import Caller, Gateway
+from conch.wire.options import RecognitionOptions
 
 
 def live_session_of(
     gateway: Gateway,
     client: SessionClient,
-    options: Mapping[str, OptionValue],
+    options: RecognitionOptions,
     sample_rate: int,
     request_id: str,
     **settings: Any,

@@ -127,10 +127,10 @@ def turn_events(transcript: Transcript) -> Iterator[dict[str, Any]]:
 
 def verbose(transcript: Transcript, asked: FileRequest) -> dict[str, Any]:
     """Return the body of format verbose_json."""
-    asked_for = str(asked.options.get("language", "auto"))
+    asked_for = asked.options.language
     language = transcript.language or ("unknown" if asked_for == "auto" else asked_for)
     answer: dict[str, Any] = {
-        "task": asked.options.get("task", "transcribe"),
+        "task": asked.options.task,
         "language": LANGUAGES.get(language, language),
         "duration": transcript.duration,
         "text": transcript.text,

@@ -9,12 +9,11 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 from conch.client import OptionValue
 from conch.gateway.errors import invalid, one_of
 from conch.gateway.models import known_name, options_of
-from conch.gateway.option_fields import NAMES, add_of_openai, known_speakers, taken_options
+from conch.gateway.option_fields import NAMES, known_speakers, taken_options, with_openais
 from conch.gateway.reading import read_json
 from conch.wire.formats import with_options_of
 from conch.wire.languages import code_of, codes_of
@@ -47,8 +46,8 @@ _VAD_FIELDS = {
 class FileRequest:
     """A request for the text of a file."""
 
-    options: Mapping[str, Any]
-    """Options of the request to Conch, checked."""
+    options: RecognitionOptions
+    """Options of the request to Conch."""
     format: str
     granularities: frozenset[str]
     """Of verbose_json: which of `words` and `segments` to answer with."""
@@ -58,11 +57,6 @@ class FileRequest:
     ignored: tuple[str, ...]
     warnings: tuple[str, ...]
     """A sentence for each unknown field, and for what the model cannot do."""
-
-    @property
-    def nbest(self) -> int:
-        """Return the number of hypotheses that were asked for."""
-        return int(self.options.get("nbest", 1))
 
 
 def parse(
@@ -91,8 +85,8 @@ def parse(
         raise invalid("stream", "stream takes false: who speaks when is known at the end")
     _check_temperature(_last(sent, "temperature"))
     model = _last(sent, "model")
-    options = dict(options_of(model, aliases))
-    options |= _chunking(sent)
+    chosen = dict(options_of(model, aliases))
+    chosen |= _chunking(sent)
     known = taken_options()
     own = {name: values[-1] for name, values in sent.items() if name in known and values}
     own.pop("languages", None)
@@ -104,17 +98,17 @@ def parse(
         own.setdefault("language", languages[0])
     own |= forced
     prompt = own.pop("prompt", "")
-    options |= options_of_text(own)
+    chosen |= options_of_text(own)
     if has_logprobs or (format == "verbose_json" and "word" in granularities):
-        options.setdefault("word_timestamps", True)
-    options |= known_speakers(sent.get(NAMES[0], ()), sent.get(NAMES[1], ()))
-    if "known_speakers" in options:
-        options.setdefault("speakers", "auto")
-    options = with_options_of([format], options)
+        chosen.setdefault("word_timestamps", True)
+    chosen |= known_speakers(sent.get(NAMES[0], ()), sent.get(NAMES[1], ()))
+    if "known_speakers" in chosen:
+        chosen.setdefault("speakers", "auto")
+    chosen = with_options_of([format], chosen)
     if keywords := sent.get("keywords", ()):
-        options.setdefault("names", ",".join(keywords))
-    ignored += add_of_openai(options, languages, prompt, live=False)
-    RecognitionOptions.parse(options)
+        chosen.setdefault("names", ",".join(keywords))
+    options, left_out = with_openais(chosen, languages, prompt, live=False)
+    ignored += left_out
     if granularities and format != "verbose_json":
         ignored.append("timestamp_granularities")
     if has_logprobs and not (format == "json" or (is_streamed and format != "conch")):
@@ -124,7 +118,7 @@ def parse(
     unknown = [name for name in sent if name not in KNOWN and name not in known]
     ignored += unknown
     warnings = [_unknown_field(name) for name in unknown[:MAX_IGNORED]]
-    if known_name(model, aliases).endswith("-diarize") and "speakers" not in options:
+    if known_name(model, aliases).endswith("-diarize") and "speakers" not in options.sent:
         warnings.append(
             f"model {model} answers without speakers unless response_format is diarized_json"
         )

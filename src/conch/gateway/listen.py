@@ -15,7 +15,6 @@ from conch.gateway.socket_session import error_for_client, hold
 from conch.gateway.sockets import LiveSocket
 from conch.gateway.state import GATEWAY
 from conch.wire.errors import AudioError
-from conch.wire.options import RecognitionOptions
 
 
 async def listen(request: web.Request) -> web.StreamResponse:
@@ -32,9 +31,9 @@ class _Listener(PlainSession):
     ) -> None:
         super().__init__(request, socket, client)
         self._query = query
-        options = dict(query.options)
+        options = query.options
         if query.answers_all:  # its answers are those of a stream without a gateway
-            options.setdefault("history_s", RecognitionOptions().history_s)
+            options = options.unless_sent(history_s=options.history_s)
         self._live: LiveSession = live_session_of(
             *(self._gateway, client, options, query.sample_rate, self._request_id),
             joins=not query.answers_all,

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import chain
 
 from conch.audio.limits import check_rate
-from conch.client import OptionValue
 from conch.gateway.errors import invalid, one_of
 from conch.gateway.live_audio import ENCODINGS, RAW, default_rate
 from conch.gateway.models import options_of
@@ -27,7 +26,7 @@ class ListenQuery:
     encoding: str
     sample_rate: int
     """Hz of the decoded samples."""
-    options: Mapping[str, OptionValue]
+    options: RecognitionOptions
     has_stats: bool
     """Whether there are messages of the path."""
     answers_all: bool
@@ -58,17 +57,16 @@ def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> L
     parts = {one_of("include", item, ("stats", "resume")) for item in included}
     sent = {name: value for name, value in values.items() if name not in OWN}
     sample_rate = _rate(values.get("sample_rate"), encoding)
-    options = {
+    chosen = {
         **options_of(values.get("model", ""), aliases),
         **options_of_text(sent, others=OWN),
     }
-    if "known_speakers" in options:
-        options.setdefault("speakers", "auto")
-    RecognitionOptions.parse(options, live=True)
+    if "known_speakers" in chosen:
+        chosen.setdefault("speakers", "auto")
     return ListenQuery(
         encoding,
         sample_rate,
-        options,
+        RecognitionOptions.parse(chosen, live=True),
         has_stats="stats" in parts,
         answers_all=answers == "all",
         has_resume="resume" in parts,

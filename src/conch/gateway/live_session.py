@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from conch.client import OptionValue
+from conch.client import OptionValue, tensors
 from conch.client.timeouts import timeout
 from conch.gateway.live_audio import Samples
 from conch.gateway.server_stream import LiveSegment, ServerStream
@@ -106,7 +106,7 @@ class LiveSession:
     def __init__(
         self,
         client: SessionClient,
-        options: Mapping[str, OptionValue],
+        options: RecognitionOptions | Mapping[str, OptionValue],
         *,
         sample_rate: int,
         max_backlog_s: float,
@@ -259,7 +259,7 @@ class LiveSession:
             self._waiting.pop()
         self._add(partial(self._end, cleared_until=self._num_fed))
 
-    def reconfigure(self, options: Mapping[str, OptionValue]) -> None:
+    def reconfigure(self, options: RecognitionOptions | Mapping[str, OptionValue]) -> None:
         """End the utterance now, and use other options for the audio from here on.
 
         No update is marked as `finalized`.
@@ -268,7 +268,7 @@ class LiveSession:
             OptionError: an option is wrong. Nothing has changed.
         """
         checked = _checked(options)
-        if checked != self._latest_options:
+        if checked.sent != self._latest_options.sent:
             self._latest_options = checked
             self._add(partial(self._change_to, checked))
 
@@ -378,7 +378,7 @@ class LiveSession:
         )
         return ServerStream(live, self._num_segments)
 
-    async def _change_to(self, options: Mapping[str, OptionValue]) -> None:
+    async def _change_to(self, options: RecognitionOptions) -> None:
         await self._end("finalize")
         self._options = options
 
@@ -445,9 +445,8 @@ def joined(waiting: "deque[Samples | _Mark]", most: int) -> Samples:
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
-def _checked(options: Mapping[str, OptionValue]) -> Mapping[str, OptionValue]:
-    RecognitionOptions.parse(options, live=True)
-    return {"history_s": HISTORY_S, **options}
+def _checked(options: RecognitionOptions | Mapping[str, OptionValue]) -> RecognitionOptions:
+    return tensors.checked(options, live=True).unless_sent(history_s=HISTORY_S)
 
 
 def _now() -> float:

@@ -21,12 +21,12 @@ NAMES = ("known_speaker_names", "known_speaker_references")
 """Fields for the option `known_speakers`."""
 
 
-def add_of_openai(
-    options: dict[str, OptionValue], languages: Sequence[str], prompt: str, *, live: bool
-) -> list[str]:
-    """Add what OpenAI's fields `languages` and `prompt` set; return those that are left out.
+def with_openais(
+    options: Mapping[str, OptionValue], languages: Sequence[str], prompt: str, *, live: bool
+) -> tuple[RecognitionOptions, list[str]]:
+    """Return checked options with what OpenAI's fields `languages` and `prompt` set.
 
-    The decoder does not take these.
+    Return also which of the two are left out, as the decoder does not take them.
     """
     parsed = RecognitionOptions.parse(options, live=live)
     asked: dict[str, str] = {}
@@ -38,12 +38,12 @@ def add_of_openai(
     ignored = []
     for name, value in asked.items():
         try:
-            RecognitionOptions.parse({name: value, **options}, live=live)
+            options = {name: value, **options}
+            parsed = RecognitionOptions.parse(options, live=live)
         except OptionError:
             ignored.append(name)
-        else:
-            options.setdefault(name, value)
-    return ignored
+            options = parsed.sent
+    return parsed, ignored
 
 
 def known_speakers(

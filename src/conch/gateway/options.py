@@ -15,7 +15,7 @@ from conch.gateway.option_fields import taken_options
 from conch.gateway.state import GATEWAY
 from conch.wire.needs import components_for, components_that_speak
 from conch.wire.option_values import default_of, kind_of, words_of
-from conch.wire.options import RecognitionOptions, is_of_first_pass
+from conch.wire.options import is_of_first_pass
 from conch.wire.synthesis import SynthesisOptions
 
 _RECORDINGS_ONLY = ("channels", "coverage", "speaker_embeddings")
@@ -72,12 +72,11 @@ async def list_components(request: web.Request) -> web.Response:
         body = msgspec.json.encode({"components": found})
         return web.Response(body=body, content_type="application/json")
     if query.pop("live", "false").lower() in ("true", "1"):
-        options, live = query_of(list(query.items()), aliases).options, True
+        options = query_of(list(query.items()), aliases).options
     else:
         fields = {name: tuple(query.getall(name)) for name in query}
-        options, live = file_request.parse(fields, aliases).options, False
-    parsed = RecognitionOptions.parse(options, live=live)
-    body = msgspec.json.encode({"components": components_for(parsed)})
+        options = file_request.parse(fields, aliases).options
+    body = msgspec.json.encode({"components": components_for(options)})
     return web.Response(body=body, content_type="application/json")
 
 

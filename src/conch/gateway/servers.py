@@ -24,6 +24,7 @@ from conch.wire.errors import (
 )
 from conch.wire.named_models import component_of
 from conch.wire.needs import PATHS, components_of_path
+from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
 
 logger = logging.getLogger(__name__)
@@ -302,6 +303,17 @@ def _is_replacing(error: ConchError) -> bool:
     if isinstance(error, ServerLostError):
         return not (error.had_request or isinstance(error, UnreachableError))
     return isinstance(error, UnavailableError)
+
+
+def asking(
+    file: bytes | tensors.StoredFile,
+    options: RecognitionOptions,
+    request_id: str,
+    entry_point: str = ENTRY_POINTS[0],
+) -> tensors.Request:
+    """Return the request for the text of a file."""
+    others = 16_000, None, entry_point, request_id, options
+    return tensors.build([file], *others, default_timeout_s=LONGEST_S)
 
 
 class SessionClient:

@@ -9,14 +9,16 @@ from aiohttp import web
 
 from conch.audio.intake import length_of
 from conch.client import AsyncClient, joined_parts
-from conch.client.tensors import StoredFile
+from conch.client.tensors import Request, StoredFile
 from conch.gateway import file_answer, file_request
 from conch.gateway.errors import ApiError, api_error
 from conch.gateway.file_request import FileRequest
 from conch.gateway.form import Form, uploaded
 from conch.gateway.sending import StreamedAnswer
+from conch.gateway.servers import asking
 from conch.gateway.speech import unbroken
 from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID
+from conch.wire.entry_points import ENTRY_POINTS
 from conch.wire.errors import ConchError, OptionError
 from conch.wire.result import Transcript, strict_json
 
@@ -97,8 +99,7 @@ class _Transcription:
         """Answer with the whole transcript."""
 
         async def ask(client: AsyncClient) -> Transcript:
-            file = StoredFile(self._form.file)
-            return await client.transcribe(file, request_id=self._id, **self._asked.options)
+            return await client.infer(self._asking(ENTRY_POINTS[0]))
 
         asking = self._gateway.servers.answer(ask, self._form.digest)
         transcript = await self._gateway.unless_broken_off(asking)
@@ -147,7 +148,7 @@ class _Transcription:
                             await self._send(event)
 
             def last() -> bytes:
-                whole = joined_parts(heard, self._asked.nbest)
+                whole = joined_parts(heard, self._asked.options.nbest)
                 events = (*deltas.of_turns(whole), deltas.of_whole(whole))
                 return b"".join(map(_written, events))
 
@@ -163,9 +164,11 @@ class _Transcription:
 
     def _parts(self, client: AsyncClient) -> AsyncGenerator[Transcript, None]:
         """Yield the parts of an answer, and send comments while none comes."""
-        file = StoredFile(self._form.file)
-        parts = client.stream(file, request_id=self._id, **self._asked.options)
+        parts = client.infer_parts(self._asking(ENTRY_POINTS[1]))
         return unbroken(parts, self._gateway, self._commented)
+
+    def _asking(self, entry_point: str) -> Request:
+        return asking(StoredFile(self._form.file), self._asked.options, self._id, entry_point)
 
     async def _commented(self, coming: "asyncio.Future[Transcript]") -> None:
         while not (await asyncio.wait([coming], timeout=self._patience_s))[0]:

@@ -6,16 +6,17 @@ A hook is an object or a function in `conch.families.NAME`, whose declaration na
 
 import math
 import pkgutil
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from typing import Any, Protocol, TypeVar, cast
 
 from conch.bls.call import Tensor
 from conch.bls.calls import Calls
 from conch.component import Array
 from conch.families import all_families, decoders
-from conch.families.family import Decoder, Hook, RecordingHook, Rewriter
+from conch.families.family import Decoder, Hook, RecordingHook
 from conch.families.options import holds
 from conch.recognition.decoded import NOTHING_DECODED, Decoded
 from conch.recognition.live.endpointing import SpeechProbs
@@ -239,13 +240,14 @@ def load_hooks() -> None:
 
 
 async def served(
-    options: RecognitionOptions, others: Sequence[RecognitionOptions], calls: Calls
+    options: RecognitionOptions, others: Iterable[RecognitionOptions] | None, calls: Calls
 ) -> RecognitionOptions:
     """Return the first of `options` and `others` whose decoder the server has.
 
-    Without any it is `options`, whose call then fails with an error that names what is missing.
+    Of `others` none is made that is not tried. Without any it is `options`, whose call then fails
+    with an error that names what is missing.
     """
-    for choice in (options, *others) if others else ():
+    for choice in () if others is None else chain((options,), others):
         decoder = decoder_of(choice)
         pair = decoder.live if choice.mode == "streaming" else decoder.components
         await calls.need(pair)
@@ -290,18 +292,6 @@ def text_scorers(options: RecognitionOptions) -> Mapping[str, ScoreTexts]:
     """Return what scores the texts of a request again, by the field of `Hypothesis` for it."""
     hooks = (hook for family in all_families() for hook in family.hooks.score_texts)
     return {hook.score: _loaded(hook.function) for hook in hooks if _is_asked(hook, options)}
-
-
-def text_rewriters(options: RecognitionOptions, *, is_punctuated: bool) -> Sequence[Rewriter]:
-    """Return what rewrites the text of a request, in its order."""
-    return [
-        item
-        for family in all_families()
-        for item in family.rewriters
-        if options.value(item.option)
-        and item.option not in decoder_of(options).follows
-        and not (is_punctuated and item.adds_punctuation)
-    ]
 
 
 async def prepared(options: RecognitionOptions, calls: Calls) -> RecognitionOptions:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 
@@ -111,7 +111,7 @@ class Recognizer:
         """Check a request, open its audio, and wait for room for its rows."""
         runtime, admission = self.runtime, self.runtime.admission
         with runtime.metrics.answering(REQUESTS, OFFLINE), admission.arrived(request.num_bytes):
-            options, *others = _candidates(request, runtime)
+            options, others = _choices(request, runtime)
             deadline = Deadline(options.deadline_ms, started=request.arrived)
             turns = [RecordingTurns(runtime.limits) for _ in range(request.num_rows)]
             calls = [
@@ -119,6 +119,7 @@ class Recognizer:
             ]
             async with calls[0].limited():
                 options = await served(options, others, calls[0])
+                del others  # it holds voices that were read
                 await calls[0].need(components_of(options))
                 await check_text_models(options, calls[0])
                 recordings = await self._opened(request, options)
@@ -228,21 +229,24 @@ class _Row:
         )
 
 
-def _candidates(request: SpeechRequest, runtime: Runtime) -> list[RecognitionOptions]:
+def _choices(
+    request: SpeechRequest, runtime: Runtime
+) -> tuple[RecognitionOptions, Iterator[RecognitionOptions] | None]:
+    """Check a request, and return `RecognitionOptions.choices` with all that they need."""
     if request.stream_id or request.starts or request.ends:
         raise InvalidRequestError(
             "a chunk of a stream goes to the model speech, with a sequence id that is not 0; "
             "a recording has neither id nor flags"
         )
     request.check()
-    options, *others = (
-        replace(choice, word_timestamps=True) if needs_words(choice) else choice
-        for choice in RecognitionOptions.candidates(
-            with_its_decoder(request.parameters, runtime.named, runtime.decoder)
-        )
-    )
+    parameters = with_its_decoder(request.parameters, runtime.named, runtime.decoder)
+    options, others = RecognitionOptions.choices(parameters)
     if options.vad_state and request.num_rows > 1:
         raise OptionError(
             f"option 'vad_state' is for a piece of one recording; sent: {request.num_rows} rows"
         )
-    return [options, *others]
+    return _with_words(options), others and map(_with_words, others)
+
+
+def _with_words(options: RecognitionOptions) -> RecognitionOptions:
+    return replace(options, word_timestamps=True) if needs_words(options) else options

@@ -16,7 +16,7 @@ def labels_of(stream: int, known: str = "") -> Label:
 
     Those of the option `known_speakers` keep their names.
     """
-    names = {item.name for item in known_speakers_of(known)}
+    names = {item.name for item in known_speakers_of(known)} if stream > 1 else set()
 
     def label(speaker: Any) -> Any:
         is_own = speaker and stream > 1 and speaker not in names

@@ -35,12 +35,26 @@ class KnownSpeaker:
     audio: bytes = b""
 
 
+class KnownSpeakers(str):
+    """The option's text that was read: to read it again costs nothing."""
+
+    def __new__(cls, text: str) -> "KnownSpeakers":
+        """Raise an `OptionError` as `known_speakers_of`."""
+        found = super().__new__(cls, text)
+        found.speakers = known_speakers_of(text)
+        return found
+
+    speakers: tuple[KnownSpeaker, ...]
+
+
 def known_speakers_of(text: str) -> tuple[KnownSpeaker, ...]:
     """Return the known speakers of the option's text; none if it is empty.
 
     Raises:
         OptionError: it cannot be read; the message says which entry is wrong.
     """
+    if isinstance(text, KnownSpeakers):
+        return text.speakers
     if not text.strip():
         return ()
     try:

@@ -105,7 +105,12 @@ def decoder_of_chosen(chosen: Collection[str]) -> str:
 
 def text_components_of(options: RecognitionOptions) -> Mapping[str, str]:
     """Return the models that rewrite the text at the end, each with the option that needs it."""
-    needs = _needed(options, "text")
+    needs = {
+        item.component: f"{item.option}=true"
+        for item in options.rewriters
+        # With two passes also for utterances that the second one has no time for.
+        if not (item.adds_punctuation and options.writes_punctuation) or options.mode == "two_pass"
+    }
     for model in post_models(options.post):
         needs.setdefault(model, f"post={model}")
     return needs
@@ -242,6 +247,8 @@ def needed_for(model: str) -> tuple[str, ...]:
     if any(model in decoder.live for decoder in known):
         reasons += [f"mode={mode}" for mode in LIVE_MODES]
     reasons += [need.reason for need in _all_needs() if model in need.components]
+    rewriters = (item for family in all_families() for item in family.rewriters)
+    reasons += [f"{item.option}=true" for item in rewriters if item.component == model]
     speaking = (item for item in synthesizers().values() if model in item.components)
     reasons += [f"voice={item.voices[0].name if item.voices else 'NAME'}" for item in speaking]
     reasons += ["reference"] * (model == likening().voice_style)

@@ -6,25 +6,17 @@ range and the value that was sent.
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import Field, dataclass, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Literal, TypeVar
 
-from conch.families import all_families, decoders, default_decoders, takers
-from conch.families.ctc.declaration import CtcOptions
-from conch.families.family import Family
-from conch.families.inverse_normalizer.declaration import InverseNormalizerOptions
+from conch.families import FamilyOptions, all_families, decoders, default_decoders, takers
+from conch.families.family import Family, Rewriter
 from conch.families.options import Above, Other, Rule, holds, option
-from conch.families.punctuation.declaration import PunctuationOptions
-from conch.families.silero.declaration import SileroOptions
-from conch.families.smollm2.declaration import NeuralOptions
-from conch.families.speakers.declaration import SpeakerOptions
-from conch.families.turns.declaration import TurnOptions
-from conch.families.wenet.declaration import WenetOptions
-from conch.families.whisper.declaration import WhisperOptions
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import hotwords_of, prompt_of
-from conch.wire.known_speakers import known_speakers_of
+from conch.wire.known_speakers import KnownSpeakers
 from conch.wire.languages import code_of
 from conch.wire.limits import MAX_HOTWORD_TEXT
 from conch.wire.option_values import checked
@@ -41,21 +33,11 @@ Options = TypeVar("Options")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecognitionOptions(
-    InverseNormalizerOptions,
-    PunctuationOptions,
-    NeuralOptions,
-    SileroOptions,
-    CtcOptions,
-    WhisperOptions,
-    WenetOptions,
-    SpeakerOptions,
-    TurnOptions,
-):
+class RecognitionOptions(FamilyOptions):
     """The options of one request, with their defaults.
 
-    The families that ship with Conch have their options here by inheritance, so that a path reads
-    them by name. Those of any other family are in `added`; `of` returns them with their types.
+    The families' are inherited, so that a path reads them by name. `of` returns those of a family
+    that Conch does not ship with their types.
     """
 
     mode: Literal["auto", "offline", "streaming", "two_pass"] = option(
@@ -220,8 +202,9 @@ class RecognitionOptions(
         high=86_400_000,
     )
 
-    added: tuple[Any, ...] = ()
-    """Options of further families: an instance of each family's dataclass."""
+    sent: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What `parse` was given, checked: all that a client sends, as a server has its own defaults
+    for the others."""
 
     @classmethod
     def parse(cls, parameters: Mapping[str, Any], *, live: bool = False) -> "RecognitionOptions":
@@ -231,12 +214,40 @@ class RecognitionOptions(
             OptionError: an unknown name, a wrong type, a value out of range, or two options
                 that contradict each other.
         """
-        if parameters.get("model") and "decoder" not in parameters:
-            return cls._of_named_model(parameters, live=live)
-        known = all_options()
-        sent = checked(known, parameters)
-        if "language" in sent:
-            sent["language"] = code_of(sent["language"])
+        found = cls._best(_read(parameters), live=live)
+        # It keeps the text alone of voices that may have megabytes: few read these again.
+        texts = {name: parameters[name] for name in ("known_speakers",) if name in parameters}
+        sent = {name: found.value(name) for name in parameters} | texts
+        return replace(found, sent=sent, **texts)
+
+    def unless_sent(self, **defaults: Any) -> "RecognitionOptions":
+        """Return options that send these values, which go with all others, unless they have own."""
+        return replace(self, **{**defaults, **self.sent}, sent={**defaults, **self.sent})
+
+    @classmethod
+    def _best(cls, sent: Mapping[str, Any], *, live: bool) -> "RecognitionOptions":
+        """Return options with the default decoder, or with the first that takes what was sent.
+
+        That is for a named model: its server alone knows which it has.
+        """
+        if not sent.get("model") or "decoder" in sent:
+            return cls._meant(sent, live=live)
+        problems = []
+        for name in decoders():
+            try:
+                return cls._meant({**sent, "decoder": name}, live=live)
+            except OptionError as error:
+                problems.append(error)
+        raise problems[0]
+
+    @classmethod
+    def _meant(cls, values: Mapping[str, Any], *, live: bool) -> "RecognitionOptions":
+        """Return what values that were read mean together.
+
+        Raises:
+            OptionError: two contradict each other.
+        """
+        known, sent = all_options(), dict(values)
         if sent.get("mode", "auto") == "auto":
             sent["mode"] = _live_mode(sent) if live else "offline"
         if live != (sent["mode"] in ("streaming", "two_pass")):
@@ -244,7 +255,10 @@ class RecognitionOptions(
             raise OptionError(f"option 'mode' of {what} cannot be {sent['mode']}")
         is_heard_live = sent["mode"] == "streaming"
         sent.setdefault("decoder", (_live_decoder if is_heard_live else _default_decoder)(sent))
-        options = cls._of_families({**_preset(sent), **_of_names(sent), **sent})
+        chosen = {**_preset(sent), **_of_names(sent), **sent}
+        is_rescored = any(map(chosen.get, _RESCORING))
+        defaults = _defaults(chosen["decoder"], is_rescored, chosen.get("nbest", 1))
+        options = _class_of(all_families())(**{**defaults, **chosen})
         for name, item in known.items():
             if takers(item) and options.value(name) and not options.is_followed(item):
                 wanted = " or ".join(takers(item))
@@ -261,69 +275,60 @@ class RecognitionOptions(
         hotwords_of(options.hotwords, options.hotword_weight)
         read_replacements(options.replace)
         post_models(options.post)
-        known_speakers_of(options.known_speakers)
         if options.task == "translate":
             # It compares the text with the audio, by the CTC model and by the length of words.
             options = replace(options, coverage=False)
         return options
 
     @classmethod
-    def _of_named_model(cls, parameters: Mapping[str, Any], *, live: bool) -> "RecognitionOptions":
-        """Return options with the first decoder that takes them: the model's server knows which."""
-        problem: OptionError | None = None
-        for item in decoders().values():
-            try:
-                return cls.parse({**parameters, "decoder": item.name}, live=live)
-            except OptionError as error:
-                problem = problem or error
-        assert problem is not None
-        raise problem
-
-    @classmethod
     def candidates(
         cls, parameters: Mapping[str, Any], *, live: bool = False
     ) -> Iterator["RecognitionOptions"]:
-        """Yield what request parameters may mean: a server takes the first that it has models for.
+        """Yield what request parameters may mean, the best first; see `choices`."""
+        best, others = cls.choices(parameters, live=live)
+        return chain((best,), others or ())
 
-        They differ in the decoder, and of live audio in the mode, where the client leaves these
-        open.
+    @classmethod
+    def choices(
+        cls, parameters: Mapping[str, Any], *, live: bool = False
+    ) -> tuple["RecognitionOptions", "Iterator[RecognitionOptions] | None"]:
+        """Return the best of what request parameters may mean, and what else they may.
+
+        A server takes the first that it has models for. They differ in the decoder, and of live
+        audio in the mode: None if the client leaves neither open. Values are read once, and each
+        of the others is made when it is taken.
 
         Raises:
             OptionError: as `parse`.
         """
-        best = cls.parse(parameters, live=live)
-        yield best
+        sent = _read(parameters)
+        best = cls._best(sent, live=live)
         others: list[Mapping[str, Any]] = []
-        if "decoder" not in parameters:
+        if "decoder" not in sent:
             others += (
                 {"decoder": name}
                 for name in default_decoders(best.value)
                 if name != best.decoder and (best.mode != "streaming" or decoders()[name].live)
             )
-        if best.mode == "two_pass" and parameters.get("mode", "auto") == "auto":
+        if best.mode == "two_pass" and sent.get("mode", "auto") == "auto":
             others.append({"mode": "streaming"})
-        for other in others:
-            with suppress(OptionError):
-                yield cls.parse({**parameters, **other}, live=live)
 
-    @classmethod
-    def _of_families(cls, chosen: Mapping[str, Any]) -> "RecognitionOptions":
-        """Return options with the defaults of their decoder, and those of further families."""
-        is_rescored = any(map(chosen.get, _RESCORING))
-        own = {**_defaults(chosen["decoder"], is_rescored, chosen.get("nbest", 1)), **chosen}
-        added = []
-        for kind in _further(all_families()):
-            names = {item.name for item in fields(kind)} & set(own)
-            added.append(kind(**{name: own.pop(name) for name in names}))
-        return cls(**own, added=tuple(added))
+        def made() -> Iterator[RecognitionOptions]:
+            for other in others:
+                with suppress(OptionError):
+                    yield cls._meant({**sent, **other}, live=live)
+
+        return best, made() if others else None
 
     def of(self, kind: type[Options]) -> Options:
         """Return the options of one family, by its dataclass."""
-        return next((item for item in (self, *self.added) if isinstance(item, kind)), kind())
+        known: type[Any] = kind
+        own = {item.name: getattr(self, item.name, item.default) for item in fields(known)}
+        return kind(**own)
 
     def value(self, name: str) -> Any:
         """Return the value of an option, or of a property, by its name."""
-        return getattr(next((item for item in self.added if hasattr(item, name)), self), name)
+        return getattr(self, name)
 
     def takes(self, name: str) -> bool:
         """Return whether the decoder takes an option: of two passes, that of the last."""
@@ -345,11 +350,6 @@ class RecognitionOptions(
         """Whether the decoder's text has punctuation and case."""
         decoder = decoders()[self.decoder]
         return decoder.writes_punctuation or any(map(self.value, decoder.follows))
-
-    @property
-    def follows_itn(self) -> bool:
-        """Whether the decoder itself follows the option `itn`."""
-        return "itn" in decoders()[self.decoder].follows
 
     @property
     def is_rescored_by_neural(self) -> bool:
@@ -380,9 +380,19 @@ class RecognitionOptions(
         return any(map(self.value, _RESCORING))
 
     @property
+    def rewriters(self) -> tuple[Rewriter, ...]:
+        """What rewrites the text after recognition and `replace`, and before `post`, in its order.
+
+        The decoder's own text need not be rewritten as it follows options itself.
+        """
+        follows = decoders()[self.decoder].follows
+        known = (item for family in all_families() for item in family.rewriters)
+        return tuple(it for it in known if self.value(it.option) and it.option not in follows)
+
+    @property
     def has_text_steps(self) -> bool:
         """Whether anything works on the text after recognition."""
-        return bool(self.replace or self.punctuate or self.itn or self.post)
+        return bool(self.replace or self.rewriters or self.post)
 
     @property
     def weights(self) -> Weights:
@@ -470,17 +480,31 @@ def all_rules() -> tuple[Rule, ...]:
 
 @lru_cache(maxsize=8)
 def _all_options(families: tuple[Family, ...]) -> Mapping[str, "Field[Any]"]:
-    kinds = (RecognitionOptions, *(family.options for family in families if family.options))
+    kinds = (RecognitionOptions, _class_of(families))
     found = {item.name: item for kind in kinds for item in fields(kind) if item.metadata}
-    of_families = {item.name for kind in kinds[1:] for item in fields(kind)}
-    return {name: found[name] for name in sorted(found, key=lambda name: name in of_families)}
+    own = {*RecognitionOptions.__annotations__}
+    return {name: found[name] for name in sorted(found, key=lambda name: name not in own)}
 
 
 @lru_cache(maxsize=8)
-def _further(families: tuple[Family, ...]) -> tuple[type, ...]:
-    """Return the dataclasses of options that `RecognitionOptions` does not inherit from."""
+def _class_of(families: tuple[Family, ...]) -> type[RecognitionOptions]:
+    """Return the class of the options of families: RecognitionOptions if it has all of them."""
     kinds = (family.options for family in families if family.options)
-    return tuple(kind for kind in kinds if not issubclass(RecognitionOptions, kind))
+    further = tuple(kind for kind in kinds if not issubclass(RecognitionOptions, kind))
+    if not further:
+        return RecognitionOptions
+    found = type(RecognitionOptions.__name__, (RecognitionOptions, *further), {})
+    return dataclass(frozen=True, kw_only=True)(found)
+
+
+def _read(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of request parameters, each checked by itself."""
+    sent = checked(all_options(), parameters)
+    if "language" in sent:
+        sent["language"] = code_of(sent["language"])
+    if "known_speakers" in sent:
+        sent["known_speakers"] = KnownSpeakers(sent["known_speakers"])
+    return sent
 
 
 def _preset(sent: Mapping[str, Any]) -> Mapping[str, Any]:

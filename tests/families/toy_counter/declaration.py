@@ -55,7 +55,7 @@ FAMILY = Family(
             "option 'count_most' takes at most beam_size ({beam_size}); sent: {count_most}",
         ),
     ),
-    needs=(Need(components=("word_counter",), when=_ASKED, reason="count_most"),),
+    needs=(Need(components=("word_counter",), when=_ASKED),),
     warm_ups=({"count_most": 1},),
     hooks=FamilyHooks(
         after_recording=(

@@ -27,7 +27,7 @@ def of_input(**parts: object) -> dict:
 
 
 def options(*sessions: object) -> dict:
-    return updated(*sessions).options(NO_ALIASES)
+    return dict(updated(*sessions).options(NO_ALIASES).sent)
 
 
 def problem(*sessions: object) -> ApiError:
@@ -68,7 +68,7 @@ def test_only_what_is_named_changes() -> None:
     assert told["transcription"] == {"model": "conch-attention", "language": "de"}
     assert told["turn_detection"]["silence_duration_ms"] == 700
     config = config.updated(of_input(turn_detection={"threshold": 0.7}), NO_ALIASES)
-    assert config.options(NO_ALIASES) == {
+    assert config.options(NO_ALIASES).sent == {
         "decoder": "attention",
         "language": "de",
         "vad_threshold": 0.7,
@@ -85,7 +85,7 @@ def test_null_turns_off() -> None:
     assert config.is_manual
     told = config.as_session()["audio"]["input"]
     assert (told["noise_reduction"], told["turn_detection"]) == (None, None)
-    assert config.options(NO_ALIASES) == {}
+    assert config.options(NO_ALIASES).sent == {}
     again = config.updated(of_input(turn_detection={"type": "server_vad"}), NO_ALIASES)
     assert not again.is_manual
 
@@ -131,7 +131,7 @@ def test_the_fields_of_the_beta(sent: str, wanted: str) -> None:
     assert told["input_audio_noise_reduction"] == {"type": "far_field"}
     assert told["turn_detection"]["silence_duration_ms"] == 600
     assert told["include"] == [LOGPROBS]
-    chosen = config.options(NO_ALIASES)
+    chosen = config.options(NO_ALIASES).sent
     assert (chosen["language"], chosen["word_timestamps"]) == ("en", True)
 
 
@@ -141,7 +141,7 @@ def test_the_model_chooses_the_path() -> None:
     aliases = {"gpt-4o-transcribe": "conch-ctc"}
     sent = of_input(transcription={"model": "gpt-4o-transcribe"})
     config = SessionConfig().updated(sent, aliases)
-    assert config.options(aliases)["decoder"] == "ctc"
+    assert config.options(aliases).sent["decoder"] == "ctc"
     assert "decoder" not in options(sent)
     error = problem(of_input(transcription={"model": "gpt-4o"}))
     assert error.param == "session.audio.input.transcription.model"
@@ -216,7 +216,7 @@ def test_keywords_are_names(model: dict[str, str]) -> None:
 
 def test_own_options_go_first_and_null_takes_one_away() -> None:
     config = updated({"conch": {"endpoint_silence_ms": 900, "mode": "streaming"}})
-    chosen = config.options(NO_ALIASES)
+    chosen = config.options(NO_ALIASES).sent
     assert (chosen["endpoint_silence_ms"], chosen["mode"]) == (900, "streaming")
     config = config.updated({"conch": {"mode": None}}, NO_ALIASES)
     assert config.as_session()["conch"] == {"endpoint_silence_ms": 900}
@@ -226,7 +226,7 @@ def test_own_options_go_first_and_null_takes_one_away() -> None:
 def test_known_speakers_have_names_and_are_not_sent_back() -> None:
     known = {"known_speaker_names": ["Ann"], "known_speaker_references": ["data:;base64,AAAA"]}
     config = updated(of_input(transcription=known))
-    chosen = config.options(NO_ALIASES)
+    chosen = config.options(NO_ALIASES).sent
     assert chosen["speakers"] == "auto"
     (ann,) = known_speakers_of(str(chosen["known_speakers"]))
     assert (ann.name, ann.audio) == ("Ann", bytes(3))
@@ -234,7 +234,7 @@ def test_known_speakers_have_names_and_are_not_sent_back() -> None:
     assert said == {"model": "conch", "known_speaker_names": ["Ann"]}
     own = {"known_speakers": chosen["known_speakers"], "speakers": 2}
     config = updated({"conch": own})
-    assert config.options(NO_ALIASES)["speakers"] == 2
+    assert config.options(NO_ALIASES).sent["speakers"] == 2
     assert config.as_session()["conch"] == {"known_speakers": "Ann", "speakers": 2}
 
 

@@ -43,7 +43,7 @@ OF_AUDIO = {"encoding", "sample_rate_hertz", "audio_channel_count"}
 
 def options(*, live: bool = True, **fields):
     config = RecognitionConfig(**{"verbatim_transcripts": True, **fields})
-    return asked.asked_in(config, {}, live=live).options
+    return asked.asked_in(config, {}, live=live).options.sent
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -60,7 +60,7 @@ def test_no_field_is_forgotten():
 
 def test_numbers_are_in_digits_unless_the_transcript_is_verbatim():
     found = asked.asked_in(RecognitionConfig(), {}, live=True)
-    assert found.options == {"itn": True}
+    assert found.options.sent == {"itn": True}
     assert found.wishes == {"inverse_normalizer": "itn"}
     sent = RecognitionConfig(custom_configuration={"itn": "true"})
     assert asked.asked_in(sent, {}, live=True).wishes == {}
@@ -94,7 +94,7 @@ def test_an_alias_is_a_model():
     found = asked.asked_in(
         RecognitionConfig(model="parakeet"), {"parakeet": "conch-ctc"}, live=True
     )
-    assert found.options["decoder"] == "ctc"
+    assert found.options.sent["decoder"] == "ctc"
 
 
 @pytest.mark.parametrize(

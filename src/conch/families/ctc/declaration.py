@@ -216,18 +216,10 @@ FAMILY = Family(
     ),
     needs=(
         Need(
-            components=OFFLINE,
-            when={"ctc_rescore": True, "mode": "offline"},
-            reason="ctc_rescore=true",
-            purpose="rescoring",
+            components=OFFLINE, when={"ctc_rescore": True, "mode": "offline"}, purpose="rescoring"
         ),
         # A live stream has heard its audio before.
-        Need(
-            components=("ctc_decoder",),
-            when={"ctc_rescore": True},
-            reason="ctc_rescore=true",
-            purpose="rescoring",
-        ),
+        Need(components=("ctc_decoder",), when={"ctc_rescore": True}, purpose="rescoring"),
     ),
     warm_ups=({"decoder": "ctc"}, {"mode": "streaming"}),
     hooks=FamilyHooks(

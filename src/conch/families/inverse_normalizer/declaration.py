@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Family, Need, Rewriter
+from conch.families.family import Family, Rewriter
 from conch.families.options import option
 from conch.families.text_step import text_step
 
@@ -25,13 +25,5 @@ FAMILY = Family(
     title="Inverse text normalisation",
     components=(INVERSE_NORMALIZER,),
     options=InverseNormalizerOptions,
-    needs=(
-        Need(
-            components=(INVERSE_NORMALIZER.name,),
-            when={"itn": True, "follows_itn": False},
-            reason="itn=true",
-            purpose="text",
-        ),
-    ),
     rewriters=(Rewriter(component=INVERSE_NORMALIZER.name, option="itn"),),
 )

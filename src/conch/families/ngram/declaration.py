@@ -26,9 +26,7 @@ FAMILY = Family(
     title="N-grams",
     components=(RESCORER,),
     rescorers={"ngram": "rescorer"},
-    needs=(
-        Need(components=("rescorer",), when=_ASKED, reason="rescore=true", purpose="rescoring"),
-    ),
+    needs=(Need(components=("rescorer",), when=_ASKED, purpose="rescoring"),),
     warm_ups=(_ASKED,),
     hooks=FamilyHooks(
         score_texts=(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from conch.families.family import Family, Need, Rewriter
+from conch.families.family import Family, Rewriter
 from conch.families.options import option
 from conch.families.text_step import text_step
 
@@ -23,20 +23,5 @@ FAMILY = Family(
     title="Punctuation",
     components=(PUNCTUATOR,),
     options=PunctuationOptions,
-    needs=(
-        Need(
-            components=(PUNCTUATOR.name,),
-            when={"punctuate": True, "writes_punctuation": False},
-            reason="punctuate=true",
-            purpose="text",
-        ),
-        # For utterances that the second pass has no time for.
-        Need(
-            components=(PUNCTUATOR.name,),
-            when={"punctuate": True, "mode": "two_pass"},
-            reason="punctuate=true",
-            purpose="text",
-        ),
-    ),
     rewriters=(Rewriter(component=PUNCTUATOR.name, option="punctuate", adds_punctuation=True),),
 )

@@ -91,6 +91,6 @@ FAMILY = Family(
             "sent: {max_segment_s:g}",
         ),
     ),
-    needs=(Need(components=("vad",), when={"vad": True}, reason="vad=true"),),
+    needs=(Need(components=("vad",), when={"vad": True}),),
     hooks=FamilyHooks(find_speech="conch.families.silero.finder:find_speech"),
 )

@@ -75,11 +75,7 @@ FAMILY = Family(
             "accuracy=best sets with decoder attention, moonshine or wfst",
         ),
     ),
-    needs=(
-        Need(
-            components=("neural_rescorer",), when=_ASKED, reason="rescore=true", purpose="rescoring"
-        ),
-    ),
+    needs=(Need(components=("neural_rescorer",), when=_ASKED, purpose="rescoring"),),
     warm_ups=(
         {"rescore": True, "rescorer": "neural", "ctc_rescore": True},
         {"rescore": True, "rescorer": "neural"},

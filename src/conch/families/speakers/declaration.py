@@ -185,7 +185,7 @@ FAMILY = Family(
         ),
     ),
     needs=tuple(
-        Need(components=(SEGMENTATION.name, EMBEDDING.name), when=when, reason="speakers")
+        Need(components=(SEGMENTATION.name, EMBEDDING.name), when=when)
         for when in (
             {"speakers": "auto", "channels": Other("split")},
             {"speakers": "auto", "known_speakers": GIVEN},

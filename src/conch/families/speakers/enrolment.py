@@ -21,6 +21,7 @@ from conch.wire.known_speakers import (
     LEAST_S,
     OTHER_S,
     KnownSpeaker,
+    KnownSpeakers,
     known_speakers_of,
     option_of,
     wrong_entry,
@@ -49,7 +50,7 @@ async def enrolled(options: RecognitionOptions, calls: Calls) -> RecognitionOpti
             embedding has another size than the component's; or two are of one voice.
         TranscriptionError: a call failed; see `Calls`.
     """
-    known = await asyncio.to_thread(known_speakers_of, options.known_speakers)
+    known = known_speakers_of(options.known_speakers)
     if not known:
         return options
     size, turns = await _size(calls), asyncio.Semaphore(AT_ONCE)
@@ -62,7 +63,7 @@ async def enrolled(options: RecognitionOptions, calls: Calls) -> RecognitionOpti
     _check(known, found, size)
     entries = zip(known, found, strict=True)
     text = option_of([{"name": item.name, "embedding": sound} for item, sound in entries])
-    return replace(options, known_speakers=text)
+    return replace(options, known_speakers=KnownSpeakers(text))
 
 
 def _check(known: Sequence[KnownSpeaker], found: Sequence[FloatArray], size: int) -> None:

@@ -11,7 +11,7 @@ from conch.component import FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.assignment import HeardSegment, VoiceTurn, is_alone, turns_of
 from conch.families.speakers.clustering import sure_voices
-from conch.families.speakers.declaration import FRAME_SAMPLES, SpeakerOptions
+from conch.families.speakers.declaration import FRAME_SAMPLES
 from conch.families.speakers.known import KNOWN, LINE_KNOWN, Labels
 from conch.families.speakers.networks import active_in, embedded
 from conch.families.speakers.pieces import (
@@ -72,7 +72,6 @@ async def label(
 ) -> AfterRecordingResult:
     """Return the segments cut at changes of the speaker, with a label each, and all turns."""
     channels = [item.segment.channel for item in recognised]
-    asked = options.of(SpeakerOptions)
     found: list[list[VoiceTurn]] = [[] for _ in recognised]
     sounds: dict[int, FloatArray] = {}
     least: dict[int, float] = defaultdict(lambda: KNOWN)
@@ -97,7 +96,7 @@ async def label(
     )
     keys = [*dict.fromkeys((channel, voice) for _, channel, voice in in_order)]
     heard_voices = [sounds[channel][voice] for channel, voice in keys]
-    labels = Labels(known_speakers_of(asked.known_speakers))
+    labels = Labels(known_speakers_of(options.known_speakers))
     labels.learn(np.array(heard_voices), [least[channel] for channel, _ in keys])
     called = [*map(labels.of, range(len(keys)))]
     numbers = {key: number for number, key in enumerate(keys)}
@@ -112,7 +111,7 @@ async def label(
         for part in labelled(item.segment, turns or every)
     ]
     shown = zip(called, map(embedding_text, heard_voices), strict=True)
-    embeddings = dict(shown) if asked.speaker_embeddings else {}
+    embeddings = dict(shown) if options.speaker_embeddings else {}
     return AfterRecordingResult(segments, turns=every, embeddings=embeddings)
 
 
@@ -123,11 +122,10 @@ def labelled(segment: Segment, turns: Sequence[Turn]) -> list[Segment]:
 
 def numbers_of(options: RecognitionOptions) -> tuple[int, int]:
     """Return the least and the largest number of voices in a channel."""
-    asked = options.of(SpeakerOptions)
-    number = asked.speakers if isinstance(asked.speakers, int) else None
+    number = options.speakers if isinstance(options.speakers, int) else None
     if options.channels == "split":
         number = number or 1
-    return number or asked.min_speakers, number or asked.max_speakers
+    return number or options.min_speakers, number or options.max_speakers
 
 
 def voices_of(heard: Sequence[HeardSegment | None], fewest: int, most: int) -> FloatArray:
@@ -165,9 +163,8 @@ def _turns(heard: Sequence[HeardSegment | None], sounds: FloatArray) -> list[lis
 
 def is_by_channel(options: RecognitionOptions) -> bool:
     """Return whether each channel is a speaker whose voice does not matter."""
-    asked = options.of(SpeakerOptions)
-    is_named = bool(asked.known_speakers) or asked.speaker_embeddings
-    return options.channels == "split" and asked.speakers == "auto" and not is_named
+    is_named = bool(options.known_speakers) or options.speaker_embeddings
+    return options.channels == "split" and options.speakers == "auto" and not is_named
 
 
 def edges_of(segment: Segment) -> tuple[float, float]:

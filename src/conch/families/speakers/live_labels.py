@@ -16,7 +16,6 @@ from conch.families.speakers.declaration import (
     FRAME_FIELD,
     FRAME_SAMPLES,
     MOST_SPEAKERS,
-    SpeakerOptions,
 )
 from conch.families.speakers.known import KNOWN, LINE_KNOWN, Labels
 from conch.families.speakers.live import (
@@ -67,16 +66,15 @@ class LiveLabels:
 
     def __init__(self, options: RecognitionOptions, calls: Calls) -> None:
         """Ask nothing yet."""
-        asked = options.of(SpeakerOptions)
-        number = asked.speakers if isinstance(asked.speakers, int) else None
-        self._fewest, self._most = number or asked.min_speakers, number or asked.max_speakers
+        number = options.speakers if isinstance(options.speakers, int) else None
+        self._fewest, self._most = number or options.min_speakers, number or options.max_speakers
         self._calls, self._waits = calls, not options.adaptive
         self._voices = LiveVoices(min(self._most, MOST_SPEAKERS))
         self._steps: deque[_Step] = deque()
         self._end = self._heard = 0
         """Samples so far, and those that the networks have heard, or that nobody has spoken in."""
         self._windows = self._line_windows = 0
-        self._labels = Labels(known_speakers_of(asked.known_speakers))
+        self._labels = Labels(known_speakers_of(options.known_speakers))
         self._told: list[str] = []
         """Labels of the settled runs, as they were told."""
         self._task: asyncio.Task[None] | None = None

@@ -5,7 +5,6 @@ import numpy as np
 from conch.component import FloatArray
 from conch.families.speakers.assignment import HeardSegment, VoiceTurn, turns_of
 from conch.families.speakers.clustering import unit
-from conch.families.speakers.declaration import SpeakerOptions
 from conch.families.speakers.known import KNOWN, LINE_KNOWN, Labels, matched
 from conch.families.speakers.labels import edges_of, is_by_channel, numbers_of, voices_of
 from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech
@@ -20,8 +19,7 @@ class PartLabels:
     def __init__(self, options: RecognitionOptions) -> None:
         """Begin without a voice."""
         self._is_by_channel, (_, self._most) = is_by_channel(options), numbers_of(options)
-        known = options.of(SpeakerOptions).known_speakers
-        self._labels = Labels(known_speakers_of(known))
+        self._labels = Labels(known_speakers_of(options.known_speakers))
         self._channels: list[int] = []
         """That of each voice."""
         self._sums: list[FloatArray] = []

@@ -78,7 +78,7 @@ FAMILY = Family(
             "option 'semantic_endpointing' cannot be true with endpointing false",
         ),
     ),
-    needs=(Need(components=(END_OF_TURN.name,), when=_ASKED, reason="semantic_endpointing=true"),),
+    needs=(Need(components=(END_OF_TURN.name,), when=_ASKED),),
     hooks=FamilyHooks(
         end_of_turn=Hook(function="conch.families.turns.asked:end_of_turn", when=_ASKED)
     ),

@@ -219,14 +219,7 @@ FAMILY = Family(
             "sent: {beam_size}",
         ),
     ),
-    needs=(
-        Need(
-            components=COMPONENTS,
-            when={"attention_rescore": True},
-            reason="attention_rescore=true",
-            purpose="rescoring",
-        ),
-    ),
+    needs=(Need(components=COMPONENTS, when={"attention_rescore": True}, purpose="rescoring"),),
     warm_ups=({"decoder": "attention"},),
     hooks=FamilyHooks(
         recognisers={"attention": "conch.families.whisper.recogniser:WHISPER"},

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from conch.client import OptionValue
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.models import DEFAULT_MODEL, options_of
-from conch.gateway.option_fields import NAMES, add_of_openai, known_speakers
+from conch.gateway.option_fields import NAMES, known_speakers, with_openais
 from conch.wire.errors import OptionError
 from conch.wire.known_speakers import without_voices
 from conch.wire.languages import code_of, codes_of
@@ -161,7 +161,7 @@ class SessionConfig:
             before = {"type": kind}
         return _merged(before, path, value, _TURN_DETECTION[kind])
 
-    def options(self, aliases: Mapping[str, str]) -> dict[str, OptionValue]:
+    def options(self, aliases: Mapping[str, str]) -> RecognitionOptions:
         """Return the options of the session's live streams.
 
         Raises:
@@ -188,17 +188,15 @@ class SessionConfig:
         chosen |= self.own
         if "known_speakers" in chosen:
             chosen.setdefault("speakers", "auto")
+        if said.get("keywords"):
+            chosen.setdefault("names", ", ".join(map(_phrase, said["keywords"])))
         try:
-            add_of_openai(chosen, languages, said.get("prompt", ""), live=True)
-            if said.get("keywords"):
-                chosen.setdefault("names", ", ".join(map(_phrase, said["keywords"])))
-            RecognitionOptions.parse(chosen, live=True)
+            return with_openais(chosen, languages, said.get("prompt", ""), live=True)[0]
         except OptionError as error:
             name = api_error(error).param or ""
             path = f"audio.input.{_FIELDS[name]}" if name in _FIELDS else f"conch.{name}"
             param = f"session.conch.{name}" if name in self.own else f"session.{path}"
             raise invalid(param, str(error)) from None
-        return chosen
 
     def as_session(self) -> dict[str, Any]:
         """Return the effective configuration in the fields of the GA API."""

@@ -23,7 +23,6 @@ from conch.gateway.servers import SessionClient
 from conch.gateway.socket_session import SocketSession, hold
 from conch.gateway.sockets import LiveSocket
 from conch.gateway.state import GATEWAY
-from conch.wire.options import RecognitionOptions
 from conch.wire.result import strict_json
 
 PROTOCOL = "realtime"
@@ -63,6 +62,7 @@ class _Session(SocketSession):
     def __init__(self, request: web.Request, socket: LiveSocket, client: SessionClient) -> None:
         super().__init__(request, socket, client)
         self._config, self._is_beta = _first_config(request), _is_beta(request)
+        self._options = self._config.options(self._gateway.model_aliases)
         self._id = events.new_id("sess")
         self._turns = Turns(is_manual=self._config.is_manual, style=self._style)
         self._decoder = RawDecoder(self._config.format.encoding)
@@ -87,12 +87,11 @@ class _Session(SocketSession):
 
     @property
     def _style(self) -> Style:
-        options = self._config.options(self._gateway.model_aliases)
         return Style(
             is_beta=self._is_beta,
             has_partials=PARTIALS in self._config.include,
             has_logprobs=LOGPROBS in self._config.include,
-            hears_speech=RecognitionOptions.parse(options, live=True).vad,
+            hears_speech=self._options.vad,
         )
 
     @property
@@ -145,9 +144,8 @@ class _Session(SocketSession):
         # What waits beyond the usual is an upload.
         with self._gateway.uploads.taken(max(0, len(data) - PIECE_BYTES)):
             if data and self._live is None:  # a client may choose its format until now
-                options = self._config.options(self._gateway.model_aliases)
                 self._live = live_session_of(
-                    *(self._gateway, self._client, options, self._config.format.rate),
+                    *(self._gateway, self._client, self._options, self._config.format.rate),
                     self._request_id,
                 )
                 self._has_begun.set()
@@ -180,7 +178,7 @@ class _Session(SocketSession):
 
     async def _update(self, event: ClientEvent) -> None:
         aliases = self._gateway.model_aliases
-        before = self._config
+        before, sent = self._config, self._options.sent
         config = before.updated(event.fields.get("session"), aliases)
         if self._live is not None and config.format.rate != before.format.rate:
             raise ApiError(
@@ -192,17 +190,16 @@ class _Session(SocketSession):
             )
         is_beta = event.type == client_events.BETA_UPDATE
         async with self._sending:
-            self._config = config
+            self._config, self._options = config, config.options(aliases)
             self._is_beta |= is_beta
             if config.format != before.format:
                 self._decoder = RawDecoder(config.format.encoding)
-            options = config.options(aliases)
             if self._live is None:
                 self._turns = Turns(is_manual=config.is_manual)
-            elif config.is_manual != before.is_manual or options != before.options(aliases):
+            elif config.is_manual != before.is_manual or self._options.sent != sent:
                 self._turns.cut(is_manual=config.is_manual)
                 self._live.finalize()
-                self._live.reconfigure(options)
+                self._live.reconfigure(self._options)
             self._turns.style = self._style
             kind = "transcription_session.updated" if is_beta else "session.updated"
             await self._send([self._described(kind, is_beta=is_beta)])

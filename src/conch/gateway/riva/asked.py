@@ -44,8 +44,8 @@ _NO_PART = str.maketrans(",:\n", "   ")
 class Asked:
     """What a `RecognitionConfig` asks for."""
 
-    options: Mapping[str, OptionValue]
-    """Options of the request to Conch, checked."""
+    options: RecognitionOptions
+    """Options of the request to Conch."""
     fields: Mapping[str, str]
     """The fields that have set options, by option."""
     wishes: Mapping[str, str]
@@ -56,11 +56,6 @@ class Asked:
     """Hz of raw samples; 0 if it is not known."""
     num_channels: int
     """Channels of raw samples."""
-
-    @property
-    def num_alternatives(self) -> int:
-        """How many texts a result may have."""
-        return int(self.options.get("nbest", 1))
 
 
 def asked_in(config: Message, aliases: Mapping[str, str], *, live: bool) -> Asked:
@@ -87,19 +82,19 @@ def asked_in(config: Message, aliases: Mapping[str, str], *, live: bool) -> Aske
             steps = str(own.get("post", "")), PROFANITY_FILTER
             own["post"] = ",".join(filter(None, steps))
             fields["post"] = "profanity_filter"
-        options = {
+        chosen = {
             **options_of(config.model, aliases),
             **{option: value for option, (value, _) in found.items()},
             **own,
         }
-        parsed = RecognitionOptions.parse(options, live=live)
+        options = RecognitionOptions.parse(chosen, live=live)
     except OptionError as error:
         raise named(error, fields) from None
     wishes = {}
     if fields.get("itn") and "itn" not in own:
         # It is the default of a field that only few clients set.
         wishes[INVERSE_NORMALIZER.name] = "itn"
-    if fields.get("punctuate") and "punctuate" not in own and parsed.writes_punctuation:
+    if fields.get("punctuate") and "punctuate" not in own and options.writes_punctuation:
         wishes[PUNCTUATOR.name] = "punctuate"
     return Asked(options, fields, wishes, encoding, rate, max(1, channels))
 

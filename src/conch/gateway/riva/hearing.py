@@ -4,9 +4,8 @@ import asyncio
 import hashlib
 import io
 import struct
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack
-from typing import Any
 
 from conch.audio.intake import length_of
 from conch.audio.sniffing import (
@@ -15,7 +14,7 @@ from conch.audio.sniffing import (
     named_container_of,
     num_first_bytes,
 )
-from conch.client import AsyncClient, OptionValue
+from conch.client import AsyncClient
 from conch.client.timeouts import timeout
 from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.errors import ApiError, invalid, overloaded
@@ -25,8 +24,9 @@ from conch.gateway.riva.answers import LiveResults, results_of
 from conch.gateway.riva.asked import CONTAINERS, RAW, Asked, asked_in
 from conch.gateway.riva.calls import Call
 from conch.gateway.riva.protocol import Message
-from conch.gateway.servers import SessionClient
+from conch.gateway.servers import SessionClient, asking
 from conch.wire.errors import TranscriptionError, from_wire
+from conch.wire.options import RecognitionOptions
 from conch.wire.result import Segment, Transcript
 
 DEFAULT_RATE = 16_000
@@ -44,32 +44,32 @@ async def recognize(call: Call) -> None:
         with gateway.uploads.taken(len(request.audio), call.caller.name, gateway.share):
             most_s = gateway.config.max_audio_s
             file = await asyncio.to_thread(_file_of, request.audio, asked, most_s)
-            transcript = await _transcript(call, file, await _granted(call, asked))
+            transcript = await _transcript(call, file, await _granted(call, asked, live=False))
         gateway.heard(call.caller, call.method.path, transcript.duration)
         call.warnings += transcript.warnings
-        response = call.method.response(results=results_of(transcript, asked.num_alternatives))
+        response = call.method.response(results=results_of(transcript, asked.options.nbest))
         await call.send(response)
 
 
-async def _transcript(call: Call, file: bytes, options: Mapping[str, Any]) -> Transcript:
+async def _transcript(call: Call, file: bytes, options: RecognitionOptions) -> Transcript:
     digest = await asyncio.to_thread(lambda: hashlib.sha256(file).hexdigest())
 
     async def ask(client: AsyncClient) -> Transcript:
-        return await client.transcribe(file, request_id=call.request_id, **options)
+        return await client.infer(asking(file, options, call.request_id))
 
     return await call.gateway.unless_broken_off(call.gateway.servers.answer(ask, digest))
 
 
-async def _granted(call: Call, asked: Asked) -> dict[str, OptionValue]:
+async def _granted(call: Call, asked: Asked, *, live: bool) -> RecognitionOptions:
     """Return the options of a request, without those that the server cannot do and may leave."""
-    options = dict(asked.options)
-    if asked.wishes:
-        ready = await call.gateway.servers.ready_models(tuple(asked.wishes))
-        for component, option in asked.wishes.items():
-            if component not in ready:
-                del options[option]
-                call.warnings.append(f"{asked.fields[option]}: this server lacks {component}")
-    return options
+    if not asked.wishes:
+        return asked.options
+    ready = await call.gateway.servers.ready_models(tuple(asked.wishes))
+    lacking = {option: name for name, option in asked.wishes.items() if name not in ready}
+    for option, name in lacking.items():
+        call.warnings.append(f"{asked.fields[option]}: this server lacks {name}")
+    rest = {name: value for name, value in asked.options.sent.items() if name not in lacking}
+    return RecognitionOptions.parse(rest, live=live) if lacking else asked.options
 
 
 def _container_of(first: bytes, asked: Asked) -> str | None:
@@ -151,8 +151,8 @@ class _Stream:
         self._asked = asked = asked_in(config.config, self._gateway.model_aliases, live=True)
         self._call.fields = asked.fields
         self._rate = asked.sample_rate or DEFAULT_RATE
-        results = LiveResults(asked.num_alternatives, has_interim=config.interim_results)
-        options = await _granted(self._call, asked)
+        results = LiveResults(asked.options.nbest, has_interim=config.interim_results)
+        options = await _granted(self._call, asked, live=True)
         self._live = live_session_of(
             self._gateway, client, options, self._rate, self._call.request_id
         )

@@ -5,7 +5,6 @@ from typing import Any
 
 from wyoming.asr import Transcribe, Transcript, TranscriptChunk, TranscriptStart, TranscriptStop
 
-from conch.client import OptionValue
 from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.doors import WYOMING_LISTEN
 from conch.gateway.held import held
@@ -26,7 +25,7 @@ _SEPARATORS = str.maketrans(",:\n", "   ")
 
 def options_asked(
     asked: Transcribe, aliases: Mapping[str, str], languages: Collection[str]
-) -> dict[str, OptionValue]:
+) -> RecognitionOptions:
     """Return the options of a live stream that a `transcribe` asks for.
 
     Raises:
@@ -46,8 +45,7 @@ def options_asked(
         wanted.pop()
     if wanted:
         options["names"] = ",".join(wanted)
-    RecognitionOptions.parse(options, live=True)
-    return options
+    return RecognitionOptions.parse(options, live=True)
 
 
 def _hotwords(sent: Sequence[object]) -> list[str]:
@@ -59,7 +57,7 @@ async def hear(
     gateway: Gateway,
     caller: Caller,
     events: Events,
-    options: Mapping[str, OptionValue],
+    options: RecognitionOptions,
     sample_rate: int,
     request_id: str,
     read: Callable[[LiveSession], Coroutine[Any, Any, bool]],

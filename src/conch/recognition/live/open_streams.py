@@ -254,7 +254,7 @@ class OpenStreams:
     def _started(self, name: StreamName, request: SpeechRequest, parameters: Options) -> _Open:
         runtime = self._runtime
         chosen = with_its_decoder(parameters, runtime.named, runtime.decoder, live=True)
-        options, *others = RecognitionOptions.candidates(chosen, live=True)
+        options, others = RecognitionOptions.choices(chosen, live=True)
         before = self._open.get(name)
         if before is None and len(self._open) >= self._config.max_streams:
             self._metrics.add(REFUSED, reason="streams")

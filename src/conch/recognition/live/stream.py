@@ -11,7 +11,7 @@ not on the length of the chunks.
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -72,7 +72,7 @@ class LiveStream:
         detached: Calls,
         config: RecognitionConfig,
         shared: SharedPasses,
-        others: Sequence[RecognitionOptions] = (),
+        others: Iterable[RecognitionOptions] | None = None,
     ) -> None:
         self.audio = audio
         self._detached, self._config, self._shared = detached, config, shared
@@ -188,7 +188,7 @@ class LiveStream:
         self._is_chosen = True
         chosen = await served(self.options, self._others, calls)
         await calls.need(components_of(chosen))
-        chosen, self._others = await prepared(chosen, calls), ()
+        chosen, self._others = await prepared(chosen, calls), None
         if chosen is not self.options:
             self._use(chosen)
         await check_text_models(self.options, calls)

@@ -1,7 +1,7 @@
 """The steps from a recognised text to the one that is returned: each only where it is asked for.
 
-In this order: `replace`, `punctuate`, `itn`, and the models of `post`. Before them, hotwords get
-the capitals that `punctuate` keeps. The text is that of one segment, whose words follow it.
+In this order: `replace`, what families declare, and the models of `post`. Before them, hotwords get
+the capitals that punctuation keeps. The text is that of one segment, whose words follow it.
 component_models/README.md has the contract of the models.
 """
 
@@ -13,7 +13,6 @@ import numpy as np
 from conch.bls.call import Tensor
 from conch.bls.calls import Calls, together
 from conch.component import Array, bytes_array
-from conch.recognition.hooks import text_rewriters
 from conch.recognition.text.spans import Rewritten, replaced, retimed, rewritten
 from conch.wire.errors import (
     ComponentError,
@@ -54,9 +53,9 @@ async def with_text_steps(
     """
     if not options.has_text_steps or not segment.text:
         return segment
-    names = _names(options) if options.punctuate and not is_punctuated else {}
+    own = [it for it in options.rewriters if not (is_punctuated and it.adds_punctuation)]
+    names = _names(options) if any(it.adds_punctuation for it in own) else {}
     language = segment.language or ("" if options.language == "auto" else options.language)
-    own = text_rewriters(options, is_punctuated=is_punctuated)
     models = [(rewriter.component, rewriter.option) for rewriter in own]
     models += [(model, "post") for model in post_models(options.post)]
 

@@ -1,0 +1,119 @@
+"""A request's options are read once by the gateway and once by the server, whatever is asked."""
+
+import asyncio
+import base64
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import virtual_time
+from plain_components import PlainComponents
+from plain_live import PlainLiveClient, spoken
+from plain_recognizer import recognizer_on
+from plain_streams import Client, audio, run
+
+from conch.gateway import file_request
+from conch.gateway.listen_query import query_of
+from conch.gateway.live_session import LiveSession
+from conch.gateway.servers import asking
+from conch.recognition.request import SpeechRequest
+from conch.wire import known_speakers
+from conch.wire.options import RecognitionOptions
+
+VOICE = base64.b64encode(np.eye(1, 21, dtype="<f4").tobytes()).decode()
+KNOWN = json.dumps([{"name": "Ann", "embedding": VOICE}])
+LABELLED = {"speakers": "auto", "known_speakers": KNOWN}
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Return how often options were made of what was sent, and a voice of its text."""
+    found = Counter[str]()
+    made, voice = RecognitionOptions._meant, known_speakers._speaker
+
+    def counted(sent: Mapping[str, object], *, live: bool) -> RecognitionOptions:
+        found["options"] += 1
+        return made(sent, live=live)
+
+    def counted_voice(number: int, entry: object) -> known_speakers.KnownSpeaker:
+        found["voices"] += 1
+        return voice(number, entry)
+
+    monkeypatch.setattr(RecognitionOptions, "_meant", counted)
+    monkeypatch.setattr(known_speakers, "_speaker", counted_voice)
+    return found
+
+
+def taken(reads: Counter[str]) -> dict[str, int]:
+    found = dict(reads)
+    reads.clear()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fields", "at_gateway", "on_server"),
+    [
+        ({}, {"options": 1}, {"options": 1}),
+        ({"nbest": "3", "punctuate": "true"}, {"options": 1}, {"options": 1}),
+        # Whether the decoder takes the prompt decides whether it is sent.
+        ({"prompt": "A talk."}, {"options": 2}, {"options": 1}),
+        # The embeddings that the server has worked out are read as well.
+        (LABELLED, {"options": 1, "voices": 1}, {"options": 1, "voices": 2}),
+    ],
+    ids=lambda item: "-".join(item),
+)
+def test_of_a_file(
+    fields: Mapping[str, str],
+    at_gateway: Mapping[str, int],
+    on_server: Mapping[str, int],
+    reads: Counter[str],
+) -> None:
+    form = {name: (value,) for name, value in fields.items()}
+    request = asking(b"RIFF", file_request.parse(form, {}).options, "id")
+    assert taken(reads) == at_gateway, "reads of the form until the request to the server"
+    components = PlainComponents()
+    asked = SpeechRequest(wav=audio("..11..")[np.newaxis], parameters=request.parameters)
+    (found,) = asyncio.run(recognizer_on(components).recognize(asked, components))
+    assert found.text
+    assert taken(reads) == on_server, "reads of the request until the answer"
+
+
+def test_another_decoder_is_thought_of_where_the_first_is_missing(reads: Counter[str]) -> None:
+    components = PlainComponents()
+    components.missing.add("moonshine_decoder")
+    asked = SpeechRequest(wav=audio("..11..")[np.newaxis])
+    (found,) = asyncio.run(recognizer_on(components).recognize(asked, components))
+    assert "attention_decoder" in found.path
+    assert taken(reads) == {"options": 2}, "one for each decoder that was tried"
+
+
+def test_of_a_live_session(reads: Counter[str]) -> None:
+    client: Any = PlainLiveClient()
+
+    async def session() -> None:
+        asked = query_of([*LABELLED.items()], {})
+        assert taken(reads) == {"options": 1, "voices": 1}
+        async with LiveSession(client, asked.options, sample_rate=16_000, max_backlog_s=9) as live:
+            await live.feed(spoken(1, 1.0))
+            live.close()
+            assert [update async for update in live.updates()]
+
+    virtual_time.run(session())
+    # The server here is a plain one, which reads all that it gets.
+    assert client.options[0]["known_speakers"] == KNOWN
+    assert taken(reads) == {"options": 1, "voices": 1}, "reads by the server of the one stream"
+
+
+def test_of_a_live_stream(reads: Counter[str]) -> None:
+    async def scenario(recognizer, components):
+        client = Client(recognizer, components, mode="two_pass", **LABELLED)
+        for letter in "..1..":
+            await client.send(audio(letter))
+        return await client.send(audio("."), ends=True)
+
+    final, _ = run(scenario)
+    assert final.text
+    assert taken(reads) == {"options": 1, "voices": 2}, "reads of all chunks by the server"
