@@ -22,8 +22,8 @@ from conch.gateway.live_session import (
     joined,
     wait_for_more_s,
 )
-from conch.gateway.server_stream import ServerStream
 from conch.gateway.servers import SessionClient
+from conch.gateway.session_stream import SessionStream
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -440,7 +440,7 @@ def test_words_that_an_earlier_session_has_told_are_left_out(mode: str) -> None:
 
 
 def test_an_utterance_that_is_heard_again_has_no_error() -> None:
-    stream = ServerStream(cast(AsyncLiveStream, None), 0)
+    stream = SessionStream(cast(AsyncLiveStream, None), 0)
     gone = Segment(0.0, 1.0, (Hypothesis("", 0, 0),), endpoint="lost", error="no second pass")
     answer = Transcript(gone.nbest, (gone,), 1.0, (), {}, rolling=RollingPasses(1280))
     (item,) = stream.changed(answer, "end")
@@ -569,7 +569,7 @@ def test_a_chunk_waits_for_more_only_while_it_is_short() -> None:
 
 
 def test_a_segment_whose_speakers_change_is_told_again_and_a_repeated_one_is_not() -> None:
-    stream = ServerStream(cast(AsyncLiveStream, None), 0)
+    stream = SessionStream(cast(AsyncLiveStream, None), 0)
     said = Segment(0.0, 1.0, (Hypothesis("one", 0, 0),), (Word("one", 0.0, 1.0, 0.5),))
 
     def told(*speakers: str) -> list[list[tuple[str, bool]]]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any, TypeAlias
 
 from conch.gateway.live_session import LiveUpdate
-from conch.gateway.server_stream import LiveSegment
+from conch.gateway.session_stream import LiveSegment
 from conch.session.answers import Calls, latest_segments
 from conch.session.resume_state import Cut
 from conch.wire.joining import joined_text

@@ -19,8 +19,8 @@ import numpy as np
 from conch.client import OptionValue
 from conch.client.timeouts import timeout
 from conch.gateway.live_audio import Samples
-from conch.gateway.server_stream import LiveSegment, ServerStream
 from conch.gateway.servers import SessionClient
+from conch.gateway.session_stream import LiveSegment, SessionStream
 from conch.session.joined_streams import JoinedStreams
 from conch.session.resume_state import Cut
 from conch.wire.errors import AudioError, OverloadedError
@@ -145,7 +145,7 @@ class LiveSession:
         """Samples that wait, that were fed, and that were sent or thrown away."""
         self._joined = JoinedStreams(sample_rate, told_s)
         self._num_segments = 0
-        self._stream: ServerStream | None = None
+        self._stream: SessionStream | None = None
         self._audio_s = 0.0
         self._fed_at = self._sent_at = -math.inf
         self.first_audio_at: float | None = None
@@ -359,7 +359,7 @@ class LiveSession:
             await self._end("length")
 
     async def _ask(
-        self, stream: ServerStream, chunk: Samples, *, is_keep_alive: bool = False
+        self, stream: SessionStream, chunk: Samples, *, is_keep_alive: bool = False
     ) -> Transcript:
         """Send a chunk and put the answer into an update."""
         answer = await stream.send(chunk, len(chunk) / self._sample_rate)
@@ -367,7 +367,7 @@ class LiveSession:
         await self._put(stream, answer, is_keep_alive=is_keep_alive)
         return answer
 
-    def _opened(self) -> ServerStream:
+    def _opened(self) -> SessionStream:
         live = self._client.live(
             sample_rate=self._sample_rate,
             timeout_s=ANSWER_TIMEOUT_S,
@@ -376,7 +376,7 @@ class LiveSession:
             joined=self._joined,
             begins=(self._num_taken, self._num_segments),
         )
-        return ServerStream(live, self._num_segments)
+        return SessionStream(live, self._num_segments)
 
     async def _change_to(self, options: Mapping[str, OptionValue]) -> None:
         await self._end("finalize")
@@ -410,7 +410,7 @@ class LiveSession:
             self._num_segments = stream.next_index
 
     async def _put(
-        self, stream: ServerStream | None, answer: Transcript, endpoint: str = "end", **flags: bool
+        self, stream: SessionStream | None, answer: Transcript, endpoint: str = "end", **flags: bool
     ) -> None:
         self._audio_s = max(self._audio_s, answer.duration)
         segments = () if stream is None else stream.changed(answer, endpoint)

@@ -29,7 +29,7 @@ class LiveSegment:
     """Whether it was final before, and only its speakers are others."""
 
 
-class ServerStream:
+class SessionStream:
     """One live stream of a session, whose answers are on the session's clock."""
 
     def __init__(self, live: AsyncLiveStream, next_index: int) -> None:
