@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,11 +24,14 @@ Door = Callable[[str, Audio], Awaitable[str]]
 def text_at(door: Door, client: PlainLiveClient) -> str:
     """Return what a door hears of TALK, each piece of it a chunk of its own."""
 
+    def has_more_than(number: int) -> bool:
+        return len(client.sent) > number
+
     async def audio() -> AsyncIterator[bytes]:
         for number, seconds in TALK:
-            num_sent = len(client.sent)
+            sent_more = partial(has_more_than, len(client.sent))
             yield spoken(number, seconds).tobytes()
-            await until(lambda before=num_sent: len(client.sent) > before)
+            await until(sent_more)
 
     found: list[str] = []
 

@@ -16,6 +16,7 @@ from conch.session.clock import (
     shifted_turns,
     shifted_utterance,
 )
+from conch.session.kept_audio import KeptAudio
 from conch.session.overlap import OverlapRemoval
 from conch.session.resume_state import Cut, ResumeState
 from conch.wire.joining import joined_text
@@ -38,6 +39,8 @@ class JoinedStreams:
         self._options = RecognitionOptions()
         self.start = 0
         """First sample of the current stream, on the clock of the session."""
+        self.kept = KeptAudio(sample_rate)
+        """The audio that the next stream may need."""
         self._stream, self._is_heard = 1, False
         """Number of the current stream, and whether it has answered."""
         self._is_moved = told_s > 0
@@ -47,6 +50,10 @@ class JoinedStreams:
         self._texts: dict[int, tuple[str, float]] = {}
         """Text and end of the utterances that an answer may have to repeat."""
         self._changed: dict[int, Segment] = {}
+        self._news: dict[int, bool] = {}
+        self.news: dict[int, bool] = {}
+        """The utterances that ended, or got their second pass, with the latest `answer`: by index,
+        whether each has its last text."""
         self._calls = Calls()
         self._rolling_before: RollingPasses | None = None
         """Rolling passes of earlier streams."""
@@ -58,6 +65,10 @@ class JoinedStreams:
     def kept_from(self) -> int:
         """First sample that the next stream would need."""
         return max(self.start, int(self.state.cut(self._stable).at_s * self._rate))
+
+    def drop_audio(self) -> None:
+        """Drop the audio that no further stream needs."""
+        self.kept.drop_before(self.kept_from)
 
     def take(self, answer: Transcript, *, ends: bool) -> None:
         """Add an answer of the current stream.
@@ -80,7 +91,7 @@ class JoinedStreams:
             segments = [self._overlap.of_segment(item) for item in moved]
             utterance = utterance and shifted_utterance(utterance, seconds, self._label)
         ended = [(item, has_last_text(item, answer)) for item in segments]
-        self.state.end(ended)
+        self._news |= self.state.end(ended)
         if utterance is not None and self._is_moved:
             utterance = self._overlap.of_utterance(utterance, self.state.next_index)
         if not is_cut:
@@ -117,6 +128,7 @@ class JoinedStreams:
         assert latest is not None
         if self._is_moved:
             latest = self._joined(latest)
+        self.news, self._news = self._news, {}
         self._changed, self._calls = {}, Calls()
         # Drop the texts that the next answer need not repeat.
         history_s = self._options.history_s if self._options.repeat_text else -1
@@ -160,37 +172,37 @@ class JoinedStreams:
             texts.append(text_of_words(utterance.firm))
         return joined_text(texts)
 
-    def begin(self, options: RecognitionOptions, start: int = 0, index: int = 0) -> None:
-        """Begin the first stream, or one behind others that have ended.
-
-        Its first sample is `start`, and its first utterance has this index.
-        """
-        self._options, self.start = options, start
-        self._is_moved |= start > 0 or index > 0
+    def begin(self, options: RecognitionOptions) -> None:
+        """Begin the first stream, or one behind others that have ended."""
+        self._options, self.start = options, self.kept.end
+        self.kept = KeptAudio(self._rate, self.start)
+        self._is_moved |= self.start > 0 or self.state.next_index > 0
         self.state.shows_open = options.partials
-        self.state.begin(start / self._rate, index)
+        self.state.begin(self.start / self._rate)
         self._begin(self.state.cut())
 
-    def settled(self, kept_from: int) -> Transcript | None:
+    def clear(self, end: int, index: int) -> None:
+        """Have the next stream begin with a sample, and its first utterance with an index."""
+        self.kept.end, self.state.next_index = end, index
+
+    def settled(self) -> Transcript | None:
         """End the firm text where no stream follows, and return the answer; None before any."""
         if self._latest is None:
             return None
-        self.resume(kept_from)
+        self.resume()
         return replace(self.answer(), utterance=None)
 
-    def resume(self, kept_from: int) -> None:
-        """Begin another stream, after the firm text.
-
-        Args:
-            kept_from: First sample of the audio that is kept; earlier audio is not heard again.
-        """
+    def resume(self) -> None:
+        """Begin another stream, after the firm text; audio that is not kept is not heard again."""
         cut = self.state.cut(self._stable)
-        self.start = max(self.kept_from, kept_from)
+        self.start = max(self.kept_from, self.kept.start)
         has_second_pass = self._latest is not None and self._latest.rolling is not None
         has_words = self._options.word_timestamps
-        self._keep(
-            self.state.settle(self._stable, has_second_pass=has_second_pass, has_words=has_words)
+        settled = self.state.settle(
+            self._stable, has_second_pass=has_second_pass, has_words=has_words
         )
+        self._news |= dict.fromkeys((item.index for item in settled), True)
+        self._keep(settled)
         self._is_moved = True
         self._begin(cut)
 
