@@ -20,7 +20,6 @@ from conch.client import tensors
 from conch.client.poison import MAX_LOSSES, blames, refusal
 from conch.client.server_stream import NOTHING, Infer, ServerStream
 from conch.session.joined_streams import JoinedStreams
-from conch.session.resume_state import LOST
 from conch.wire.errors import (
     ConchError,
     DeadlineError,
@@ -31,10 +30,8 @@ from conch.wire.errors import (
     SessionError,
     UnreachableError,
 )
-from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import Segment, Transcript
-from conch.wire.turns import with_speakers_near
+from conch.wire.result import Transcript
 
 RESUME_S = 60.0
 """Seconds to look for a server after one was lost: `conch serve` needs about 10 to replace it."""
@@ -106,8 +103,6 @@ class AsyncLiveStream:
         parsed = RecognitionOptions.parse(tensors.values_of(options), live=True)
         if not resume_s >= 0:
             raise OptionError(f"resume_s is a number of seconds from 0 up; sent: {resume_s!r}")
-        self._nbest = parsed.nbest
-        self._segments: dict[int, Segment] | None = {} if keep_segments else None
         self._sample_rate, self._timeout_s = sample_rate, timeout_s
         self._resume_s, self._on_loss, self._now, self._sleep = resume_s, on_loss, now, sleep
         self._infer, self._elsewhere = infer, elsewhere
@@ -116,7 +111,7 @@ class AsyncLiveStream:
         """What the requests of all chunks share."""
         self._turn = asyncio.Lock()
         """Held from a chunk to its answer."""
-        self.joined = joined or JoinedStreams(sample_rate)
+        self.joined = joined or JoinedStreams(sample_rate, keeps_segments=keep_segments)
         self.joined.begin(parsed)
         self._stream = self._opened()
         self._had_server = elsewhere is not None
@@ -194,30 +189,13 @@ class AsyncLiveStream:
             if self._stream.has_ended:
                 raise RuntimeError("the stream has ended; open another")
             if not self._resume_s:
-                return self._with_all_segments(await self._stream.send(samples, ends=ends))
+                # A gateway that stops ends a stream with its last text.
+                self.joined.take(await self._stream.send(samples, ends=ends), ends=True)
+                return self.joined.answer()
             try:
-                return self._with_all_segments(await self._answered(samples, ends=ends))
+                return await self._answered(samples, ends=ends)
             finally:
                 self.joined.drop_audio()
-
-    def _with_all_segments(self, answer: Transcript) -> Transcript:
-        """Return the next answer; the last one with all utterances, if they are kept.
-
-        A server repeats what it keeps of a stream, and each utterance when it ends.
-        """
-        if self._segments is None:
-            return answer
-        self._segments |= {segment.index: segment for segment in answer.segments}
-        if not answer.is_final or len(self._segments) == len(answer.segments):
-            return answer
-        kept = [self._segments[index] for index in sorted(self._segments)]
-        # Of some that a lost server had nothing was firm: the next stream has heard them again.
-        segments = tuple(item for item in kept if item.text or item.endpoint != LOST)
-        if answer.relabelled:
-            labelled = with_speakers_near(segments, answer.turns)
-            segments = tuple(item for _, item in labelled)
-        nbest = joined([segment.nbest for segment in segments], self._nbest)
-        return replace(answer, segments=segments, nbest=nbest, stable=nbest[0].text)
 
     async def _answered(self, samples: NDArray[Any], *, ends: bool) -> Transcript:
         """Send a chunk [N] in the present stream, or in another one if it is lost."""

@@ -145,7 +145,6 @@ class LiveSession:
         """Samples that wait, and that were fed."""
         self._joined = JoinedStreams(sample_rate, told_s)
         self._stream: SessionStream | None = None
-        self._audio_s = 0.0
         self._fed_at = self._sent_at = -math.inf
         self.first_audio_at: float | None = None
         """When audio was first fed, by the clock of the event loop."""
@@ -329,7 +328,7 @@ class LiveSession:
             if self._stream is None:
                 return math.inf
             # What is left of a step of the server that is not complete.
-            unheard_s = self._joined.kept.end / self._sample_rate - self._audio_s
+            unheard_s = self._joined.kept.end / self._sample_rate - self._joined.duration
             is_pending = self._joined.state.is_pending or unheard_s > LEAST_S
             is_pending &= now < self._fed_at + PATIENCE_S
             return self._sent_at + (PENDING_S if is_pending else KEEP_ALIVE_S) - now
@@ -398,7 +397,6 @@ class LiveSession:
             return
         if cleared_until is not None:
             self._joined.clear(cleared_until, num_segments)
-            self._audio_s = max(self._audio_s, cleared_until / self._sample_rate)
             before = tuple(item for item in answer.segments if item.index < num_segments)
             answer = replace(answer, segments=before, utterance=None)
         await self._put(stream, answer, endpoint, finalized=finalized, cleared=cleared)
@@ -406,10 +404,9 @@ class LiveSession:
     async def _put(
         self, stream: SessionStream | None, answer: Transcript, endpoint: str = "end", **flags: bool
     ) -> None:
-        self._audio_s = max(self._audio_s, answer.duration)
         segments = () if stream is None else stream.changed(answer, endpoint)
         update = LiveUpdate(
-            audio_s=round(self._audio_s, 3),
+            audio_s=self._joined.duration,
             utterance=answer.utterance,
             index=self._joined.state.next_index,
             segments=segments,

@@ -5,7 +5,7 @@ sent again from shortly before the last firm word. The new stream hears some fir
 because the first word after a cut is often misheard; `OverlapRemoval` leaves them out.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from conch.session.answers import Calls, added_passes, latest_segments
@@ -18,12 +18,13 @@ from conch.session.clock import (
 )
 from conch.session.kept_audio import KeptAudio
 from conch.session.overlap import OverlapRemoval
-from conch.session.resume_state import Cut, ResumeState
+from conch.session.resume_state import LOST, Cut, ResumeState
 from conch.wire.joining import joined_text
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import with_turns
-from conch.wire.result import OpenUtterance, RollingPasses, Segment, Transcript, text_of_words
+from conch.wire.result import RollingPasses, Segment, Transcript, text_of_words
+from conch.wire.turns import with_speakers_near
 
 
 class JoinedStreams:
@@ -32,10 +33,14 @@ class JoinedStreams:
     Args:
         sample_rate: Hz of the audio.
         told_s: Seconds at the beginning whose words were told before.
+        keeps_segments: Whether the last answer has the utterances of all answers.
     """
 
-    def __init__(self, sample_rate: int, told_s: float = 0.0) -> None:
+    def __init__(
+        self, sample_rate: int, told_s: float = 0.0, *, keeps_segments: bool = False
+    ) -> None:
         self._rate = sample_rate
+        self._all: dict[int, Segment] | None = {} if keeps_segments else None
         self._options = RecognitionOptions()
         self.start = 0
         """First sample of the current stream, on the clock of the session."""
@@ -59,7 +64,8 @@ class JoinedStreams:
         """Rolling passes of earlier streams."""
         self._rolling: RollingPasses | None = None
         self._latest: Transcript | None = None
-        self._duration = 0.0
+        self.duration = 0.0
+        """Seconds of audio that were heard, or left out by `clear`."""
 
     @property
     def kept_from(self) -> int:
@@ -82,40 +88,38 @@ class JoinedStreams:
         if is_cut:
             whole = [item for item in answer.segments if item.endpoint != "end"]
             answer = replace(answer, segments=tuple(whole), utterance=None)
-        seconds = self.start / self._rate
-        segments, utterance = list(answer.segments), answer.utterance
+        heard_s = self.start / self._rate + answer.duration
+        # The steps of a later stream are at other times.
+        self.duration = max(self.duration, round(heard_s, 3))
         if self._is_moved:
-            moved = [
-                shifted_segment(item, seconds, self._first_index, self._label) for item in segments
-            ]
-            segments = [self._overlap.of_segment(item) for item in moved]
-            utterance = utterance and shifted_utterance(utterance, seconds, self._label)
-        ended = [(item, has_last_text(item, answer)) for item in segments]
+            answer = self._moved(answer)
+        ended = ((item, has_last_text(item, answer)) for item in answer.segments)
         self._news |= self.state.end(ended)
-        if utterance is not None and self._is_moved:
-            utterance = self._overlap.of_utterance(utterance, self.state.next_index)
         if not is_cut:
-            self.state.hear(utterance, seconds + answer.duration)
-        self._keep(segments)
+            self.state.hear(answer.utterance, heard_s)
+        self._keep(answer.segments)
         self._calls.add(answer)
         now = answer.rolling
         self._rolling = now and added_passes(self._rolling_before, now)
         self._latest = answer
-        # The steps of a later stream are at other times.
-        self._duration = max(self._duration, round(seconds + answer.duration, 3))
-        self._stable = answer.stable
-        if self._is_moved:
-            turns = shifted_turns(answer.turns, seconds, self._label)
-            self._latest = with_turns(
-                replace(
-                    answer,
-                    utterance=utterance,
-                    duration=self._duration,
-                    relabelled=shifted_turns(answer.relabelled, seconds, self._label),
-                ),
-                turns,
-            )
-            self._stable = self._stable_text(answer, utterance)
+        self._stable = self._stable_text(answer) if self._is_moved else answer.stable
+
+    def _moved(self, answer: Transcript) -> Transcript:
+        """Return an answer of the current stream on the clock of the session."""
+        seconds, label = self.start / self._rate, self._label
+        segments = (
+            shifted_segment(item, seconds, self._first_index, label) for item in answer.segments
+        )
+        moved = replace(
+            answer,
+            segments=tuple(self._overlap.of_segment(item) for item in segments),
+            duration=self.duration,
+            relabelled=shifted_turns(answer.relabelled, seconds, label),
+        )
+        if (spoken := answer.utterance) is not None:
+            spoken = self._overlap.of_utterance(shifted_utterance(spoken, seconds, label))
+        turns = shifted_turns(answer.turns, seconds, label)
+        return with_turns(replace(moved, utterance=spoken), turns)
 
     def _keep(self, segments: Iterable[Segment]) -> None:
         for segment in segments:
@@ -126,8 +130,13 @@ class JoinedStreams:
         """Join the answers since the last call to one."""
         latest = self._latest
         assert latest is not None
-        if self._is_moved:
-            latest = self._joined(latest)
+        segments = latest_segments(self._changed.values())
+        if self._all is not None:
+            self._all |= self._changed
+            if latest.is_final:
+                segments = self._all_segments(latest)
+        if self._is_moved or len(segments) > len(latest.segments):
+            latest = self._joined(latest, segments)
         self.news, self._news = self._news, {}
         self._changed, self._calls = {}, Calls()
         # Drop the texts that the next answer need not repeat.
@@ -141,8 +150,16 @@ class JoinedStreams:
         }
         return latest
 
-    def _joined(self, latest: Transcript) -> Transcript:
-        segments = latest_segments(self._changed.values())
+    def _all_segments(self, last: Transcript) -> tuple[Segment, ...]:
+        """Return those of all answers: a server repeats only what it keeps of a stream."""
+        kept = latest_segments((self._all or {}).values())
+        # Of some that a lost server had nothing was firm: the next stream has heard them again.
+        segments = [item for item in kept if item.text or item.endpoint != LOST]
+        if last.relabelled:
+            segments = [item for _, item in with_speakers_near(segments, last.turns)]
+        return tuple(segments)
+
+    def _joined(self, latest: Transcript, segments: Sequence[Segment]) -> Transcript:
         if latest.is_final:
             nbest = joined([item.nbest for item in segments], self._options.nbest)
             stable = nbest[0].text
@@ -155,21 +172,21 @@ class JoinedStreams:
         return replace(
             latest,
             nbest=nbest,
-            segments=segments,
+            segments=tuple(segments),
             path=self._calls.path,
             stages=self._calls.stages,
             stable=stable,
             rolling=self._rolling,
         )
 
-    def _stable_text(self, answer: Transcript, utterance: OpenUtterance | None) -> str:
+    def _stable_text(self, answer: Transcript) -> str:
         """Return the beginning of the text that no longer changes."""
         first = self.state.first_pending
         texts = [text for index, (text, _) in sorted(self._texts.items()) if index < first]
         if first < self.state.next_index:
             texts.append(self.state.firm_pending(answer.stable))
-        elif utterance is not None:
-            texts.append(text_of_words(utterance.firm))
+        elif answer.utterance is not None:
+            texts.append(text_of_words(answer.utterance.firm))
         return joined_text(texts)
 
     def begin(self, options: RecognitionOptions) -> None:
@@ -184,6 +201,7 @@ class JoinedStreams:
     def clear(self, end: int, index: int) -> None:
         """Have the next stream begin with a sample, and its first utterance with an index."""
         self.kept.end, self.state.next_index = end, index
+        self.duration = max(self.duration, round(end / self._rate, 3))
 
     def settled(self) -> Transcript | None:
         """End the firm text where no stream follows, and return the answer; None before any."""
