@@ -154,36 +154,25 @@ class ResumeState:
 
         The next stream hears their other words again.
         """
-        error = NO_SECOND_PASS if has_second_pass else ""
         base = self.cut(stable)
+        if not self._pending and self._open is not None and self._open.firm:
+            start, firm = self._open.start, self._open.firm
+            none = (Hypothesis("", 0.0, am_score=0.0),)
+            spoken = Segment(start, max(start, firm[-1].end), none, index=self.next_index)
+            self._pending[self.next_index] = _Pending(spoken, firm, start)
+            self.next_index += 1
         settled = []
-        for index in sorted(self._pending):
-            pending = self._pending[index]
-            segment = pending.segment
+        for index, pending in sorted(self._pending.items()):
             text = self.firm_pending(stable) if index == self.first_pending else ""
-            words = pending.firm if has_words and text else ()
             settled.append(
                 replace(
-                    segment,
-                    nbest=(replace(segment.nbest[0], text=text),),
-                    words=words,
+                    pending.segment,
+                    nbest=(replace(pending.segment.nbest[0], text=text),),
+                    words=pending.firm if has_words and text else (),
                     endpoint=LOST,
-                    error=error,
+                    error=NO_SECOND_PASS if has_second_pass else "",
                 )
             )
-        if not settled and self._open is not None and self._open.firm:
-            firm = self._open.firm
-            segment = Segment(
-                start=self._open.start,
-                end=max(self._open.start, firm[-1].end),
-                nbest=(Hypothesis(text_of_words(firm), 0.0, am_score=0.0),),
-                words=firm if has_words else (),
-                index=self.next_index,
-                endpoint=LOST,
-                error=error,
-            )
-            self.next_index += 1
-            settled.append(segment)
         self._pending, self._open, self._base = {}, None, base
         self._ended_until_s = self.audio_s = base.at_s
         return settled
