@@ -12,7 +12,7 @@ from conch.gateway.listen_messages import (
     ListenMessages,
 )
 from conch.gateway.live_session import LiveUpdate
-from conch.gateway.server_stream import LiveSegment
+from conch.gateway.session_stream import LiveSegment
 from conch.session.answers import latest_segments
 from conch.session.resume_state import Cut
 from conch.wire.result import OpenUtterance, RollingPasses, Stage, Transcript

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ import virtual_time
 from plain_live import RATE, PlainLiveClient, spoken
 
 from conch.client.live import AsyncLiveStream
+from conch.client.tensors import Request
 from conch.gateway.live_session import (
     KEEP_ALIVE_S,
     MAX_WAITING,
@@ -22,8 +23,8 @@ from conch.gateway.live_session import (
     joined,
     wait_for_more_s,
 )
-from conch.gateway.server_stream import ServerStream
 from conch.gateway.servers import SessionClient
+from conch.gateway.session_stream import LiveSegment, SessionStream
 from conch.wire.errors import (
     AudioError,
     ComponentError,
@@ -439,11 +440,25 @@ def test_words_that_an_earlier_session_has_told_are_left_out(mode: str) -> None:
     assert not any(item.segment.words for update in updates for item in update.segments)
 
 
+def changed_by(*answers: Transcript) -> list[tuple[LiveSegment, ...]]:
+    """Return the segments that each answer of a stream has changed."""
+    results = iter(answers)
+
+    async def infer(request: Request) -> Transcript:
+        return replace(next(results), is_final=False)
+
+    async def changed() -> list[tuple[LiveSegment, ...]]:
+        settings: Any = {"sample_rate": RATE, "timeout_s": 1.0, "model": "speech", "resume_s": 1.0}
+        stream = SessionStream(AsyncLiveStream(infer, options={}, **settings))
+        return [stream.changed(await stream.send(spoken(1, 1.0), 1.0), "end") for _ in answers]
+
+    return asyncio.run(changed())
+
+
 def test_an_utterance_that_is_heard_again_has_no_error() -> None:
-    stream = ServerStream(cast(AsyncLiveStream, None), 0)
     gone = Segment(0.0, 1.0, (Hypothesis("", 0, 0),), endpoint="lost", error="no second pass")
     answer = Transcript(gone.nbest, (gone,), 1.0, (), {}, rolling=RollingPasses(1280))
-    (item,) = stream.changed(answer, "end")
+    (item,) = changed_by(answer)[0]
     assert item.is_final and not item.segment.error
 
 
@@ -569,16 +584,17 @@ def test_a_chunk_waits_for_more_only_while_it_is_short() -> None:
 
 
 def test_a_segment_whose_speakers_change_is_told_again_and_a_repeated_one_is_not() -> None:
-    stream = ServerStream(cast(AsyncLiveStream, None), 0)
     said = Segment(0.0, 1.0, (Hypothesis("one", 0, 0),), (Word("one", 0.0, 1.0, 0.5),))
 
     def told(*speakers: str) -> list[list[tuple[str, bool]]]:
-        found = []
+        answers = []
         for who in speakers:
             words = tuple(replace(word, speaker=who) for word in said.words)
-            answer = Transcript(said.nbest, (replace(said, words=words, speaker=who),), 1.0, (), {})
-            items = stream.changed(answer, "end")
-            found.append([(item.segment.speaker, item.is_relabelled) for item in items])
-        return found
+            segment = replace(said, words=words, speaker=who)
+            answers.append(Transcript(said.nbest, (segment,), 1.0, (), {}))
+        return [
+            [(item.segment.speaker, item.is_relabelled) for item in items]
+            for items in changed_by(*answers)
+        ]
 
     assert told("A", "A", "B", "B") == [[("A", False)], [], [("B", True)], []]

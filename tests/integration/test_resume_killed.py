@@ -1,30 +1,23 @@
 """Live streams that go on after their server is killed; these servers are their own."""
 
 import asyncio
-import itertools
-import json
 import os
 import signal
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import aiohttp
 import numpy as np
 import pytest
-import riva.client
 from cut_proxy import cut_proxy
 from gateways import Gateway, serving_gateway
 from joined_text import assert_joined
 from killing import listener_at
+from live_doors import RATE, of_listen, of_realtime, of_riva, of_wyoming
 from prometheus_client.parser import text_string_to_metric_families
-from realtime_client import BUFFER, TEXT, connected
 from waiting import wait_until
-from wyoming.asr import Transcribe, Transcript
-from wyoming.audio import AudioChunk, AudioStart, AudioStop
-from wyoming.client import AsyncTcpClient
 
 from conch.client import Client, LiveStream
 from conch.gateway import GatewayConfig, GatewayService
@@ -35,7 +28,6 @@ pytestmark = [pytest.mark.server, pytest.mark.nightly]
 CHUNK = 3200
 OPTIONS: Any = {"mode": "streaming"}
 MODELS = ("--models", "two_pass")
-RATE = 16_000
 
 
 @pytest.fixture(scope="module")
@@ -123,73 +115,8 @@ def doors(serving: Gateway) -> Iterator[GatewayService]:
         yield running
 
 
-Half = tuple[bytes, bytes]
-Wait = Callable[[], object]
-
-
-async def of_listen(doors: GatewayService, audio: Half, wait: Wait) -> str:
-    url = f"{doors.url}/v1/listen?encoding=pcm16"
-    async with aiohttp.ClientSession() as session, session.ws_connect(url) as socket:
-        await socket.send_bytes(audio[0])
-        await asyncio.to_thread(wait)
-        await socket.send_bytes(audio[1])
-        await socket.send_str('{"type": "close"}')
-        messages = [json.loads(frame.data) async for frame in socket]
-    assert messages[-1]["type"] == "end", messages[-1]
-    return str(messages[-1]["text"])
-
-
-async def of_realtime(doors: GatewayService, audio: Half, wait: Wait) -> str:
-    async with connected(doors.url) as client:
-        await client.update(format={"type": "audio/pcm", "rate": RATE}, turn_detection=None)
-        await client.append(audio[0])
-        await asyncio.to_thread(wait)
-        await client.append(audio[1])
-        await client.send(f"{BUFFER}.commit")
-        async for frame in client.socket:
-            event = json.loads(frame.data)
-            assert event["type"] != "error", event
-            if event["type"] == f"{TEXT}.completed":
-                return str(event["transcript"])
-    raise AssertionError("the connection ended")
-
-
-async def of_wyoming(doors: GatewayService, audio: Half, wait: Wait) -> str:
-    host, _, port = doors.other_urls["wyoming"].removeprefix("tcp://").rpartition(":")
-    async with AsyncTcpClient(host, int(port)) as client:
-        await client.write_event(Transcribe().event())
-        await client.write_event(AudioStart(RATE, 2, 1).event())
-        await client.write_event(AudioChunk(RATE, 2, 1, audio[0]).event())
-        await asyncio.to_thread(wait)
-        await client.write_event(AudioChunk(RATE, 2, 1, audio[1]).event())
-        await client.write_event(AudioStop().event())
-        while event := await client.read_event():
-            assert event.type != "error", event
-            if Transcript.is_type(event.type):
-                return Transcript.from_event(event).text
-    raise AssertionError("the connection ended")
-
-
-async def of_riva(doors: GatewayService, audio: Half, wait: Wait) -> str:
-    def chunks() -> Iterator[bytes]:
-        yield audio[0]
-        wait()
-        yield audio[1]
-
-    def text() -> str:
-        auth = riva.client.Auth(uri=doors.other_urls["Riva"].removeprefix("grpc://"))
-        config = riva.client.StreamingRecognitionConfig(
-            config=riva.client.RecognitionConfig(encoding=1, sample_rate_hertz=RATE)
-        )
-        service = riva.client.ASRService(auth)
-        answers = service.streaming_response_generator(chunks(), config)
-        results = itertools.chain.from_iterable(answer.results for answer in answers)
-        return "".join(item.alternatives[0].transcript for item in results)
-
-    return await asyncio.to_thread(text)
-
-
-DOORS = (of_listen, of_realtime, of_wyoming, of_riva)
+DOORS = ((of_listen, ""), (of_realtime, ""), (of_wyoming, "wyoming"), (of_riva, "Riva"))
+"""The doors, and by what name the gateway says where they are; the first two are at its own URL."""
 
 
 def heard_s(doors: GatewayService) -> list[float]:
@@ -207,9 +134,14 @@ def texts_at(doors: GatewayService, waveform: np.ndarray, kill: Callable[[], Non
     before, at_s = sum(heard_s(doors)), len(DOORS) * (len(audio[0]) / 2 / RATE - 1)
     goes_on = threading.Event()
 
+    async def halves() -> AsyncIterator[bytes]:
+        yield audio[0]
+        await asyncio.to_thread(goes_on.wait)
+        yield audio[1]
+
     async def main() -> list[str]:
-        work = [door(doors, audio, goes_on.wait) for door in DOORS]
-        return await asyncio.gather(*work)
+        urls = {"": doors.url, **doors.other_urls}
+        return await asyncio.gather(*(door(urls[name], halves()) for door, name in DOORS))
 
     with ThreadPoolExecutor(1) as pool:
         texts = pool.submit(asyncio.run, main())

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 from live_answers import ROLLING, answer, segment, words
 
 from conch.session.joined_streams import JoinedStreams
@@ -19,7 +20,8 @@ def heard(firm: str, *ended: str) -> Transcript:
 
 def test_a_stream_after_others_is_on_the_clock_of_the_session() -> None:
     joined = JoinedStreams(16_000)
-    joined.begin(OPTIONS, 160_000, 3)
+    joined.clear(160_000, 3)
+    joined.begin(OPTIONS)
     joined.take(heard("two", "one"), ends=False)
     found = joined.answer()
     assert [(item.index, item.start) for item in found.segments] == [(3, 10.0)]
@@ -35,18 +37,19 @@ def test_each_stream_of_a_session_has_speakers_of_its_own() -> None:
         joined.take(heard("", "one"), ends=False)
         speakers += [item.speaker for item in joined.answer().segments]
         if number:
-            joined.begin(OPTIONS, 32_000, number + 1)
+            joined.begin(OPTIONS)
         else:
-            joined.resume(0)
-            joined.resume(0)  # the first attempt has met no server
+            joined.resume()
+            joined.resume()  # the first attempt has met no server
     assert speakers == ["A", "A2", "A3"]
 
 
 def test_the_rolling_passes_of_all_streams_add_up() -> None:
     joined = JoinedStreams(16_000)
     found = []
-    for number, rolling in enumerate((ROLLING, None, ROLLING)):
-        joined.begin(OPTIONS, 16_000 * number, number)
+    for rolling in (ROLLING, None, ROLLING):
+        joined.begin(OPTIONS)
+        joined.kept.add(np.zeros(16_000, np.int16))
         joined.take(replace(heard("one"), rolling=rolling), ends=False)
         now = joined.answer().rolling
         found.append(now and now.made)
@@ -59,16 +62,17 @@ def test_words_that_were_told_before_are_left_out() -> None:
     assert joined.hears_again
     joined.take(heard("one two"), ends=False)
     assert joined.answer().text == ""
-    joined.begin(OPTIONS, 160_000, 1)
+    joined.clear(160_000, 1)
+    joined.begin(OPTIONS)
     assert not joined.hears_again
 
 
 def test_without_another_stream_the_firm_text_is_ended() -> None:
     joined = JoinedStreams(16_000)
     joined.begin(OPTIONS)
-    assert joined.settled(0) is None
+    assert joined.settled() is None
     joined.take(heard("two"), ends=False)
     joined.answer()
-    last = joined.settled(0)
+    last = joined.settled()
     assert last is not None and last.utterance is None
     assert [(item.text, item.endpoint) for item in last.segments] == [("two", "lost")]

@@ -42,8 +42,21 @@ def test_what_was_told_before_stays_told() -> None:
     state = ResumeState(Cut(0.0, (), 1.7))
     state.hear(OpenUtterance(1.5), 2.0)
     assert state.cut() == Cut(1.5, (), 1.7)
-    state.begin(10.0, 4)
-    assert (state.cut(), state.next_index) == (Cut(10.0, (), 1.7), 4)
+    state.end([(replace(segment("Yes", 0), start=1.5, end=1.9), True)])
+    state.begin(10.0)
+    assert (state.cut(), state.next_index) == (Cut(10.0, (), 1.7), 1)
+
+
+def test_the_news_of_an_answer_are_what_has_ended_or_got_its_second_pass() -> None:
+    state = ResumeState()
+    one, two = (replace(segment("Yes", index), start=1.5, end=1.9) for index in range(2))
+    assert state.end([(one, False)]) == {0: False}
+    assert state.is_pending
+    assert state.end([(one, True), (two, True)]) == {0: True, 1: True}
+    assert state.end([(one, True), (two, True)]) == {}
+    assert not state.is_pending
+    state.hear(OpenUtterance(2.5), 3.0)
+    assert state.is_pending
 
 
 def test_what_is_settled_moves_the_cut_nowhere() -> None:

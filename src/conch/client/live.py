@@ -20,8 +20,6 @@ from conch.client import tensors
 from conch.client.poison import MAX_LOSSES, blames, refusal
 from conch.client.server_stream import NOTHING, Infer, ServerStream
 from conch.session.joined_streams import JoinedStreams
-from conch.session.kept_audio import KeptAudio
-from conch.session.resume_state import LOST
 from conch.wire.errors import (
     ConchError,
     DeadlineError,
@@ -32,10 +30,8 @@ from conch.wire.errors import (
     SessionError,
     UnreachableError,
 )
-from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
-from conch.wire.result import Segment, Transcript
-from conch.wire.turns import with_speakers_near
+from conch.wire.result import Transcript
 
 RESUME_S = 60.0
 """Seconds to look for a server after one was lost: `conch serve` needs about 10 to replace it."""
@@ -87,7 +83,6 @@ class AsyncLiveStream:
         on_loss: Callable[[ConchError], None] = lambda error: None,
         elsewhere: Callable[[], Awaitable[Infer]] | None = None,
         joined: JoinedStreams | None = None,
-        begins: tuple[int, int] = (0, 0),
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -98,7 +93,6 @@ class AsyncLiveStream:
             elsewhere: Returns in place of `infer` what asks another server, before a stream goes on
                 there. The first chunk may look for another server too.
             joined: Joins the streams of a session that has several of these; with `resume_s`.
-            begins: First sample, and index of the first utterance, in such a session.
             now: Clock of the attempts, in seconds.
             sleep: Waits between them.
 
@@ -109,8 +103,6 @@ class AsyncLiveStream:
         parsed = tensors.checked(options, live=True)
         if not resume_s >= 0:
             raise OptionError(f"resume_s is a number of seconds from 0 up; sent: {resume_s!r}")
-        self._nbest = parsed.nbest
-        self._segments: dict[int, Segment] | None = {} if keep_segments else None
         self._sample_rate, self._timeout_s = sample_rate, timeout_s
         self._resume_s, self._on_loss, self._now, self._sleep = resume_s, on_loss, now, sleep
         self._infer, self._elsewhere = infer, elsewhere
@@ -118,10 +110,9 @@ class AsyncLiveStream:
         """What the requests of all chunks share."""
         self._turn = asyncio.Lock()
         """Held from a chunk to its answer."""
-        self.joined = joined or JoinedStreams(sample_rate)
-        self.joined.begin(parsed, *begins)
+        self.joined = joined or JoinedStreams(sample_rate, keeps_segments=keep_segments)
+        self.joined.begin(parsed)
         self._stream = self._opened()
-        self._kept = KeptAudio(sample_rate, self.joined.start)
         self._had_server = elsewhere is not None
         self._is_lost = False
         """Whether the server's stream is gone."""
@@ -189,7 +180,7 @@ class AsyncLiveStream:
     def settled(self) -> Transcript | None:
         """Return an answer that ends the firm text after an error; None if no server was lost."""
         is_lost = self._is_lost or self._loss is not None
-        return self.joined.settled(self._kept.start) if is_lost else None
+        return self.joined.settled() if is_lost else None
 
     async def _answer(self, chunk: NDArray[Any], *, ends: bool) -> Transcript:
         samples = tensors.live_samples(chunk)
@@ -197,58 +188,37 @@ class AsyncLiveStream:
             if self._stream.has_ended:
                 raise RuntimeError("the stream has ended; open another")
             if not self._resume_s:
-                return self._with_all_segments(await self._stream.send(samples, ends=ends))
-            begins = self._kept.end
-            self._kept.add(samples)
+                # A gateway that stops ends a stream with its last text.
+                self.joined.take(await self._stream.send(samples, ends=ends), ends=True)
+                return self.joined.answer()
             try:
-                answer = await self._answered(samples, begins, ends=ends)
+                return await self._answered(samples, ends=ends)
             finally:
-                self._kept.drop_before(self.joined.kept_from)
-            return self._with_all_segments(answer)
+                self.joined.drop_audio()
 
-    def _with_all_segments(self, answer: Transcript) -> Transcript:
-        """Return the next answer; the last one with all utterances, if they are kept.
-
-        A server repeats what it keeps of a stream, and each utterance when it ends.
-        """
-        if self._segments is None:
-            return answer
-        self._segments |= {segment.index: segment for segment in answer.segments}
-        if not answer.is_final or len(self._segments) == len(answer.segments):
-            return answer
-        kept = [self._segments[index] for index in sorted(self._segments)]
-        # Of some that a lost server had nothing was firm: the next stream has heard them again.
-        segments = tuple(item for item in kept if item.text or item.endpoint != LOST)
-        if answer.relabelled:
-            labelled = with_speakers_near(segments, answer.turns)
-            segments = tuple(item for _, item in labelled)
-        nbest = joined([segment.nbest for segment in segments], self._nbest)
-        return replace(answer, segments=segments, nbest=nbest, stable=nbest[0].text)
-
-    async def _answered(self, samples: NDArray[Any], begins: int, *, ends: bool) -> Transcript:
-        """Send a chunk [N] in the present stream, or in another one if it is lost.
-
-        `begins` is the number of its first sample in the session.
-        """
+    async def _answered(self, samples: NDArray[Any], *, ends: bool) -> Transcript:
+        """Send a chunk [N] in the present stream, or in another one if it is lost."""
+        begins = self.joined.kept.end
+        self.joined.kept.add(samples)
         try:
             if not self._is_lost:
                 try:
                     return await self._sent(samples, ends=ends)
                 except ConchError as error:
                     if not self._is_loss(error):
-                        # What a server refuses, or never got, is not part of the stream.
-                        if not self._had_server or _is_refusal(error):
-                            self._kept.take_back(begins)
                         raise
                     self._lose(error)
             return await self._go_on(samples, begins, ends=ends)
-        except ConchError:
+        except BaseException as error:
+            if self._is_no_part(error):
+                self.joined.kept.take_back(begins)
             raise
-        except BaseException:
-            # A chunk that is cancelled, and was not sent in the present stream, is taken back.
-            if self._is_lost:
-                self._kept.take_back(begins)
-            raise
+
+    def _is_no_part(self, error: BaseException) -> bool:
+        """Return whether a chunk that has failed is no part of the stream."""
+        if not isinstance(error, ConchError):  # it was cancelled
+            return self._is_lost
+        return not self._is_lost and (not self._had_server or _is_refusal(error))
 
     async def _sent(self, samples: NDArray[Any], *, ends: bool) -> Transcript:
         """Send samples in the present stream and return the answer; see `_hear`."""
@@ -286,7 +256,7 @@ class AsyncLiveStream:
         self._is_lost = True
         if self._had_server and blames(error) and self._stream not in self._losses:
             if self.joined.kept_from >= self._suspect_until:
-                self._losses, self._suspect_until = [], self._kept.end
+                self._losses, self._suspect_until = [], self.joined.kept.end
             self._losses.append(self._stream)
         if len(self._losses) >= MAX_LOSSES:
             raise refusal(error)
@@ -304,11 +274,7 @@ class AsyncLiveStream:
             try:
                 await self._begin_again(begins)
                 return await self._sent(samples, ends=ends)
-            except ConchError as error:
-                if not isinstance(error, _AGAIN):
-                    if not self._is_lost and _is_refusal(error):
-                        self._kept.take_back(begins)
-                    raise
+            except _AGAIN as error:
                 self._lose(error)
                 retry_s = error.retry_after_s if isinstance(error, OverloadedError) else None
                 wait_s = max(pause_s, float(retry_s or 0))
@@ -343,9 +309,9 @@ class AsyncLiveStream:
             self._abandoned.popleft()
         if self._elsewhere is not None:
             self._infer = await self._elsewhere()
-        self.joined.resume(self._kept.start)
+        self.joined.resume()
         self._stream = self._opened()
-        missed = self._kept.between(self.joined.start, until)
+        missed = self.joined.kept.between(self.joined.start, until)
         self._sent_again_s = sum(map(len, missed)) / self._sample_rate
         for piece in _pieces(missed, round(PIECE_S * self._sample_rate)):
             await self._hear(piece, ends=False)

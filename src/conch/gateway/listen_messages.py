@@ -2,17 +2,16 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, TypeAlias
 
 from conch.gateway.live_session import LiveUpdate
-from conch.gateway.server_stream import LiveSegment
-from conch.session.answers import Calls, latest_segments
+from conch.gateway.session_stream import LiveSegment
+from conch.session.answers import Calls, joined_answers
 from conch.session.resume_state import Cut
 from conch.wire.joining import joined_text
 from conch.wire.result import (
     OpenUtterance,
-    Segment,
     Transcript,
     Turn,
     Word,
@@ -154,21 +153,17 @@ def segment_message(item: LiveSegment) -> Message:
 
 
 class Answers:
-    """Gives each frame one transcript; it repeats the segments of keep-alives before it."""
+    """Gives each frame one transcript; it has the segments and calls of keep-alives before it."""
 
     def __init__(self) -> None:
         """Begin without an answer."""
-        self._held: tuple[Segment, ...] = ()
+        self._held: list[Transcript] = []
 
     def after(self, update: LiveUpdate) -> Transcript | None:
         """Return the transcript to send after an update, if it answers a frame or is the last."""
-        answer = update.transcript
-        segments = latest_segments([*self._held, *answer.segments])
-        if update.is_keep_alive:
-            self._held = segments
-            return None
-        self._held = ()
-        return replace(answer, segments=segments)
+        answer = joined_answers([*self._held, update.transcript])
+        self._held = [answer] if update.is_keep_alive else []
+        return None if update.is_keep_alive else answer
 
 
 def _labelled(utterance: OpenUtterance | None) -> Sequence[Word]:

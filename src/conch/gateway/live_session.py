@@ -19,8 +19,8 @@ import numpy as np
 from conch.client import OptionValue, tensors
 from conch.client.timeouts import timeout
 from conch.gateway.live_audio import Samples
-from conch.gateway.server_stream import LiveSegment, ServerStream
 from conch.gateway.servers import SessionClient
+from conch.gateway.session_stream import LiveSegment, SessionStream
 from conch.session.joined_streams import JoinedStreams
 from conch.session.resume_state import Cut
 from conch.wire.errors import AudioError, OverloadedError
@@ -141,12 +141,10 @@ class LiveSession:
         self._options = self._latest_options = _checked(options)
         """Options of the next stream, and of the streams after all marks that wait."""
         self._waiting: deque[Samples | _Mark] = deque()
-        self._num_waiting = self._num_fed = self._num_taken = 0
-        """Samples that wait, that were fed, and that were sent or thrown away."""
+        self._num_waiting = self._num_fed = 0
+        """Samples that wait, and that were fed."""
         self._joined = JoinedStreams(sample_rate, told_s)
-        self._num_segments = 0
-        self._stream: ServerStream | None = None
-        self._audio_s = 0.0
+        self._stream: SessionStream | None = None
         self._fed_at = self._sent_at = -math.inf
         self.first_audio_at: float | None = None
         """When audio was first fed, by the clock of the event loop."""
@@ -330,8 +328,8 @@ class LiveSession:
             if self._stream is None:
                 return math.inf
             # What is left of a step of the server that is not complete.
-            unheard_s = self._num_taken / self._sample_rate - self._audio_s
-            is_pending = self._stream.is_pending or unheard_s > LEAST_S
+            unheard_s = self._joined.kept.end / self._sample_rate - self._joined.duration
+            is_pending = self._joined.state.is_pending or unheard_s > LEAST_S
             is_pending &= now < self._fed_at + PATIENCE_S
             return self._sent_at + (PENDING_S if is_pending else KEEP_ALIVE_S) - now
         is_complete = not self._joins or not all(
@@ -351,32 +349,29 @@ class LiveSession:
             await self._end("length")
         if self._stream is None:
             self._stream = self._opened()
-        self._num_taken += len(chunk)
         stream = self._stream
-        answer = await self._ask(stream, chunk)
+        await self._ask(stream, chunk)
         is_old = stream.sent_s > OLD_SHARE * self._max_stream_s
-        if is_old and answer.utterance is None and not stream.is_pending:
+        if is_old and not self._joined.state.is_pending:
             await self._end("length")
 
     async def _ask(
-        self, stream: ServerStream, chunk: Samples, *, is_keep_alive: bool = False
-    ) -> Transcript:
+        self, stream: SessionStream, chunk: Samples, *, is_keep_alive: bool = False
+    ) -> None:
         """Send a chunk and put the answer into an update."""
         answer = await stream.send(chunk, len(chunk) / self._sample_rate)
         self._sent_at = _now()
         await self._put(stream, answer, is_keep_alive=is_keep_alive)
-        return answer
 
-    def _opened(self) -> ServerStream:
+    def _opened(self) -> SessionStream:
         live = self._client.live(
             sample_rate=self._sample_rate,
             timeout_s=ANSWER_TIMEOUT_S,
             request_id=self._request_id,
             options=self._options,
             joined=self._joined,
-            begins=(self._num_taken, self._num_segments),
         )
-        return ServerStream(live, self._num_segments)
+        return SessionStream(live)
 
     async def _change_to(self, options: RecognitionOptions) -> None:
         await self._end("finalize")
@@ -394,30 +389,26 @@ class LiveSession:
                 utterances that had not ended before; None to keep them.
         """
         stream, answer, cleared = self._stream, _NOTHING, cleared_until is not None
+        num_segments = self._joined.state.next_index
         if stream is not None:
             answer = await stream.finish()
             self._stream = None
         elif not (finalized or cleared):
             return
         if cleared_until is not None:
-            self._num_taken = cleared_until
-            self._audio_s = max(self._audio_s, cleared_until / self._sample_rate)
-            known = stream.next_index if stream is not None else 0
-            before = tuple(item for item in answer.segments if item.index < known)
+            self._joined.clear(cleared_until, num_segments)
+            before = tuple(item for item in answer.segments if item.index < num_segments)
             answer = replace(answer, segments=before, utterance=None)
         await self._put(stream, answer, endpoint, finalized=finalized, cleared=cleared)
-        if stream is not None:
-            self._num_segments = stream.next_index
 
     async def _put(
-        self, stream: ServerStream | None, answer: Transcript, endpoint: str = "end", **flags: bool
+        self, stream: SessionStream | None, answer: Transcript, endpoint: str = "end", **flags: bool
     ) -> None:
-        self._audio_s = max(self._audio_s, answer.duration)
         segments = () if stream is None else stream.changed(answer, endpoint)
         update = LiveUpdate(
-            audio_s=round(self._audio_s, 3),
+            audio_s=self._joined.duration,
             utterance=answer.utterance,
-            index=self._num_segments if stream is None else stream.next_index,
+            index=self._joined.state.next_index,
             segments=segments,
             transcript=answer,
             cut=self._joined.state.cut(),

@@ -5,7 +5,7 @@ sent again from shortly before the last firm word. The new stream hears some fir
 because the first word after a cut is often misheard; `OverlapRemoval` leaves them out.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from conch.session.answers import Calls, added_passes, latest_segments
@@ -16,13 +16,15 @@ from conch.session.clock import (
     shifted_turns,
     shifted_utterance,
 )
+from conch.session.kept_audio import KeptAudio
 from conch.session.overlap import OverlapRemoval
-from conch.session.resume_state import Cut, ResumeState
+from conch.session.resume_state import LOST, Cut, ResumeState
 from conch.wire.joining import joined_text
 from conch.wire.nbest import joined
 from conch.wire.options import RecognitionOptions
 from conch.wire.parts import with_turns
-from conch.wire.result import OpenUtterance, RollingPasses, Segment, Transcript, text_of_words
+from conch.wire.result import RollingPasses, Segment, Transcript, text_of_words
+from conch.wire.turns import with_speakers_near
 
 
 class JoinedStreams:
@@ -31,13 +33,19 @@ class JoinedStreams:
     Args:
         sample_rate: Hz of the audio.
         told_s: Seconds at the beginning whose words were told before.
+        keeps_segments: Whether the last answer has the utterances of all answers.
     """
 
-    def __init__(self, sample_rate: int, told_s: float = 0.0) -> None:
+    def __init__(
+        self, sample_rate: int, told_s: float = 0.0, *, keeps_segments: bool = False
+    ) -> None:
         self._rate = sample_rate
+        self._all: dict[int, Segment] | None = {} if keeps_segments else None
         self._options = RecognitionOptions()
         self.start = 0
         """First sample of the current stream, on the clock of the session."""
+        self.kept = KeptAudio(sample_rate)
+        """The audio that the next stream may need."""
         self._stream, self._is_heard = 1, False
         """Number of the current stream, and whether it has answered."""
         self._is_moved = told_s > 0
@@ -47,17 +55,26 @@ class JoinedStreams:
         self._texts: dict[int, tuple[str, float]] = {}
         """Text and end of the utterances that an answer may have to repeat."""
         self._changed: dict[int, Segment] = {}
+        self._news: dict[int, bool] = {}
+        self.news: dict[int, bool] = {}
+        """The utterances that ended, or got their second pass, with the latest `answer`: by index,
+        whether each has its last text."""
         self._calls = Calls()
         self._rolling_before: RollingPasses | None = None
         """Rolling passes of earlier streams."""
         self._rolling: RollingPasses | None = None
         self._latest: Transcript | None = None
-        self._duration = 0.0
+        self.duration = 0.0
+        """Seconds of audio that were heard, or left out by `clear`."""
 
     @property
     def kept_from(self) -> int:
         """First sample that the next stream would need."""
         return max(self.start, int(self.state.cut(self._stable).at_s * self._rate))
+
+    def drop_audio(self) -> None:
+        """Drop the audio that no further stream needs."""
+        self.kept.drop_before(self.kept_from)
 
     def take(self, answer: Transcript, *, ends: bool) -> None:
         """Add an answer of the current stream.
@@ -71,40 +88,38 @@ class JoinedStreams:
         if is_cut:
             whole = [item for item in answer.segments if item.endpoint != "end"]
             answer = replace(answer, segments=tuple(whole), utterance=None)
-        seconds = self.start / self._rate
-        segments, utterance = list(answer.segments), answer.utterance
+        heard_s = self.start / self._rate + answer.duration
+        # The steps of a later stream are at other times.
+        self.duration = max(self.duration, round(heard_s, 3))
         if self._is_moved:
-            moved = [
-                shifted_segment(item, seconds, self._first_index, self._label) for item in segments
-            ]
-            segments = [self._overlap.of_segment(item) for item in moved]
-            utterance = utterance and shifted_utterance(utterance, seconds, self._label)
-        ended = [(item, has_last_text(item, answer)) for item in segments]
-        self.state.end(ended)
-        if utterance is not None and self._is_moved:
-            utterance = self._overlap.of_utterance(utterance, self.state.next_index)
+            answer = self._moved(answer)
+        ended = ((item, has_last_text(item, answer)) for item in answer.segments)
+        self._news |= self.state.end(ended)
         if not is_cut:
-            self.state.hear(utterance, seconds + answer.duration)
-        self._keep(segments)
+            self.state.hear(answer.utterance, heard_s)
+        self._keep(answer.segments)
         self._calls.add(answer)
         now = answer.rolling
         self._rolling = now and added_passes(self._rolling_before, now)
         self._latest = answer
-        # The steps of a later stream are at other times.
-        self._duration = max(self._duration, round(seconds + answer.duration, 3))
-        self._stable = answer.stable
-        if self._is_moved:
-            turns = shifted_turns(answer.turns, seconds, self._label)
-            self._latest = with_turns(
-                replace(
-                    answer,
-                    utterance=utterance,
-                    duration=self._duration,
-                    relabelled=shifted_turns(answer.relabelled, seconds, self._label),
-                ),
-                turns,
-            )
-            self._stable = self._stable_text(answer, utterance)
+        self._stable = self._stable_text(answer) if self._is_moved else answer.stable
+
+    def _moved(self, answer: Transcript) -> Transcript:
+        """Return an answer of the current stream on the clock of the session."""
+        seconds, label = self.start / self._rate, self._label
+        segments = (
+            shifted_segment(item, seconds, self._first_index, label) for item in answer.segments
+        )
+        moved = replace(
+            answer,
+            segments=tuple(self._overlap.of_segment(item) for item in segments),
+            duration=self.duration,
+            relabelled=shifted_turns(answer.relabelled, seconds, label),
+        )
+        if (spoken := answer.utterance) is not None:
+            spoken = self._overlap.of_utterance(shifted_utterance(spoken, seconds, label))
+        turns = shifted_turns(answer.turns, seconds, label)
+        return with_turns(replace(moved, utterance=spoken), turns)
 
     def _keep(self, segments: Iterable[Segment]) -> None:
         for segment in segments:
@@ -115,8 +130,14 @@ class JoinedStreams:
         """Join the answers since the last call to one."""
         latest = self._latest
         assert latest is not None
-        if self._is_moved:
-            latest = self._joined(latest)
+        segments = latest_segments(self._changed.values())
+        if self._all is not None:
+            self._all |= self._changed
+            if latest.is_final:
+                segments = self._all_segments(latest)
+        if self._is_moved or len(segments) > len(latest.segments):
+            latest = self._joined(latest, segments)
+        self.news, self._news = self._news, {}
         self._changed, self._calls = {}, Calls()
         # Drop the texts that the next answer need not repeat.
         history_s = self._options.history_s if self._options.repeat_text else -1
@@ -129,8 +150,16 @@ class JoinedStreams:
         }
         return latest
 
-    def _joined(self, latest: Transcript) -> Transcript:
-        segments = latest_segments(self._changed.values())
+    def _all_segments(self, last: Transcript) -> tuple[Segment, ...]:
+        """Return those of all answers: a server repeats only what it keeps of a stream."""
+        kept = latest_segments((self._all or {}).values())
+        # Of some that a lost server had nothing was firm: the next stream has heard them again.
+        segments = [item for item in kept if item.text or item.endpoint != LOST]
+        if last.relabelled:
+            segments = [item for _, item in with_speakers_near(segments, last.turns)]
+        return tuple(segments)
+
+    def _joined(self, latest: Transcript, segments: Sequence[Segment]) -> Transcript:
         if latest.is_final:
             nbest = joined([item.nbest for item in segments], self._options.nbest)
             stable = nbest[0].text
@@ -143,54 +172,55 @@ class JoinedStreams:
         return replace(
             latest,
             nbest=nbest,
-            segments=segments,
+            segments=tuple(segments),
             path=self._calls.path,
             stages=self._calls.stages,
             stable=stable,
             rolling=self._rolling,
         )
 
-    def _stable_text(self, answer: Transcript, utterance: OpenUtterance | None) -> str:
+    def _stable_text(self, answer: Transcript) -> str:
         """Return the beginning of the text that no longer changes."""
         first = self.state.first_pending
         texts = [text for index, (text, _) in sorted(self._texts.items()) if index < first]
         if first < self.state.next_index:
             texts.append(self.state.firm_pending(answer.stable))
-        elif utterance is not None:
-            texts.append(text_of_words(utterance.firm))
+        elif answer.utterance is not None:
+            texts.append(text_of_words(answer.utterance.firm))
         return joined_text(texts)
 
-    def begin(self, options: RecognitionOptions, start: int = 0, index: int = 0) -> None:
-        """Begin the first stream, or one behind others that have ended.
-
-        Its first sample is `start`, and its first utterance has this index.
-        """
-        self._options, self.start = options, start
-        self._is_moved |= start > 0 or index > 0
+    def begin(self, options: RecognitionOptions) -> None:
+        """Begin the first stream, or one behind others that have ended."""
+        self._options, self.start = options, self.kept.end
+        self.kept = KeptAudio(self._rate, self.start)
+        self._is_moved |= self.start > 0 or self.state.next_index > 0
         self.state.shows_open = options.partials
-        self.state.begin(start / self._rate, index)
+        self.state.begin(self.start / self._rate)
         self._begin(self.state.cut())
 
-    def settled(self, kept_from: int) -> Transcript | None:
+    def clear(self, end: int, index: int) -> None:
+        """Have the next stream begin with a sample, and its first utterance with an index."""
+        self.kept.end, self.state.next_index = end, index
+        self.duration = max(self.duration, round(end / self._rate, 3))
+
+    def settled(self) -> Transcript | None:
         """End the firm text where no stream follows, and return the answer; None before any."""
         if self._latest is None:
             return None
-        self.resume(kept_from)
+        self.resume()
         return replace(self.answer(), utterance=None)
 
-    def resume(self, kept_from: int) -> None:
-        """Begin another stream, after the firm text.
-
-        Args:
-            kept_from: First sample of the audio that is kept; earlier audio is not heard again.
-        """
+    def resume(self) -> None:
+        """Begin another stream, after the firm text; audio that is not kept is not heard again."""
         cut = self.state.cut(self._stable)
-        self.start = max(self.kept_from, kept_from)
+        self.start = max(self.kept_from, self.kept.start)
         has_second_pass = self._latest is not None and self._latest.rolling is not None
         has_words = self._options.word_timestamps
-        self._keep(
-            self.state.settle(self._stable, has_second_pass=has_second_pass, has_words=has_words)
+        settled = self.state.settle(
+            self._stable, has_second_pass=has_second_pass, has_words=has_words
         )
+        self._news |= dict.fromkeys((item.index for item in settled), True)
+        self._keep(settled)
         self._is_moved = True
         self._begin(cut)
 

@@ -23,12 +23,14 @@ class OverlapRemoval:
 
     def __init__(self, cut: Cut, first_index: int, *, has_words: bool) -> None:
         self._cut, self._first_index, self._has_words = cut, first_index, has_words
+        self._has_ended = False
+        """Whether that utterance has."""
         self._dropped: tuple[str, ...] = ()
         """Words that were last removed from the open utterance."""
 
-    def of_utterance(self, utterance: OpenUtterance, index: int) -> OpenUtterance:
-        """Return the open utterance of this index without words that are heard again."""
-        if index != self._first_index:
+    def of_utterance(self, utterance: OpenUtterance) -> OpenUtterance:
+        """Return the open utterance without words that are heard again."""
+        if self._has_ended:
             return utterance
         count = self._num_repeated(utterance.words)
         self._dropped = tuple(word.text for word in utterance.words[:count])
@@ -41,6 +43,7 @@ class OverlapRemoval:
 
     def of_segment(self, segment: Segment) -> Segment:
         """Return an utterance that has ended without words that are heard again."""
+        self._has_ended = True
         words = segment.words if self._has_words else ()
         if segment.index != self._first_index or not self._cut.until_s:
             return replace(segment, words=words)

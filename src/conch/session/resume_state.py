@@ -64,10 +64,15 @@ class ResumeState:
         """Index of the first utterance that awaits its second pass; `next_index` if none does."""
         return min(self._pending, default=self.next_index)
 
-    def begin(self, at_s: float, index: int) -> None:
-        """Begin a stream behind one that has ended, with the index of its first utterance."""
+    @property
+    def is_pending(self) -> bool:
+        """Whether the text may still change without further audio."""
+        return bool(self._pending) or self._open is not None
+
+    def begin(self, at_s: float) -> None:
+        """Begin a stream behind one that has ended."""
         self._base = Cut(at_s, (), self._base.until_s)
-        self._pending, self._open, self.next_index = {}, None, index
+        self._pending, self._open = {}, None
         self._ended_until_s = self.audio_s = at_s
 
     def hear(self, utterance: OpenUtterance | None, audio_s: float) -> None:
@@ -75,9 +80,15 @@ class ResumeState:
         self._open = utterance
         self.audio_s = max(self.audio_s, audio_s)
 
-    def end(self, segments: Iterable[tuple[Segment, bool]]) -> None:
-        """Add the segments of an answer in order, and whether each has its last text."""
+    def end(self, segments: Iterable[tuple[Segment, bool]]) -> dict[int, bool]:
+        """Add the segments of an answer in order, and whether each has its last text.
+
+        Return this of those that are new, or awaited it.
+        """
+        news = {}
         for segment, is_final in segments:
+            if segment.index in self._pending or segment.index >= self.next_index:
+                news[segment.index] = is_final
             if is_final:
                 self._pending.pop(segment.index, None)
             elif segment.index in self._pending:
@@ -92,6 +103,7 @@ class ResumeState:
             if segment.index >= self.next_index:
                 self.next_index, self._open = segment.index + 1, None
                 self._ended_until_s = max(self._ended_until_s, segment.end)
+        return news
 
     def cut(self, stable: str = "") -> Cut:
         """Return where the next stream has to begin.
@@ -142,36 +154,25 @@ class ResumeState:
 
         The next stream hears their other words again.
         """
-        error = NO_SECOND_PASS if has_second_pass else ""
         base = self.cut(stable)
+        if not self._pending and self._open is not None and self._open.firm:
+            start, firm = self._open.start, self._open.firm
+            none = (Hypothesis("", 0.0, am_score=0.0),)
+            spoken = Segment(start, max(start, firm[-1].end), none, index=self.next_index)
+            self._pending[self.next_index] = _Pending(spoken, firm, start)
+            self.next_index += 1
         settled = []
-        for index in sorted(self._pending):
-            pending = self._pending[index]
-            segment = pending.segment
+        for index, pending in sorted(self._pending.items()):
             text = self.firm_pending(stable) if index == self.first_pending else ""
-            words = pending.firm if has_words and text else ()
             settled.append(
                 replace(
-                    segment,
-                    nbest=(replace(segment.nbest[0], text=text),),
-                    words=words,
+                    pending.segment,
+                    nbest=(replace(pending.segment.nbest[0], text=text),),
+                    words=pending.firm if has_words and text else (),
                     endpoint=LOST,
-                    error=error,
+                    error=NO_SECOND_PASS if has_second_pass else "",
                 )
             )
-        if not settled and self._open is not None and self._open.firm:
-            firm = self._open.firm
-            segment = Segment(
-                start=self._open.start,
-                end=max(self._open.start, firm[-1].end),
-                nbest=(Hypothesis(text_of_words(firm), 0.0, am_score=0.0),),
-                words=firm if has_words else (),
-                index=self.next_index,
-                endpoint=LOST,
-                error=error,
-            )
-            self.next_index += 1
-            settled.append(segment)
         self._pending, self._open, self._base = {}, None, base
         self._ended_until_s = self.audio_s = base.at_s
         return settled

@@ -11,7 +11,7 @@ import pytest
 from conch.gateway.errors import ApiError
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.realtime.turns import Style, Turns
-from conch.gateway.server_stream import LiveSegment
+from conch.gateway.session_stream import LiveSegment
 from conch.wire.result import Hypothesis, OpenUtterance, Segment, Transcript, Word
 
 NOTHING = Transcript((Hypothesis("", 0, 0),), (), 0.0, (), {})

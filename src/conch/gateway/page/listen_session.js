@@ -1,20 +1,23 @@
 /**
- * A live session that outlives its connection: another one continues after the firm text.
- *
- * The server says from where it has to hear the audio again; the page keeps it from there.
+ * A live session: audio goes to `/v1/listen`, and its messages come back. If its connection is lost,
+ * it goes on in another one after the firm text: the gateway says from where it has to hear the
+ * audio again, and leaves out the words that it has told.
  */
 
-import { ListenSocket } from "./listen_socket.js";
-import { BYTES_PER_SECOND } from "./pcm.js";
+import { openSocket } from "./api.js";
+import { pressureOf } from "./live_model.js";
+import { BYTES_PER_SECOND, SAMPLE_RATE } from "./pcm.js";
 
-/** Seconds to look for a server after one was lost. */
+/** Seconds to wait for the last text after `close`; then something is wrong. */
+const END_WAIT_S = 60;
+/** Seconds to look for a gateway after one was lost. */
 export const LOOK_S = 60;
 /** First and longest pause between two attempts, in seconds. */
 const FIRST_PAUSE_S = 0.25;
 const LONGEST_PAUSE_S = 2;
 /** Most seconds of audio to keep; older audio is not heard again. */
 export const MAX_KEPT_S = 180;
-/** Seconds of audio that may be on their way; the server takes 30. */
+/** Seconds of kept audio that may be on their way; the gateway takes 30. */
 const AHEAD_S = 20;
 /** Seconds of them that may wait for the network. */
 const WAITING_S = 4;
@@ -23,8 +26,13 @@ const WAITING_S = 4;
 const AGAIN_CODES = [1001, 1013];
 
 /**
+ * @typedef {{reason: "end" | "error" | "refused" | "lost" | "late", message: string, code: number,
+ *   cause?: string}} Ending
+ */
+
+/**
  * Return whether another session may continue one that ended so.
- * @param {import("./listen_socket.js").Ending} ending
+ * @param {Ending} ending
  * @returns {boolean}
  */
 export function mayGoOn({ reason, code, cause }) {
@@ -37,65 +45,66 @@ export class ListenSession {
    * @param {Record<string, any>} options Sent in the query.
    * @param {object} hooks
    * @param {(message: Record<string, any>) => void} hooks.onMessage
-   * @param {(ending: import("./listen_socket.js").Ending) => void} hooks.onEnding Called once.
+   * @param {(ending: Ending) => void} hooks.onEnding Called once.
    * @param {() => void} hooks.onLost The connection is gone; another one is looked for.
    * @param {(place: {startS: number, toldS: number}) => void} hooks.onResume Another session goes
    *   on: its start, and the end of the words already sent, in seconds of the one before.
-   * @param {(options: Record<string, any>, hooks: any) => any} [connect]
    */
-  constructor(options, hooks, connect = (all, own) => new ListenSocket(all, own)) {
+  constructor(options, hooks) {
     this.options = options;
     this.hooks = hooks;
-    this.connect = connect;
     /** @type {ArrayBuffer[]} Frames from where the text is firm. */
     this.kept = [];
-    /** Bytes of the present session before them, and how many of them it was sent. */
-    this.keptFrom = 0;
+    /** Seconds of the present session before them, and how many of them it was sent. */
+    this.startS = 0;
     this.numSent = 0;
-    /** Start of another session, and the end of the words already sent, in seconds. */
+    /** Where another session has to hear the audio again, and the end of the words that are told. */
     this.place = { from: 0, told: 0 };
     this.audioS = 0;
-    this.droppedBefore = 0;
-    this.hasHeard = false;
-    this.isClosing = false;
-    /** @type {number | null} When the server was lost, in milliseconds. */
-    this.lostAt = null;
+    /** Seconds of audio that were lost because the network was too slow. */
+    this.droppedS = 0;
+    this.hasHeard = this.isClosing = false;
+    /** @type {{ending: Ending, at: number} | null} How and when the connection was lost. */
+    this.loss = null;
     this.pauseS = FIRST_PAUSE_S;
-    this.open(0);
+    this.open();
   }
 
-  /** @param {number} toldS Seconds at the beginning whose words were sent already. */
-  open(toldS) {
-    const told = toldS > 0 ? { told_s: toldS.toFixed(3) } : {};
-    this.socket = this.connect(
-      { ...this.options, ...told },
-      {
-        onMessage: (/** @type {any} */ message) => this.take(message),
-        onEnding: (/** @type {any} */ ending) => this.ended(ending),
-      },
-    );
-  }
-
-  get path() {
-    return this.socket.path;
-  }
-
-  get isReady() {
-    return this.socket.isReady;
+  open() {
+    const toldS = this.place.told - this.startS;
+    const query = new URLSearchParams({
+      ...{ encoding: "pcm16", sample_rate: String(SAMPLE_RATE), include: "stats,resume" },
+      ...{ word_timestamps: "true" },
+      ...Object.fromEntries(Object.entries(this.options).map(([name, at]) => [name, String(at)])),
+      ...(toldS > 0 && { told_s: toldS.toFixed(3) }),
+    });
+    /** Its address; over plain HTTP it says why it refuses. */
+    this.path = `/v1/listen?${query}`;
+    this.isReady = this.isEnded = false;
+    /** @type {Omit<Ending, "code"> | null} */
+    this.ending = null;
+    this.socket = openSocket(this.path);
+    this.socket.onopen = () => this.flush();
+    this.socket.onmessage = ({ data }) => this.take(JSON.parse(data));
+    this.socket.onclose = (event) => this.closed(event);
   }
 
   get isLost() {
-    return this.lostAt !== null && !this.socket.isReady;
+    return this.loss !== null && !this.isReady;
+  }
+
+  get isOpen() {
+    return this.socket.readyState === WebSocket.OPEN && !this.isLost;
   }
 
   /** Seconds of audio that were handed to the present session. */
   get sentS() {
-    return this.socket.sentS;
+    return this.startS + secondsOf(this.kept.slice(0, this.numSent));
   }
 
-  /** Seconds of audio that were lost because the network was too slow. */
-  get droppedS() {
-    return this.droppedBefore + this.socket.droppedS;
+  /** Seconds of audio that the network has not taken yet. */
+  get waitingS() {
+    return this.socket.bufferedAmount / BYTES_PER_SECOND;
   }
 
   /**
@@ -105,44 +114,56 @@ export class ListenSession {
    */
   send(frame) {
     if (this.isClosing) return "fine";
-    const isBehind = this.isLost || this.numSent < this.kept.length;
-    const pressure = isBehind ? "late" : this.socket.send(frame);
-    if (pressure === "drop") return pressure;
+    const isBehind = !this.isOpen || this.numSent < this.kept.length;
+    const pressure = isBehind ? "fine" : pressureOf(this.waitingS);
+    if (pressure === "drop") {
+      this.droppedS += secondsOf([frame]);
+      return pressure;
+    }
     this.kept.push(frame);
     if (isBehind) this.flush();
-    else this.numSent += 1;
-    this.forget(this.keptS - MAX_KEPT_S + this.keptFrom / BYTES_PER_SECOND);
-    return isBehind ? "fine" : pressure;
+    else this.sendNext();
+    this.forget(this.startS + secondsOf(this.kept) - MAX_KEPT_S);
+    return pressure;
   }
 
-  get keptS() {
-    return this.kept.reduce((sum, frame) => sum + frame.byteLength, 0) / BYTES_PER_SECOND;
+  sendNext() {
+    this.socket.send(this.kept[this.numSent]);
+    this.numSent += 1;
   }
 
   /** End the utterance now. */
   finalize() {
-    this.socket.finalize();
+    if (this.isOpen) this.socket.send('{"type":"finalize"}');
   }
 
   /** Ask for the last text; `onEnding` follows. */
   close() {
     this.isClosing = true;
     this.flush();
+    // A connection that is still to open has no longer either.
+    if (!this.isLost) this.waitForEnd();
   }
 
-  /** Send the kept audio that was not sent, as far as the server takes it. */
+  /** Send the kept audio that was not sent, as far as the gateway takes it. */
   flush() {
-    if (this.isLost) return;
-    const { socket } = this;
-    while (
-      this.numSent < this.kept.length &&
-      socket.waitingS < WAITING_S &&
-      socket.sentS - this.audioS < AHEAD_S
-    ) {
-      socket.send(this.kept[this.numSent]);
-      this.numSent += 1;
+    if (!this.isOpen) return;
+    const hasRoom = () => this.waitingS < WAITING_S && this.sentS - this.audioS < AHEAD_S;
+    while (this.numSent < this.kept.length && hasRoom()) this.sendNext();
+    if (this.isClosing && !this.isEnded && this.numSent === this.kept.length) {
+      this.isEnded = true;
+      this.socket.send('{"type":"close"}');
+      this.waitForEnd();
     }
-    if (this.isClosing && this.numSent === this.kept.length) socket.close();
+  }
+
+  waitForEnd() {
+    const { socket } = this;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      this.ending ??= { reason: "late", message: "The last text did not come." };
+      socket.close();
+    }, END_WAIT_S * 1000);
   }
 
   /**
@@ -150,18 +171,13 @@ export class ListenSession {
    * @param {number} seconds On the clock of the present session.
    */
   forget(seconds) {
-    let count = 0;
-    let from = this.keptFrom;
-    while (count < this.kept.length) {
-      const end = from + this.kept[count].byteLength;
-      const isOld = end / BYTES_PER_SECOND <= seconds;
-      if (!isOld || (count >= this.numSent && this.keptS <= MAX_KEPT_S)) break;
-      from = end;
-      count += 1;
+    while (this.kept.length) {
+      const end = this.startS + secondsOf([this.kept[0]]);
+      if (end > seconds || (!this.numSent && secondsOf(this.kept) <= MAX_KEPT_S)) break;
+      this.kept.shift();
+      this.startS = end;
+      this.numSent = Math.max(0, this.numSent - 1);
     }
-    this.kept.splice(0, count);
-    this.keptFrom = from;
-    this.numSent = Math.max(0, this.numSent - count);
   }
 
   /** @param {Record<string, any>} message */
@@ -171,14 +187,20 @@ export class ListenSession {
       this.forget(message.from);
       return;
     }
-    if (message.type === "ready" && this.lostAt !== null) this.resumed();
-    if (typeof message.audio_s === "number") {
+    if (message.type === "ready") {
+      this.isReady = true;
+      if (this.loss) this.resumed();
+    }
+    if (message.type === "end") this.ending = { reason: "end", message: "" };
+    if (message.type === "error") {
+      const said = message.error?.message ?? "The server failed.";
+      this.ending = { reason: "error", message: said, cause: message.error?.code };
+    }
+    if (message.audio_s > 0) {
       this.audioS = message.audio_s;
-      if (message.audio_s > 0) {
-        this.hasHeard = true;
-        this.lostAt = null;
-        this.pauseS = FIRST_PAUSE_S;
-      }
+      this.hasHeard = true;
+      this.loss = null;
+      this.pauseS = FIRST_PAUSE_S;
     }
     this.hooks.onMessage(message);
     this.flush();
@@ -186,55 +208,49 @@ export class ListenSession {
 
   /** Go on in the session that has opened. */
   resumed() {
-    const startS = this.startS;
-    const { told } = this.place;
-    this.hooks.onResume({ startS, toldS: Math.max(startS, told) });
-    this.place = { from: 0, told: Math.max(0, told - startS) };
-    this.keptFrom = this.numSent = this.audioS = 0;
+    const { startS, place } = this;
+    this.hooks.onResume({ startS, toldS: Math.max(startS, place.told) });
+    this.place = { from: 0, told: Math.max(0, place.told - startS) };
+    this.startS = this.audioS = 0;
   }
 
-  /** Where another session begins, in seconds of the present one. */
-  get startS() {
-    return this.keptFrom / BYTES_PER_SECOND;
-  }
-
-  /** @param {import("./listen_socket.js").Ending} ending */
-  ended(ending) {
-    const isFirst = this.lostAt === null;
+  /** @param {CloseEvent} event */
+  closed({ code, reason }) {
+    clearTimeout(this.timer);
+    const message = reason || "The connection ended before the last text came.";
+    const kind = this.isReady ? "lost" : "refused";
+    /** @type {Ending} */
+    const ending = { ...(this.ending ?? { reason: kind, message }), code };
     const isAsked = this.isClosing && ending.reason === "end";
-    const isAgain = isFirst ? this.hasHeard && mayGoOn(ending) : this.isRetried(ending);
-    if (isAsked || !isAgain) {
-      this.hooks.onEnding(isFirst || isAsked ? ending : (this.loss ?? ending));
+    if (isAsked || !this.isAgain(ending)) {
+      this.hooks.onEnding(isAsked ? ending : (this.loss?.ending ?? ending));
       return;
     }
-    if (isFirst) {
-      this.loss = ending;
-      this.lostAt = Date.now();
-    }
-    this.droppedBefore += this.socket.droppedS;
-    this.socket = LOST;
-    this.hooks.onLost();
-    const pauseS = this.pauseS;
-    this.pauseS = Math.min(LONGEST_PAUSE_S, 2 * pauseS);
+    this.loss ??= { ending, at: Date.now() };
+    this.isReady = false;
     this.forget(this.place.from);
-    setTimeout(() => this.open(this.place.told - this.startS), pauseS * 1000);
+    this.numSent = 0;
+    this.hooks.onLost();
+    setTimeout(() => this.open(), this.pauseS * 1000);
+    this.pauseS = Math.min(LONGEST_PAUSE_S, 2 * this.pauseS);
   }
 
   /**
-   * Return whether another attempt is made.
-   * @param {import("./listen_socket.js").Ending} ending
+   * Return whether another session is looked for.
+   * @param {Ending} ending
    * @returns {boolean}
    */
-  isRetried(ending) {
-    const isInTime = Date.now() - (this.lostAt ?? 0) < LOOK_S * 1000;
+  isAgain(ending) {
+    if (this.loss === null) return this.hasHeard && mayGoOn(ending);
+    const isInTime = Date.now() - this.loss.at < LOOK_S * 1000;
     return isInTime && (ending.reason === "refused" || mayGoOn(ending));
   }
 }
 
-/** What stands in for a socket while there is none. */
-const LOST = {
-  ...{ path: "", isReady: false, sentS: 0, droppedS: 0, waitingS: 0 },
-  send: () => "late",
-  finalize: () => {},
-  close: () => {},
-};
+/**
+ * @param {ArrayBuffer[]} frames
+ * @returns {number}
+ */
+function secondsOf(frames) {
+  return frames.reduce((sum, frame) => sum + frame.byteLength, 0) / BYTES_PER_SECOND;
+}

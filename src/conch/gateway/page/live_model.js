@@ -33,9 +33,13 @@ export class LiveModel {
   /** Begin another session: its text comes after all earlier text. */
   begin() {
     const utterances = [...this.utterances.values()];
-    this.startS = utterances.reduce((latest, one) => Math.max(latest, one.end), this.audioS);
-    this.firstIndex = utterances.reduce((next, one) => Math.max(next, one.index + 1), 0);
-    this.audioS = this.startS;
+    this.goOn(utterances.reduce((latest, one) => Math.max(latest, one.end), this.audioS));
+  }
+
+  /** @param {number} startS Where another session begins, in seconds of the first. */
+  goOn(startS) {
+    this.startS = this.audioS = startS;
+    this.firstIndex = [...this.utterances.keys()].reduce((next, one) => Math.max(next, one + 1), 0);
     this.numSessions += 1;
     this.lag = this.firmLag = null;
     this.seen.clear();
@@ -59,12 +63,7 @@ export class LiveModel {
         const states = { isOpen: false, isFinal: true, endpoint: "lost" };
         return this.put({ ...one, firm, tentative: "", newest: "", end, words, ...states });
       });
-    this.startS += startS;
-    this.audioS = this.startS;
-    this.numSessions += 1;
-    this.firstIndex = [...this.utterances.keys()].reduce((next, one) => Math.max(next, one + 1), 0);
-    this.lag = this.firmLag = null;
-    this.seen.clear();
+    this.goOn(this.startS + startS);
     return changed;
   }
 
@@ -298,7 +297,7 @@ export function pressureOf(waitingS) {
 
 /**
  * Return what to say of a session that has come to its end.
- * @param {import("./listen_socket.js").Ending} ending
+ * @param {import("./listen_session.js").Ending} ending
  * @param {object} session
  * @param {string} session.problem An earlier problem, or nothing.
  * @param {boolean} session.wasOn Nobody had asked for the end.

@@ -256,7 +256,7 @@ export class LivePanel {
       this.firmLag.textContent = `${this.model.firmLag.toFixed(1)} s`;
   }
 
-  /** @param {import("./listen_socket.js").Ending} ending */
+  /** @param {import("./listen_session.js").Ending} ending */
   async ended(ending) {
     const { microphone, socket, problem } = this;
     const wasOn = this.state === "on";

@@ -23,7 +23,7 @@ from conch.gateway.live_session import LiveUpdate
 from conch.gateway.realtime import events
 from conch.gateway.realtime.events import Event
 from conch.gateway.realtime.items import Item, Utterance
-from conch.gateway.server_stream import LiveSegment
+from conch.gateway.session_stream import LiveSegment
 from conch.wire.result import OpenUtterance
 
 LEAST_COMMIT_S = 0.1

@@ -6,7 +6,7 @@ from typing import Any
 
 from conch.gateway.live_session import LiveUpdate
 from conch.gateway.riva.protocol import Message, message_class
-from conch.gateway.server_stream import LiveSegment
+from conch.gateway.session_stream import LiveSegment
 from conch.wire.joining import num_words, separator
 from conch.wire.result import Hypothesis, Segment, Transcript, Word
 

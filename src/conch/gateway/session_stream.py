@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from conch.client.live import AsyncLiveStream
 from conch.gateway.live_audio import Samples
-from conch.session.clock import has_last_text
 from conch.session.resume_state import LOST
 from conch.wire.errors import ConchError
 from conch.wire.result import Segment, Transcript
@@ -29,33 +28,23 @@ class LiveSegment:
     """Whether it was final before, and only its speakers are others."""
 
 
-class ServerStream:
+class SessionStream:
     """One live stream of a session, whose answers are on the session's clock."""
 
-    def __init__(self, live: AsyncLiveStream, next_index: int) -> None:
-        """Begin a stream whose next segment has `next_index` in the session."""
-        self.live, self.next_index = live, next_index
+    def __init__(self, live: AsyncLiveStream) -> None:
+        """Begin before the first chunk."""
+        self.live = live
         self._request: asyncio.Future[Transcript] | None = None
         """The request in flight, or the latest one."""
-        self._awaited: set[int] = set()
-        """Indices of the segments whose second pass is to come."""
         self._speakers: dict[int, tuple[str, ...]] = {}
         """Speakers of the words of the latest segments, by their indices."""
-        self._is_speaking = False
         self.sent_s = 0.0
         """Seconds of audio sent so far."""
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether the text may still change without further audio."""
-        return bool(self._awaited) or self._is_speaking
 
     async def send(self, chunk: Samples, seconds: float) -> Transcript:
         """Send the next samples, which last so many seconds, and return the answer."""
         self.sent_s += seconds
-        answer = await self._answered(self.live.send(chunk))
-        self._is_speaking = answer.utterance is not None
-        return answer
+        return await self._answered(self.live.send(chunk))
 
     async def finish(self) -> Transcript:
         """End the stream and return its last answer."""
@@ -77,17 +66,16 @@ class ServerStream:
     def changed(self, answer: Transcript, endpoint: str) -> tuple[LiveSegment, ...]:
         """Return the segments of an answer that are new or got their second pass."""
         found = []
+        news = self.live.joined.news
         for segment in answer.segments:
-            is_known = segment.index < self.next_index and segment.index not in self._awaited
+            is_known = segment.index not in news
             if not self._takes_speakers(segment) and is_known:
                 continue
-            self.next_index = max(self.next_index, segment.index + 1)
-            is_final = has_last_text(segment, answer)
-            (self._awaited.discard if is_final else self._awaited.add)(segment.index)
             if segment.endpoint == "end":
                 segment = replace(segment, endpoint=endpoint)
             elif segment.endpoint == LOST and not segment.text:
                 segment = replace(segment, error="")  # the next stream has heard it again
+            is_final = news.get(segment.index, True)
             found.append(LiveSegment(segment, is_final, is_relabelled=is_known))
         return tuple(found)
 
