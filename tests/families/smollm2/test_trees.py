@@ -16,6 +16,7 @@ from conch.families.smollm2.model import (  # noqa: E402
     TextInContext,
 )
 from conch.families.smollm2.trees import TreeScorer  # noqa: E402
+from conch.families.smollm2.weights import smollm2_folder  # noqa: E402
 
 TOKENS = gguf_toys.TOKENS
 SEQUENCES = [
@@ -101,7 +102,7 @@ def test_float32_comes_without_a_graph(folder):
 
 
 @needs_weights
-def test_real_weights_are_nearer_to_float32_than_a_nat_in_the_mean():
+def test_real_weights_score_as_products_in_float32_do():
     texts = [
         TextInContext("Why did we lose the battle?"),
         TextInContext("Why did we lose the bottle?"),
@@ -111,7 +112,7 @@ def test_real_weights_are_nearer_to_float32_than_a_nat_in_the_mean():
     ]
     model = NeuralLanguageModel(NeuralRescorerConfig())
     assert isinstance(model._generator, TreeScorer)
-    exact = NeuralLanguageModel(NeuralRescorerConfig(compute_type="int8_float32"))
+    folder = smollm2_folder("int8")
+    exact = NeuralLanguageModel(NeuralRescorerConfig(model=str(folder), compute_type="float32"))
     assert not isinstance(exact._generator, TreeScorer)
-    found, alone = model.score(texts), [model.score([text])[0] for text in texts]
-    assert np.abs(np.subtract(found, alone)).mean() < 1
+    assert np.abs(np.subtract(model.score(texts), exact.score(texts))).mean() < 2
