@@ -162,6 +162,8 @@ def test_every_door_goes_on_after_a_kill(serving, doors, waveform, victim):
         for process in stubs if victim == "speech" else [triton]:
             os.kill(process, signal.SIGKILL)
 
+    # Another test may have killed it.
+    wait_until(lambda: doors._gateway.servers.is_ready, 200)
     waveform = np.concatenate([waveform, np.zeros(24_000, np.float32), waveform])
     whole = texts_at(doors, waveform, lambda: None)
     assert all(whole)

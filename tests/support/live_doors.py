@@ -64,7 +64,10 @@ async def of_riva(url: str, audio: Audio) -> str:
     loop = asyncio.get_running_loop()
 
     async def next_piece() -> bytes:
-        return await anext(audio, b"")
+        # Not `anext` with a default: Python 3.11 crashes if it is cancelled.
+        async for piece in audio:
+            return piece
+        return b""
 
     def chunks() -> Iterator[bytes]:
         while piece := asyncio.run_coroutine_threadsafe(next_piece(), loop).result():
