@@ -52,13 +52,9 @@ def digest_of(path: Path, *others: str) -> str:
 def locked(path: Path, say: Callable[[str], None], what: str) -> Iterator[None]:
     """Let one program at a time run the block; the lock ends with the process that holds it.
 
-    Args:
-        path: The file of the lock, which stays: another program may wait for it.
-        say: Called with a text if this program has to wait.
-        what: Names in the text what the other program makes.
-
-    Raises:
-        OSError: the place cannot be written to.
+    `path` is the file of the lock, which stays: another program may wait for it. If this program
+    has to wait, `say` is called with a text on `what` the other one makes. Raise an OSError if the
+    file cannot be written.
     """
     with path.open("w") as lock:
         try:
@@ -77,17 +73,10 @@ def cached(
 ) -> Path:
     """Return a file or folder of the user's cache, made at first use, by one process.
 
-    It is kept in `$XDG_CACHE_HOME/conch` (`~/.cache/conch`). If that is not writable, it is kept
-    in a private folder next to the temporary files.
-
-    Args:
-        name: Name of the file or folder. It must change with what it is made from.
-        what: Names it in errors.
-        make: Writes it to the path that it gets; an `OSError` means that the place is unusable.
-        is_whole: Whether what lies at a path can be used; otherwise it is made again.
-
-    Raises:
-        NoCacheError: there is no place for it.
+    It is kept in `$XDG_CACHE_HOME/conch` (`~/.cache/conch`) or, if that is not writable, in a
+    private folder next to the temporary files. Its `name` must change with what it is made from;
+    errors call it `what`. `make` writes it to a path; an `OSError` means that the path is unusable.
+    It is made again unless `is_whole`. Raise a NoCacheError if no folder can keep it.
     """
     shared = Path(tempfile.gettempdir())
     reasons = []

@@ -14,7 +14,7 @@ from conch.wire.errors import ConfigError
 _BLOCK_BYTES = 1 << 20
 
 SERVER_PYTHONS = ((3, 11), (3, 12))
-"""What the server runs on, and what constraints.txt is made for."""
+"""Versions of Python that the server runs on, and that constraints.txt is made for."""
 
 
 def install(extra: str, python: tuple[int, int] = sys.version_info[:2]) -> str:
@@ -54,13 +54,8 @@ def how_to_get(model: KnownModel) -> str:
 def packaged(package: WeightsPackage, folder: str, sha256: Mapping[str, str]) -> Path:
     """Return a folder inside a package, which is not imported for it.
 
-    Args:
-        package: Package to look in.
-        folder: Path inside the package.
-        sha256: Hexadecimal digest of each file that is used, by its path in the folder.
-
-    Raises:
-        ConfigError: the package is not installed, or a file is missing or not the expected one.
+    `sha256` has the hexadecimal digest of each file that is used, by its path in the folder. Raise
+    a ConfigError if the package is not installed, or a file is missing or not the expected one.
     """
     if package.folder is None:
         raise ConfigError(missing(package))
@@ -94,4 +89,4 @@ def sha256_of(path: Path) -> str:
 
 
 _digest_of = cache(sha256_of)
-"""Installed packages do not change while a program runs."""
+"""Digests by path, kept because installed packages do not change while a program runs."""

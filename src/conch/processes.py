@@ -28,10 +28,8 @@ def model_processes(server: int) -> dict[int, str]:
 def stat_fields(path: str) -> list[str]:
     """Return the fields of /proc/PATH/stat after the name, which may hold anything.
 
-    `path` is a process, as `PID`, or one of its threads, as `PID/task/TID`.
-
-    Raises:
-        OSError: the process has gone.
+    `path` is a process, as `PID`, or one of its threads, as `PID/task/TID`. Raise an OSError if it
+    has gone.
     """
     stat = Path(f"/proc/{path}/stat").read_text(errors="replace")
     return stat.rpartition(")")[2].split()

@@ -51,7 +51,6 @@ class LiveBenchmark(ServerBenchmark):
 
     @property
     def has_second_pass(self) -> bool:
-        """Whether a second pass corrects each utterance."""
         return RecognitionOptions.parse(self.options, live=True).mode == "two_pass"
 
 

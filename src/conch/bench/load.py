@@ -33,12 +33,12 @@ class Offer:
 
     @property
     def load(self) -> str:
-        """Its name in a report."""
+        """Name in a report."""
         return CLOSED_LOOP if self.rate is None else PACED
 
     @property
     def title(self) -> str:
-        """Its name in a table."""
+        """Name in a table."""
         if self.rate is None:
             return f"{CLOSED_LOOP}, {self.concurrency}"
         return f"{PACED}, {self.rate:g}/s"
@@ -54,7 +54,7 @@ class Outcome(Generic[Answer]):
     """The answer to one request, or its error message."""
 
     index: int
-    """Place in the order of sending."""
+    """Position in the order of sending."""
     latency_s: float
     """From the client's call, or from when a paced request was due, to the client's return."""
     answer: Answer | None

@@ -29,10 +29,7 @@ NO_WEIGHTS = NO_HEADERS
 def server_of(
     url: str | None, weights: Mapping[str, str] = NO_WEIGHTS, *, is_grpc: bool = False
 ) -> Iterator[tuple[str, "MemorySampler | None"]]:
-    """Yield the address of a running server, or that of a new one with its memory.
-
-    The new one's is that of HTTP, or of gRPC.
-    """
+    """Yield the address of a running server, or of a new one (HTTP or gRPC) with its memory."""
     if url is not None:
         yield url, None
         return
@@ -48,9 +45,8 @@ def own_server(
 ) -> Iterator[tuple[str, "MemorySampler"]]:
     """Start a server; yield its address and its memory.
 
-    Raises:
-        ConfigError: such weights are missing or incomplete.
-        ServerError: the server cannot be started.
+    Raise a ConfigError if such weights are missing or incomplete, and a ServerError if the server
+    cannot be started.
     """
     require("psutil", extra="server")
     # Imported here: only a new server needs their packages.
@@ -74,11 +70,7 @@ def own_server(
 
 
 def triton_version(url: str, headers: Mapping[str, str] = NO_HEADERS) -> str:
-    """Return the server's version, in words where a gateway hides it.
-
-    Raises:
-        ServerError: no server answers there.
-    """
+    """Return the server's version, in words where a gateway hides it, or raise a ServerError."""
     endpoint = Endpoint.parse(url, headers=headers)
     if not endpoint.address.is_grpc and is_gateway(endpoint):
         return "behind a gateway"
@@ -91,8 +83,7 @@ def triton_version(url: str, headers: Mapping[str, str] = NO_HEADERS) -> str:
 def inference_client(url: str) -> Iterator[tuple[Any, dict[str, bool]]]:
     """Yield one of Triton's clients, and the argument that makes gRPC answer as HTTP does.
 
-    Raises:
-        ServerError: no server answers there, or it refuses the request.
+    Raise a ServerError if no server answers there, or it refuses the request.
     """
     address = Address.parse(url)
     # The two protocols' modules are alike but share no type.

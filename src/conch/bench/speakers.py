@@ -23,7 +23,7 @@ from conch.wire.result import Transcript, Turn
 class SpeakersBenchmark:
     files: tuple[Path, ...]
     rttm: Path | None = None
-    """Turns of all files, or a folder with a file for each; None: each is beside its recording."""
+    """Turns of all files, or a folder with a file for each; None: each is next to its recording."""
     collar_s: float = 0.0
     is_number_given: bool = False
     url: str | None = None
@@ -48,7 +48,7 @@ class SpeakersReport:
     header: Flat[Header]
     collar_s: float
     der: float
-    """Of all speech, whoever's recording it is in."""
+    """Diarization error rate of the speech of all recordings together."""
     recordings: Sequence[RecordingErrors]
 
 
@@ -71,7 +71,6 @@ def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
 
 
 def turns_of(file: Path, rttm: Path | None) -> list[Turn]:
-    """Return the known turns of a recording."""
     where = file.with_suffix(".rttm") if rttm is None else rttm
     if where.is_dir():
         where /= f"{file.stem}.rttm"

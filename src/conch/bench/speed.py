@@ -21,7 +21,6 @@ class Latency:
 
     @property
     def percentiles(self) -> tuple[float | None, ...]:
-        """The values of `PERCENTILES`, in order."""
         return self.p50, self.p90, self.p95, self.p99
 
 

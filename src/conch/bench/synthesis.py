@@ -83,7 +83,7 @@ class SynthesisRun:
     wer: float | None = None
     """Word errors of the recognised audio; None if it was not recognised."""
     word_times_ms: float | None = None
-    """Median difference between the starts of words as they are told and as they are recognised."""
+    """Median difference between the starts of words as spoken and as recognised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,13 +22,12 @@ class AccessRecord:
     """
 
     def __init__(self, request_id: str, model: str, mode: str = NO_MODE) -> None:
-        """Start the clock of the request with this id, which is safe in a log."""
+        """`request_id` is safe in a log."""
         self._request_id, self._model, self.mode = request_id, model, mode
         self._began = time.perf_counter()
         self._stages: dict[str, Stage] = {}
         self._is_logged = False
         self.audio_s = 0.0
-        """Seconds of audio so far."""
         self.fields: dict[str, int] = {}
         """Fields of the service."""
 

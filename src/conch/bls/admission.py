@@ -28,14 +28,12 @@ class Admission:
     """Admits recordings by the audio in flight, in the order of `FairOrder`."""
 
     def __init__(self, config: BlsConfig, metrics: Metrics) -> None:
-        """Start without requests; `metrics` count waits and refusals."""
         self._config, self._metrics = config, metrics
         self._order = FairOrder()
         self._speed = ServerSpeed()
         self._requests = 0
         self._bytes = self._live_bytes = 0
         self.audio_s = 0.0
-        """Seconds of audio in flight."""
         self._waiting: list[tuple[tuple[float, int], float, asyncio.Future[None]]] = []
         """Requests without room, as a heap: key, seconds of audio, and the future that ends the
         wait."""
@@ -44,8 +42,7 @@ class Admission:
     def arrived(self, num_bytes: int) -> Iterator[None]:
         """Count a request from its arrival to its answer, and the bytes of its audio as sent.
 
-        Raises:
-            OverloadedError: the server has too many requests, or too many bytes of them.
+        Raise an OverloadedError if the server has too many requests, or too many bytes of them.
         """
         most = self._config.max_requests_in_flight
         if self._requests >= most:
@@ -67,11 +64,7 @@ class Admission:
 
     @contextmanager
     def holding(self, num_bytes: int) -> Iterator[None]:
-        """Count the bytes of a live chunk from its arrival to its answer.
-
-        Raises:
-            OverloadedError: the server has too many bytes.
-        """
+        """Count a live chunk's bytes in the block; raise an OverloadedError if it has no room."""
         self._check_bytes(self._live_bytes, num_bytes, 1.0)
         self._live_bytes += num_bytes
         try:
@@ -93,13 +86,11 @@ class Admission:
 
     @asynccontextmanager
     async def begun(self, audio_s: float, deadline_s: float | None) -> AsyncIterator[Share]:
-        """Wait until there is room for a request, and give it its place in the order.
+        """Wait until there is room for a request, and give it its position in the order.
 
-        `audio_s` sums all rows and channels. `deadline_s` is None without a deadline.
-
-        Raises:
-            AudioError: the request has more audio than the server takes at once.
-            OverloadedError: the request would wait too long.
+        `audio_s` sums all rows and channels. `deadline_s` is None without a deadline. Raise an
+        AudioError for more audio than the server takes at once, and an OverloadedError for a wait
+        that is too long.
         """
         most = self._config.max_audio_in_flight_s
         if audio_s > most:
@@ -155,7 +146,6 @@ class Admission:
             )
 
     async def _room(self, share: Share, patience_s: float) -> None:
-        """Wait for room and take it."""
         asked = _now()
         room = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (share.key, share.size_s, room))

@@ -38,7 +38,6 @@ class Call:
     place: StreamPlace | None = None
     """Place in the component's stream; None outside streams."""
     deadline: Deadline = field(default_factory=Deadline)
-    """Time budget of the request."""
     work: int = 1
     """Work of the component for each byte of input, compared with its simplest call."""
 

@@ -57,10 +57,7 @@ class Calls:
         deadline: Deadline,
         copies: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Call nothing yet; the first of the policies is the outermost step of each call.
-
-        `copies` are the models of the server that stand for components, by component.
-        """
+        """The first of `policies` is outermost; `copies` are models that stand for components."""
         self.deadline = deadline
         self._copies = copies
         self._send: Send = components.call

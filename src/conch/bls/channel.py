@@ -85,8 +85,7 @@ class Channel:
     def send(self, frame: Frame) -> None:
         """Send a frame of `encoded`; return when the system has taken it. Any thread may send.
 
-        Raises:
-            OSError: the peer has gone.
+        Raise an OSError if the peer has gone.
         """
         with self._sending:
             try:

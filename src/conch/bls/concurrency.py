@@ -19,7 +19,7 @@ from conch.bls.traits import OwnComponents, traits_of
 OLDEST_OF = 8
 """One turn in 8 goes to the oldest request: short ones must not hold up a long one forever."""
 PART: ContextVar[float] = ContextVar("part", default=0.0)
-"""Place of a task's work in the request's answer, such as the segment's start in seconds. The
+"""Position of a task's work in the request's answer, such as the segment's start in seconds. The
 lowest goes first."""
 
 
@@ -27,7 +27,6 @@ class ConcurrencyLimits:
     """The limits at all components, for the calls of all requests."""
 
     def __init__(self, config: BlsConfig, components: OwnComponents, metrics: Metrics) -> None:
-        """Start without calls; `metrics` count the waits."""
         self._config, self._components = config, components
         self.metrics = metrics
         self._semaphores: dict[str, PrioritySemaphore] = {}
@@ -62,7 +61,6 @@ class RecordingTurns:
     """Policy of one recording: its calls wait for their turn."""
 
     def __init__(self, limits: ConcurrencyLimits) -> None:
-        """Prepare a recording; `begin` gives it its place among others."""
         self._limits = limits
         self._key: Key = (0.0, 0)
         self._is_first: Callable[[], bool] = lambda: True
@@ -97,6 +95,5 @@ class WithoutWaiting:
         self._limits = limits
 
     async def __call__(self, call: Call, proceed: Send) -> Outputs:
-        """Send a call on."""
         with self._limits.at(call.model).exempt():
             return await proceed(call)

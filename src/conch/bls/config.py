@@ -26,9 +26,9 @@ class BlsConfig:
     vad and the encoders; others wait. One recording has at most half. Use twice the instances; on a
     GPU, times the batch."""
     max_decoder_calls: int = 16
-    """The same for each component that answers calls together, such as a decoder: two full batches.
-    One recording has at most a quarter. Where rows are in flight together, as in moonshine_decoder,
-    all have at most three quarters of the rows, and one recording half."""
+    """Calls of recordings at once to each component that answers calls together, such as a decoder:
+    two full batches. One recording has at most a quarter. Where rows are in flight together, as in
+    moonshine_decoder, all have at most three quarters of the rows, and one recording half."""
     max_calls_in_flight: int = 60
     """Component calls in flight at once, over all requests; others wait for a thread. A quarter is
     for live chunks, up to another quarter for passes over live utterances, an eighth for models of

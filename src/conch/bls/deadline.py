@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from conch.wire.errors import DeadlineError
 
 BEFORE_CALLS = "before the first call"
-"""When the time of a request runs out that has called no component yet: one may still load."""
+"""Part of the message if the time is over before any call of a component: one may still load."""
 
 
 class Deadline:
@@ -25,11 +25,7 @@ class Deadline:
         self._started = clock() if started is None else started
 
     def remaining_s(self, when: str) -> float | None:
-        """Return the seconds left, or None without a limit.
-
-        Raises:
-            DeadlineError: no time is left; its message ends with `when`.
-        """
+        """Return the seconds left, None for no limit, or raise a DeadlineError with `when`."""
         if not self._budget_ms:
             return None
         left_s = self._budget_ms / 1000 - (self._clock() - self._started)
@@ -39,11 +35,10 @@ class Deadline:
 
     @asynccontextmanager
     async def limiting(self, path: Callable[[], Sequence[str]]) -> AsyncIterator[None]:
-        """Cancel the block when the time is over.
+        """Cancel the block when the time is over, and raise a DeadlineError.
 
-        Raises:
-            DeadlineError: the time is over; it names the latest component of `path`. One of a call
-                inside is raised unchanged, because its message is more precise.
+        It names the latest component of `path`. The DeadlineError of a call inside is raised
+        unchanged, because its message is more precise.
         """
         try:
             async with asyncio.timeout(self.remaining_s(BEFORE_CALLS)) as scope:

@@ -3,7 +3,7 @@
 from conch.wire.errors import ComponentError
 
 UNLOADED = "the model is being unloaded; try again"
-"""What a request is told whose model goes."""
+"""Message to the requests of a model that is being unloaded."""
 
 
 class ComponentAwayError(ComponentError):

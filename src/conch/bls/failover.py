@@ -36,7 +36,7 @@ SETTLE_S = 0.25
 """Seconds until a call tries a component that still counts as ready: it may have been replaced
 before its failure was known."""
 SETTLE_AGAIN_S = 4.0
-"""The same after a second failure: the component has not been replaced yet."""
+"""Seconds until the next try after a second failure: the component has not been replaced yet."""
 REMEMBER_S = 0.5
 """Seconds for which all requests share an answer on whether the server has a component."""
 LEAST_POLL_S, MOST_POLL_S = 0.02, 0.2
@@ -73,10 +73,9 @@ class Failover:
         served: Iterable[str] = (),
         on_demand: OnDemand | None = None,
     ) -> None:
-        """Start with no component away.
+        """`served` are the components that the server surely has; `on_demand` loads others.
 
-        Calls of `components` belong to no request; `served` are those that the server surely has,
-        and `on_demand` loads others.
+        Calls of `components` belong to no request.
         """
         self._components, self._metrics = components, metrics
         self._on_demand = on_demand
@@ -99,11 +98,7 @@ class Failover:
         return sorted(self._on_demand.models if self._on_demand else ())
 
     async def need(self, models: Iterable[str]) -> None:
-        """Load those of these components that are loaded on demand, all at the same time.
-
-        Raises:
-            ComponentError: one cannot be loaded.
-        """
+        """Load those of these that are loaded on demand, all at once, or raise a ComponentError."""
         if not self._on_demand:
             return
         lacking = self._on_demand.models.intersection(models) - self._known
@@ -117,10 +112,7 @@ class Failover:
     async def is_loaded(self, model: str, *, loads: bool = True) -> bool:
         """Return whether the server has a component; `loads` one that is loaded on demand.
 
-        Wait for one that is being replaced.
-
-        Raises:
-            ComponentError: it cannot be loaded.
+        Wait for one that is being replaced. Raise a ComponentError if it cannot be loaded.
         """
         if loads:
             await self.need((model,))
@@ -134,7 +126,6 @@ class Failover:
         return True
 
     async def __call__(self, call: Call, proceed: Send) -> Outputs:
-        """Make a call, and repeat it after its component was away."""
         model = call.model
         await self.need((model,))
         if model in self.away:

@@ -21,13 +21,11 @@ class Share:
     size_s: float
     """All of its work."""
     served_s: float = 0.0
-    """Its work that is done."""
     overtaken_at: float = -math.inf
     """When the latest request that goes before it arrived, on the caller's clock."""
 
     @property
     def left_s(self) -> float:
-        """Work that is left."""
         return max(0.0, self.size_s - self.served_s)
 
 
@@ -43,7 +41,7 @@ class FairOrder:
         self._ends: list[tuple[float, int]] = []
         """Keys of the requests that have not ended in virtual time, as a heap."""
         self._gone: set[tuple[float, int]] = set()
-        """Keys of those that were given up."""
+        """Keys of requests that were given up."""
         self._shares: dict[tuple[float, int], Share] = {}
         """The requests that have not ended."""
         self._numbers = count()

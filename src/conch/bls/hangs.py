@@ -38,8 +38,6 @@ STARVED_FROM_S = 1.0
 
 @dataclass(slots=True, eq=False)
 class _CallInFlight:
-    """A call that a component has not answered yet."""
-
     size: int
     """Measure of its work."""
     in_stream: bool
@@ -89,12 +87,12 @@ class HangWatch:
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start without calls; `clock` returns seconds as `ModelProcesses.started` does."""
+        """`clock` returns seconds as `ModelProcesses.started` does."""
         self._processes, self._components = processes, components
         self._least_s, self._metrics = least_s, metrics
         self._clock, self._looked_at = clock, clock()
         self._calls: dict[str, dict[_CallInFlight, None]] = {}
-        """By component, in the order in which they were made."""
+        """Calls by component, in the order in which they were made."""
         self._speeds: dict[str, Speed] = {}
         self._has_answered: set[str] = set()
         """Components that have answered a call since the last check, errors included."""

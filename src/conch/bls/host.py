@@ -42,10 +42,7 @@ class Host:
         components: Callable[[Message, Responder], RequestComponents],
         executor: Executor,
     ) -> None:
-        """Start the event loop on a thread of its own.
-
-        `components` returns those for the calls of a request; `asyncio.to_thread` uses `executor`.
-        """
+        """Start the event loop on a thread of its own; `asyncio.to_thread` uses `executor`."""
         self._service, self._runtime, self._components = service, runtime, components
         self._answering: set[Future[None]] = set()
         """Requests in flight: an event loop keeps no reference to its tasks."""

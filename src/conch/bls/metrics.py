@@ -99,11 +99,7 @@ class Metrics:
 
     @contextmanager
     def answering(self, family: Metric, mode: str) -> Iterator[dict[str, str]]:
-        """Count and time the answer made in the block, in a metric of `mode` and `outcome`.
-
-        Yields:
-            The labels. The block may change them.
-        """
+        """Count and time the answer made in the block, which may change the labels yielded."""
         labels = {"mode": mode, "outcome": "ok"}
         started = time.perf_counter()
         try:

@@ -52,7 +52,7 @@ class ModelProcesses:
     """The processes of the models of a server; times are those of `boot_time_s`."""
 
     def __init__(self, server: int) -> None:
-        """List nothing yet; `server` is the id of the server's process."""
+        """`server` is the id of the server's process."""
         self._server = server
         self._listed: tuple[float, dict[int, str]] = (-LIST_S, {})
         self._looks: dict[str, tuple[float, dict[int, ThreadTimes]]] = {}

@@ -21,18 +21,14 @@ class OnDemand:
         is_loaded: Callable[[str], Awaitable[bool]],
         load: Callable[[str], Awaitable[None]],
     ) -> None:
-        """Load nothing yet; `load` raises a ComponentError that says why it cannot."""
+        """`load` raises a ComponentError that says why it cannot."""
         self.models = frozenset(models)
         self._is_loaded, self._load = is_loaded, load
         self._loads: dict[str, asyncio.Task[str]] = {}
         """What runs, or has failed in the last PAUSE_S; each returns what is wrong."""
 
     async def need(self, model: str) -> None:
-        """Load a component, unless the server has it.
-
-        Raises:
-            ComponentError: it cannot be loaded.
-        """
+        """Load a component, unless the server has it, or raise a ComponentError."""
         if model not in self._loads:
             self._loads[model] = asyncio.create_task(self._loaded(model))
         # A request that is given up leaves the load to the others.

@@ -26,12 +26,10 @@ class PrioritySemaphore:
     """Runs a limited number of jobs at once. A running job must not wait for another job."""
 
     def __init__(self, most: int | Callable[[], int], oldest_of: int = 0) -> None:
-        """Start with no job.
+        """Limit the jobs in flight to `most`, which may change, without exempt ones.
 
-        Args:
-            most: Largest number of jobs in flight, without exempt ones; it may change.
-            oldest_of: One of this many places goes to the job with the least key without its first
-                part, which is the oldest, so that no job waits forever; 0 for none.
+        One of `oldest_of` places goes to the job with the least key without its first part, which
+        is the oldest, so that no job waits forever; 0 for none.
         """
         self._most = most if callable(most) else lambda: most
         self._oldest_of = oldest_of
@@ -53,19 +51,12 @@ class PrioritySemaphore:
         kept: int = 0,
         patience_s: float | None = None,
     ) -> Result:
-        """Run a job as soon as it has a place, and return its result.
+        """Run the job of `make` as soon as it has a place, and return its result.
 
         A job that has begun keeps its place to its end, even after its caller was cancelled: a
-        component cannot be stopped.
-
-        Args:
-            make: Makes the job; called when it has a place.
-            key: Jobs with a lower key go before it.
-            kept: Places that it leaves free.
-            patience_s: Longest time to wait for the place, in seconds; None for no limit.
-
-        Raises:
-            TimeoutError: there was no place in time. A TimeoutError of the job is raised as well.
+        component cannot be stopped. Jobs with a lower `key` go first; `kept` places are left free.
+        Raise a TimeoutError after `patience_s` seconds without a place; None for no limit. A
+        TimeoutError of the job is raised as well.
         """
         await self._place(key, kept, patience_s)
         running = asyncio.create_task(make())

@@ -53,8 +53,6 @@ class RelayConfig:
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A request that waits for answers."""
-
     responder: Responder
     record: AccessRecord
 
@@ -71,10 +69,7 @@ class Relay:
     def __init__(
         self, address: str, host: str, trusts: Trusts, patience_s: float = PATIENCE_S
     ) -> None:
-        """Start the threads; the first request connects to the host, of the model with this name.
-
-        A request waits for the host at most `patience_s` seconds.
-        """
+        """A request waits at most `patience_s` seconds for the model `host`, which answers."""
         self._address, self._host, self._trusts = address, host, trusts
         self._patience_s = patience_s
         self._numbers = count()

@@ -31,7 +31,7 @@ class Runtime:
         on_demand: OnDemand | None = None,
         decoder: str = "",
     ) -> None:
-        """Start without requests, whose default is `decoder`, or "" for that of the families."""
+        """`decoder` is the default of requests; "" for that of the families."""
         self.detached = detached
         self.metrics = metrics or Metrics()
         self.admission = Admission(config, self.metrics)

@@ -20,7 +20,6 @@ class Message:
     """A request as it reaches a BLS model."""
 
     model: str
-    """Name of the model that was asked."""
     read_inputs: Callable[[], Mapping[str, Array]]
     """Return the tensors by name, with the batch dimension first."""
     outputs: tuple[str, ...]
@@ -30,11 +29,8 @@ class Message:
     request_id: str = ""
     """Id of the request, safe in a log."""
     stream_id: int | str = 0
-    """Sequence id; 0 or "" outside streams."""
     starts: bool = False
-    """Whether the request starts its stream."""
     ends: bool = False
-    """Whether the request ends its stream."""
     is_decoupled: bool = False
     """Whether the model is decoupled: the request may have any number of answers."""
     trace: Mapping[str, str] = field(default_factory=dict)
@@ -77,11 +73,7 @@ class Service(Protocol[Request]):
         ...
 
     def parse(self, message: Message) -> Request:
-        """Read a request.
-
-        Raises:
-            TranscriptionError: the request is wrong.
-        """
+        """Read a request; raise a TranscriptionError if it is wrong."""
         ...
 
     def run(
@@ -89,10 +81,8 @@ class Service(Protocol[Request]):
     ) -> AsyncGenerator[Answer, None]:
         """Yield the answers of a request: one, or any number if it is decoupled.
 
-        `components` are for its calls, and `record` is its line in the access log.
-
-        Raises:
-            TranscriptionError: the request failed; no answer follows.
+        `components` are for its calls, and `record` is its line in the access log. If it fails,
+        raise a TranscriptionError; no answer follows.
         """
         ...
 

@@ -72,13 +72,9 @@ def is_cuttable(options: RecognitionOptions) -> bool:
 def cut(data: bytes, options: RecognitionOptions, speech_probs: SpeechProbs, piece_s: float) -> Cut:
     """Return where to cut a recording. One without a good pause stays whole.
 
-    Args:
-        options: Options of the request, for which `is_cuttable`.
-        piece_s: Wanted length of a piece, in seconds; pieces are a little longer.
-
-    Raises:
-        AudioError: the file cannot be decoded.
-        OptionError: it does not have the channel that is asked for.
+    `options` are those of the request, for which `is_cuttable`. Pieces are a little longer than
+    `piece_s` seconds. Raise an AudioError if the file cannot be decoded, and an OptionError if it
+    lacks the requested channel.
     """
     recording = _opened(data, options)
     pieces: list[Piece] = []
@@ -92,11 +88,7 @@ def cut(data: bytes, options: RecognitionOptions, speech_probs: SpeechProbs, pie
 def audio_of(
     data: bytes, options: RecognitionOptions, pieces: Sequence[Piece]
 ) -> Iterator[tuple[Piece, FloatArray]]:
-    """Yield the samples of pieces, in order, as the server's own decoder makes them.
-
-    Args:
-        pieces: Of this recording; those of a channel in order of time.
-    """
+    """Yield the samples of pieces, each channel's in order of time, as the server decodes them."""
     recording = _opened(data, options)
     for number, blocks in recording.channels.items():
         wanted = [piece for piece in pieces if piece.channel == number]
@@ -141,11 +133,7 @@ def joined(cut: Cut, parts: Sequence[Transcript], nbest: int) -> Transcript:
 
 
 def length_s(data: bytes) -> float:
-    """Return the seconds of a recording, from its header or estimated from its bytes.
-
-    Raises:
-        AudioError: the file cannot be decoded.
-    """
+    """Return a recording's seconds, by its header or bytes; raise an AudioError if unreadable."""
     return file_recording(data, MAX_HOURS * 3600.0).length_s
 
 
@@ -160,7 +148,6 @@ def _channel_pieces(
     speech_probs: SpeechProbs,
     piece_s: float,
 ) -> list[Piece]:
-    """Return the pieces of a channel."""
     segmenter = Segmenter(rules)
     vad = _Vad(speech_probs)
     pieces: list[Piece] = []
@@ -199,7 +186,7 @@ class _Vad:
     def __init__(self, speech_probs: SpeechProbs) -> None:
         self._speech_probs = speech_probs
         self.probs: list[FloatArray] = []
-        """Of each block."""
+        """Speech probabilities of each block."""
         self._state: FloatArray | None = None
         self._end = 0
         self._recent: deque[tuple[int, Array, FloatArray | None]] = deque(maxlen=KEPT_BLOCKS)

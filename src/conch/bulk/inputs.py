@@ -21,7 +21,7 @@ opus qcp qt qta ra rf64 rm rmvb shn snd sph spx tak ts tta vob voc w64 wav wave 
 SUFFIXES = frozenset(_SUFFIXES.split())
 """Suffixes of audio files in a folder. A file that is named itself may have any."""
 MOST_TOLD = 8
-"""Most suffixes of files that were left out that a message has."""
+"""Most suffixes in a message about files that were left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,9 @@ def sources_of(
     """Return the recordings of all inputs, in order and each once.
 
     Inputs are folders, globs, manifests (.tsv), tables (.parquet, .jsonl) and files: local paths,
-    or addresses that fsspec reads. `left_out` gets the suffixes of files that are no audio.
-
-    Raises:
-        BulkError: an input cannot be read, holds nothing, or has a broken row; the message names it
-            and the row. Or two recordings share an id.
+    or addresses that fsspec reads. `left_out` gets the suffixes of files that are no audio. Raise a
+    BulkError if two recordings share an id, or an input cannot be read, holds nothing, or has a
+    broken row; the message names it and the row.
     """
     found: dict[str, Source] = {}
     others = Counter[str]() if left_out is None else left_out
@@ -78,11 +76,7 @@ def left_out_text(left_out: Counter[str]) -> str:
 
 
 def read_audio(source: Source) -> bytes:
-    """Return the bytes of a recording.
-
-    Raises:
-        AudioError: it cannot be read, or is empty.
-    """
+    """Return the bytes of a recording; raise an AudioError if it cannot be read, or is empty."""
     try:
         data = _read(source)
     except AudioError:

@@ -31,9 +31,7 @@ STILL_S = 20.0
 def flocked(path: Path) -> IO[bytes]:
     """Open a local file, unbuffered, to read it from its start and to append; and lock it.
 
-    Raises:
-        BlockingIOError: another process holds the lock.
-        OSError: the file cannot be written.
+    Raise a BlockingIOError if another process holds the lock, an OSError if it cannot be written.
     """
     file = path.open("a+b", buffering=0)
     try:
@@ -50,10 +48,7 @@ def locked(output: Output, *, beat_s: float = BEAT_S, still_s: float = STILL_S) 
     """Hold the right to write to an output inside the block; yield the id of this run.
 
     It beats every `beat_s` seconds. Another run's lock is taken over when that has been still for
-    `still_s`.
-
-    Raises:
-        BulkError: another run holds the lock, or the output cannot be written.
+    `still_s`. Raise a BulkError if another run holds the lock, or the output cannot be written.
     """
     run = secrets.token_hex(8)
     with _local(output, run) if output.is_local else _remote(output, run, beat_s, still_s):
@@ -61,11 +56,7 @@ def locked(output: Output, *, beat_s: float = BEAT_S, still_s: float = STILL_S) 
 
 
 def require(output: Output, run: str) -> None:
-    """Check that a run still holds the lock of an output; workers call this before they write.
-
-    Raises:
-        BulkError: it does not: another run considered its driver dead.
-    """
+    """Raise a BulkError if a run has lost the lock to another; workers check before they write."""
     if _holder(output).get("run") != run:
         raise BulkError(
             f"--out {output.address} is no longer locked by this run; it writes nothing more there"

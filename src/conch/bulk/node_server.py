@@ -30,13 +30,9 @@ LOG_CHARS = 2000
 
 
 def serve_command(given: str | None) -> tuple[str, ...]:
-    """Return the command `conch` of the server's environment.
+    """Return the command `conch` of the server's environment, or raise a BulkError.
 
-    Args:
-        given: Path that the user gave; None looks next to the interpreter and on PATH.
-
-    Raises:
-        BulkError: there is none.
+    `given` is the path that the user gave; None looks next to the interpreter and on PATH.
     """
     if given is not None and shutil.which(given) is None:
         raise BulkError(f"--conch {given}: no such program")
@@ -57,11 +53,7 @@ class NodeServer:
     """
 
     def __init__(self, command: Sequence[str], models: Sequence[str]) -> None:
-        """Start the server by a `conch` and more flags of its `serve`, without waiting.
-
-        Raises:
-            BulkError: there is no such program here.
-        """
+        """Start the server by a `conch` and flags of its `serve`, or raise a BulkError."""
         program = shutil.which(command[0])
         if program is None:
             raise BulkError(f"no program {command[0]} on {socket.gethostname()}")
@@ -72,11 +64,7 @@ class NodeServer:
         self._start()
 
     def url(self) -> str:
-        """Return the address of the server as soon as it is ready.
-
-        Raises:
-            BulkError: it does not start; the message has the end of its log.
-        """
+        """Return the address of the ready server, or raise a BulkError with the log's end."""
         if not self.is_running():
             self.stop()
             self._start()

@@ -69,11 +69,7 @@ def without_done(shards: Sequence[Shard], found: Collection[str]) -> list[Shard]
 
 
 def check_asked(where: str, found: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    """Check that an earlier run had the same settings; an older version lacks newer ones.
-
-    Raises:
-        BulkError: they differ; the message has the first difference.
-    """
+    """Raise a BulkError with the first different setting; an older version lacks newer ones."""
     for name, value in asked.items():
         before = found.get(name) or None
         if before != (value or None):

@@ -42,8 +42,7 @@ LOCALHOST = ("localhost", "127.0.0.1", "::1")
 def connected(address: str | None) -> Iterator[list[str]]:
     """Connect to a Ray cluster, or start Ray here; yield the ids of the nodes that may work.
 
-    Raises:
-        BulkError: no cluster answers, or it has no CPUs.
+    Raise a BulkError if no cluster answers, or it has no CPUs.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Its core writes warnings of its libraries to stderr.
@@ -110,11 +109,7 @@ def _silent() -> Iterator[None]:
 def outcomes(
     shards: Sequence[Shard], job: Job, nodes: Sequence[str]
 ) -> Generator[Outcome, None, None]:
-    """Yield the outcomes of units as Ray Data finishes them.
-
-    Raises:
-        BulkError: a worker raised it.
-    """
+    """Yield the outcomes of units as Ray Data finishes them; raise a worker's BulkError."""
     import ray
     from ray.data import ActorPoolStrategy, DataContext
 
@@ -194,7 +189,7 @@ def message_of(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NodeAddress:
-    """The address of the server of the node that asks for it."""
+    """The address of the server on the node of the caller."""
 
     run: str
     command: tuple[str, ...]

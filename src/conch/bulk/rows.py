@@ -153,8 +153,7 @@ def shard_bytes(kind: str, rows: Sequence[Row]) -> bytes:
 def rows_of(name: str, content: bytes, columns: Sequence[str] | None = None) -> list[Row]:
     """Return the rows of a shard of this name, with some `columns` of Parquet or all.
 
-    Raises:
-        BulkError: it is damaged, or of another version.
+    Raise a BulkError if it is damaged, or of another version.
     """
     try:
         if name.endswith(".parquet"):

@@ -52,10 +52,8 @@ def run(
 ) -> list[Outcome]:
     """Transcribe the missing shards; return the outcomes of all shards.
 
-    Raises:
-        BulkError: an input or the output cannot be used, or no server is available. Finished work
-            is kept, and the same call continues.
-        BenchError: a manifest has a broken row.
+    Raise a BenchError for a broken row of a manifest, and a BulkError if an input or the output
+    cannot be used, or no server is available. Finished work is kept, and the same call continues.
     """
     sources, output = sources_of(inputs, left_out=events.left_out), Output(job.out)
     output.make()

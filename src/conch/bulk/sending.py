@@ -58,7 +58,7 @@ class Answer:
     transcript: Transcript | None
     error: ConchError | None = None
     seconds: float = 0.0
-    """From sending the request to the answer."""
+    """Seconds from sending the request to the answer."""
     models: Mapping[str, str] = field(default_factory=dict)
     """Version and weights of the models that were called, where the server reports them."""
 
@@ -126,10 +126,7 @@ class Sender:
         versions: Callable[..., dict[str, str]] = model_versions,
         retry_s: float = RETRY_S,
     ) -> None:
-        """Connect to nothing yet.
-
-        `address` returns the URL of the server, after a loss that of the next one; it may block.
-        """
+        """`address` returns the server's URL, after a loss that of the next one; it may block."""
         self._address, self._sending = address, sending
         self._connect, self._versions_of, self._retry_s = connect or AsyncClient, versions, retry_s
         self._slots = asyncio.Semaphore(sending.jobs)
@@ -150,8 +147,7 @@ class Sender:
     async def transcribe(self, read: Read, options: Mapping[str, Any]) -> Answer:
         """Return the answer for one recording.
 
-        Raises:
-            BulkError: no server is available, or the server lacks a model that all requests need.
+        Raise a BulkError if no server is available, or it lacks a model that all requests need.
         """
         self.in_flight += 1
         try:

@@ -47,8 +47,7 @@ def address_of(name: str) -> str:
 def file_system(address: str) -> tuple[Any, str]:
     """Return the fsspec file system of an address, and the path in it.
 
-    Raises:
-        BulkError: the scheme is unknown, or its package is missing.
+    Raise a BulkError if the scheme is unknown, or its package is missing.
     """
     from fsspec.core import url_to_fs
 
@@ -133,7 +132,6 @@ class Output:
 
     @property
     def local_path(self) -> Path:
-        """Path of the folder, if it is local."""
         return Path(self._root)
 
     def path(self, name: str) -> str:
@@ -163,11 +161,7 @@ class Output:
             return bool(self._system.exists(f"{self._root}/{name}"))
 
     def read(self, name: str) -> bytes:
-        """Return a file's content.
-
-        Raises:
-            FileNotFoundError: it does not exist.
-        """
+        """Return a file's content, or raise a FileNotFoundError."""
         try:
             with storage_errors(f"cannot read {self.path(name)}"):
                 return bytes(self._system.cat_file(f"{self._root}/{name}"))

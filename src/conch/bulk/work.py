@@ -64,7 +64,7 @@ class Unit:
 
     @property
     def part(self) -> str:
-        """Name of its result in the folder of work."""
+        """Name of the unit's result in the folder of work."""
         return part_of(self.shard, self.index, self.piece)
 
 
@@ -107,11 +107,7 @@ class Outcome:
 
 
 def recorded_outcome(output: Output, shard: str, kind: str) -> Outcome:
-    """Return the outcome of a shard that was written before.
-
-    Raises:
-        BulkError: it is damaged, or of another version.
-    """
+    """Return the outcome of a written shard; raise a BulkError if it is unreadable."""
     try:
         data = json.loads(output.read(f"{DONE}/{shard}.json"))
     except FileNotFoundError:
@@ -130,11 +126,7 @@ def write_shard(job: Job, output: Output, shard: str, rows: Sequence[Row]) -> Ou
 
 
 def write_formats(job: Job, output: Output, source: Source, answer: Answer) -> Answer:
-    """Write the files of a recording next to the shards.
-
-    Returns:
-        The answer, or that no file can have the recording's name.
-    """
+    """Write a recording's files; return the answer, or an error if none can have its name."""
     if answer.transcript is None:
         return answer
     name = without_secrets(source.id)
@@ -154,9 +146,9 @@ def format_bytes(format: str, transcript: Transcript, name: str) -> bytes:
 
 
 def format_path(source: Source, format: str) -> str:
-    """Return the path of that file, from the recording's whole name, which is unique.
+    """Return the path of a recording's file, from its whole name, which is unique.
 
-    What may be secret in a URL is told by a digest.
+    A digest stands for what may be secret in a URL.
     """
     plain = without_secrets(source.id).replace("://", "/").lstrip("/")
     if plain != source.id.replace("://", "/").lstrip("/"):
@@ -194,9 +186,6 @@ def finish(job: Job, output: Output, unit: Unit, nbest: int) -> Outcome:
     """Write the shard of a unit, whose own part is written, if all parts exist; then remove them.
 
     The outcome has no files if the shard was not written.
-
-    Raises:
-        BulkError: a file cannot be read or written.
     """
     short = part_of(unit.shard)
     try:

@@ -50,8 +50,7 @@ Columns = dict[str, Any]
 def cut_units(row: Columns, job: Job) -> Iterator[Columns]:
     """Yield the units of a shard: its short recordings in one, and each piece of a long one.
 
-    Raises:
-        BulkError: the folder of work cannot be written.
+    Raise a BulkError if the folder of work cannot be written.
     """
     unit: Unit = pickle.loads(row["unit"])
     options = RecognitionOptions.parse(job.options)

@@ -34,18 +34,14 @@ class UnfitModelError(ConfigError):
     """A folder is not a complete model; the message says what is wrong with it."""
 
     def __init__(self, message: str, likeness: float = 1.0) -> None:
-        """Say what is wrong, and how much of such a model is there: all files are 1."""
+        """`likeness` says how much of such a model is there: all files are 1."""
         super().__init__(message)
         self.likeness = likeness
 
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Take what cannot be read for unfit, in a block or in a function that has this in front.
-
-    Raises:
-        UnfitModelError: there was an OSError.
-    """
+    """Raise an UnfitModelError for an OSError in a block or function that has this in front."""
     try:
         yield
     except OSError as error:
@@ -57,7 +53,7 @@ class Found:
     """A model in a folder, as its files describe it."""
 
     languages: int | None
-    """None where the files do not say."""
+    """Number of languages; None where the files do not say."""
     size: int
     """Bytes of all files."""
     family: str = ""
@@ -69,16 +65,11 @@ class Found:
     is_live: bool = False
     """Whether its encoder hears live audio."""
     voices: tuple[AddedVoice, ...] = ()
-    """The voices that it speaks with."""
 
 
 @readable()
 def check_known(folder: Path, files: Mapping[str, KnownFile]) -> None:
-    """Check that a folder has the files of a known model, byte by byte.
-
-    Raises:
-        UnfitModelError: it lacks one, or one differs.
-    """
+    """Raise an UnfitModelError unless a folder has the files of a known model, byte by byte."""
     lacking = [name for name in files if not (folder / name).is_file()]
     if lacking:
         raise UnfitModelError(f"it lacks {_and(lacking)}")
@@ -95,8 +86,7 @@ def check_known(folder: Path, files: Mapping[str, KnownFile]) -> None:
 def check_folder(folder: Path) -> Found:
     """Check that a folder is a Whisper with all that a server reads; return what it describes.
 
-    Raises:
-        UnfitModelError: a file is missing, is cut short or is of another kind of model.
+    Raise an UnfitModelError if a file is missing, cut short or of another kind of model.
     """
     _check_files(folder)
     vocabulary = _vocabulary_size(folder / "model.bin")
@@ -113,8 +103,7 @@ def check_folder(folder: Path) -> Found:
 def check_files(layouts: Sequence[Sequence[str]], folder: Path) -> Found:
     """Check that a folder has all files of one of several layouts, of a model of one language.
 
-    Raises:
-        UnfitModelError: files are missing.
+    Raise an UnfitModelError if files are missing.
     """
     lacking = [[name for name in files if not (folder / name).is_file()] for files in layouts]
     if nearest := min(lacking, key=len):
@@ -125,11 +114,7 @@ def check_files(layouts: Sequence[Sequence[str]], folder: Path) -> Found:
 
 @readable()
 def check_weights_are_here(folder: Path) -> None:
-    """Check that no file stands for one that Git LFS fetches.
-
-    Raises:
-        UnfitModelError: one does.
-    """
+    """Raise an UnfitModelError if a file stands for one that Git LFS fetches."""
     for path in (*folder.glob("*"), *folder.glob("*/*")):
         # Git LFS's specification says that they are shorter.
         is_short = path.is_file() and 0 < path.stat().st_size < 1024
@@ -213,7 +198,6 @@ def _string(file: BinaryIO) -> str:
 
 
 def _special_tokens(path: Path) -> dict[str, int]:
-    """Return the ids of a tokenizer's special tokens."""
     try:
         added = read_json(path, dict, "JSON object")["added_tokens"]
         return {str(item["content"]): int(item["id"]) for item in added}
@@ -247,11 +231,7 @@ def _vocabulary(folder: Path) -> list[str]:
 
 
 def read_json(path: Path, kind: type, what: str) -> Any:
-    """Return the content of a JSON file, which is of a kind.
-
-    Raises:
-        UnfitModelError: it is not; the message says `what` it should be.
-    """
+    """Return the content of a JSON file of a kind, or raise an UnfitModelError that says `what`."""
     try:
         found = json.loads(path.read_text("utf-8"))
     except ValueError as error:
@@ -262,11 +242,7 @@ def read_json(path: Path, kind: type, what: str) -> Any:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Return the content of a YAML file with names and values.
-
-    Raises:
-        UnfitModelError: it is none.
-    """
+    """Return the names and values of a YAML file, or raise an UnfitModelError if it has none."""
     import yaml
 
     try:

@@ -20,7 +20,7 @@ QUANTIZATIONS = (
 )
 """CTranslate2's types of stored weights; it converts them to its compute type on loading."""
 _HALF = ("float16", "int8_float16")
-"""Those for which CTranslate2's own command reads the weights as 16 bits, in half the memory."""
+"""Types for which CTranslate2's own command reads the weights as 16 bits, in half the memory."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 
@@ -28,13 +28,10 @@ _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 def convert(source: str, name: str, quantization: str, say: Callable[[str], None]) -> Path:
     """Return the folder of a converted model, which appears whole or not at all.
 
-    Args:
-        source: Folder in Hugging Face's format, or a name on its hub such as openai/whisper-small.
-        name: Name of the new folder in `home`; empty for the last part of `source`.
-
-    Raises:
-        ConfigError: the source is not a complete Whisper, the name is taken or unfit, or the folder
-            cannot be written; or transformers is not installed.
+    `source` is a folder in Hugging Face's format, or a name on its hub such as
+    openai/whisper-small. `name` is that of the new folder in `home`; empty for the last part of
+    `source`. Raise a ConfigError if the source is not a complete Whisper, the name is taken or
+    unfit, the folder cannot be written, or transformers is not installed.
     """
     path = Path(os.path.expanduser(source)).absolute()
     is_local = bool(source) and os.path.isdir(path)

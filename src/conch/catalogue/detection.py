@@ -18,11 +18,9 @@ MOST_INSIDE = 100
 def detect(asked: str, *, is_verbose: bool = False) -> tuple[ModelKind, Path, Found]:
     """Return the kind of a model, its absolute folder, and what its files say of it.
 
-    What is `asked` for is a name of a known model or of a folder of the user's, or a path.
-
-    Raises:
-        ConfigError: there is no such folder, or it holds no complete model of any kind. If
-            `is_verbose`, it says what each kind lacks, and not the nearest alone.
+    `asked` is a name of a known model or of a folder of the user's, or a path. Raise a ConfigError
+    if there is no such folder, or it holds no complete model of any kind. If `is_verbose`, it says
+    what each kind lacks, and not the nearest alone.
     """
     for kind in KINDS.values():
         if known_model(kind, asked):
@@ -60,7 +58,7 @@ def _inside(folder: Path) -> Iterator[str]:
 
 
 def _hint(asked: str) -> str:
-    """Return what may have been meant by a name."""
+    """Return a hint at the name that was probably meant."""
     if close := difflib.get_close_matches(asked, [*KNOWN_MODELS, *own_names()], n=1):
         return f"; did you mean {close[0]}?"
     if "whisper" in asked.lower() and asked.count("/") < 2:

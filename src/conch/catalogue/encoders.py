@@ -26,7 +26,7 @@ _SETTINGS = {
     "8000 Hz, the mean not removed, samples in [-1, 1]",
     "waveform": "16 kHz, in [-1, 1]",
 }
-"""What an encoder takes beside its number of filters."""
+"""What an encoder takes in addition to its number of filters."""
 
 _WHOLE = 100_000
 """Frames of the one chunk of a recording."""
@@ -38,11 +38,11 @@ class State:
     """What a streaming encoder keeps of a stream from chunk to chunk."""
 
     name: str
-    """Of the input."""
+    """Name of the input."""
     kind: int
-    """As in `Value`."""
+    """Type of the elements, as in `Value`."""
     shape: tuple[int, ...]
-    """For one stream."""
+    """Shape for one stream."""
     axis: int
     """The axis of the streams."""
     counts: int = 0
@@ -62,7 +62,7 @@ class Encoder:
     features: Features = "kaldi"
     num_mels: int = 80
     is_normalised: bool = False
-    """Whether each feature is, over the whole recording."""
+    """Whether each feature is normalised over the whole recording."""
     takes_batches: bool
     states: tuple[State, ...] = ()
     """Empty for an encoder of whole recordings."""
@@ -81,12 +81,11 @@ class Encoder:
 
     @property
     def is_live(self) -> bool:
-        """Whether it hears live audio."""
         return bool(self.states)
 
     @property
     def takes(self) -> str:
-        """What it takes, in words."""
+        """What the encoder takes, in words."""
         if self.features == "waveform":
             return "the waveform"
         maker = "NeMo" if self.features == "nemo" else "Kaldi"
@@ -94,7 +93,7 @@ class Encoder:
 
     @property
     def settings(self) -> str:
-        """How that is computed, in words."""
+        """How the features are computed, in words."""
         found = _SETTINGS[self.features]
         if self.frames_last and not self.is_live:
             found = found.replace("hann", "povey").replace("8000", "7600")
@@ -108,11 +107,7 @@ class Encoder:
 
 
 def read_encoder(path: Path, header: Header) -> Encoder:
-    """Return the encoder of a file as icefall exports it.
-
-    Raises:
-        UnfitModelError: it takes other features, or other inputs.
-    """
+    """Return the encoder of a file as icefall exports it, or raise an UnfitModelError."""
     if header.metadata.get("feature"):
         raise UnfitModelError(
             f"its {path.name} takes features of {header.metadata['feature']!r:.40}, not of Kaldi"
@@ -136,11 +131,7 @@ def read_encoder(path: Path, header: Header) -> Encoder:
 
 
 def read_nemo_encoder(path: Path, header: Header) -> Encoder:
-    """Return the encoder of a file as sherpa-onnx exports those of NeMo.
-
-    Raises:
-        UnfitModelError: it takes other features, or other inputs.
-    """
+    """Return the encoder of a file as sherpa-onnx exports NeMo's, or raise an UnfitModelError."""
     x = header.inputs[0]
     normalises = header.metadata.get("normalize_type", "")
     if header.metadata.get("is_giga_am", "0") != "0" or normalises not in ("", "NA", "per_feature"):
@@ -187,11 +178,7 @@ def read_nemo_encoder(path: Path, header: Header) -> Encoder:
 
 
 def with_caches(found: Encoder, attention: str, convolution: str) -> Encoder:
-    """Return an encoder of WeNet with what it keeps from chunk to chunk: caches of these names.
-
-    Raises:
-        UnfitModelError: it lacks a cache or a number.
-    """
+    """Return a WeNet encoder with caches of these names, or raise an UnfitModelError."""
     header, path = found.header, found.path
 
     def number(key: str, least: int = 1) -> int:
@@ -241,10 +228,7 @@ def _states(encoder: Header, file: str, shift: int) -> tuple[State, ...]:
 def state_of(item: Value, batch: int | str, file: str) -> State:
     """Return a state of which an encoder of `file` gives the next one.
 
-    An axis of the size `batch` is that of the streams.
-
-    Raises:
-        UnfitModelError: its sizes are not known.
+    An axis of the size `batch` is that of the streams. Raise an UnfitModelError for unknown sizes.
     """
     axes = [place for place, size in enumerate(item.dims) if size == batch]
     shape = tuple(1 if size == batch else size for size in item.dims)

@@ -21,7 +21,7 @@ class Network:
     """A network of a folder, as a model of its own."""
 
     part: str
-    """Its name among the others."""
+    """Name among the networks of the folder."""
     path: Path
     header: Header
     takes: str

@@ -30,10 +30,8 @@ def get(model: KnownModel, say: Callable[[str], None], progress: Progress) -> Pa
     """Return the folder of a model with `requirements`, which is fetched unless it is complete.
 
     The folder appears whole or not at all. A broken one is replaced. `say` is called with a text if
-    the program has to wait or to repeat something, `progress` during the download.
-
-    Raises:
-        ConfigError: pip or npm fails, they download other files, or the folder cannot be written.
+    the program has to wait or to repeat something, `progress` during the download. Raise a
+    ConfigError if pip or npm fails or gets other files, or the folder cannot be written.
     """
     target = home() / model.name
     with alone_with(target, say):

@@ -14,8 +14,6 @@ from conch.families.family import KnownModel, ModelKind
 KINDS: Mapping[str, ModelKind] = MappingProxyType(
     {kind.name: kind for family in FAMILIES for kind in family.models}
 )
-"""By name."""
-
 _function: Callable[[str], Callable[[Path], object]] = cache(pkgutil.resolve_name)
 
 

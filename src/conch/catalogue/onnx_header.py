@@ -42,10 +42,10 @@ class Header:
 
     metadata: Mapping[str, str]
     inputs: tuple[Value, ...]
-    """Without the weights, which older files list among the inputs."""
+    """Inputs without the weights, which older files list among them."""
     outputs: tuple[Value, ...]
     external: frozenset[str]
-    """Names of the files beside it that hold weights."""
+    """Names of the files next to it that hold weights."""
     is_int8: bool
     """Whether it quantises its activations: then a row depends on the other rows of its batch."""
 
@@ -53,9 +53,7 @@ class Header:
 def read_metadata(path: Path) -> dict[str, str]:
     """Return the `metadata_props` of a file.
 
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it is no message of Protocol Buffers.
+    Raise an OSError if it cannot be read, a ValueError if it is no message of Protocol Buffers.
     """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         return _metadata(data)
@@ -143,7 +141,7 @@ def _numbers(data: mmap.mmap, message: range, field: int) -> list[int]:
 
 
 def _fields(data: mmap.mmap, message: range) -> Iterator[tuple[int, range | int]]:
-    """Yield the number of each field of a message with its value, or the place of its text."""
+    """Yield the number of each field of a message with its value, or the range of its text."""
     start, stop = message.start, message.stop
     while start < stop:
         tag, start = _varint(data, start, stop)

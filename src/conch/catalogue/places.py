@@ -46,10 +46,8 @@ def _state(model: KnownModel, folder: Path | None) -> str:
 def find(kind: ModelKind, asked: str) -> Path:
     """Return the absolute folder of a complete model.
 
-    What is `asked` for is the name of a known model or of a folder in `home`, or else a path.
-
-    Raises:
-        ConfigError: it is missing or incomplete; the message says what to do.
+    `asked` is the name of a known model or of a folder in `home`, or else a path. Raise a
+    ConfigError that says what to do if it is missing or incomplete.
     """
     flag = kind.flag
     if model := known_model(kind, asked):
@@ -103,11 +101,7 @@ def _links_to_shipped(model: KnownModel) -> Path | None:
 
 
 def folder_of_name(asked: str) -> Path:
-    """Return the absolute folder of a name in `home` or of a path.
-
-    Raises:
-        OSError: there is none (`FileNotFoundError`), or it cannot be read.
-    """
+    """Return the absolute folder of a name in `home` or of a path, or raise an OSError."""
     folder = home() / asked
     if os.sep in asked or asked.startswith(".") or not folder.is_dir():
         folder = Path(os.path.expanduser(asked)).absolute()
@@ -134,7 +128,6 @@ def own_names() -> list[str]:
 
 
 def _own() -> list[Path]:
-    """Return the folders in `home` that are no known models."""
     try:
         paths = sorted(home().iterdir()) if home().is_dir() else []
         # Those with a dot are being made.
@@ -153,25 +146,21 @@ class Listed:
 
     name: str
     folder: Path | None
-    """None if it is not on this machine."""
+    """Folder; None if the model is not on this machine."""
     wrong: str = ""
     """What is wrong with it, and what to do; empty for a complete model."""
     languages: int | None = None
-    """None where its files do not say."""
+    """Number of languages; None where its files do not say."""
     size: int | None = None
     """Bytes on the disk, also of a model that is not on this machine."""
     title: str = ""
     """What it is; empty for the user's own."""
     licence: str = ""
-    """Empty for the user's own."""
+    """Licence; empty for the user's own."""
 
 
 def listed() -> list[Listed]:
-    """Return the known models, then the user's own by name.
-
-    Raises:
-        ConfigError: `home` cannot be read.
-    """
+    """Return the known models, then the user's own by name, or raise a ConfigError."""
     own, found = _own(), []
     for model in KNOWN_MODELS.values():
         wrong, folder = state_of(model), folder_of(model)

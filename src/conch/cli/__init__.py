@@ -58,7 +58,6 @@ class _Parser(argparse.ArgumentParser):
     """A parser that suggests the flag closest to an unknown one; so do its commands."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Parse arguments; exit with code 2 if one is unknown."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             names = [flag.lstrip("-") for flag in self._option_string_actions]

@@ -88,7 +88,6 @@ SERVERS = """
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the command to those of `conch`."""
     parser = add_command(
         subparsers,
         "agree",
@@ -111,7 +110,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Label and return the exit code."""
     headers, _ = given_server(args)
     _check(args)
     from conch.bulk.sending import Sending
@@ -224,7 +222,6 @@ def recogniser(text: str) -> dict[str, Any]:
 
 
 def _write(args: argparse.Namespace, rule: "Rule", entries: "list[tuple[Source, Entry]]") -> None:
-    """Write the files, and print a summary of them."""
     from conch.pseudo_labels.labels import write_labels, write_rejected
 
     answered = [(source, entry) for source, entry in entries if not entry.error]
@@ -248,8 +245,6 @@ def _write(args: argparse.Namespace, rule: "Rule", entries: "list[tuple[Source, 
 
 
 class _Bar(FileBar):
-    """Shows the entries of a run."""
-
     def __init__(self, rule: "Rule") -> None:
         super().__init__("agree", "--rejected")
         self._rule = rule

@@ -95,7 +95,6 @@ STREAMS = """
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the command to those of `conch`."""
     parser = subparsers.add_parser(
         "bench", help="measure a server", description="Measure a server and print a table."
     )
@@ -190,7 +189,6 @@ def presets(text: str) -> list[str]:
 
 
 def run_offline(args: argparse.Namespace) -> int:
-    """Measure, print the table, write the files and return the exit code."""
     settings = server_benchmark_of(args)
     # Imported here, so that `conch --help` does not wait for numpy and the clients.
     from conch.bench import offline
@@ -222,7 +220,6 @@ def live_benchmark_of(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_live(args: argparse.Namespace) -> int:
-    """Measure, print the table, write the files and return the exit code."""
     settings = live_benchmark_of(args)
     from conch.bench import live
     from conch.bench.live_report import markdown
@@ -235,7 +232,6 @@ def run_live(args: argparse.Namespace) -> int:
 
 
 def run_speakers(args: argparse.Namespace) -> int:
-    """Measure, print the table, write the files and return the exit code."""
     headers, weights = given_server(args)
     options = options_of(args)
     from conch.bench import speakers
@@ -259,7 +255,6 @@ def run_speakers(args: argparse.Namespace) -> int:
 
 
 def run_synthesis(args: argparse.Namespace) -> int:
-    """Measure, print the table, write the files and return the exit code."""
     headers, weights = given_server(args)
     from conch.bench import synthesis
 

@@ -67,7 +67,6 @@ CLUSTER = """
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the command to those of `conch`."""
     parser = add_command(
         subparsers,
         "bulk",
@@ -100,7 +99,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Transcribe and return the exit code."""
     _check_installed()
     from conch.bulk.run import run as run_bulk
     from conch.bulk.storage import without_secrets
@@ -140,7 +138,6 @@ def _check_installed() -> None:
 
 
 def _job(args: argparse.Namespace) -> "Job":
-    """Return the checked task."""
     from conch.bulk.node_server import serve_command
     from conch.bulk.sending import Sending
     from conch.bulk.storage import address_of
@@ -180,8 +177,6 @@ def _job(args: argparse.Namespace) -> "Job":
 
 
 class _Bar(FileBar):
-    """Shows the events of a run."""
-
     def __init__(self, job: "Job") -> None:
         super().__init__("bulk", "the shards")
         self._job = job

@@ -26,7 +26,6 @@ class Line:
 
     @property
     def text(self) -> str:
-        """Return the text of all parts."""
         return joined_text((self.firm, self.tentative, self.newest))
 
 
@@ -44,7 +43,6 @@ class Captions:
     """Decides after each answer of a live stream what to show."""
 
     def __init__(self, *, has_second_pass: bool) -> None:
-        """Begin before the first answer."""
         self._has_second_pass = has_second_pass
         self._known: dict[int, Segment] = {}
         """Utterances that have ended and are not final."""
@@ -72,7 +70,6 @@ class Captions:
         return ended
 
     def _count_final(self, answer: Transcript) -> int:
-        """Return how many of the utterances that have ended are final."""
         ended = self._ended()
         # By default a server without Moonshine and Whisper makes one pass.
         if answer.is_final or not self._has_second_pass or answer.rolling is None:

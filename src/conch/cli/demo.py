@@ -31,7 +31,6 @@ MIN_TEXT_WIDTH = 30
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the command to those of `conch`."""
     parser = add_command(
         subparsers,
         "demo",
@@ -46,7 +45,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the demonstration and return the exit code."""
     import soundfile
 
     from conch.client import Client
@@ -87,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def spoken(client: "Client", text: str) -> str:
-    """Speak a text into a file, and return what there is to tell of it."""
+    """Speak a text into a file, and return a line on the result."""
     for _ in client.synthesize_stream("The first one is on cold caches too."):
         pass
     begun = perf_counter()

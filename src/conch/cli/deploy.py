@@ -115,11 +115,10 @@ TYPES: dict[str, Any] = {
     "user": _user,
     **dict.fromkeys(PORTS, _port),
 }
-"""By field of `Router`."""
+"""Argument types by field of `Router`."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the command to those of `conch`."""
     parser = subparsers.add_parser(
         "deploy",
         help="write the configuration of a router in front of several servers",
@@ -142,7 +141,6 @@ def _flag(name: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the configuration and return the exit code."""
     router = haproxy.Router(**{name: getattr(args, name) for name in TYPES})
     _check(args.server, router, args.trust_network)
     command = _command(args.server, router, args.trust_network)
@@ -158,7 +156,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(servers: Sequence[haproxy.Server], router: haproxy.Router, is_trusted: bool) -> None:
-    """Check that the arguments fit together."""
     if not servers:
         raise UsageError(
             f"--server is missing: give {FORM} for each Conch server, as in "

@@ -17,14 +17,13 @@ class FileBar:
     """The bar of a run inside a `with` block; after Ctrl-C it says how to continue."""
 
     def __init__(self, title: str, all_in: str) -> None:
-        """Show nothing yet; `all_in` is where all problems are listed."""
+        """`all_in` is where all problems are listed."""
         self._title, self._all_in = title, all_in
         self._bar: tqdm[None] | None = None
         self._problems: Counter[str] = Counter()
         self._started = time.monotonic()
         self.left_out = Counter[str]()  # see `sources_of`
         self.audio_s = 0.0
-        """Seconds of audio that are done."""
 
     def __enter__(self) -> "FileBar":
         return self

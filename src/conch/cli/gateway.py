@@ -44,7 +44,6 @@ KEY_FLAGS = """
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the command to those of `conch`."""
     parser = add_command(
         subparsers,
         "gateway",
@@ -124,7 +123,6 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 def add_key(args: argparse.Namespace) -> int:
-    """Make a key and print it."""
     from conch.gateway import keys
     from conch.gateway.limits import Limits
 
@@ -139,7 +137,6 @@ def add_key(args: argparse.Namespace) -> int:
 
 
 def remove_key(args: argparse.Namespace) -> int:
-    """Remove a key."""
     from conch.gateway import keys
 
     keys.remove_key(args.keys or keys.default_keys_file(), args.name)
@@ -147,7 +144,6 @@ def remove_key(args: argparse.Namespace) -> int:
 
 
 def list_keys(args: argparse.Namespace) -> int:
-    """Print the names and limits of all keys."""
     from conch.gateway import keys
 
     path = args.keys or keys.default_keys_file()

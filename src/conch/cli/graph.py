@@ -64,7 +64,6 @@ LIMITS = """
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the command to those of `conch`."""
     parser = add_command(
         subparsers,
         "graph",
@@ -85,7 +84,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make the graph and return the exit code."""
     # Imported here, so that `conch --help` does not wait for numpy, onnxruntime and kaldifst.
     from conch.decoding.graph.fst_arrays import open_fst
     from conch.decoding.ngram.arpa import read_ngrams

@@ -9,14 +9,13 @@ from conch.launcher import TritonServer
 
 
 class HealMetrics(Collector):
-    """The counters of one server, read when they are asked for."""
+    """The counters of one server, read at each scrape."""
 
     def __init__(self, server: TritonServer, models: Iterable[str]) -> None:
         """Count `models` from 0: Prometheus sees no increase in a counter's first value."""
         self._server, self._models = server, tuple(models)
 
     def collect(self) -> Iterator[CounterMetricFamily]:
-        """Yield the counters of heals and restarts."""
         heals = CounterMetricFamily(
             "conch_heals", "Models loaded again because a process died or froze", labels=["model"]
         )

@@ -37,11 +37,7 @@ class LiveAudio:
 
 
 def of_file(path: Path, chunk_ms: int, speed: float) -> LiveAudio:
-    """Return the chunks of a file, each at the time it would have been spoken.
-
-    Raises:
-        AudioError: the file is missing or not audio.
-    """
+    """Return the chunks of a file, each when it would be spoken, or raise an AudioError."""
     if path.is_fifo():
         raise AudioError(f"{path} is a pipe: conch stream - reads one from stdin")
     try:
@@ -53,14 +49,10 @@ def of_file(path: Path, chunk_ms: int, speed: float) -> LiveAudio:
 
 
 def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) -> LiveAudio:
-    """Return the chunks of standard input, each as soon as it is available.
+    """Return the chunks of standard input, each as soon as it is available, or raise an AudioError.
 
-    Args:
-        sample_rate: Hz, of raw 16-bit little-endian samples; a container has its own.
-        is_raw: whether to read any input as raw samples.
-
-    Raises:
-        AudioError: the input is not audio, or a container that cannot be read.
+    `sample_rate`, in Hz, is that of raw 16-bit little-endian samples; a container has its own. With
+    `is_raw`, any input is read as raw samples.
     """
     # Not the reader of sys.stdin: Python cannot end while a thread waits in that one.
     pipe = io.BufferedReader(cast(io.BufferedReader, sys.stdin.buffer).raw)
@@ -96,7 +88,7 @@ class _Pipe:
 
 
 def _mono(decoded: AudioFile) -> Iterator[Samples]:
-    """Yield the mean of all channels; then say on stderr what was not heard."""
+    """Yield the mean of all channels; then warn on stderr of audio that was left out."""
     for piece in decoded.pieces():
         yield piece.mean(axis=1)
     for sentence in decoded.warnings:
@@ -167,9 +159,7 @@ def _with_pauses(chunks: Chunks) -> Chunks:
 def of_microphone(sample_rate: int, chunk_ms: int) -> LiveAudio:
     """Return the audio of the default microphone, until interrupted.
 
-    Raises:
-        AudioError: a package or library is not installed. While chunks are read: there is no
-            microphone.
+    An AudioError says that a library is missing or, while chunks are read, the microphone.
     """
     try:
         import sounddevice

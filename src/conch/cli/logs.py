@@ -25,7 +25,6 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)-7s %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a record as a line, with further lines of its message indented."""
         text = super().format(record).rstrip("\n").replace("\n", "\n    ")
         return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
@@ -38,7 +37,6 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a record as one line of JSON in ASCII."""
         time = datetime.fromtimestamp(record.created, timezone.utc)
         line = {
             "time": time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -74,8 +72,7 @@ def add_log_flags(parser: argparse.ArgumentParser) -> None:
 def with_log(args: argparse.Namespace, run: Callable[[], int]) -> int:
     """Run a command with Conch's log, and warnings of its libraries, on stderr.
 
-    Raises:
-        ConchError: the command fails. With JSON the error goes to the log, and 1 is returned.
+    A ConchError of the command is raised. With JSON it goes to the log, and 1 is returned.
     """
     is_json = args.log_format == "json"
     handler = logging.StreamHandler(sys.stderr)

@@ -72,7 +72,6 @@ EXPORT_FLAGS = """
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the command to those of `conch`."""
     parser = add_command(
         subparsers,
         "models",
@@ -150,7 +149,6 @@ def quantization(text: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the list and return the exit code."""
     from conch.catalogue.places import listed
 
     print("\n".join(table(listed())))
@@ -158,7 +156,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def run_get(args: argparse.Namespace) -> int:
-    """Download a model and return the exit code."""
     from conch.catalogue.fetch import get
     from conch.catalogue.kinds import KINDS
     from conch.catalogue.places import find
@@ -182,7 +179,6 @@ def run_get(args: argparse.Namespace) -> int:
 
 
 def run_inspect(args: argparse.Namespace) -> int:
-    """Print what a folder is and return the exit code."""
     from conch.catalogue.detection import detect
     from conch.catalogue.places import listed
     from conch.families import KNOWN_MODELS
@@ -206,7 +202,6 @@ def run_inspect(args: argparse.Namespace) -> int:
 
 
 def run_convert(args: argparse.Namespace) -> int:
-    """Convert a model and return the exit code."""
     from conch.catalogue.convert import convert
 
     folder = convert(args.model, args.name, args.quantization, _say)
@@ -215,7 +210,6 @@ def run_convert(args: argparse.Namespace) -> int:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Write a repository and return the exit code."""
     from conch.catalogue.detection import detect
     from conch.catalogue.kinds import KINDS, networks_of
     from conch.deploy.repository import models_of, write_repository

@@ -9,11 +9,7 @@ from conch.wire.options import RecognitionOptions
 
 
 def parse_options(pairs: Sequence[str], *, live: bool = False) -> dict[str, OptionValue]:
-    """Return the request options of `name=value` pairs, each with its field's type.
-
-    Raises:
-        OptionError: a pair has no `=`, a name comes twice, or an option is wrong.
-    """
+    """Return the typed request options of `name=value` pairs, or raise an OptionError."""
     texts: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

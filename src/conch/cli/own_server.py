@@ -32,11 +32,8 @@ def server_url(
     """Yield `url`; without one start a server, yield its gRPC URL, and end it.
 
     A new server answers such requests. It has the `weights` by kind, and `others` beyond `speech`
-    and what the requests need.
-
-    Raises:
-        ConfigError: such weights are missing or incomplete.
-        ServerError: no server can be started.
+    and what the requests need. Raise a ConfigError if such weights are missing or incomplete, and a
+    ServerError if no server can be started.
     """
     if url is not None:
         yield url
@@ -51,8 +48,7 @@ def server_for_voice(
 ) -> Iterator[str]:
     """Yield `url`; without one start a server that speaks, yield its gRPC URL, and end it.
 
-    Raises:
-        ServerError: no server can be started.
+    Raise a ServerError if no server can be started.
     """
     if url is not None:
         yield url
@@ -110,10 +106,7 @@ def config_for(
     """Return the settings of a server for one command, with the weights found; see `server_url`.
 
     What has no weights here is left out: another decoder takes its place, and the n-gram rescorer
-    that of the neural one.
-
-    Raises:
-        ConfigError: chosen weights are missing or incomplete.
+    that of the neural one. Raise a ConfigError if chosen weights are missing or incomplete.
     """
     from conch.catalogue.kinds import KINDS, components_chosen
     from conch.catalogue.places import find

@@ -71,7 +71,6 @@ _WITHOUT = ("timestamps", "deadline_ms", "lead_ms")
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the commands to those of `conch`."""
     parser = add_command(
         subparsers,
         "say",
@@ -138,8 +137,7 @@ def line_of(voice: Voice | AddedVoice) -> str:
 def added_by(folder: str | None) -> Sequence[AddedVoice]:
     """Let this process know the voices of Piper in a folder, and return them; none without one.
 
-    Raises:
-        ConfigError: one is incomplete, or there is none.
+    Raise a ConfigError if one is incomplete, or there is none.
     """
     if not folder:
         return ()
@@ -165,7 +163,6 @@ def run_like(args: argparse.Namespace) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Speak the text and return the exit code."""
     if args.piper and args.url:
         raise UsageError("--piper is for a server that this command starts, and --url names one")
     headers, added = headers_of(args), added_by(args.piper)
@@ -203,11 +200,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def texts_of_stdin() -> Iterator[str]:
-    """Yield the text of stdin as it comes.
-
-    Raises:
-        UsageError: it is no UTF-8.
-    """
+    """Yield the text of stdin as it comes; raise a UsageError if it is no UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     # Not the reader of sys.stdin: Python cannot end while a thread waits in that one.
     pipe = cast(io.BufferedReader, sys.stdin.buffer).raw
@@ -241,11 +234,7 @@ def written(pieces: Iterable[Speech], file: IO[bytes], *, is_wav: bool = False) 
 
 
 def saved(pieces: Iterator[Speech], path: Path, *, is_wav: bool) -> Speech:
-    """Write the audio of pieces in place of a file, whole or not at all; return the last one.
-
-    Raises:
-        ConchError: it cannot be written.
-    """
+    """Write a whole file of pieces and return the last one; raise a ConchError if it fails."""
     try:
         with whole_file(path) as file:
             last = written(pieces, file, is_wav=is_wav)
@@ -274,11 +263,7 @@ def played(pieces: Iterator[Speech], player: str) -> Speech:
 
 
 def found_player() -> str:
-    """Return a program that plays sound.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """Return a program that plays sound, or raise a UsageError if there is none."""
     for name in PLAYERS:
         if path := shutil.which(name):
             return path
@@ -288,11 +273,7 @@ def found_player() -> str:
 
 
 def format_of(args: argparse.Namespace) -> str:
-    """Return the format of the output: that of the file's suffix; 16-bit samples for a player.
-
-    Raises:
-        UsageError: the suffix is that of no format.
-    """
+    """Return the format of the suffix, or raise a UsageError; 16-bit samples for a player."""
     if args.o is None:
         return "pcm_s16"
     if args.o == "-":

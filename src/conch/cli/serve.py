@@ -118,7 +118,6 @@ ALL = "all"
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the command to those of `conch`."""
     parser = add_command(
         subparsers,
         "serve",
@@ -199,9 +198,7 @@ def _make_server(
 def _chosen(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
     """Return the models that flags choose: by kind, and by the names that they get.
 
-    Raises:
-        ConfigError: a folder is no model.
-        UsageError: two models have one kind or one name.
+    Raise a ConfigError if a folder is no model, and a UsageError if two have one kind or name.
     """
     from conch.catalogue.detection import detect
 
@@ -227,7 +224,7 @@ def _model(text: str) -> tuple[str, str]:
 
 
 def models_named(names: str, chosen: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the models that `--models` asks for, and the entry points; none for all.
+    """Return the models and entry points that `--models` names; none for all.
 
     A path has the decoder whose components are `chosen`, if it has no other.
     """

@@ -43,8 +43,7 @@ def weights_of(args: argparse.Namespace) -> dict[str, str]:
 def headers_of(args: argparse.Namespace) -> dict[str, str]:
     """Return the headers of every request, with the key; trust the certificates of `--ca-cert`.
 
-    Raises:
-        UsageError: a header is wrong. The message repeats none, as it may be secret.
+    Raise a UsageError if a header is wrong. The message repeats none, as it may be secret.
     """
     if args.ca_cert:
         # Every client of the command takes it from there.
@@ -64,8 +63,7 @@ def headers_of(args: argparse.Namespace) -> dict[str, str]:
 def given_server(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
     """Return the headers of every request, with the key, and the weights that flags choose.
 
-    Raises:
-        UsageError: a header is wrong, or there are weights and --url.
+    Raise a UsageError if a header is wrong, or there are weights and --url.
     """
     headers = headers_of(args)
     weights = weights_of(args)
@@ -90,11 +88,7 @@ def with_options_of_formats(formats: Sequence[str], given: Mapping[str, Any]) ->
 def checked_options(
     options: Mapping[str, Any], urls: Iterable[str | None] = (), *, live: bool = False
 ) -> RecognitionOptions:
-    """Return the options of requests, after a check of them and of the addresses of servers.
-
-    Raises:
-        UsageError: an option or an address is wrong.
-    """
+    """Return the checked options of requests; raise a UsageError for a wrong option or address."""
     try:
         for url in filter(None, urls):
             Address.parse(url)

@@ -40,7 +40,6 @@ SAME = 0.5
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the command to those of `conch`."""
     parser = add_command(
         subparsers,
         "speakers",
@@ -68,7 +67,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run_list(args: argparse.Namespace) -> int:
-    """Print the enrolled voices and return the exit code."""
     from conch.client.speakers import enrolled_voices
 
     voices = enrolled_voices()
@@ -80,7 +78,6 @@ def run_list(args: argparse.Namespace) -> int:
 
 
 def run_remove(args: argparse.Namespace) -> int:
-    """Delete a voice and return the exit code."""
     from conch.client.speakers import known_speakers, voice_file
 
     known_speakers([args.name])
@@ -90,7 +87,6 @@ def run_remove(args: argparse.Namespace) -> int:
 
 
 def run_add(args: argparse.Namespace) -> int:
-    """Enrol a voice and return the exit code."""
     from conch.client import Client
     from conch.client.speakers import EnrolledVoice, keep, voice_file
 

@@ -59,7 +59,6 @@ FLAGS = f"""
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the command to those of `conch`."""
     parser = add_command(
         subparsers,
         "stream",
@@ -91,7 +90,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Stream and return the exit code."""
     options, parsed = _options(args)
     headers, weights = given_server(args)
     from conch.cli import live_audio

@@ -37,11 +37,9 @@ class OpenLines:
     """
 
     def __init__(self, terminal: TextIO, environment: Mapping[str, str]) -> None:
-        """Draw nothing yet.
+        """`NO_COLOR` in `environment`, if not empty, turns the shades off (https://no-color.org).
 
-        Args:
-            environment: Variables. `NO_COLOR`, if not empty, turns the shades off
-                (https://no-color.org). So does `TERM=dumb`, where the lines become one.
+        So does `TERM=dumb`, where the lines become one.
         """
         self._terminal = terminal
         self._is_dumb = environment.get("TERM") == "dumb"

@@ -108,7 +108,7 @@ class Job:
         return self.output_dir / f"{stem}.{SUFFIXES.get(self.format, self.format)}"
 
     def render(self, name: str, transcript: Transcript) -> str:
-        """Return a transcript in the format asked for, ready to be written."""
+        """Return a transcript in the requested format, ready to be written."""
         if self.format == "json":
             is_for_people = self.destination(name) is None and sys.stdout.isatty()
             return to_json(transcript, indent=2 if is_for_people else None, file=name)
@@ -123,7 +123,6 @@ class Job:
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the command to those of `conch`."""
     parser = add_command(
         subparsers,
         "transcribe",
@@ -151,7 +150,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Transcribe and return the exit code."""
     job = _job(args)
     headers, weights = given_server(args)
     names = [name for name in args.files if not _is_refused(job, name)]
@@ -183,7 +181,6 @@ def _event_loop() -> AbstractContextManager[Any]:
 
 
 def _job(args: argparse.Namespace) -> Job:
-    """Return the checked task."""
     options = with_options_of_formats([args.format], given_options(args))
     job = Job(args.format, len(args.files), options, args.jobs, args.output, args.output_dir)
     checked_options(options, [args.url])
@@ -229,7 +226,6 @@ def _check_outputs(job: Job, names: Sequence[str]) -> None:
 
 
 def _title(name: str) -> str:
-    """Return the name of an input in an output."""
     return "stdin" if name == STDIN else name
 
 
@@ -271,10 +267,7 @@ class Transcription:
         healed_s: float = HEALED_S,
         look_s: float = LOOK_S,
     ) -> None:
-        """Send nothing yet.
-
-        A server that `is_known` has answered before; the address of another one may be wrong.
-        """
+        """A server that `is_known` has answered before; the address of another one may be wrong."""
         self._job, self._client, self._progress = job, client, progress
         self._is_known, self._healed_s, self._look_s = is_known, healed_s, look_s
         self._slots = asyncio.Semaphore(job.jobs)

@@ -9,12 +9,9 @@ from conch.bulk import storage
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text in place of a file, as `whole_file` does.
+    """Write a text in place of a file, as `whole_file` does, or raise an OSError.
 
     Bytes of file names that are no UTF-8 come back as they were.
-
-    Raises:
-        OSError: it cannot be written.
     """
     with whole_file(path) as file:
         file.write(text.encode("utf-8", "surrogateescape"))
@@ -24,10 +21,8 @@ def write_whole(path: Path, text: str) -> None:
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """Yield a file that takes the place of another; after an exception that one stays as it was.
 
-    What is no plain file, such as /dev/stdout, is written as it is.
-
-    Raises:
-        OSError: it cannot be written.
+    What is no plain file, such as /dev/stdout, is written as it is. An OSError says that it cannot
+    be written.
     """
     target = path.resolve()
     is_plain = target.is_file() or not target.exists()

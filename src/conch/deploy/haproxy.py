@@ -20,7 +20,7 @@ from string import Template
 from conch.wire.hosts import host_port, is_loopback, reachable
 
 TEMPLATE = Path(__file__).with_suffix(".cfg")
-"""Its lines with `@{name}` are repeated for each server."""
+"""Template whose lines with `@{name}` are repeated for each server."""
 MARK = "# Made by `conch deploy haproxy`"
 DEFAULT_PORTS = {"http": 8000, "grpc": 8001, "gateway": 9000}
 """The ports of `conch serve`."""
@@ -39,10 +39,9 @@ class Server:
 
     @classmethod
     def parse(cls, text: str) -> "Server":
-        """Read `HOST[:http=PORT,grpc=PORT,gateway=PORT]`; a port that is left out is the default.
+        """Read `HOST[:http=PORT,grpc=PORT,gateway=PORT]`, or raise a ValueError that explains.
 
-        Raises:
-            ValueError: the text has another form; the message says what is wrong with it.
+        A port that is left out is the default.
         """
         parts = re.fullmatch(r"(\[[^]]*\]|[^:]*)(?::(.*))?", text, re.DOTALL)
         if parts is None or (":" in (parts[2] or "") and "=" not in parts[2]):
@@ -66,19 +65,19 @@ class Server:
 
     @property
     def name(self) -> str:
-        """Its name in HAProxy, from its own address alone: tables know a server by its name."""
+        """Name in HAProxy, from the server's own address alone: tables know servers by it."""
         if self == Server(self.host):
             return self.host
         return f"{self.host}-{self.gateway_port}-{self.http_port}-{self.grpc_port}"
 
     @property
     def id(self) -> int:
-        """Its place in the hashing, from its name: it does not depend on the other servers."""
+        """Position in the hashing, from `name`: it does not depend on the other servers."""
         return zlib.crc32(self.name.encode()) >> 1 or 1
 
     @property
     def text(self) -> str:
-        """The text that `parse` reads."""
+        """Text that `parse` reads."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         if self == Server(self.host):
             return host

@@ -58,7 +58,7 @@ class Tensor:
 
     name: str
     kind: str
-    """As Triton calls the type, without TYPE_."""
+    """Type as Triton calls it, without TYPE_."""
     dims: tuple[int, ...]
     """Sizes with that of the batch; -1 where one is open."""
 
@@ -139,11 +139,7 @@ class Model:
 
 
 def models_of(name: str, networks: Iterable[Network]) -> list[Model]:
-    """Return the models of networks that keep nothing.
-
-    Raises:
-        ConfigError: ONNX Runtime cannot load one, or it takes no tensors.
-    """
+    """Return the models of networks that keep nothing, or raise a ConfigError for an unfit one."""
     stem = re.sub(r"[^\w.-]", "_", name)
     options = session_options(1)
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -177,8 +173,7 @@ def write_repository(
 ) -> None:
     """Write a repository whole or not at all.
 
-    Raises:
-        ConfigError: something else is in the folder, or it cannot be written.
+    Raise a ConfigError if something else is in the folder, or it cannot be written.
     """
     try:
         _check_free(target, replaces=replaces)

@@ -39,7 +39,8 @@ from conch.wire.errors import ConfigError
 EPSILON = 0
 """Label of arcs that read or write nothing."""
 DICTIONARY_LOG_PROB = -16.0
-"""As `oov_log_prob`, of the words of a dictionary: they are many, and few of them are said."""
+"""Least natural log of the unigram probability of the words of a dictionary: they are many, and few
+of them are said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ class GraphConfig:
     prune: float = 1e-7
     """Least relative rise of perplexity by the loss of an n-gram that stays; 0 keeps all."""
     max_order: int = 0
-    """Words of the longest n-grams; 0 is the model's."""
+    """Words of the longest n-grams; 0 for those of the n-gram model."""
     max_words: int = 0
     """Number of most frequent words to keep besides those that are added; 0 keeps all."""
     word_bonus: float = 0.0

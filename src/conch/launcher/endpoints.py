@@ -58,11 +58,7 @@ class Endpoints:
         return tuple(sorted({str(model["name"]) for model in json.loads(body)}))
 
     def administer(self, model: str, action: str, timeout_s: float) -> bool:
-        """`load` or `unload` a model; return whether the server has answered in time.
-
-        Raises:
-            ServerError: the server refuses or fails.
-        """
+        """`load` or `unload` a model; return False if late, raise a ServerError if it fails."""
         path = f"/v2/repository/models/{model}/{action}"
         status, body = self.fetch("model-repository", "POST", path, "{}", timeout_s=timeout_s)
         if status not in (0, 200):

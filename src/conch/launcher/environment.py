@@ -33,8 +33,7 @@ def python_library_directories() -> list[Path]:
 def trace_libraries(binary: Path, environment: Mapping[str, str]) -> dict[str, Path | None]:
     """Return the file that the system's loader takes for each library, None for a missing one.
 
-    Raises:
-        ServerError: this machine cannot load `binary` at all.
+    Raise a ServerError if this machine cannot load `binary` at all.
     """
     try:
         done = subprocess.run(
@@ -68,13 +67,9 @@ def server_environment(
     """Return an environment in which the server's Python models use this interpreter's packages.
 
     The stub takes its packages from the first python3 on PATH. It must load the libpython of that
-    very python3: the system may have another build of the same minor version.
-
-    Args:
-        stub: the wheel's stub; None for a server that brings its own.
-
-    Raises:
-        ServerError: a library is missing; the message names its Debian package.
+    very python3: the system may have another build of the same minor version. `stub` is None for a
+    server that brings its own. Raise a ServerError if a library is missing, with its Debian
+    package.
     """
     environment = dict(os.environ if base is None else base)
     bin_directory = str(Path(sys.executable).parent)
@@ -116,7 +111,6 @@ def trace_environment(extra_args: Iterable[str], base: Mapping[str, str]) -> dic
 
 
 def _missing_message(missing: list[str], searched: list[Path]) -> str:
-    """Return one sentence on the missing libraries: where they were sought, how to install them."""
     packages = [
         name.removesuffix(".so.1.0") if name.startswith("libpython") else DEBIAN_PACKAGES.get(name)
         for name in missing

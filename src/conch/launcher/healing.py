@@ -70,7 +70,7 @@ class Backoff:
     """When something that keeps failing is tried again: at once, then after 1, 2, 4 … 30 s."""
 
     def __init__(self, healthy_s: float) -> None:
-        """Begin without a delay, as after `healthy_s` seconds without an attempt."""
+        """There is no delay after `healthy_s` seconds without an attempt."""
         self._healthy_s = healthy_s
         self._delay_s = 0.0
         self._due = 0.0

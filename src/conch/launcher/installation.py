@@ -64,8 +64,7 @@ def find_installation(
 ) -> Installation:
     """Return the first server found: at the given path, on `search_path` (PATH), in the wheel.
 
-    Raises:
-        ServerError: there is no server, or neither the models nor the stubs run on `python`.
+    Raise a ServerError if there is none, or neither the models nor the stubs run on `python`.
     """
     if python < SERVER_PYTHONS[0]:
         raise ServerError(
@@ -92,8 +91,7 @@ def find_installation(
 def describe(binary: Path, python: tuple[int, int]) -> Installation:
     """Return the layout of the server at `binary`, from the folders next to it.
 
-    Raises:
-        ServerError: it is a wheel without a stub for `python`, or incomplete.
+    Raise a ServerError for a wheel that is incomplete, or without a stub for `python`.
     """
     binary = binary.resolve()
     root = binary.parent.parent
@@ -106,11 +104,7 @@ def describe(binary: Path, python: tuple[int, int]) -> Installation:
 
 
 def wheel_backend(root: Path, python: tuple[int, int]) -> PythonBackend:
-    """Return the wheel's Python backend with the stub for `python`.
-
-    Raises:
-        ServerError: there is no such stub, or a file is missing.
-    """
+    """Return the wheel's backend for `python`; raise a ServerError if a file of it is missing."""
     stubs = root / "python_backend_stubs"
     stub = stubs / f"{python[0]}.{python[1]}" / STUB
     if not stub.is_file():
@@ -128,13 +122,10 @@ def wheel_backend(root: Path, python: tuple[int, int]) -> PythonBackend:
 
 
 def check_numpy(version: str) -> None:
-    """Check that the wheel's stubs can read numpy's arrays.
+    """Raise a ServerError if the wheel's stubs cannot read numpy's arrays: from version 2 on.
 
     The stubs are built for numpy 1. With numpy 2 a model's inputs have wrong strides, and it
     computes with wrong values without an error.
-
-    Raises:
-        ServerError: numpy is version 2 or later.
     """
     if int(version.split(".")[0]) >= 2:
         raise ServerError(

@@ -68,11 +68,7 @@ class Keeper:
         self._instances = Counter(self._processes.values())
 
     def look(self) -> None:
-        """Look at the processes once, and begin to heal the models that need it.
-
-        Raises:
-            ServerError: only a new server helps; the message says why.
-        """
+        """Look once, and begin to heal models; raise a ServerError if only a new server helps."""
         now = self._clock()
         ended = {model: heal.result() for model, heal in self._healing.items() if heal.done()}
         loaded = {model: before for model, before in ended.items() if before is not None}

@@ -1,4 +1,4 @@
-"""Serve models beside Conch's own, each under a name that requests choose by the option `model`."""
+"""Serve models in addition to Conch's own, each under a name that the option `model` chooses."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +13,7 @@ from conch.wire.named_models import decoders_of, served_as
 
 
 def with_named_found(config: ServerConfig) -> ServerConfig:
-    """Return the settings with folders in place of what `named` asks for."""
+    """Return the settings with folders in place of the models in `named`."""
     found = {}
     for name, asked in config.named.items():
         flag = f"--model {name}={asked:.200}"

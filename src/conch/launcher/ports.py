@@ -11,8 +11,7 @@ from conch.wire.hosts import host_port
 def resolve_host(host: str) -> str:
     """Return the address of `host`, IPv4 if it has one; Triton's HTTP service takes no names.
 
-    Raises:
-        ServerError: the name cannot be resolved.
+    Raise a ServerError if the name cannot be resolved.
     """
     try:
         found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
@@ -22,20 +21,12 @@ def resolve_host(host: str) -> str:
 
 
 def require_free(host: str, port: int, option: str) -> None:
-    """Check that a server can listen on `host`:`port` now.
-
-    Raises:
-        ServerError: it cannot; the message names `option`.
-    """
+    """Raise a ServerError that names `option` if no server can listen on `host`:`port` now."""
     _listening(host, port, option).close()
 
 
 def pick_free(host: str, count: int) -> list[int]:
-    """Return `count` different ports that are free at this moment.
-
-    Raises:
-        ServerError: `host` is no address of this machine.
-    """
+    """Return `count` different free ports; raise a ServerError if `host` is not of this machine."""
     with contextlib.ExitStack() as stack:
         probes = [stack.enter_context(_listening(host, 0, "--host")) for _ in range(count)]
         return [int(probe.getsockname()[1]) for probe in probes]

@@ -39,12 +39,10 @@ class Preparation:
     """Everything that a start needs but its ports."""
 
     config: ServerConfig
-    """The caller's, with the folders of its weights, and the models to load at the start."""
+    """Caller's settings with the folders of its weights, and the models to load at the start."""
     address: str
-    """Address to listen on."""
     installation: Installation
     environment: dict[str, str]
-    """The environment of the server."""
     on_demand: tuple[str, ...]
     """The models that the server loads when a request first needs them."""
 
@@ -52,9 +50,8 @@ class Preparation:
 def prepare(config: ServerConfig, component_key: str) -> Preparation:
     """Check the settings and this machine.
 
-    Raises:
-        ConfigError: chosen weights are missing or incomplete.
-        ServerError: the server cannot start; the message says why.
+    Raise a ConfigError if chosen weights are missing or incomplete, and a ServerError that says why
+    the server cannot start otherwise.
     """
     address = resolve_host(config.host)
     for option, port in config.ports().items():

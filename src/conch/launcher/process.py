@@ -42,7 +42,7 @@ class Workspace:
 
     @property
     def segment_prefix(self) -> str:
-        """The beginning of the names of its shared-memory segments."""
+        """Beginning of the names of the server's shared-memory segments."""
         return f"{self.name}-"
 
     def close_to_others(self) -> None:

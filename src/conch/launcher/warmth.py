@@ -16,9 +16,9 @@ from conch.wire.options import RecognitionOptions
 SPEECH = Path(conch.__file__).parent / "samples" / "tiger.ogg"
 """Seven seconds of verse."""
 SAMPLES = 16_000
-"""Samples of it that are recognised, a second: enough for encoders, decoders and rescorers."""
+"""Samples of SPEECH that are recognised, a second: enough for encoders, decoders and rescorers."""
 STREAM_ID = "warm-up"
-"""Name of the live stream among them."""
+"""Name of the live stream among the warm-up requests."""
 TIMEOUT_S = 30.0
 """Seconds for one answer."""
 

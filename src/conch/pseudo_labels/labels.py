@@ -52,14 +52,10 @@ def sources_to_label(
 ) -> list[Source]:
     """Return the recordings of all inputs, in order and each once.
 
-    Args:
-        names: Folders, globs, manifests (.tsv with a column path) and files on this machine.
-        wanted: Values of columns; only lines of manifests with these. None is any.
-
-    Raises:
-        BulkError: an input cannot be read, holds nothing, or is not on this machine; or no
-            recording is left.
-        BenchError: a manifest has a broken line.
+    Inputs are folders, globs, manifests (.tsv with a column path) and files on this machine. Lines
+    of manifests must have the `wanted` values of columns; None is any. Raise a BulkError if an
+    input cannot be read, holds nothing, or is not on this machine, or no recording is left; and a
+    BenchError if a manifest has a broken line.
     """
     values = {key: value for key, value in wanted.items() if value}
     sources = sources_of(names, keeps_columns=True, left_out=left_out)
@@ -89,10 +85,8 @@ def problem_of_name(source: Source, manifest: Path) -> str:
 def write_labels(out: Path, rule: Rule, entries: Iterable[tuple[Source, Entry]]) -> None:
     """Write the manifest of the kept labels; it appears whole.
 
-    The columns of an input manifest stay, except those that are written here.
-
-    Raises:
-        BulkError: a file cannot be written, or a recording is gone.
+    The columns of an input manifest stay, except those that are written here. Raise a BulkError if
+    a file cannot be written, or a recording is gone.
     """
     pairs = list(entries)
     own = (*LABELS, *SEGMENTS)
@@ -118,11 +112,7 @@ def write_labels(out: Path, rule: Rule, entries: Iterable[tuple[Source, Entry]])
 
 
 def write_rejected(out: Path, rule: Rule, entries: Iterable[tuple[Source, Entry]]) -> None:
-    """Write the rejected texts, with the reason, and the recordings that failed.
-
-    Raises:
-        BulkError: the file cannot be written.
-    """
+    """Write the rejected texts with the reason, and failed recordings, or raise a BulkError."""
 
     def rows() -> Iterator[Row]:
         for source, entry in entries:

@@ -17,7 +17,7 @@ from conch.wire.result import Transcript
 
 @dataclass(frozen=True, slots=True)
 class Recogniser:
-    """One of the two."""
+    """One of the two recognisers."""
 
     side: Side
     options: Mapping[str, Any]

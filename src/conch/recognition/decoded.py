@@ -25,11 +25,11 @@ class Decoded:
     language: str = ""
     """Code of the language of the speech; empty if the decoder does not know it."""
     language_probability: float | None = None
-    """Its probability; None if it was not detected."""
+    """Probability of `language`; None if it was not detected."""
     emotion: str = ""
-    """As in `Segment`; empty if the decoder does not know it."""
+    """Emotion, as in `Segment`; empty if the decoder does not know it."""
     event: str = ""
-    """As `emotion`."""
+    """Event, as in `Segment`; empty if the decoder does not know it."""
     lattice: str = ""
     """Kaldi lattice; empty without the option `lattice`."""
 

@@ -160,11 +160,11 @@ class AfterRecordingResult:
     segments: Sequence[Segment]
     """The segments that the hook was given, each changed, cut or not, in order of time."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """What else it found, as JSON: it becomes `Transcript.extra`."""
+    """Further findings, as JSON, for `Transcript.extra`."""
     turns: Sequence[Turn] = ()
-    """Who speaks when: it becomes `Transcript.turns`."""
+    """Who speaks when, for `Transcript.turns`."""
     embeddings: Mapping[str, str] = field(default_factory=dict)
-    """How the speakers of `turns` sound, if that is asked for: of `Transcript.speakers`."""
+    """Embedding of each speaker of `turns`, if requested, for `Transcript.speakers`."""
 
 
 AfterRecording = Callable[
@@ -193,7 +193,7 @@ class StreamTurns:
 
 
 class StreamLabels(Protocol):
-    """Says who speaks in one live stream; it hears the stream beside its first pass."""
+    """Says who speaks in one live stream, at the same time as its first pass."""
 
     @property
     def settled_s(self) -> float:
@@ -244,8 +244,8 @@ async def served(
 ) -> RecognitionOptions:
     """Return the first of `options` and `others` whose decoder the server has.
 
-    Of `others` none is made that is not tried. Without any it is `options`, whose call then fails
-    with an error that names what is missing.
+    `others` are made only as far as needed. If the server has none, return `options`, whose call
+    then fails with an error that names what is missing.
     """
     for choice in () if others is None else chain((options,), others):
         decoder = decoder_of(choice)
@@ -318,7 +318,7 @@ def after_recording(options: RecognitionOptions) -> Sequence[tuple[AfterRecordin
 
 
 def in_parts(options: RecognitionOptions) -> Mapping[int, InParts]:
-    """Return what works on the parts of a streamed answer, by the place in `after_recording`."""
+    """Return what works on the parts of a streamed answer, by the index in `after_recording`."""
     hooks = enumerate(_of_recording(options))
     return {place: _loaded(hook.in_parts)(options) for place, hook in hooks if hook.in_parts}
 
@@ -349,11 +349,7 @@ def _recogniser(decoder: str) -> Recogniser[Any]:
 
 
 def _named(decoder: str, kind: str) -> Any:
-    """Return the hook of a kind that a decoder has.
-
-    Raises:
-        LookupError: no family offers one.
-    """
+    """Return the hook of a kind that a decoder has, or raise a LookupError if no family has one."""
     for family in all_families():
         if name := getattr(family.hooks, kind).get(decoder):
             return _loaded(name)

@@ -74,7 +74,7 @@ async def of_more_languages(options: RecognitionOptions, calls: Calls) -> Recogn
 def with_detected_language(
     segment: Segment, found: Decoded, options: RecognitionOptions
 ) -> Segment:
-    """Return a segment with what was heard beside its text: the language, and how it is said."""
+    """Return a segment with the language, emotion and event of its decoder's result."""
     is_translated = options.task == "translate"
     return replace(
         segment,

@@ -146,8 +146,6 @@ class Recognizer:
 
 
 class _Row:
-    """A row of a request, and what is recognised of it."""
-
     def __init__(
         self,
         number: int,
@@ -171,7 +169,6 @@ class _Row:
     async def segments(
         self, most_at_first: int | None = None, *, in_parts: bool = False
     ) -> AsyncGenerator[Segment, None]:
-        """Yield the segments."""
         most = self._config.max_segments_in_flight
         at_first = min(most, most_at_first or most)
         found = recognize_channels(
@@ -189,7 +186,6 @@ class _Row:
                 yield segment
 
     def part(self, segment: Segment) -> Transcript:
-        """Return the answer with a segment."""
         turns, self._turns = self._turns, []
         self._sent_turns += turns
         return with_turns(self.transcript([segment]), turns)

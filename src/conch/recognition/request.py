@@ -46,9 +46,8 @@ class SpeechRequest:
     request_id: str = ""
     """Id of the request, safe in a log."""
     model: str = ""
-    """Name of the model that was asked."""
     outputs: tuple[str, ...] = ("TRANSCRIPTS", "SCORES", "RESULT")
-    """Names of the tensors that the client wants."""
+    """Names of the requested tensors."""
     is_decoupled: bool = False
     """Whether each segment is an answer of its own."""
     arrived: float | None = None

@@ -32,7 +32,6 @@ class Recognition:
 
     @property
     def gauges(self) -> Mapping[Metric, Callable[[], float]]:
-        """Return functions that give the present values of metrics."""
         streams = self._recognizer.open_streams
         return {
             **self._runtime.gauges,
@@ -79,7 +78,6 @@ class Recognition:
         _note(record, last)
 
     async def close(self, timeout_s: float) -> None:
-        """End the live streams, and free what components keep of them."""
         await self._recognizer.open_streams.close(timeout_s)
 
 

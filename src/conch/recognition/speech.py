@@ -13,7 +13,7 @@ class Frames(Protocol):
     """The output of an encoder that a live first pass keeps of an utterance."""
 
     def part(self, start: float, end: float) -> "Frames":
-        """Return that of a part; start and end are shares of the audio."""
+        """Return the output for a part; `start` and `end` are shares of the audio."""
         ...
 
 
@@ -47,12 +47,10 @@ class SpeechSegment:
 
     @property
     def duration(self) -> float:
-        """Length in seconds."""
         return len(self.waveform) / SAMPLE_RATE
 
     @property
     def end(self) -> float:
-        """End in the audio, in seconds."""
         return self.start + self.duration
 
     def part(self, start: float, end: float) -> "SpeechSegment":

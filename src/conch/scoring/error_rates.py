@@ -23,8 +23,8 @@ _LEFT = str.maketrans("於著徵夥拋乾摺", "于着征伙抛干折")
 """Simplified forms of traditional characters that the table of WeTextProcessing leaves."""
 
 Normaliser = Literal["English", "basic", "Chinese"]
-"""What both sides of a comparison pass: one of Whisper's two, for Chinese the basic one after
-traditional characters became simplified ones."""
+"""Normaliser that both sides of a comparison pass: one of Whisper's two, for Chinese the basic one
+after traditional characters became simplified ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,6 @@ class WordErrors:
 
     @property
     def errors(self) -> int:
-        """All errors."""
         return self.substitutions + self.deletions + self.insertions
 
     @property
@@ -139,7 +138,7 @@ class Accuracy:
     """Character error rate, a fraction; None without a reference whose characters count."""
     cer_by_source: Mapping[str, float | None] = field(default_factory=dict)
     character_errors: CharacterErrors | None = None
-    """None without a reference whose characters count."""
+    """Counts in characters; None without a reference whose characters count."""
     scoring: Sequence[str] = ()
     """The measures and normalisers that were used."""
 
@@ -152,9 +151,8 @@ class Accuracy:
 def word_errors(reference: str, hypothesis: str, scoring: Scoring = ENGLISH_WORDS) -> WordErrors:
     """Return the errors of one utterance, none for a reference without words.
 
-    They are counted as by the Open ASR Leaderboard
-    (https://github.com/huggingface/open_asr_leaderboard): Whisper's normaliser is applied to both
-    sides.
+    They are counted as by https://github.com/huggingface/open_asr_leaderboard, after Whisper's
+    normaliser on both sides.
     """
     words = scoring.tokens(reference)
     if not words:

@@ -29,15 +29,11 @@ class Present:
     """Where a stream is after a chunk."""
 
     num_samples: int
-    """Samples so far."""
     utterance: Utterance | None
-    """The open utterance, or None."""
     speech: Speech
-    """Where its speech is."""
 
     @property
     def seconds(self) -> float:
-        """Seconds of audio so far."""
         return self.num_samples / SAMPLE_RATE
 
 
@@ -54,7 +50,7 @@ class LiveAnswers:
         self._options, self._config, self._passes = options, config, passes
         self._labels = labels
         self._turns: StreamTurns | None = None
-        """Those of the whole stream, once it has ended."""
+        """Turns of the whole stream, once it has ended."""
         self._unsettled = 0
         """Index of the first utterance whose speakers may still change."""
         self._history = History(options.history_s)
@@ -68,7 +64,6 @@ class LiveAnswers:
 
     @property
     def next_index(self) -> int:
-        """Index of the next utterance to end."""
         return self._history.end
 
     def add(self, segment: Segment, said: str, firm: str | None = None) -> None:
@@ -187,7 +182,6 @@ class LiveAnswers:
         return with_turns(transcript, self._labels.take_turns()) if self._labels else transcript
 
     def _open_utterance(self, present: Present) -> OpenUtterance | None:
-        """Return the open utterance as clients show it."""
         utterance = present.utterance
         if utterance is None:
             return None
@@ -203,7 +197,6 @@ class LiveAnswers:
 
 
 def _labelled(utterance: OpenUtterance, turns: Sequence[Turn]) -> OpenUtterance:
-    """Return the open utterance with the speakers of its words so far."""
     firm, tentative, newest = (
         words_with_speakers(words, turns)
         for words in (utterance.firm, utterance.tentative, utterance.newest)

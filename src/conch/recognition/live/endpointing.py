@@ -57,7 +57,6 @@ class SpeechProbs:
     probs: Array
     """FP32 `[frames]`."""
     frame_samples: int
-    """Samples of a frame."""
 
 
 @dataclass(frozen=True, slots=True)

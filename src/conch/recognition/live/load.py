@@ -17,7 +17,8 @@ LATE_STEP, PROMPT_STEP = 0.45, 0.25
 """Share of a step's length that 9 of 10 steps may take: above the first, the machine is late; below
 the second, it has room."""
 LATE_PASS, PROMPT_PASS = 0.9, 0.5
-"""The same for the mean time of a pass, as a share of the interval between passes."""
+"""Share of the interval between passes that their mean time may take: above the first, the machine
+is late; below the second, it has room."""
 STRETCH, RELAX = 1.3, 0.2
 """Factor of the stretch after a late period. After one with room the second is taken off, times the
 root of the stretch."""
@@ -51,7 +52,7 @@ class Pace:
     stretch: float = 1.0
     """Factor of the interval between passes."""
     periods_with_room: int = 0
-    """How many there were in a row."""
+    """Consecutive periods with room."""
 
     def after_period(self, step_share: float | None, pass_share: float | None) -> "Pace":
         """Return the pace after a period.
@@ -74,10 +75,7 @@ class Pace:
         return replace(self, stretch=max(1.0, self.stretch - RELAX * self.stretch**0.5))
 
     def interval_ms(self, asked_ms: int, priority: Priority) -> int:
-        """Return the milliseconds between rolling passes, 0 for none.
-
-        `asked_ms` is the option `rolling_pass_ms` of the stream.
-        """
+        """Return the milliseconds between rolling passes for the option `asked_ms`, 0 for none."""
         if self.allowed(priority) < Allowed.ROLLING:
             return 0
         return round(asked_ms * self._stretch_of(priority))

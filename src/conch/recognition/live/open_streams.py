@@ -36,7 +36,7 @@ from conch.wire.result import Hypothesis, Transcript
 logger = logging.getLogger(__name__)
 
 Options = Mapping[str, Any]
-"""Those of a request, by name, not checked yet."""
+"""Options of a request by name, not checked yet."""
 
 SESSION = "session"
 """Request parameter that separates the streams of two clients with the same sequence id."""
@@ -52,7 +52,7 @@ class StreamName(NamedTuple):
     """Which stream a chunk belongs to."""
 
     model: str
-    """The model that was asked: sequence ids are those of a model."""
+    """Name of the requested model; each model has its own sequence ids."""
     stream_id: int | str
     """The client's sequence id."""
     session: str | None
@@ -65,27 +65,26 @@ class _Open:
     stream: LiveStream
     record: AccessRecord
     parameters: Mapping[str, int]
-    """Hashes of those of START, some of which are long."""
+    """Hashes of the parameters of START, some of which are long."""
     clock: Callable[[], float]
     used: float
     """When its last chunk was answered."""
     audio_s: float = 0.0
-    """Seconds of audio so far."""
     arrivals: Arrivals = field(default_factory=Arrivals)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by one chunk after the other, in the order of their arrival."""
     waiting_s: float = 0.0
     """Seconds of audio in chunks without an answer."""
     waiting: int = 0
-    """Number of these chunks."""
+    """Number of chunks without an answer."""
     is_closed: bool = False
 
     @contextmanager
     def in_line(self, num_samples: int, most_s: float) -> Iterator[None]:
         """Count a chunk as waiting until the end of the block.
 
-        Raises:
-            OverloadedError: others wait, and more than `most_s` seconds of audio with this one.
+        Raise an OverloadedError if others wait, and more than `most_s` seconds of audio with this
+        one.
         """
         seconds = max(LEAST_S, num_samples / self.stream.audio.sample_rate)
         if self.waiting and self.waiting_s + seconds > most_s:
@@ -146,11 +145,9 @@ class OpenStreams:
         await asyncio.gather(*closing, return_exceptions=True)
 
     async def recognize(self, request: SpeechRequest, components: Components) -> Transcript:
-        """Return the transcript after one chunk.
+        """Return the transcript after one chunk, or raise a TranscriptionError.
 
-        Raises:
-            TranscriptionError: the chunk cannot be answered; see `conch.wire.errors`. An error of
-                the chunk itself leaves the stream open. Any other error ends it.
+        An error of the chunk itself leaves the stream open. Any other error ends it.
         """
         if self._sweeper is None:
             self._sweeper = asyncio.create_task(self._sweep())
@@ -220,8 +217,7 @@ class OpenStreams:
     ) -> tuple[Sequence[tuple[Array, bool]], float]:
         """Check a chunk and return its steps, as of `LiveAudio.steps`, and its seconds.
 
-        Raises:
-            InvalidRequestError: the chunk is refused; the stream is unchanged.
+        Raise an InvalidRequestError if the chunk is refused; the stream is unchanged.
         """
         for name, value in options.items():
             if name not in entry.parameters or entry.parameters[name] != hash(value):
@@ -336,8 +332,7 @@ def _unknown(name: StreamName) -> SessionError:
 def _read(request: SpeechRequest) -> tuple[StreamName, Options, bool]:
     """Return which stream a chunk belongs to, its options, and whether no one reads the last text.
 
-    Raises:
-        OptionError: the session is too long, or ABANDON is not true, or not with END alone.
+    Raise an OptionError if the session is too long, or ABANDON is not true or not with END alone.
     """
     options = dict(request.parameters)
     sent, abandons = options.pop(SESSION, None), options.pop(ABANDON, None)

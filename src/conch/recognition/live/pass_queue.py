@@ -33,7 +33,6 @@ class PassQueue:
     """
 
     def __init__(self, most: int) -> None:
-        """Start with no pass."""
         self._semaphore = PrioritySemaphore(most)
         self._kept = 1 if most > 1 else 0
 
@@ -45,11 +44,7 @@ class PassQueue:
         rank: Rank,
         patience_s: float | None = None,
     ) -> Result:
-        """Run a pass as soon as it has a place, and return its result; see `PrioritySemaphore.run`.
-
-        Raises:
-            OverloadedError: there was no place in time.
-        """
+        """Run a pass by `PrioritySemaphore.run`; raise an OverloadedError after `patience_s`."""
         has_begun = False
 
         async def begun() -> Result:

@@ -48,15 +48,11 @@ Audio = Callable[[Span], SpeechSegment]
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """A pass over an open utterance."""
-
     utterance: int
-    """Number of the utterance."""
     span: Span
-    """Its speech so far, in samples."""
+    """Speech so far, in samples."""
     audio: Audio
     first_pass: Sequence[Word]
-    """Words of the first pass so far."""
 
 
 class LivePasses:
@@ -86,9 +82,8 @@ class LivePasses:
         self._begun_until: int | None = None
         """End of the audio of the latest rolling pass that was begun, in samples."""
         self._begun_at = -float("inf")
-        """When it was begun."""
         self._due_since: float | None = None
-        """When the next one was due first."""
+        """When the next rolling pass was due first."""
         self._following: set[asyncio.Task[None]] = set()
         """Tasks that wait for a second pass that was prepared."""
         self._failures: set[str] = set()
@@ -103,14 +98,7 @@ class LivePasses:
     async def after_step(
         self, speech: Speech, utterance: Span, audio: Audio, first_pass: Sequence[Word]
     ) -> None:
-        """Begin the passes that are due after a step of the utterance.
-
-        Args:
-            speech: Where the speech of the utterance is.
-            utterance: The utterance so far, in samples.
-            audio: Returns the audio of a part of it.
-            first_pass: Words of the first pass so far.
-        """
+        """Begin the passes that are due after a step of the utterance, which is in samples."""
         if speech.first is None:
             return
         await self.settled()

@@ -57,8 +57,7 @@ class SecondPasses:
     def prepare(self, span: Span, speech: SpeechSegment) -> asyncio.Task[Segment]:
         """Begin the second pass of an utterance that may be over, in place of an earlier one.
 
-        Args:
-            span: The audio that the second pass has if the speaker does not go on, in samples.
+        `span` is its audio if the speaker does not go on, in samples.
         """
         self._drop_prepared()
         before = text_of(self._latest)

@@ -49,12 +49,10 @@ class Utterance:
     num_stable: int = 0
     """Number of words at the beginning that the first pass no longer changes."""
     score: float = 0.0
-    """Score of the text."""
     steps: tuple[Step, ...] = ()
     """All of its audio: for passes over it, and for a component that loses the stream."""
     encoded: Mapping[str, Frames] = field(default_factory=dict)
-    """What the first pass keeps of its audio for a second pass, by the encoder whose output it is.
-    """
+    """Outputs that the first pass keeps for a second pass, by the encoder."""
 
     @property
     def stable(self) -> tuple[Word, ...]:
@@ -63,12 +61,10 @@ class Utterance:
 
     @property
     def text(self) -> str:
-        """The text of the first pass so far."""
         return text_of_words(self.words)
 
     @property
     def seconds(self) -> float:
-        """Length of its audio."""
         return sum(len(step.waveform) for step in self.steps) / SAMPLE_RATE
 
     def with_step(self, step: Step) -> "Utterance":

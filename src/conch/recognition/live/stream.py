@@ -86,7 +86,6 @@ class LiveStream:
         self._vad_state: Array | None = None
         self._endpointer = Endpointer(endpoint_rules(options))
         self._num_samples = 0
-        """Number of samples of the steps so far."""
         self._speed = SendingSpeed(self._shared.clock())
         self._use(options)
 
@@ -94,13 +93,12 @@ class LiveStream:
         """Set up what the options choose; nothing was heard before."""
         begin = in_stream(options)
         self._labels = begin(options, self._detached) if begin else None
-        """Who speaks; None if nobody asks."""
+        """Labels of speakers; None if not requested."""
         if self._labels:
             options = replace(options, word_timestamps=True)
         self.options = options
         stream = PassedStream(options, self._detached, self._shared, self._config, self._is_ahead)
         self._passes = LivePasses(stream) if options.mode == "two_pass" else None
-        """The passes of a second recogniser; None without one."""
         self._answers = LiveAnswers(options, self._config, self._passes, self._labels)
         ask = end_of_turn(options)
         self._turn_end = TurnEnd(ask, self._detached) if ask else None
@@ -180,10 +178,9 @@ class LiveStream:
     async def _choose(self, calls: Calls) -> None:
         """Choose the passes by the models that the server has, if the client left that open.
 
-        What options take calls is worked out.
-
-        It is `streaming` if no second recogniser is there, and that recogniser alone if the first
-        pass is missing or knows another language. Neither replaces what was asked for.
+        Also finish the options that take calls. The mode is `streaming` without a second
+        recogniser, and that recogniser alone if the first pass is missing or knows another
+        language. A requested mode stays.
         """
         self._is_chosen = True
         chosen = await served(self.options, self._others, calls)
@@ -199,7 +196,7 @@ class LiveStream:
                 self._first_pass = FirstPass()
 
     async def _note_end_of_turn(self) -> bool:
-        """Tell the endpoint rules that the speaker has finished, if so; return whether he has."""
+        """Note for the endpoint rules whether the speaker has finished; return whether so."""
         if self._turn_end is None or self._utterance is None:
             return False
         if not self.options.adaptive:
@@ -308,7 +305,7 @@ class LiveStream:
     async def _end_utterance(
         self, utterance: Utterance, found: Decoded, calls: Calls, endpoint: str
     ) -> None:
-        """Make a segment of the utterance, rescored if asked, and start its second pass."""
+        """Make a segment of the utterance, rescored if requested, and start its second pass."""
         speech, span = self._endpointer.speech, self._speech_of(utterance)
         self._endpointer.restart()
         span = Span(max(span.start, self._segment_until), max(span.end, self._segment_until))
@@ -351,7 +348,6 @@ class LiveStream:
         return speech_span(self._endpointer.speech, whole, self.options.vad_pad_ms)
 
     def _find_endpoint(self, step: Step) -> Rule | None:
-        """Return the rule that ends the utterance after a step, or None."""
         self._num_samples += len(step.waveform)
         if self._labels:
             has_vad = self.options.vad
@@ -378,21 +374,15 @@ class LiveStream:
         )
 
     def _is_ahead(self) -> bool:
-        """Return whether the stream is sent faster than it is spoken."""
         return self._speed.is_ahead(self._num_samples, self._shared.clock())
 
     @property
     def _utterance(self) -> Utterance | None:
-        """The utterance that is being spoken, or None."""
         return self._state if isinstance(self._state, Utterance) else None
 
 
 async def both(one: Awaitable[One], other: Awaitable[Other]) -> tuple[One, Other]:
-    """Await two awaitables at the same time, both to their end even if one fails.
-
-    Raises:
-        BaseException: the first error of the two, after both have ended.
-    """
+    """Await two awaitables at the same time, both to their end; then raise the first error."""
     first, second = await asyncio.gather(one, other, return_exceptions=True)
     for found in (first, second):
         if isinstance(found, BaseException):

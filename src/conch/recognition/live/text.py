@@ -64,14 +64,7 @@ class LiveText:
     def after_pass(
         self, words: Sequence[Word], begins: float, ends: float, first_pass: Sequence[Word]
     ) -> "LiveText":
-        """Return the text after a further pass.
-
-        Args:
-            words: Words of the pass.
-            begins: Start of its audio, in seconds.
-            ends: End of its audio, in seconds.
-            first_pass: Words of the first pass; none without one.
-        """
+        """Return the text after a pass over the audio from `begins` to `ends`, in seconds."""
         since = self.firm[-1].end - CONTEXT_S if self.firm else 0.0
         anchor = [word for word in self.firm if word.end > max(begins + 0.1, since)]
         words = [word for word in words if word.end > since - NEAR_S]
@@ -96,10 +89,8 @@ class LiveText:
     ) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
         """Return the tentative words and the newest ones, as clients show them.
 
-        Args:
-            first_pass: Words of the first pass so far; none without one.
-            until: End of the audio that it has heard, in seconds.
-            in_speech: Whether there is speech at the end of the latest pass's audio.
+        The first pass has read up to `until` seconds. `in_speech` is true if there is speech at the
+        end of the latest pass's audio.
         """
         whole = whole_words(first_pass, until)
         known = (*self.firm, *self.tentative)

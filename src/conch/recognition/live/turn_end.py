@@ -1,4 +1,4 @@
-"""Whether the speaker has finished: signs beside silence, asked for in pauses of an utterance."""
+"""Check in pauses of an utterance, by signs besides silence, whether the speaker has finished."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ class TurnEnd:
     def __init__(self, ask: EndOfTurn, calls: Calls) -> None:
         self._ask, self._calls = ask, calls
         self._pause = -1
-        """Start of the pause that was asked about, in samples of the stream."""
+        """Start of the latest pause that was checked, in samples of the stream."""
         self._asking: asyncio.Task[float] | None = None
 
     def after_step(
@@ -49,12 +49,12 @@ class TurnEnd:
         return self._asking.result() >= FINISHED
 
     async def settled(self) -> None:
-        """Wait until what was asked is answered."""
+        """Wait for all checks that have begun."""
         if self._asking:
             await asyncio.wait((self._asking,))
 
     def cancel(self) -> None:
-        """Drop a question that is under way."""
+        """Drop the check that is under way."""
         if self._asking:
             self._asking.cancel()
 

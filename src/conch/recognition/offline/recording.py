@@ -213,7 +213,7 @@ class _Held:
         self._samples = np.zeros(0, np.float32)
         self._probs = np.zeros(0, np.float32)
         self._start = 0
-        """Its first sample in the recording, a multiple of VAD_FRAME_SAMPLES."""
+        """First sample in the recording, a multiple of VAD_FRAME_SAMPLES."""
 
     @property
     def end(self) -> int:

@@ -36,9 +36,7 @@ class Rewritten:
     """A text after a step."""
 
     text: str
-    """The new text."""
     changes: tuple[Change, ...] = ()
-    """What has changed, in order."""
 
 
 def rewritten(old: str, new: str, spans: Array) -> Rewritten:
@@ -130,8 +128,6 @@ def retimed(words: Sequence[Word], text: str, after: Rewritten) -> tuple[Word, .
 
 
 class _Place(NamedTuple):
-    """Where a word is in its text."""
-
     start: int
     end: int
     word: Word

@@ -35,10 +35,7 @@ LIVE_PATIENCE_S = 10.0
 
 
 async def check_text_models(options: RecognitionOptions, calls: Calls) -> None:
-    """Check that the server has the models of all steps that a request may need.
-
-    A request then does not fail by chance, nor a stream in the middle.
-    """
+    """Check that the server has the models of all steps, so that no request fails halfway."""
     for model, reason in text_components_of(options).items():
         if not await calls.is_loaded(model):
             raise _missing(model, reason.split("=")[0])
@@ -60,7 +57,6 @@ async def with_text_steps(
     models += [(model, "post") for model in post_models(options.post)]
 
     async def stepped(text: str) -> tuple[str, tuple[Word, ...]]:
-        """Return a text and its words after the steps."""
         words = segment.words if text == segment.text else ()
         if said := [forms for forms in names.items() if forms[0] in text]:
             after = replaced(text, replacements_of(said))
