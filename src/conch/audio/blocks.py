@@ -25,7 +25,6 @@ class AudioBlocks(Iterator[Array]):
         self.are_at_hand = are_at_hand
         """Whether the next block needs no decoding or resampling, and takes half a millisecond."""
         self.num_samples = 0
-        """Samples read so far."""
         self.warnings = warnings
         """Problems of the audio, one sentence each; complete when all blocks are read."""
 

@@ -40,7 +40,7 @@ CUT_OFF_S = 1.0
 MIN_GAP_S = 0.5
 """Smallest gap between two frames in seconds; less is rounding."""
 MIN_FLAC_GAP_S = 0.002
-"""The same in FLAC, whose times are exact."""
+"""Smallest gap in FLAC, whose times are exact."""
 MAX_GAP_S = 600.0
 """Largest gap between two frames in seconds; more is a broken time."""
 MAX_ALLOCATION = 64 * 2**20
@@ -54,7 +54,7 @@ MAX_FRAME_SAMPLES = 2**21
 MAX_PIECES = 1000
 """Most files that are joined: each is opened, and may have few samples."""
 MIN_LEFT_BYTES = 1024
-"""Fewest bytes behind the audio that are told; fewer are tags."""
+"""Fewest bytes after the audio to report; fewer are tags."""
 MAX_HEAD_BYTES = 200
 """Bytes between two packets of a webm: the head of a cluster."""
 MAX_TAG_BYTES = 2**20
@@ -73,15 +73,13 @@ STARTS = {
         "aac": (_OGG, _WAV, _WEBM, _MP4, _FLAC),
     }.items()
 }
-"""How a further file begins, where FFmpeg would take it for a part of the first, or leave it out.
-"""
+"""How a further file begins where FFmpeg would take it for a part of the first, or skip it."""
 START_BYTES = 19
-"""Most bytes of such a beginning."""
+"""Most bytes of a match of STARTS."""
 _LATER_ELEMENTS = (b"\x1c\x53\xbb\x6b", b"\x12\x54\xc3\x67", b"\x11\x4d\x9b\x74")
 """First bytes of what may follow the last cluster of a webm: its index, tags, and places."""
 FILE_BUFFER, PIPE_BUFFER = 64 * 1024, 4096
-"""Bytes that FFmpeg reads at a time; of a pipe also to detect the codecs, without seconds of delay.
-"""
+"""Bytes that FFmpeg reads at a time; of a pipe also to detect the codecs, without long delay."""
 SILENT_SAMPLES = 4096
 """Samples of silence that are written at once."""
 ITEM_BYTES = {"u8": 1, "s16": 2, "s32": 4, "flt": 4, "dbl": 8}
@@ -95,7 +93,7 @@ class Source(Protocol):
     """The bytes to decode."""
 
     size: int | None
-    """Their number; None for a pipe, in which no byte is read twice but the latest."""
+    """Number of bytes; None for a pipe, in which no byte is read twice but the latest."""
 
     def at(self, place: int, size: int) -> bytes:
         """Return bytes at an offset, at least one; none only at the end."""
@@ -120,11 +118,9 @@ class Decoding:
     def __init__(
         self, source: Source, sink: Sink, name: str, *, container: str | None, fills_gaps: bool
     ) -> None:
-        """Begin.
+        """Decode `source` to `sink`, all with the rate and the channels of the first frame.
 
         Args:
-            source: The bytes.
-            sink: Takes the samples. All have the rate and the channels of the first.
             name: Name of the audio in errors.
             container: FFmpeg's name of the format; None to detect it.
             fills_gaps: Whether silence fills the gaps between the times of frames, and a packet
@@ -136,12 +132,7 @@ class Decoding:
         self.warnings: list[str] = []
 
     def run(self) -> None:
-        """Decode all.
-
-        Raises:
-            AudioError: the source has no samples, or what lies behind them is neither audio nor a
-                tag; of a stream, a packet cannot be decoded.
-        """
+        """Decode all; raise an AudioError if there are no samples, or other data follows them."""
         place, container = 0, self._container
         for _ in range(MAX_PIECES):
             piece = _Piece(self._source, place, self._name, container)
@@ -169,7 +160,6 @@ class Decoding:
         self.warnings.append(f"the last {size - place} bytes of the file are left out: {why}")
 
     def _decode(self, piece: "_Piece") -> None:
-        """Give the samples of a piece to the sink."""
         piece.open()
         for frame in piece.frames():
             if self._form is None:
@@ -199,7 +189,7 @@ class Decoding:
             self._sink.write(piece)
 
     def _tell_left(self, piece: "_Piece") -> None:
-        """Say what lies behind the last piece."""
+        """Warn of bytes behind the last piece."""
         left, is_tag = piece.left()
         said = f"{left} bytes behind the audio are left out: they are no audio"
         if self._is_file and not is_tag:
@@ -216,14 +206,10 @@ class _Form:
         self.kind = frame.format.name.removesuffix("p")
         self._resampler: Any = None
         self._taken: tuple[Any, ...] = ()
-        """What the resampler takes."""
+        """Form of the frames that the resampler takes."""
 
     def samples(self, frame: Any, name: str) -> Iterator[bytes | memoryview]:
-        """Yield the samples of a frame; some may come later.
-
-        Raises:
-            AudioError: the frame has another sample rate, out of range.
-        """
+        """Yield a frame's samples, some of them later; raise an AudioError for a bad rate."""
         channels = frame.layout.nb_channels
         is_interleaved = not frame.format.is_planar or channels == 1
         is_plain = is_interleaved and frame.format.name.removesuffix("p") == self.kind
@@ -274,7 +260,7 @@ class _Reader:
         """Where a further file begins, once it was read."""
         self._start = STARTS.get(kind or "")
         self._searched_from, self._before = 8, b""
-        """Place from which a further file may begin, and the bytes before the current place."""
+        """Offset from which a further file may begin, and the bytes before the current offset."""
         if kind == "ogg":
             self._searched_from = end_of_first_pages(self.at)
         elif kind == "wav" and source.size is None:
@@ -352,11 +338,7 @@ class _Piece:
         return None if self._source.size is None else self._source.size - self.place
 
     def open(self) -> None:
-        """Find the audio track.
-
-        Raises:
-            AudioError: there is none of a known codec.
-        """
+        """Find the audio track; raise an AudioError if there is none of a known codec."""
         is_pipe, kind = self._size is None, self._container
         if not is_pipe:
             with suppress(AudioError):
@@ -414,7 +396,6 @@ class _Piece:
         return self._container == "mov"
 
     def why_empty(self) -> str:
-        """Return why there are no samples."""
         if self._size is None and self._is_mp4:
             return "an MP4 that is decoded as it comes has its index in front, or is in fragments"
         return f"found {self.described()}"

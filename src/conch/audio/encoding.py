@@ -36,13 +36,7 @@ class Encoder:
     """Encodes the samples of one audio; `write` may return bytes later, and `finish` the rest."""
 
     def __init__(self, format: str, rate: int, made_rate: int) -> None:
-        """Begin.
-
-        Args:
-            format: One of `CONTENT_TYPES`.
-            rate: Hz of the audio.
-            made_rate: Hz of the samples that come.
-        """
+        """Encode samples of `made_rate` Hz at `rate` Hz; `format` is one of CONTENT_TYPES."""
         self._resampler: Any = None
         if rate != made_rate:
             import soxr
@@ -57,7 +51,7 @@ class Encoder:
 
     @property
     def has_codec(self) -> bool:
-        """Whether it compresses: then it is work for a thread."""
+        """Whether the format compresses, which is work for a thread."""
         return self._format in _CODECS
 
     def resampled(self, samples: Samples, *, is_last: bool = False) -> Samples:
@@ -72,7 +66,6 @@ class Encoder:
         return self._written(self.resampled(samples))
 
     def finish(self) -> bytes:
-        """Return the last bytes."""
         rest = self._written(self.resampled(np.zeros(0, np.float32), is_last=True))
         if self._container is None:
             return rest
@@ -124,7 +117,6 @@ class _Sink:
 
 
 def pcm16(samples: Samples) -> NDArray[np.int16]:
-    """Return samples with 16 bits."""
     found: NDArray[np.int16] = np.rint(np.clip(samples, -1, 1) * 32_767).astype("<i2")
     return found
 

@@ -22,7 +22,6 @@ CODECS = (
     "pcm_u8,qcelp,speex,truehd,truespeech,tta,vorbis,wavpack,wmalossless,wmapro,wmav1,wmav2,"
     "wmavoice"
 )
-"""Audio decoders."""
 MAX_STREAMS = 40
 """Largest number of streams in a file, because each may have an index that takes memory."""
 OPTIONS: Mapping[str, str] = MappingProxyType(

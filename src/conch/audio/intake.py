@@ -70,9 +70,7 @@ Said: TypeAlias = "Form | FloatArray | list[str]"
 def said(kind: bytes, payload: bytes, form: Form | None, name: str) -> Said:
     """Return what a message of a decoder says, which a stranger may have taken over.
 
-    Raises:
-        AudioError: the audio cannot be decoded, or the message is none that may come now.
-        OverloadedError: there is no process for it.
+    Raise an AudioError for bad audio or a message out of turn, an OverloadedError for BUSY.
     """
     try:
         if kind == FORM and form is None:
@@ -108,15 +106,13 @@ class AudioFile:
         """Decode up to the first samples.
 
         A file is opened again for its samples: until then it may wait for long, without a decoder.
+        Raise an AudioError that says what was found if there is no audio that can be decoded, or an
+        OverloadedError if no process can be started.
 
         Args:
             source: The file, or a function that returns the next bytes of a pipe.
             name: Name of the audio in errors.
             container: FFmpeg's name of the format of a pipe.
-
-        Raises:
-            AudioError: there is no audio that can be decoded; the message says what was found.
-            OverloadedError: no process for it can be started.
         """
         self._at, self._size = _readable(source)
         self._name, self._container = name, container
@@ -131,11 +127,7 @@ class AudioFile:
         self.sample_rate, self.num_channels, self.length_s = form.rate, form.channels, form.length_s
 
     def blocks(self, block_frames: int) -> Iterator[FloatArray]:
-        """Yield the samples, FP32 [block_frames, channels]; call this once.
-
-        Raises:
-            AudioError: the rest cannot be decoded at all.
-        """
+        """Yield samples, FP32 [block_frames, channels], once; may raise an AudioError."""
         yield from cut_to_blocks(self.pieces(), block_frames)
 
     def pieces(self) -> Generator[FloatArray, None, None]:
@@ -149,7 +141,6 @@ class AudioFile:
                     self.warnings += found
 
     def _messages(self, *, only_form: bool = False) -> "Generator[Said, None, None]":
-        """Yield what a decoder says."""
         decoder = Decoder(self._name, self._size, self._container, only_form=only_form)
         form: Form | None = None
         with closing(decoder):

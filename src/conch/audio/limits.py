@@ -16,11 +16,7 @@ MAX_PEAK = 10.0
 
 
 def check_rate(sample_rate: int, name: str) -> None:
-    """Check a sample rate in Hz; `name` begins the error.
-
-    Raises:
-        AudioError: the rate is below MIN_SAMPLE_RATE or above MAX_SAMPLE_RATE.
-    """
+    """Raise an AudioError, which begins with `name`, unless a rate in Hz is within its limits."""
     if not MIN_SAMPLE_RATE <= sample_rate <= MAX_SAMPLE_RATE:
         raise AudioError(
             f"{name} takes {MIN_SAMPLE_RATE} to {MAX_SAMPLE_RATE} Hz; sent: {sample_rate!r:.40}"
@@ -28,11 +24,7 @@ def check_rate(sample_rate: int, name: str) -> None:
 
 
 def check_duration(seconds: float, max_audio_s: float) -> None:
-    """Check the length of audio.
-
-    Raises:
-        AudioError: the audio is longer than `max_audio_s`.
-    """
+    """Raise an AudioError if the audio is longer than `max_audio_s`."""
     if seconds > max_audio_s:
         raise AudioError(
             f"the audio is {seconds:.1f} s long; this server takes at most {max_audio_s:g} s "
@@ -43,8 +35,7 @@ def check_duration(seconds: float, max_audio_s: float) -> None:
 def peak(samples: "Array", name: str) -> float:
     """Return the largest absolute value of samples, FP32 of any shape, not empty.
 
-    Raises:
-        AudioError: a sample is not finite, or far outside [-1, 1]; the message begins with `name`.
+    Raise an AudioError, which begins with `name`, if one is not finite or far outside [-1, 1].
     """
     found = max(float(samples.max()), -float(samples.min()))
     if not math.isfinite(found):

@@ -12,11 +12,7 @@ class LiveAudio:
     """Cuts the chunks of a live stream into steps of 16 kHz mono of equal length."""
 
     def __init__(self, sample_rate: int, step_samples: int) -> None:
-        """Start without audio, for chunks in Hz and steps in samples at 16 kHz.
-
-        Raises:
-            AudioError: the sample rate is out of range.
-        """
+        """Take Hz of chunks, and samples of steps at 16 kHz; raise an AudioError for a bad rate."""
         check_rate(sample_rate, "SAMPLE_RATE")
         self.sample_rate = sample_rate
         self._step = step_samples
@@ -28,10 +24,8 @@ class LiveAudio:
     def steps(self, chunk: Array, *, ends: bool) -> list[tuple[Array, bool]]:
         """Add a chunk, FP32 [samples] in [-1, 1]; return complete steps, each with "is last".
 
-        The last step of a stream may be shorter. It is empty if no samples are left for it.
-
-        Raises:
-            AudioError: a sample is not finite, or far outside [-1, 1]. The chunk is not added.
+        The last step of a stream may be shorter. It is empty if no samples are left for it. Raise
+        an AudioError, and leave the chunk out, if a sample is not finite or far outside [-1, 1].
         """
         if len(chunk):
             peak(chunk, "WAV")

@@ -16,7 +16,7 @@ ASK = struct.Struct("<QI")
 JOB = b"J"
 """To the decoder: a JSON object, the arguments of `conch.audio.worker.Job`."""
 BYTES = b"B"
-"""To the decoder: what it has asked for; none at the end of the source."""
+"""To the decoder: the bytes that it requested; none at the end of the source."""
 WANTED = b"W"
 """From the decoder: it waits for bytes, see ASK."""
 FORM = b"F"
@@ -60,16 +60,10 @@ class Connection:
                 parts[0] = parts[0][sent:]
 
     def send_json(self, kind: bytes, value: Any) -> None:
-        """Send a value as JSON."""
         self.send(kind, json.dumps(value).encode())
 
     def receive(self) -> tuple[bytes, bytes]:
-        """Return the kind and the payload of the next message.
-
-        Raises:
-            EOFError: the other end is gone.
-            OSError: it says nothing for as long as it may.
-        """
+        """Return kind and payload of the next message, or raise an EOFError or OSError."""
         kind, size = kind_and_size(self._exactly(HEAD.size))
         return kind, self._exactly(size)
 
@@ -89,7 +83,6 @@ class Connection:
         return found
 
     def close(self) -> None:
-        """Close this end."""
         if (descriptor := self.take()) >= 0:
             os.close(descriptor)
 

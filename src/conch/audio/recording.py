@@ -89,11 +89,6 @@ def file_recording(data: bytes, max_audio_s: float, channels: Channels = "mix") 
     With `channels` split, the file is decoded once per channel, so that no channel waits for
     another. A damaged file is read as far as possible, with a warning.
 
-    Args:
-        data: The file.
-        max_audio_s: Longest audio, in seconds.
-        channels: The option of the request.
-
     Raises:
         AudioError: the file cannot be decoded, is empty or too long, has too many channels, or its
             sample rate is out of range. While the blocks are read: see `waveform_recording`.
@@ -179,6 +174,5 @@ def _limited(file: AudioFile, max_audio_s: float) -> Iterator[Array]:
 
 
 def _are_the_same(file: AudioFile, max_audio_s: float) -> bool:
-    """Return whether all channels of a file hold the same signal."""
     blocks = _limited(file, max_audio_s)
     return all(np.abs(block - block[:, :1]).max() < SAME for block in blocks)

@@ -32,7 +32,6 @@ class Span:
 
     @property
     def length(self) -> int:
-        """Return the number of samples."""
         return self.end - self.start
 
 
@@ -64,11 +63,7 @@ def text_of_state(state: FloatArray) -> str:
 
 
 def state_of(options: RecognitionOptions) -> FloatArray | None:
-    """Return the VAD's memory at the start of the audio, FP32 [VAD_STATE_SIZE]; None if empty.
-
-    Raises:
-        OptionError: `text_of_state` did not write this `vad_state`.
-    """
+    """Return `vad_state` as FP32 [VAD_STATE_SIZE], None if empty, or raise an OptionError."""
     if not options.vad_state:
         return None
     try:
@@ -217,10 +212,7 @@ def speech_likeness(waveform: Array) -> Array:
     """Return an estimate of the speech probabilities of a waveform, FP32 [samples], without a VAD.
 
     A frame within 20 dB of the loudest frames is more likely speech than not, unless it is below
-    MIN_LEVEL.
-
-    Returns:
-        FP32 [ceil(samples / VAD_FRAME_SAMPLES)] in [0, 1].
+    MIN_LEVEL. The result is FP32 [ceil(samples / VAD_FRAME_SAMPLES)] in [0, 1].
     """
     level = loudness(waveform)
     if not len(level):
@@ -232,8 +224,7 @@ def speech_likeness(waveform: Array) -> Array:
 def loudness(waveform: Array) -> Array:
     """Return the loudness of each frame of a waveform, FP32 [samples] in [-1, 1].
 
-    Returns:
-        FP32 [ceil(samples / VAD_FRAME_SAMPLES)] in [0, 1]; 0 is -100 dB full scale or less.
+    The result is FP32 [ceil(samples / VAD_FRAME_SAMPLES)] in [0, 1]; 0 is -100 dB or less.
     """
     missing = -len(waveform) % VAD_FRAME_SAMPLES
     frames = np.pad(waveform, (0, missing)).reshape(-1, VAD_FRAME_SAMPLES)

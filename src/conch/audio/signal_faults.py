@@ -27,7 +27,7 @@ class SignalFaults:
     """Finds faults in the samples of one channel, or of a mix of channels."""
 
     def __init__(self, name: str, subject: str, sample_rate: int) -> None:
-        """Start without samples of the tensor `name`; `subject` is that of the warnings."""
+        """Take the name of the tensor, and the subject of the warnings."""
         self._name, self._subject, self._rate = name, subject, sample_rate
         self._peak = 0.0
         self._frames = 0
@@ -38,10 +38,8 @@ class SignalFaults:
     def mixed(self, block: Array) -> Array:
         """Add a block, FP32 [frames, channels], and return the mean of its channels, FP32 [frames].
 
-        If the channels cancel each other, return the loudest one instead.
-
-        Raises:
-            AudioError: a sample is not finite, or far outside [-1, 1].
+        If the channels cancel each other, return the loudest one instead. Raise an AudioError if a
+        sample is not finite, or far outside [-1, 1].
         """
         highest = peak(block, self._name)
         self._peak = max(self._peak, highest)

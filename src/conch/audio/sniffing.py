@@ -83,8 +83,7 @@ def num_first_bytes(first: bytes) -> int:
 def named_container_of(first: bytes) -> str | None:
     """Return FFmpeg's name of the container that the first NUM_NAMED_BYTES name; else None.
 
-    Raises:
-        AudioError: they are those of a later piece of a container.
+    Raise an AudioError for a later piece of a container.
     """
     if what := missing_beginning(first):
         raise AudioError(f"{what}: send it from its beginning")
@@ -114,9 +113,7 @@ def _named(first: bytes) -> str | None:
 def container_of(first: bytes) -> str | None:
     """Return FFmpeg's name of the container with these first bytes, None for raw samples.
 
-    Raises:
-        AudioError: the bytes are text, another format without audio, or a later piece of a
-            container.
+    Raise an AudioError for text, another format without audio, or a later piece of a container.
     """
     if container := named_container_of(first):
         return container

@@ -47,7 +47,7 @@ KEPT_BYTES = 512 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a decoder is asked for."""
+    """Describes what a decoder is to do."""
 
     name: str
     """Name of the audio in errors."""
@@ -56,7 +56,6 @@ class Job:
     container: str | None
     """FFmpeg's name of the format; None to detect it."""
     only_form: bool = False
-    """Whether no samples are wanted."""
 
 
 class _EnoughError(Exception):
@@ -69,7 +68,7 @@ class _Source:
     def __init__(self, connection: Connection, size: int | None, flush: Any) -> None:
         self._connection, self.size, self._flush = connection, size, flush
         self._kept, self._first = bytearray(), 0
-        """Of a pipe: the latest bytes, and the place of the first of them."""
+        """Latest bytes of a pipe, and the offset of the first of them."""
 
     def at(self, place: int, size: int) -> bytes:
         if self.size is not None:
@@ -177,7 +176,7 @@ def _decode(connection: Connection, job: Job) -> None:
 
 
 class _Sample:
-    """Bytes of no stranger, and what nobody hears of them."""
+    """Source and sink of the warm-up."""
 
     def __init__(self, data: bytes, *, is_file: bool) -> None:
         self._data, self.size = data, len(data) if is_file else None

@@ -88,7 +88,7 @@ class _Pool:
             )
 
     def end(self) -> None:
-        """End all of them; a decoder at work ends when nobody reads from it."""
+        """End all decoders; one at work ends when nobody reads from it."""
         self._idle.clear()
         self._end_process()
 
@@ -100,7 +100,7 @@ class _Pool:
         self._process = self._control = None
 
     def forget(self) -> None:
-        """Leave them to the process that this one was forked from."""
+        """Leave the decoders to the process that this one was forked from."""
         if self._control is not None:
             self._control.close()
         self._lock, self._process, self._control = threading.Lock(), None, None

@@ -26,12 +26,10 @@ class Address:
 
     @property
     def is_grpc(self) -> bool:
-        """Whether the protocol is gRPC, not HTTP."""
         return self.scheme.startswith("grpc")
 
     @property
     def is_secure(self) -> bool:
-        """Whether the connection uses TLS."""
         return self.scheme.endswith("s")
 
     def __str__(self) -> str:

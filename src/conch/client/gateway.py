@@ -317,7 +317,6 @@ def speech_body(request: tensors.Request) -> dict[str, Any]:
 
 
 def speech_of_event(event: Event, format: str) -> Speech:
-    """Return the audio of an event."""
     if event.spoken is None:
         raise ServerError("the answer does not say what was spoken, as a gateway of Conch does")
     if format == "pcm_f32":

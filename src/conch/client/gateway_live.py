@@ -52,11 +52,7 @@ class GatewayStreams:
         self._open: dict[str, _Stream] = {}
 
     async def answer(self, request: tensors.Request, place: StreamPlace) -> Transcript:
-        """Send a chunk and return its transcript.
-
-        Raises:
-            ConchError: the stream is not open, or the gateway answers with an error.
-        """
+        """Send a chunk and return its transcript, or raise its ConchError."""
         stream = self._open.get(place.stream_id)
         if place.starts and (stream is None or stream.has_ended):
             stream = self._open[place.stream_id] = _Stream(self._endpoint, self._connector)
@@ -80,8 +76,6 @@ class GatewayStreams:
 
 
 class _Stream:
-    """One live stream."""
-
     def __init__(self, endpoint: Endpoint, connector: Any) -> None:
         self._endpoint, self._connector = endpoint, connector
         self.turn = asyncio.Lock()

@@ -95,10 +95,6 @@ class AsyncLiveStream:
             joined: Joins the streams of a session that has several of these; with `resume_s`.
             now: Clock of the attempts, in seconds.
             sleep: Waits between them.
-
-        Raises:
-            OptionError: an option is unknown, mistyped or out of range.
-            AudioError: the audio of a known speaker cannot be read.
         """
         parsed = tensors.checked(options, live=True)
         if not resume_s >= 0:
@@ -117,15 +113,15 @@ class AsyncLiveStream:
         self._is_lost = False
         """Whether the server's stream is gone."""
         self._loss: tuple[ConchError, float] | None = None
-        """By what and when that was noticed, until another stream has answered."""
+        """Error and time of the loss, until another stream has answered."""
         self._losses: list[ServerStream] = []
         """Streams whose server was lost with the same audio."""
         self._suspect_until = 0
-        """End of the audio that the first of them had, in samples."""
+        """End of the audio that the first of `_losses` had, in samples."""
         self._sent_again_s = 0.0
         """Seconds of audio that the present stream has heard again."""
         self._abandoned: deque[ServerStream] = deque()
-        """Streams before, which their server may still have."""
+        """Earlier streams that their servers may still have."""
         self.resumptions: tuple[Resumption, ...] = ()
         """The losses of a server after which the stream went on, in order."""
 
@@ -249,9 +245,8 @@ class AsyncLiveStream:
     def _lose(self, error: ConchError) -> None:
         """Take note of a lost stream.
 
-        Raises:
-            PoisonError: MAX_LOSSES servers were lost, and the text did not get beyond the audio
-                that the first of them had. Over a day a stream may lose more.
+        Raise a PoisonError if MAX_LOSSES servers were lost, and the text did not get beyond the
+        audio that the first of them had. Over a day a stream may lose more.
         """
         self._is_lost = True
         if self._had_server and blames(error) and self._stream not in self._losses:
@@ -285,7 +280,6 @@ class AsyncLiveStream:
             pause_s = min(MAX_BACKOFF_S, 2 * pause_s)
 
     def _opened(self) -> ServerStream:
-        """Return another stream of the server."""
         common = self._common
         if self.joined.hears_again:  # the times of words show which ones; a server always has them
             common = replace(common, parameters={**common.parameters, "word_timestamps": True})

@@ -43,11 +43,7 @@ class _Loss(NamedTuple):
 
 
 class Losses:
-    """The servers that requests have lost, by the request's name: the digest of its file, say.
-
-    Args:
-        now: Clock in seconds.
-    """
+    """The servers that requests have lost, by the request's name: the digest of its file, say."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -71,9 +67,7 @@ class Losses:
         """Send a request to a server within the block; an answer clears the name.
 
         Requests of one name that are lost together count once: one of them may be innocent of it.
-
-        Raises:
-            PoisonError: it has lost MAX_LOSSES servers, before or with this attempt.
+        Raise a PoisonError if it has lost MAX_LOSSES servers, before or with this attempt.
         """
         self.check(name)
         began = self._now()

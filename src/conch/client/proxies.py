@@ -7,7 +7,7 @@ from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined
 from conch.wire.hosts import is_here
 
 VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")
-"""Those that gRPC reads; the first that is set holds, for connections without TLS too."""
+"""Variables that gRPC reads; the first that is set holds, for connections without TLS too."""
 EXCEPTIONS = ("no_grpc_proxy", "no_proxy")
 
 

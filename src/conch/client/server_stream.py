@@ -26,7 +26,6 @@ class ServerStream:
     """One live stream of a server, from its first chunk to its last.
 
     Args:
-        infer: Sends a request.
         common: What all requests share; the first one has its parameters.
         sample_rate: Hz of the chunks.
         is_kept: Whether a stream whose first chunk was lost on its way counts as open.
@@ -41,11 +40,7 @@ class ServerStream:
         self.has_started = self.has_ended = False
 
     async def send(self, samples: NDArray[Any], *, ends: bool) -> Transcript:
-        """Send the next samples [N] and return the answer; after an error START or END is repeated.
-
-        Raises:
-            ConchError: the answer is an error.
-        """
+        """Send the next samples [N] and return the answer; after an error START or END repeats."""
         starts = not self.has_started
         options = self._common.parameters if starts else {}
         request = self._request(samples, options, starts=starts, ends=ends)
@@ -61,11 +56,7 @@ class ServerStream:
             raise
 
     async def abandon(self, timeout_s: float = math.inf) -> None:
-        """End the stream without reading its last text, in the time of a chunk at most.
-
-        Raises:
-            ConchError: the answer is an error.
-        """
+        """End the stream without reading its last text, in the time of a chunk at most."""
         request = self._request(NOTHING, {"abandon": True}, starts=False, ends=True)
         await self._infer(replace(request, timeout_s=min(timeout_s, request.timeout_s)))
 

@@ -20,9 +20,9 @@ class EnrolledVoice:
     embedding: str
     """Float32 in base64."""
     model: str
-    """What the embedding is of."""
+    """Model that made the embedding."""
     seconds: float
-    """Of speech that it was made of."""
+    """Seconds of speech that the embedding was made of."""
     added: str
     """The day, as 2026-01-31."""
 

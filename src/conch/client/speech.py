@@ -38,7 +38,6 @@ class Speech:
 
     @property
     def has_sound(self) -> bool:
-        """Whether there is any audio."""
         return bool(len(self.waveform) or self.audio)
 
 
@@ -49,7 +48,7 @@ class Parts:
     """A text that is still written, in parts for a request each: all sentences that are there."""
 
     def __init__(self, longest: float = PART) -> None:
-        """Begin without text; a part of `longest` characters ends with its sentence."""
+        """End each part of `longest` characters with its sentence."""
         self._longest, self._phrases = longest, Phrases()
         self._full: deque[str] = deque()
         self._changed = asyncio.Event()
@@ -57,7 +56,6 @@ class Parts:
         self._error: Exception | None = None
 
     def add(self, text: str, *, is_last: bool = False) -> None:
-        """Add text."""
         self._full += self._phrases.added(text, is_last=is_last)
         self._has_ended = is_last
         self._changed.set()
@@ -139,10 +137,8 @@ def speech_requests(
 ) -> Callable[[str, Mapping[str, int]], tensors.Request]:
     """Check options but the voice, and return what makes a request of a text and of more options.
 
-    It raises a TextError for a text that is no Unicode.
-
-    Raises:
-        OptionError: an option is unknown, mistyped or out of range.
+    Raise an OptionError for an option that is unknown, mistyped or out of range. What is returned
+    raises a TextError for a text that is no Unicode.
     """
     parsed = SynthesisOptions.parse(options, any_voice=True)
     parameters = {name: getattr(parsed, name) for name in options}
@@ -193,13 +189,9 @@ async def spoken_parts(
     texts: AsyncIterable[str],
     deadline_ms: int = 0,
 ) -> AsyncGenerator[Speech, None]:
-    """Yield the answers to the parts of a text as those to one, and ask for each in its turn.
+    """Yield the answers to the parts of a text as those to one, and request each in its turn.
 
-    Args:
-        speak: Sends a request.
-        request: Makes one; see `speech_requests`.
-        texts: The parts.
-        deadline_ms: Time budget of all of them; 0 is none.
+    `request` makes a request, see `speech_requests`; `deadline_ms` is for all parts, 0 for none.
     """
     played_at, began_s, warnings = 0.0, 0.0, tuple[str, ...]()
     stages = list[Mapping[str, Stage]]()
@@ -253,11 +245,7 @@ def whole_of(pieces: Sequence[Speech]) -> Speech:
 
 
 def speech_of(tensor: Callable[[str], NDArray[Any] | None]) -> Speech:
-    """Return the speech of an answer, of which `tensor` returns the tensors by name.
-
-    Raises:
-        ServerError: the answer is not one of synthesis.
-    """
+    """Return the speech of an answer by its tensors; raise a ServerError for another answer."""
     result, samples, file = tensor("RESULT"), tensor("WAVEFORM"), tensor("AUDIO")
     if result is None or result.size != 1:
         raise ServerError("expected the output RESULT of a model that speaks")

@@ -49,7 +49,6 @@ class StoredFile:
         return self._size
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield its bytes."""
         self._file.seek(0)
         while piece := self._file.read(PIECE_BYTES):
             yield piece
@@ -63,7 +62,7 @@ OptionValue: TypeAlias = bool | int | float | str
 """A value of a field of `RecognitionOptions`."""
 
 Option: TypeAlias = OptionValue | Sequence[Mapping[str, Any]] | Mapping[str, Any]
-"""The same, or for `known_speakers` what stands for its text: see `values_of`."""
+"""An `OptionValue`, or for `known_speakers` what stands for its text: see `values_of`."""
 
 Result: TypeAlias = NDArray[Any] | None
 """The tensor RESULT of an answer."""
@@ -128,11 +127,7 @@ def health_request(model: str, timeout_s: float) -> Request:
 
 
 def health_of(result: NDArray[Any] | None) -> health.Health:
-    """Return the components that the answer to `health_request` names.
-
-    Raises:
-        ServerError: the server has no such answers.
-    """
+    """Return the components in the answer to `health_request`; raise a ServerError without any."""
     try:
         return health.from_json(bytes(result.item()) if result is not None else b"")
     except ValueError:
@@ -210,11 +205,7 @@ def values_of(options: Mapping[str, Option]) -> dict[str, Any]:
 
 
 def time_limits(timeout_s: float | None) -> dict[str, OptionValue]:
-    """Return the options by which a server too gives up after `timeout_s`; none without one.
-
-    Raises:
-        OptionError: it is not above 0.
-    """
+    """Return the options that end a server's work in time; raise an OptionError unless above 0."""
     if timeout_s is None:
         return {}
     if not timeout_s > 0:
@@ -254,8 +245,7 @@ def tensors(audios: Sequence[Audio], sample_rate: int) -> dict[str, NDArray[Any]
 def live_samples(chunk: NDArray[Any]) -> NDArray[Any]:
     """Return the samples of a live chunk as they are sent: int16 or float32 [N]; N may be 0.
 
-    Raises:
-        AudioError: the chunk is not a waveform.
+    Raise an AudioError if the chunk is not a waveform.
     """
     (samples,) = _waveforms([chunk if len(chunk) else np.zeros(1, np.int16)])
     return samples[: len(chunk)]
@@ -275,8 +265,7 @@ def chunk_tensors(samples: NDArray[Any], sample_rate: int) -> dict[str, NDArray[
 async def transcripts(result: NDArray[Any] | None, rows: int) -> list[Transcript]:
     """Return the transcripts of RESULT, BYTES [rows, 1]; of a live chunk also [1].
 
-    Raises:
-        ServerError: the output has another shape, so that the model is not a speech model.
+    Raise a ServerError for another shape: then the model is not a speech model.
     """
     shapes = [(rows, 1), (1,)] if rows == 1 else [(rows, 1)]
     if result is None or result.shape not in shapes:
@@ -406,5 +395,4 @@ def _waveforms(audios: Sequence[Any]) -> list[NDArray[Any]]:
 
 
 def _name_of(waveforms: NDArray[Any]) -> str:
-    """Return the name of the tensor for samples."""
     return "PCM16" if waveforms.dtype == np.int16 else "WAV"

@@ -29,20 +29,16 @@ class Transport(Protocol):
     def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
         """Send a request of one audio; yield every part of the answer as it arrives.
 
-        Leaving the iterator early cancels the request.
-
-        Raises:
-            ServerError: this protocol has no such answers.
+        Leaving the iterator early cancels the request. Raise a ServerError if the protocol has no
+        such answers.
         """
         ...
 
     def speak(self, request: tensors.Request) -> AsyncGenerator[Speech, None]:
         """Send a text; yield every part of its audio as it arrives.
 
-        Leaving the iterator early cancels the request.
-
-        Raises:
-            ServerError: this protocol has no answers in parts.
+        Leaving the iterator early cancels the request. Raise a ServerError if the protocol has no
+        answers in parts.
         """
         ...
 
@@ -64,10 +60,8 @@ async def connect(
 ) -> Transport:
     """Return the transport for a server; over HTTP, ask what answers there.
 
-    There are at most so many `connections` over HTTP, and large `uploads` at once over gRPC.
-
-    Raises:
-        ServerError: nothing answers in time.
+    There are at most so many `connections` over HTTP, and large `uploads` at once over gRPC. Raise
+    a ServerError if nothing answers in time.
     """
     if endpoint.address.is_grpc:
         return GrpcTransport(endpoint, uploads)

@@ -153,10 +153,8 @@ class GrpcTransport:
 
         The bytes are made in a thread, and before the call: it takes an error in its iterator for a
         cancellation. They are in memory until they are sent, twice, as gRPC has a copy of its own.
-        So large requests take turns, for SEND_S at most.
-
-        Raises:
-            AudioError: more audio than one gRPC message holds.
+        So large requests take turns, for SEND_S at most. Raise an AudioError for more audio than
+        one gRPC message holds.
         """
         async with self._turns if size_of(request) > LARGE_BYTES else nullcontext():
             messages = [await asyncio.to_thread(grpc_bytes, request)]
@@ -246,10 +244,8 @@ def grpc_bytes(request: tensors.Request) -> bytes:
 
     Protobuf and gRPC copy the content of a message several times, and a file may have hundreds of
     megabytes. So only the rest is written by protobuf, and the tensors follow it: the fields of a
-    message may come in any order (protobuf.dev, "Encoding").
-
-    Raises:
-        AudioError: more audio than one gRPC message holds.
+    message may come in any order (protobuf.dev, "Encoding"). Raise an AudioError for more audio
+    than one gRPC message holds.
     """
     from tritonclient.grpc import service_pb2
     from tritonclient.utils import np_to_triton_dtype

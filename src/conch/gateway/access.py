@@ -34,11 +34,7 @@ def caller_of(request: web.Request) -> Caller:
 
 
 def caller_with(gateway: Gateway, secret: str, *, takes_secrets: bool = False) -> Caller:
-    """Return the caller who has sent a key, or a client secret where these are taken too.
-
-    Raises:
-        ApiError: a key is needed, and this is none; it is empty if none was sent.
-    """
+    """Return the caller with a key or, if `takes_secrets`, a secret; or raise an ApiError."""
     if not gateway.keys.is_needed:
         return gateway.caller(None)
     if not secret:
@@ -65,7 +61,6 @@ def is_free(request: web.Request) -> bool:
 
 
 def is_websocket(request: web.Request) -> bool:
-    """Return whether a request asks for a WebSocket."""
     return request.headers.get(hdrs.UPGRADE, "").lower() == "websocket"
 
 

@@ -18,7 +18,6 @@ def log_answer(
     is_cancelled: bool = False,
     level: int = logging.INFO,
 ) -> None:
-    """Log what became of a request."""
     fields = {
         "request": request_id,
         "method": method,

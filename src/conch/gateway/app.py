@@ -30,7 +30,6 @@ NOBODY = "none"
 
 
 def make_app(gateway: Gateway) -> web.Application:
-    """Return the application of a gateway."""
     app = web.Application(middlewares=[sent, _observed, _checked])
     app[GATEWAY] = gateway
     doors = (door for door in DOORS if door.transport in ("http", "websocket"))

@@ -36,10 +36,7 @@ async def charged_updates(
 ) -> AsyncIterator[LiveUpdate]:
     """Yield the updates; measure the first text, and charge the audio of each after it is taken.
 
-    A caller that has used up its audio ends the session.
-
-    Raises:
-        ConchError: the server has failed.
+    A caller that has used up its audio ends the session. Raise a ConchError if the server fails.
     """
     has_text, charged_s = False, 0.0
     async for update in live.updates():

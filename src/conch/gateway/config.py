@@ -39,7 +39,7 @@ class GatewayConfig:
     wyoming: tuple[str, int] | None = None
     """Address of the Wyoming protocol, which has no keys; None for none."""
     languages: tuple[str, ...] = ("en",)
-    """Codes of the languages of which its clients are told."""
+    """Codes of the languages to announce to clients."""
     riva: tuple[str, int] | None = None
     """Host and port of Riva's gRPC API; None for none."""
     keys_file: Path | None = None

@@ -25,11 +25,7 @@ class ContainerDecoder:
     """Decodes the container of one session."""
 
     def __init__(self, container: str, sample_rate: int) -> None:
-        """Start it.
-
-        Raises:
-            OverloadedError: no process for it can be started.
-        """
+        """Start the decoder; raise an OverloadedError if no process for it can be started."""
         self._decoder = Decoder(NAME, None, container)
         # Of its own: an event loop wants a socket, which would be closed with it.
         self._end = socket.socket(fileno=os.dup(self._decoder.fileno()))
@@ -47,8 +43,7 @@ class ContainerDecoder:
     async def decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[Samples]:
         """Yield the samples that can be decoded with further bytes, FP32 [samples], mono.
 
-        Raises:
-            AudioError: they cannot be decoded, or more than tags follow the end of the container.
+        Raise an AudioError if they cannot be decoded, or more than tags follow the container.
         """
         if self._has_ended:
             return
@@ -60,7 +55,7 @@ class ContainerDecoder:
             yield self._resampler.resample_chunk(np.zeros(0, np.float32), last=True)
 
     def stop(self) -> None:
-        """End it, whatever it does."""
+        """End the decoder, whatever it does."""
         self._has_ended = True
         self._end.close()
         self._decoder.close()

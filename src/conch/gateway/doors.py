@@ -29,12 +29,10 @@ class Door:
 
     @property
     def method(self) -> str:
-        """Return the method of HTTP."""
         return "GET" if self.transport == "websocket" else "POST"
 
     @property
     def answer(self) -> Any:
-        """Return what answers."""
         return resolve_name(f"{__package__}.{self.answered_by}")
 
 
@@ -50,7 +48,6 @@ class Port:
 
     @property
     def opener(self) -> Any:
-        """Return what serves it."""
         return resolve_name(f"{__package__}.{self.opened_by}")
 
 
@@ -102,4 +99,3 @@ DOORS = (
     *(REALTIME, LISTEN, SPEAK, RIVA_FILE),
     *(RIVA_STREAM, RIVA_SPEECH, RIVA_SPEAK, WYOMING_LISTEN, WYOMING_SPEAK),
 )
-"""All of them."""

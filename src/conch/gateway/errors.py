@@ -68,7 +68,6 @@ def invalid(param: str | None, message: str) -> ApiError:
 
 
 def one_of(name: str, value: str, known: Sequence[str]) -> str:
-    """Return the value of a field; raise an ApiError if it is not a known one."""
     if value not in known:
         raise invalid(name, f"{name} takes {', '.join(known)}; sent: {value!r:.80}")
     return value

@@ -216,7 +216,6 @@ class Deltas:
             yield from turn_events(whole)
 
     def of_whole(self, whole: Transcript) -> dict[str, Any]:
-        """Return the last event."""
         whole = _with_warnings(whole, self._asked)
         if self._asked.format == "conch":
             return {"type": "transcript.done", "transcript": whole}

@@ -31,7 +31,7 @@ GRANULARITIES = ("word", "segment")
 NO_MEANING = ("temperature",)
 """OpenAI's fields that change nothing here: the search has no temperature."""
 DIARIZATION: Mapping[str, str] = {"json": "diarization", "rttm": "rttm"}
-"""The same of /v1/audio/diarization."""
+"""Formats of /v1/audio/diarization, by the values of `response_format`."""
 MAX_IGNORED = 16
 """Ignored fields that an answer names."""
 _VAD_FIELDS = {
@@ -47,7 +47,6 @@ class FileRequest:
     """A request for the text of a file."""
 
     options: RecognitionOptions
-    """Options of the request to Conch."""
     format: str
     granularities: frozenset[str]
     """Of verbose_json: which of `words` and `segments` to answer with."""

@@ -93,7 +93,6 @@ class FormatRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def write(request: web.Request) -> web.Response:
-    """Answer with a transcript in another format."""
     gateway, caller = request.app[GATEWAY], request[CALLER]
     length = min(request.content_length or MAX_BYTES, MAX_BYTES)
     size = min(length * BYTES_OF_BYTE, gateway.largest_upload)

@@ -34,7 +34,7 @@ class Key:
     """An API key, without the key itself."""
 
     name: str
-    """Its name in logs and metrics."""
+    """Name in logs and metrics."""
     sha256: str
     """Digest of the key in hexadecimal digits. A plain digest is enough for 256 random bits."""
     limits: Limits = field(default_factory=Limits)
@@ -48,7 +48,6 @@ def default_keys_file() -> Path:
 
 
 def digest(secret: str) -> str:
-    """Return the digest of a key or a client secret."""
     # aiohttp gives bytes of a header that are no UTF-8 as surrogates.
     return hashlib.sha256(secret.encode(errors="surrogateescape")).hexdigest()
 
@@ -99,11 +98,7 @@ def remove_key(path: Path, name: str) -> None:
 
 
 def keys_of_environment(text: str) -> list[Key]:
-    """Return the keys of the environment variable `CONCH_API_KEYS`.
-
-    Raises:
-        ConfigError: an item is not `name:key`; the message does not show it.
-    """
+    """Return the keys in `CONCH_API_KEYS`; a ConfigError for a wrong item does not show it."""
     keys = []
     for number, item in enumerate(filter(None, map(str.strip, text.split(","))), 1):
         name, colon, secret = item.partition(":")
@@ -117,11 +112,7 @@ class KeyRing:
     """The keys that a gateway takes; it reads their file again whenever that changes."""
 
     def __init__(self, path: Path | None, others: Iterable[Key] = ()) -> None:
-        """Read the file; `path` is None for none, and need not exist yet.
-
-        Raises:
-            ConfigError: the file cannot be read, or two keys have one name.
-        """
+        """Read the file, if any; raise a ConfigError if it is wrong or two keys share a name."""
         self._path, self._others = path, list(others)
         self._version: tuple[int, int] | None = None
         self._problem = ""
@@ -201,20 +192,13 @@ class ClientSecrets:
     """The client secrets of a gateway. They are for browsers, which must not know the key."""
 
     def __init__(self, most: int = MAX_SECRETS) -> None:
-        """Begin without secrets; a key may have `most` valid ones."""
+        """Let each key have `most` valid secrets."""
         self._most = most
         self._secrets: dict[str, ClientSecret] = {}
-        """By digest. The time of a look-up by digest does not help to guess a secret."""
+        """Secrets by digest. The time of a look-up by digest does not help to guess a secret."""
 
     def make(self, key: Key | None, lifetime_s: float, now: float, settings: object = None) -> str:
-        """Return a new secret.
-
-        Args:
-            key: Key whose limits count.
-            lifetime_s: Seconds in which the secret may open sessions.
-            now: Seconds since 1970.
-            settings: Settings of these sessions.
-        """
+        """Return a new secret, which opens sessions with `settings` for `lifetime_s` from `now`."""
         self._secrets = {name: item for name, item in self._secrets.items() if item.until > now}
         owner = key and key.name
         keys = ((name, item.key) for name, item in self._secrets.items())

@@ -66,7 +66,6 @@ class Room:
     """Bytes that all uploads may take together."""
 
     def __init__(self, most: int) -> None:
-        """Begin empty, with room for `most` bytes."""
         self.most = most
         self._taken = 0
         self._taken_by: Counter[str] = Counter()
@@ -77,8 +76,7 @@ class Room:
     ) -> Iterator[Callable[[int], None]]:
         """Take bytes for the block; yield a function that gives back all but its argument.
 
-        Raises:
-            ApiError: there is no room for them, or the key would have more than its share.
+        Raise an ApiError if there is no room for them, or the key would have more than its share.
         """
         for whose, taken, most in (
             ("uploads", self._taken, self.most),

@@ -18,7 +18,6 @@ from conch.wire.errors import AudioError
 
 
 async def listen(request: web.Request) -> web.StreamResponse:
-    """Answer live audio with the text so far."""
     # First, as a browser learns from a plain GET alone why its WebSocket was refused.
     query = query_of(list(request.query.items()), request.app[GATEWAY].model_aliases)
     socket = LiveSocket(request, PROTOCOL, LISTEN.max_message_bytes)

@@ -46,7 +46,6 @@ class ListenMessages:
         """Seconds of audio recognised so far."""
 
     def after(self, update: LiveUpdate) -> Iterator[Message]:
-        """Yield the messages of an update."""
         self.audio_s = update.audio_s
         self._relabelled += update.transcript.relabelled
         for item in update.segments:
@@ -78,7 +77,6 @@ class ListenMessages:
             yield {"type": "resume", "from": round(cut.at_s, 3), "told": round(until_s, 3)}
 
     def end(self) -> Message:
-        """Return the last message."""
         texts = (self._final[index] for index in sorted(self._final))
         text = joined_text(texts)
         turns = [asdict(turn) for turn in self._relabelled]
@@ -93,7 +91,6 @@ class Stats:
         self._calls = Calls()
 
     def after(self, update: LiveUpdate) -> Message:
-        """Return the sums after an update."""
         answer = update.transcript
         self._calls.add(answer)
         return {
@@ -156,7 +153,6 @@ class Answers:
     """Gives each frame one transcript; it has the segments and calls of keep-alives before it."""
 
     def __init__(self) -> None:
-        """Begin without an answer."""
         self._held: list[Transcript] = []
 
     def after(self, update: LiveUpdate) -> Transcript | None:

@@ -38,12 +38,7 @@ class ListenQuery:
 
 
 def query_of(fields: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> ListenQuery:
-    """Return the session that a query asks for.
-
-    Raises:
-        ApiError: a name or a value is wrong.
-        OptionError: an option of Conch has a wrong value.
-    """
+    """Return the session of a query; raise an ApiError or OptionError for a wrong field."""
     values = values_of(fields, repeated=("include",))
     encoding = one_of("encoding", values.get("encoding") or "auto", ENCODINGS)
     answers = one_of("answers", values.get("answers") or "text", ("text", "all"))

@@ -38,11 +38,7 @@ _TABLES = {"mulaw": _table("ULAW"), "alaw": _table("ALAW")}
 
 
 def check_samples(data: bytes, encoding: str) -> None:
-    """Check that the first samples are not those of a container, which would be heard as noise.
-
-    Raises:
-        AudioError: they are.
-    """
+    """Raise an AudioError if samples begin as a container, which would sound as noise."""
     if len(data) >= NUM_NAMED_BYTES and (container := named_container_of(data)):
         raise AudioError(
             f"the audio begins like a container ({container}), not like samples of the encoding "
@@ -62,9 +58,8 @@ class RawDecoder:
     def samples(self, data: bytes) -> Samples:
         """Return the next samples: float32 of `float32`, int16 of the others.
 
-        Raises:
-            AudioError: a sample is not finite, or far outside [-1, 1], or the first bytes are
-                those of a container. The bytes are left out.
+        Raise an AudioError, and leave the bytes out, if a sample is not finite or far outside [-1,
+        1], or if the first bytes are those of a container.
         """
         if not self._has_begun and data:
             check_samples(data, self._encoding)
@@ -85,12 +80,7 @@ class LiveFrames:
     """The audio of the binary frames of one session."""
 
     def __init__(self, encoding: str, sample_rate: int) -> None:
-        """Begin before the first frame.
-
-        Args:
-            encoding: One of ENCODINGS.
-            sample_rate: Hz of raw samples, and of the samples decoded from a container.
-        """
+        """Take one of ENCODINGS, and Hz of raw samples and of those decoded from a container."""
         self._encoding, self._sample_rate = encoding, sample_rate
         self._raw = RawDecoder(encoding) if encoding in RAW else None
         self._container: ContainerDecoder | None = None
@@ -107,8 +97,7 @@ class LiveFrames:
     async def decoded(self, data: bytes, *, ends: bool = False) -> AsyncIterator[Samples]:
         """Yield the samples that a frame completes; take all of them before the next frame.
 
-        Raises:
-            AudioError: it cannot be decoded. Of raw samples, the next frame may be right.
+        Raise an AudioError if it cannot be decoded. Of raw samples, the next frame may be right.
         """
         if self._raw is None and self._container is None:
             self._first = data = self._first + data

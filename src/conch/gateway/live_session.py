@@ -69,7 +69,7 @@ class LiveUpdate:
     """The state of a session after an answer of the server."""
 
     audio_s: float
-    """Seconds of audio that the server has heard, on the session's clock."""
+    """Seconds of audio that the server has recognised, on the session's clock."""
     utterance: OpenUtterance | None
     """The utterance that is being spoken, on the session's clock."""
     index: int
@@ -89,7 +89,6 @@ class LiveUpdate:
 
     @property
     def has_text(self) -> bool:
-        """Whether it has words."""
         return bool(self.utterance and self.utterance.words) or any(
             item.segment.text for item in self.segments
         )
@@ -120,18 +119,14 @@ class LiveSession:
 
         Args:
             client: Opens streams on a server.
-            options: Options of the live streams.
             sample_rate: Hz of the samples.
             max_backlog_s: Seconds of audio that may wait before further ones are not read.
             request_id: Id of the session's requests in the server's log.
             joins: Whether frames that wait are sent as one chunk. Otherwise each is one chunk, and
                 has one update that is no keep-alive.
-            told_s: Seconds at the beginning whose words an earlier session has told.
+            told_s: Seconds at the beginning whose words an earlier session has sent.
             max_stream_s: Longest stream that the server takes, in seconds.
             freeing: Holds the task that ends the server's stream after the session.
-
-        Raises:
-            OptionError: an option is wrong.
         """
         self._client = client
         self._sample_rate, self._max_backlog_s = sample_rate, max_backlog_s
@@ -192,7 +187,6 @@ class LiveSession:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it takes no more audio."""
         return self._is_closed
 
     @property
@@ -201,11 +195,7 @@ class LiveSession:
         return self._num_waiting / self._sample_rate
 
     async def room(self) -> None:
-        """Wait until more may be added: before each request of a client.
-
-        Raises:
-            OverloadedError: the server makes no progress.
-        """
+        """Wait until more may be added, or raise an OverloadedError without progress."""
         while not (self._is_closed or self._error is not None) and (
             self.backlog_s >= self._max_backlog_s or len(self._waiting) >= MAX_WAITING
         ):
@@ -220,12 +210,9 @@ class LiveSession:
     async def feed(self, samples: Samples) -> None:
         """Wait for room, and add samples; after `close` they are left out.
 
-        Args:
-            samples: Mono [N] at the session's rate, int16 or float32 in [-1, 1], of one type.
-
-        Raises:
-            AudioError: the samples are of another type or shape.
-            OverloadedError: the server makes no progress.
+        `samples` are mono [N] at the session's rate, int16 or float32 in [-1, 1], of one type.
+        Raise an AudioError for another type or shape, an OverloadedError if the server makes no
+        progress.
         """
         if samples.ndim != 1 or samples.dtype not in (np.int16, np.float32):
             raise AudioError(
@@ -260,10 +247,8 @@ class LiveSession:
     def reconfigure(self, options: RecognitionOptions | Mapping[str, OptionValue]) -> None:
         """End the utterance now, and use other options for the audio from here on.
 
-        No update is marked as `finalized`.
-
-        Raises:
-            OptionError: an option is wrong. Nothing has changed.
+        No update is marked as `finalized`. Raise an OptionError, and change nothing, if one is
+        wrong.
         """
         checked = _checked(options)
         if checked.sent != self._latest_options.sent:
@@ -278,11 +263,7 @@ class LiveSession:
             self._taken.set()
 
     async def updates(self) -> AsyncIterator[LiveUpdate]:
-        """Yield an update for each answer of the server.
-
-        Raises:
-            ConchError: the server has failed.
-        """
+        """Yield an update for each answer of the server; raise a ConchError if it has failed."""
         while (update := await self._updates.get()) is not None:
             yield update
         if self._error is not None:

@@ -62,7 +62,6 @@ class GatewayMetrics:
         self.first_audio_seconds.labels(route).observe(time.monotonic() - since)
 
     def show(self, others: Collector) -> None:
-        """Show further metrics with these."""
         self.registry.register(others)
 
     def as_text(self) -> bytes:

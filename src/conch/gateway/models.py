@@ -36,11 +36,7 @@ CREATED = 1_767_225_600
 
 
 def options_of(model: str, aliases: Mapping[str, str]) -> Mapping[str, OptionValue]:
-    """Return the options of a model; an empty name is the default.
-
-    Raises:
-        ApiError: there is no such model.
-    """
+    """Return the options of a model, empty for the default; raise an ApiError if unknown."""
     name = known_name(model, aliases) or DEFAULT_MODEL
     meant = aliases.get(name, name)
     if meant in PATHS:
@@ -80,7 +76,6 @@ async def list_models(request: web.Request) -> web.Response:
 
 
 async def get_model(request: web.Request) -> web.Response:
-    """Answer with one model."""
     gateway = request.app[GATEWAY]
     name, aliases = request.match_info["model"], gateway.model_aliases
     names = await servable(gateway)

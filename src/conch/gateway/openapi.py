@@ -33,7 +33,6 @@ _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
 async def document(request: web.Request) -> web.Response:
-    """Answer with the document."""
     return web.Response(body=_document_as_json(), content_type="application/json")
 
 
@@ -43,7 +42,6 @@ def _document_as_json() -> bytes:
 
 
 def make_document() -> Schema:
-    """Return the document."""
     text = (resources.files("conch.gateway") / "openapi.yaml").read_bytes()
     document: Schema = msgspec.yaml.decode(text)
     document["info"]["version"] = conch.__version__

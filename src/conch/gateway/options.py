@@ -61,10 +61,7 @@ async def list_options(request: web.Request) -> web.Response:
 
 
 async def list_components(request: web.Request) -> web.Response:
-    """Answer with the components that a request with the fields of the query needs.
-
-    With a voice these are those that speak.
-    """
+    """Answer with the components that the query's fields need; with a voice, those that speak."""
     aliases = request.app[GATEWAY].model_aliases
     query = MultiDict(request.query)
     if voice := query.get("voice"):
@@ -81,12 +78,10 @@ async def list_components(request: web.Request) -> web.Response:
 
 
 def takes_live(item: "Field[Any]") -> bool:
-    """Return whether live audio takes an option."""
     return item.name not in _RECORDINGS_ONLY
 
 
 def described(item: "Field[Any]") -> Option:
-    """Return the description of an option."""
     kind, data = kind_of(item), item.metadata
     default: Any = item.default
     taken_by = takers(item)

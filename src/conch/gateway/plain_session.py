@@ -28,11 +28,9 @@ class PlainSession(SocketSession):
     """A session whose client sends commands and reads messages."""
 
     async def fail(self, error: ApiError) -> None:
-        """Send the client the error that has ended the session."""
         await self._send({"type": "error", "error": error.as_dict()})
 
     async def _greet(self, **fields: Any) -> None:
-        """Send the first message."""
         session, until = f"sess_{secrets.token_hex(12)}", self._expires_at
         await self._send({"type": "ready", "session": session, **fields, "expires_at": until})
 

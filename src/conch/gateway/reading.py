@@ -20,11 +20,7 @@ _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 
 
 def read_json(text: str) -> Any:
-    """Return the value of a JSON text.
-
-    Raises:
-        ValueError: it is no JSON, has more than MAX_MARKS, or is nested deeper than MAX_DEPTH.
-    """
+    """Return the value of JSON; raise a ValueError if wrong, or above MAX_MARKS or MAX_DEPTH."""
     if _marks(text) > MAX_MARKS and _marks(_STRING.sub("", text)) > MAX_MARKS:
         raise ValueError(f"it takes at most {MAX_MARKS} commas, lists and objects")
     try:

@@ -52,11 +52,7 @@ Answer = TypeVar("Answer")
 
 
 def connected(url: str) -> AsyncClient:
-    """Return a client of a server.
-
-    Raises:
-        ServerError: the URL is not one of gRPC, which alone can cancel a request.
-    """
+    """Return a client; raise a ServerError if its URL is not of gRPC, which alone can cancel."""
     if not url.startswith(("grpc://", "grpcs://")):
         raise ServerError(f"a gateway speaks gRPC with its servers; {url!r} is no grpc:// URL")
     # A key in the environment is for gateways, and this server is behind one.
@@ -71,9 +67,9 @@ class Server:
         self.is_ready = False
         self._state = ""  # what the log said last
         self.away: tuple[str, ...] = ()
-        """Its components that have died, hang or are being replaced, without those of options."""
+        """Components that have died, hang or are being replaced, without those of options."""
         self.models: tuple[str, ...] = ()
-        """The values of the option `model` there."""
+        """Values of the option `model` there."""
         self._heard_at = time.monotonic()
         """When `speech` answered last, or the server was not ready."""
         self.num_running = 0
@@ -101,7 +97,6 @@ class Server:
         self.is_ready = ready
 
     async def infer(self, request: tensors.Request) -> Transcript:
-        """Send a chunk of a live stream."""
         try:
             return await self.client.infer(request)
         except ServerError as error:
@@ -143,18 +138,17 @@ class Servers:
         heal_poll_s: float = HEAL_POLL_S,
         heal_s: float = HEAL_S,
     ) -> None:
-        """Prepare connections; see `connected`, POLL_S, HEAL_POLL_S and HEAL_S."""
         self._servers = [Server(url, connect(url)) for url in urls]
         self._poll_s, self._heal_poll_s, self.heal_s = poll_s, heal_poll_s, heal_s
         self._looking: asyncio.Task[None] | None = None
         self._ready_at = -math.inf
-        """When any of them was ready last."""
+        """When any server was ready last."""
         self.may_come_back = True
         self.losses = Losses()
         """Servers that each file has lost, by its digest."""
 
     async def start(self) -> None:
-        """Look at all of them, and continue to do so."""
+        """Poll all servers from now on."""
         await self._look()
         self._looking = asyncio.create_task(self._keep_looking())
 
@@ -173,7 +167,6 @@ class Servers:
 
     @property
     def is_ready(self) -> bool:
-        """Whether any of them is ready."""
         return self.num_ready > 0
 
     @property
@@ -189,7 +182,6 @@ class Servers:
 
     @property
     def num_ready(self) -> int:
-        """How many of them are ready."""
         return sum(server.is_ready for server in self._servers)
 
     async def ready_models(self, models: Sequence[str]) -> set[str]:

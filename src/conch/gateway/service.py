@@ -82,15 +82,10 @@ class GatewayService:
 
     @property
     def num_ready(self) -> int:
-        """How many of its servers are ready."""
         return self._gateway.servers.num_ready
 
     def __enter__(self) -> "GatewayService":
-        """Begin to serve.
-
-        Raises:
-            ServerError: the port is taken, or the address is not one of this machine.
-        """
+        """Begin to serve; raise a ServerError if the port or the address cannot be taken."""
         self._thread.start()
         try:
             self._port.result()

@@ -32,7 +32,6 @@ class SessionStream:
     """One live stream of a session, whose answers are on the session's clock."""
 
     def __init__(self, live: AsyncLiveStream) -> None:
-        """Begin before the first chunk."""
         self.live = live
         self._request: asyncio.Future[Transcript] | None = None
         """The request in flight, or the latest one."""

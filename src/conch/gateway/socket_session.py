@@ -33,7 +33,7 @@ class SocketSession(ABC):
         self._route, self._request_id = request.path, request[REQUEST_ID]
         self._socket, self._client = socket, client
         self._live: LiveSession | None = None
-        """Hears the audio, if there is any."""
+        """Session that gets the audio, if there is any."""
         self._expires_at = round(time.time() + self._gateway.config.max_session_s)
         self._last: Mapping[str, Any] | None = None
         """The last message, once all texts are sent."""
@@ -90,9 +90,8 @@ async def hold(
 ) -> web.StreamResponse:
     """Hold a session from its WebSocket to its close frame; `session_on` returns it for a server.
 
-    Raises:
-        ApiError: before the WebSocket is accepted: nothing is free.
-        ConnectionResetError: the client has gone without a close frame.
+    Raise an ApiError before the WebSocket is accepted if nothing is free, or a ConnectionResetError
+    if the client has gone without a close frame.
     """
     gateway, route = request.app[GATEWAY], request.path
     with gateway.session_of(request[CALLER], route):

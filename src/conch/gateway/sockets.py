@@ -30,10 +30,8 @@ class LiveSocket:
     def __init__(self, request: web.Request, protocol: str, max_message_bytes: int) -> None:
         """Prepare the WebSocket that a request asks for; `accept` opens it.
 
-        Browsers offer the subprotocol of the route with another one, which holds their key.
-
-        Raises:
-            ApiError: the request asks for no WebSocket, or for other subprotocols only.
+        Browsers offer the subprotocol of the route with another one, which holds their key. Raise
+        an ApiError if the request asks for no WebSocket, or for other subprotocols only.
         """
         _check_upgrade(request, protocol)
         self._request, self._times = request, request.app[GATEWAY].config.times
@@ -65,7 +63,6 @@ class LiveSocket:
         return ABNORMAL if code is None else int(code) or NO_CODE
 
     async def accept(self) -> None:
-        """Open the WebSocket."""
         await self.response.prepare(self._request)
 
     async def frames(self) -> AsyncIterator[aiohttp.WSMessage]:
@@ -77,7 +74,6 @@ class LiveSocket:
                 yield frame
 
     async def send(self, content: str | bytes) -> None:
-        """Send a frame of text or of bytes."""
         if isinstance(content, str):
             await sent_in_time(self.response.send_str(content), self._request)
         else:

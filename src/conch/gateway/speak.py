@@ -47,12 +47,7 @@ class SpeakQuery:
 
 
 def query_of(sent: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> SpeakQuery:
-    """Return the session that a query asks for.
-
-    Raises:
-        ApiError: a name comes twice, or model or format are unknown.
-        OptionError: an option is unknown or has a wrong value.
-    """
+    """Return the session of a query; raise an ApiError or OptionError for a wrong field."""
     values = values_of(sent)
     check_model(values.pop("model", ""), aliases)
     format = FORMATS[one_of("format", values.pop("format", "") or "pcm", tuple(FORMATS))]
@@ -63,7 +58,6 @@ def query_of(sent: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> Spe
 
 
 async def speak(request: web.Request) -> web.StreamResponse:
-    """Answer texts with their audio."""
     query = query_of(list(request.query.items()), request.app[GATEWAY].model_aliases)
     socket = LiveSocket(request, PROTOCOL, SPEAK.max_message_bytes)
     return await hold(request, socket, lambda client: _Speaker(request, socket, client, query))
@@ -89,10 +83,10 @@ class _Speaker(PlainSession):
         super().__init__(request, socket, client)
         self._query = query
         self._utterances = deque([_Utterance()])
-        """The one that is spoken, and those that are next. The last one is still written."""
+        """Texts to speak, the current one first. The last one is still written."""
         self._speaking: asyncio.Task[None] | None = None
         self._num_cancels = 0
-        """Those that are not answered yet."""
+        """Cancels that are not answered yet."""
         self._audio_s = 0.0
         """Seconds of audio that were sent."""
 

@@ -66,12 +66,7 @@ class SpeechRequest:
 
 
 def read(body: bytes, aliases: Mapping[str, str]) -> SpeechRequest:
-    """Read the body of a request.
-
-    Raises:
-        ApiError: it is no JSON object, or a field is wrong.
-        InvalidRequestError: the text or an option is wrong.
-    """
+    """Read the body of a request; raise an ApiError or InvalidRequestError for a wrong field."""
     try:
         sent = read_json(body.decode())
     except ValueError as error:
@@ -160,12 +155,7 @@ class _Answer:
         self._stream = StreamedAnswer(request, kind, ignored_header(asked.ignored))
 
     async def stream(self) -> web.StreamResponse:
-        """Send the audio as it comes.
-
-        Raises:
-            ApiError: there is none, and nothing was sent.
-            ConchError: the same.
-        """
+        """Send the audio as it comes; raise an ApiError or ConchError only if nothing was sent."""
         try:
             # Before its first piece an answer may still come from another server.
             await self._gateway.servers.answer(self._send_all, digest_of(self._asked.text))

@@ -52,11 +52,10 @@ class Caller:
         self.requests = Bucket(limits.requests_per_minute)
         self.audio_s = Bucket(limits.audio_s_per_minute)
         self.running: Counter[str] = Counter()
-        """Its places, by kind."""
+        """Places taken, by kind."""
 
     @property
     def name(self) -> str:
-        """Return the name for logs and metrics."""
         return self.key.name if self.key else ANYBODY
 
     def check(self) -> None:

@@ -26,12 +26,10 @@ class TextPieces:
         """Characters that were added and not read yet."""
 
     def add(self, text: str) -> None:
-        """Add text."""
         self.num_waiting += len(text)
         self._pieces.put_nowait(text)
 
     def end(self) -> None:
-        """Let nothing follow."""
         self._pieces.put_nowait(None)
 
     async def each(self) -> AsyncGenerator[str, None]:

@@ -96,8 +96,6 @@ class _Transcription:
         self._stream = StreamedAnswer(request, "text/event-stream", file_answer.headers(asked))
 
     async def answer(self) -> web.Response:
-        """Answer with the whole transcript."""
-
         async def ask(client: AsyncClient) -> Transcript:
             return await client.infer(self._asking(ENTRY_POINTS[0]))
 
@@ -130,12 +128,7 @@ class _Transcription:
         return self._stream
 
     async def _send_events(self, client: AsyncClient) -> None:
-        """Send the events of one server.
-
-        Raises:
-            ApiError: the server has answered with an error, or was lost, after the first part.
-            ConchError: the same before the first part.
-        """
+        """Send the events of a server, or raise a ConchError; after the first part, an ApiError."""
         deltas, heard = file_answer.Deltas(self._asked), list[Transcript]()
         try:
             # A server that is lost after the first part counts, too, though nothing is sent again.

@@ -19,7 +19,6 @@ class Calls:
         return tuple(self._path)
 
     def add(self, answer: Transcript) -> None:
-        """Add the calls of an answer."""
         self._path |= dict.fromkeys(answer.path)
         self.stages = summed_stages((self.stages, answer.stages))
 

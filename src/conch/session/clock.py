@@ -12,10 +12,7 @@ Label: TypeAlias = Callable[[Any], Any]
 
 
 def labels_of(stream: int, known: str = "") -> Label:
-    """Return what labels the speakers of a stream: A of the second one is A2, as it may be another.
-
-    Those of the option `known_speakers` keep their names.
-    """
+    """Return the labels of a stream's speakers: A of the second is A2, known ones keep names."""
     names = {item.name for item in known_speakers_of(known)} if stream > 1 else set()
 
     def label(speaker: Any) -> Any:
@@ -26,7 +23,6 @@ def labels_of(stream: int, known: str = "") -> Label:
 
 
 FIRST = labels_of(1)
-"""Labels of the first stream."""
 
 
 def has_last_text(segment: Segment, answer: Transcript) -> bool:
@@ -57,7 +53,6 @@ def shifted_segment(
 
 
 def shifted_turns(turns: Iterable[Turn], seconds: float, label: Label) -> tuple[Turn, ...]:
-    """Return turns with their times shifted; see `shifted_segment`."""
     return tuple(
         Turn(label(turn.speaker), *(_later(at, seconds) for at in (turn.start, turn.end)))
         for turn in turns
@@ -67,7 +62,6 @@ def shifted_turns(turns: Iterable[Turn], seconds: float, label: Label) -> tuple[
 def shifted_utterance(
     utterance: OpenUtterance, seconds: float, label: Label = FIRST
 ) -> OpenUtterance:
-    """Return an open utterance with its times shifted; see `shifted_segment`."""
     heard_until = utterance.heard_until
     return OpenUtterance(
         start=_later(utterance.start, seconds),

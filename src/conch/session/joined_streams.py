@@ -32,7 +32,7 @@ class JoinedStreams:
 
     Args:
         sample_rate: Hz of the audio.
-        told_s: Seconds at the beginning whose words were told before.
+        told_s: Seconds at the beginning whose words were sent before.
         keeps_segments: Whether the last answer has the utterances of all answers.
     """
 
@@ -45,11 +45,10 @@ class JoinedStreams:
         self.start = 0
         """First sample of the current stream, on the clock of the session."""
         self.kept = KeptAudio(sample_rate)
-        """The audio that the next stream may need."""
         self._stream, self._is_heard = 1, False
         """Number of the current stream, and whether it has answered."""
         self._is_moved = told_s > 0
-        """Whether its answers are others than those of the session."""
+        """Whether the current stream's answers differ from those of the session."""
         self.state = ResumeState(Cut(0.0, (), told_s))
         self._stable = ""
         self._texts: dict[int, tuple[str, float]] = {}
@@ -57,15 +56,14 @@ class JoinedStreams:
         self._changed: dict[int, Segment] = {}
         self._news: dict[int, bool] = {}
         self.news: dict[int, bool] = {}
-        """The utterances that ended, or got their second pass, with the latest `answer`: by index,
-        whether each has its last text."""
+        """Whether each utterance that ended, or got its second pass, with the latest `answer` has
+        its last text, by index."""
         self._calls = Calls()
         self._rolling_before: RollingPasses | None = None
-        """Rolling passes of earlier streams."""
         self._rolling: RollingPasses | None = None
         self._latest: Transcript | None = None
         self.duration = 0.0
-        """Seconds of audio that were heard, or left out by `clear`."""
+        """Seconds of audio recognised, or left out by `clear`."""
 
     @property
     def kept_from(self) -> int:
@@ -77,12 +75,10 @@ class JoinedStreams:
         self.kept.drop_before(self.kept_from)
 
     def take(self, answer: Transcript, *, ends: bool) -> None:
-        """Add an answer of the current stream.
+        """Add an answer of the current stream; `ends` if the caller ended it.
 
-        Args:
-            answer: The answer.
-            ends: Whether the caller ended the stream. A gateway that stops ends it early, in the
-                middle of a word; then utterances that had not ended before are dropped.
+        A gateway that stops ends it early, in the middle of a word; then utterances that had not
+        ended before are dropped.
         """
         self._is_heard, is_cut = True, answer.is_final and not ends
         if is_cut:
@@ -151,7 +147,7 @@ class JoinedStreams:
         return latest
 
     def _all_segments(self, last: Transcript) -> tuple[Segment, ...]:
-        """Return those of all answers: a server repeats only what it keeps of a stream."""
+        """Return the segments of all answers: a server repeats only what it keeps of a stream."""
         kept = latest_segments((self._all or {}).values())
         # Of some that a lost server had nothing was firm: the next stream has heard them again.
         segments = [item for item in kept if item.text or item.endpoint != LOST]
@@ -211,7 +207,7 @@ class JoinedStreams:
         return replace(self.answer(), utterance=None)
 
     def resume(self) -> None:
-        """Begin another stream, after the firm text; audio that is not kept is not heard again."""
+        """Begin another stream, after the firm text; only audio that is kept is sent again."""
         cut = self.state.cut(self._stable)
         self.start = max(self.kept_from, self.kept.start)
         has_second_pass = self._latest is not None and self._latest.rolling is not None
@@ -229,7 +225,7 @@ class JoinedStreams:
         self._is_heard = False
         self._label = labels_of(self._stream, str(self._options.value("known_speakers")))
         self.hears_again = cut.until_s > cut.at_s
-        """Whether the current stream hears words that were told before."""
+        """Whether the current stream repeats words that were sent before."""
         self._first_index = self.state.next_index
         self._rolling_before = self._rolling or self._rolling_before
         self._overlap = OverlapRemoval(

@@ -9,7 +9,7 @@ from conch.wire.joining import is_within_word
 from conch.wire.result import OpenUtterance, Segment, Word, text_of_words
 
 NEAR_S = 0.3
-"""How much later a word may be heard the second time."""
+"""Seconds by which a repeated word may come later."""
 
 
 class OverlapRemoval:
@@ -24,7 +24,7 @@ class OverlapRemoval:
     def __init__(self, cut: Cut, first_index: int, *, has_words: bool) -> None:
         self._cut, self._first_index, self._has_words = cut, first_index, has_words
         self._has_ended = False
-        """Whether that utterance has."""
+        """Whether the first utterance has ended."""
         self._dropped: tuple[str, ...] = ()
         """Words that were last removed from the open utterance."""
 

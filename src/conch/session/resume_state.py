@@ -15,7 +15,7 @@ beginning."""
 LOST = "lost"
 """`endpoint` of an utterance that keeps only its firm words."""
 NO_SECOND_PASS = "no second pass: the server was lost"
-"""`error` of such an utterance in a stream with two passes."""
+"""`error` of a lost utterance in a stream with two passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Cut:
     overlap: tuple[str, ...] = ()
     """Firm words that the next stream hears again."""
     until_s: float = 0.0
-    """End of the last of them."""
+    """End of the last of these words, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +36,13 @@ class _Pending:
 
     segment: Segment
     firm: tuple[Word, ...]
-    """Its firm words whose times are known."""
+    """Firm words whose times are known."""
     begins_s: float
-    """Latest time at which its audio begins."""
+    """Latest time at which the audio begins, in seconds."""
 
 
 class ResumeState:
-    """What the next stream of a live session needs of the answers so far.
-
-    Args:
-        base: Where the current stream began.
-    """
+    """Keeps what the next stream needs of the answers so far; the current one began at `base`."""
 
     def __init__(self, base: Cut = Cut(0.0)) -> None:
         self.shows_open = True
@@ -106,11 +102,7 @@ class ResumeState:
         return news
 
     def cut(self, stable: str = "") -> Cut:
-        """Return where the next stream has to begin.
-
-        Args:
-            stable: The beginning of the text of the latest answer that no longer changes.
-        """
+        """Return where the next stream has to begin, by the `stable` text of the latest answer."""
         if self._pending:
             pending = self._pending[self.first_pending]
             text = self.firm_pending(stable)

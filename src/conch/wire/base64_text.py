@@ -6,8 +6,7 @@ import base64
 def bytes_of(text: object, most: int | None = None) -> bytes:
     """Return the bytes of base64: padded or not, of either alphabet, alone or in a data URL.
 
-    Raises:
-        ValueError: it is none, or of more than `most` bytes.
+    Raise a ValueError if it is none, or of more than `most` bytes.
     """
     if not isinstance(text, str):
         raise ValueError("it takes base64, or a data URL with base64")

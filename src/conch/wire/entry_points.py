@@ -1,13 +1,13 @@
 """The BLS models of a server, which call its components."""
 
 ENTRY_POINTS = ("speech", "speech_stream")
-"""Those of recognition."""
+"""Entry points of recognition."""
 SYNTHESIS = ("synthesis", "synthesis_stream")
-"""Those of speech."""
+"""Entry points of synthesis."""
 
 SERVED_VARIABLE = "CONCH_SERVED_MODELS"
 """Environment variable of `tritonserver`: the names of the models that it loads, with commas. So an
 entry point that is loaded again knows which components come back too."""
 DECODER_VARIABLE = "CONCH_DECODER"
-"""Another: the decoder that writes the text where a request leaves that open; empty for those that
-are declared."""
+"""Environment variable of `tritonserver`: the decoder that writes the text where a request leaves
+that open; empty for those that are declared."""

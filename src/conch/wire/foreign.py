@@ -25,7 +25,7 @@ UNKNOWN_MODEL = "unknown model"
 """Triton to a client, of a model that it does not have."""
 
 UNLOADED_MODEL = "has no available versions"
-"""The same, of a model that is being replaced, or that a stopping server has taken out."""
+"""Triton to a client, of a model that is being replaced, or taken out of a stopping server."""
 
 NO_SHARED_MEMORY = re.compile(r"shared memory pool|unable to .{0,40}shared memory", re.IGNORECASE)
 """The python backend when /dev/shm is full."""

@@ -18,10 +18,7 @@ _ARROW = re.compile("-{2,}>")
 
 
 def to_text(transcript: Transcript) -> str:
-    """Return the best hypothesis as one line, or one line per turn.
-
-    There are turns if the speakers are known, or the channels are split.
-    """
+    """Return the best hypothesis; with known speakers or split channels, a line for each turn."""
     parts = (part for segment in transcript.segments for part in cut_by_speaker(segment))
     spoken = [segment for segment in parts if segment.text]
     if len(transcript.channels) < 2 and not any(segment.speaker for segment in spoken):
@@ -65,7 +62,6 @@ def _plain(item: Any, nbest: int) -> Any:
 
 
 def to_srt(transcript: Transcript) -> str:
-    """Return subtitles in the SubRip format."""
     # A player would read a line with an arrow as a line of times.
     return "".join(
         f"{number}\n{_time(cue.start_ms, ',')} --> {_time(cue.end_ms, ',')}\n"
@@ -76,7 +72,6 @@ def to_srt(transcript: Transcript) -> str:
 
 
 def to_webvtt(transcript: Transcript) -> str:
-    """Return subtitles in the WebVTT format."""
     return "WEBVTT\n\n" + "".join(
         f"{_time(cue.start_ms, '.')} --> {_time(cue.end_ms, '.')}\n{_webvtt_lines(cue)}\n"
         for cue in cues(transcript)

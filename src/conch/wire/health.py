@@ -24,7 +24,6 @@ class Health(NamedTuple):
 
 
 def to_json(health: Health) -> str:
-    """Return the answer as a text."""
     return json.dumps(health._asdict())
 
 

@@ -21,7 +21,7 @@ LEAST_S = 1.2
 OTHER_S = 1.5
 """Seconds of a second voice from which on audio has two."""
 VOICE_MODEL = "campplus-zh-en-192"
-"""What stored voices are of; those of another model cannot be compared."""
+"""Model of stored voices; embeddings of another model cannot be compared."""
 _KEYS = ("name", "embedding", "audio", "model")
 
 
@@ -31,7 +31,7 @@ class KnownSpeaker:
 
     name: str
     embedding: NDArray[np.float32] | None = None
-    """Of unit length, `[size]`."""
+    """Unit vector `[size]`."""
     audio: bytes = b""
 
 
@@ -48,11 +48,7 @@ class KnownSpeakers(str):
 
 
 def known_speakers_of(text: str) -> tuple[KnownSpeaker, ...]:
-    """Return the known speakers of the option's text; none if it is empty.
-
-    Raises:
-        OptionError: it cannot be read; the message says which entry is wrong.
-    """
+    """Return the speakers in the option's text; raise an OptionError that names a wrong entry."""
     if isinstance(text, KnownSpeakers):
         return text.speakers
     if not text.strip():
@@ -94,8 +90,7 @@ def embedding_text(embedding: NDArray[np.float32]) -> str:
 def embedding_of(sent: Any) -> NDArray[np.float32]:
     """Return an embedding, of unit length `[size]`, of base64 or a list of numbers.
 
-    Raises:
-        ValueError: it is neither, or a number is not finite, or all are 0.
+    Raise a ValueError if it is neither, or a number is not finite, or all are 0.
     """
     if isinstance(sent, str):
         data = bytes_of(sent)

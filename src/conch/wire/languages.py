@@ -66,11 +66,7 @@ def code_of(sent: str) -> str:
 
 
 def check_language(parameters: Mapping[str, Any], known: str, model: str) -> None:
-    """Check the option `language` of a call; a model that knows "" takes any.
-
-    Raises:
-        OptionError: another language was sent.
-    """
+    """Raise an OptionError unless the option `language` is one of `known`; "" stands for any."""
     language = parameters.get("language", "auto")
     if known and language not in ("auto", known):
         raise OptionError(

@@ -52,9 +52,7 @@ def with_its_decoder(
     """Return request parameters with the decoder of the named model that they choose.
 
     Where they choose neither, it is the `default` of the server; empty for those of the families.
-
-    Raises:
-        OptionError: there is no such model, or it does not do what the request asks.
+    Raise an OptionError if there is no such model, or it does not do what the request needs.
     """
     name = parameters.get("model", "")
     if not name or not isinstance(name, str):

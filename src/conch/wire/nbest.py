@@ -49,11 +49,8 @@ def joined(segments: Sequence[Sequence[Hypothesis]], nbest: int) -> tuple[Hypoth
     """Return the `nbest` best hypotheses of the whole audio from those of its segments.
 
     The scores of segments add up, so it is enough to keep the best combinations after each segment.
-    The result is exact, and the time is linear in the number of segments.
-
-    Args:
-        segments: N-best list of each segment, best first, in order of time.
-        nbest: Largest number of hypotheses to return.
+    The result is exact, and the time is linear in the number of segments, which are in order of
+    time, each with its best hypothesis first.
     """
     # The score and the parts, as a linked list with shared beginnings: (all before, last) or ().
     best: list[tuple[float, Any]] = [(0.0, ())]

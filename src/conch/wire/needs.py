@@ -117,10 +117,7 @@ def text_components_of(options: RecognitionOptions) -> Mapping[str, str]:
 
 
 def rescoring_components_of(options: RecognitionOptions) -> Mapping[str, str]:
-    """Return the components that score hypotheses again, each with the option that needs it.
-
-    A rescorer that is auto counts as neural.
-    """
+    """Return components that score hypotheses again, with their options; auto counts as neural."""
     needs = _needed(options, "rescoring")
     if options.accuracy != "fast":
         return dict.fromkeys(needs, f"accuracy={options.accuracy}")
@@ -180,10 +177,7 @@ def _listed(needs: dict[str, str], steps: Sequence[str]) -> list[Component]:
 
 
 def missing_all(needs: Mapping[str, str]) -> MissingModelError:
-    """Return the error of a request that needs components which the server lacks, by its options.
-
-    `needs` has the option that needs it, by component, as `rescoring_components_of` returns it.
-    """
+    """Return the error of a request whose `needs`, options by component, the server lacks."""
     first, *others = needs
     if not others:
         return missing(first)
@@ -196,10 +190,7 @@ def missing_all(needs: Mapping[str, str]) -> MissingModelError:
 
 
 def missing(model: str, served: Iterable[str] = ()) -> MissingModelError:
-    """Return the error of a request that needs a component which the server lacks.
-
-    Copies of it among the models that are `served` are told by their names.
-    """
+    """Return the error of a request that needs a missing component; name `served` copies of it."""
     needed = " or ".join(needed_for(model))
     component = traits().get(model)
     named = [name for name, copies in named_models(served).items() if model in copies]

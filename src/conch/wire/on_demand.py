@@ -14,9 +14,9 @@ class OnDemandSettings:
 
     models: tuple[str, ...] = ()
     url: str = ""
-    """Of Triton's repository API, up to the name of a model."""
+    """URL of Triton's repository API, up to the name of a model."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """With the key of this API."""
+    """Headers with the key of this API."""
 
     def to_environment(self) -> dict[str, str]:
         """Return the environment variable; none without components."""
@@ -24,5 +24,4 @@ class OnDemandSettings:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "OnDemandSettings":
-        """Return the settings in an environment."""
         return cls(**json.loads(environment.get(VARIABLE, "{}")))

@@ -55,11 +55,7 @@ def unknown_name(name: str, known: Sequence[str]) -> str:
 
 
 def checked(known: Mapping[str, "Field[Any]"], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of options, each checked by itself.
-
-    Raises:
-        OptionError: there are too many, one is unknown, or one has a wrong type or range.
-    """
+    """Return each option's checked value; raise an OptionError for a wrong one, or too many."""
     if len(parameters) > MAX_PARAMETERS:
         raise OptionError(
             f"a request takes at most {MAX_PARAMETERS} options; sent: {len(parameters)}"

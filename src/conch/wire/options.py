@@ -210,9 +210,8 @@ class RecognitionOptions(FamilyOptions):
     def parse(cls, parameters: Mapping[str, Any], *, live: bool = False) -> "RecognitionOptions":
         """Build options from request parameters, those of a `live` stream from its first chunk.
 
-        Raises:
-            OptionError: an unknown name, a wrong type, a value out of range, or two options
-                that contradict each other.
+        Raise an OptionError for an unknown name, a wrong type, a value out of range, or two options
+        that contradict each other.
         """
         found = cls._best(_read(parameters), live=live)
         # It keeps the text alone of voices that may have megabytes: few read these again.
@@ -242,11 +241,7 @@ class RecognitionOptions(FamilyOptions):
 
     @classmethod
     def _meant(cls, values: Mapping[str, Any], *, live: bool) -> "RecognitionOptions":
-        """Return what values that were read mean together.
-
-        Raises:
-            OptionError: two contradict each other.
-        """
+        """Return what the values that were read mean; raise an OptionError if two contradict."""
         known, sent = all_options(), dict(values)
         if sent.get("mode", "auto") == "auto":
             sent["mode"] = _live_mode(sent) if live else "offline"
@@ -295,11 +290,8 @@ class RecognitionOptions(FamilyOptions):
         """Return the best of what request parameters may mean, and what else they may.
 
         A server takes the first that it has models for. They differ in the decoder, and of live
-        audio in the mode: None if the client leaves neither open. Values are read once, and each
-        of the others is made when it is taken.
-
-        Raises:
-            OptionError: as `parse`.
+        audio in the mode: None if the client leaves neither open. Values are read once, and each of
+        the others is made when it is taken. Raise an OptionError as `parse`.
         """
         sent = _read(parameters)
         best = cls._best(sent, live=live)
@@ -342,7 +334,6 @@ class RecognitionOptions(FamilyOptions):
 
     @property
     def hears_live(self) -> bool:
-        """Whether the decoder writes live text too."""
         return bool(decoders()[self.decoder].live)
 
     @property
@@ -376,7 +367,6 @@ class RecognitionOptions(FamilyOptions):
 
     @property
     def is_rescored(self) -> bool:
-        """Whether anything scores the hypotheses again."""
         return any(map(self.value, _RESCORING))
 
     @property
@@ -391,7 +381,6 @@ class RecognitionOptions(FamilyOptions):
 
     @property
     def has_text_steps(self) -> bool:
-        """Whether anything works on the text after recognition."""
         return bool(self.replace or self.rewriters or self.post)
 
     @property
@@ -474,7 +463,6 @@ def is_of_first_pass(item: "Field[Any]") -> bool:
 
 
 def all_rules() -> tuple[Rule, ...]:
-    """Return what does not go together."""
     return (*RULES, *(rule for family in all_families() for rule in family.rules))
 
 
@@ -498,7 +486,6 @@ def _class_of(families: tuple[Family, ...]) -> type[RecognitionOptions]:
 
 
 def _read(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of request parameters, each checked by itself."""
     sent = checked(all_options(), parameters)
     if "language" in sent:
         sent["language"] = code_of(sent["language"])
@@ -539,7 +526,6 @@ def _default_decoder(sent: Mapping[str, Any]) -> str:
 
 
 def _live_decoder(sent: Mapping[str, Any]) -> str:
-    """Return the default decoder of live audio."""
     hearing = (item for item in decoders().values() if item.live)
     return next(item.name for item in hearing if holds(item.live_when, sent.get))
 

@@ -105,7 +105,7 @@ def with_turns(
 ) -> Transcript:
     """Return a transcript with turns, and what follows from them: speakers and overlaps.
 
-    `embeddings` has how speakers sound, by name, if that is asked for.
+    `embeddings` has how speakers sound, by name, if that is requested.
     """
     seconds: dict[str, float] = {}
     for turn in turns:

@@ -173,12 +173,10 @@ class OpenUtterance:
 
     @property
     def words(self) -> tuple[Word, ...]:
-        """Return the words of all parts."""
         return (*self.firm, *self.tentative, *self.newest)
 
     @property
     def text(self) -> str:
-        """Return the text of all parts."""
         return text_of_words(self.words)
 
 
@@ -333,10 +331,8 @@ class Transcript:
     def from_json(cls, text: str | bytes) -> "Transcript":
         """Return the transcript of a RESULT or of the output of `conch transcribe --format json`.
 
-        Unknown keys, such as those of a newer server, are ignored.
-
-        Raises:
-            ValueError: it is not the JSON of a transcript.
+        Unknown keys, such as those of a newer server, are ignored. Raise a ValueError for other
+        JSON.
         """
         with suppress(msgspec.ValidationError):
             return _READER.decode(text)

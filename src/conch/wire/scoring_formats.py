@@ -112,7 +112,6 @@ def recording_name(name: str) -> str:
 
 
 def _channel(number: int) -> str:
-    """Return the name of a channel in these formats."""
     place = max(0, number - 1)
     return _LETTERS[place] if place < len(_LETTERS) else str(number)
 

@@ -7,7 +7,7 @@ from itertools import chain
 LONGEST = 240
 """Most characters of a sentence; a longer one is cut behind a clause, or between words."""
 LONGEST_FIRST = 100
-"""The same of a text's first sentence: the first sound waits for it."""
+"""Most characters of a text's first sentence: the first sound waits for it."""
 BEFORE = 16
 """Characters before a sentence that its end may depend on."""
 
@@ -75,10 +75,7 @@ class Phrases:
 
 
 def halves(text: str, whole: slice, *, cuts_words: bool = False) -> tuple[slice, ...]:
-    """Return the two halves of a stretch of text, cut between words.
-
-    One word is returned as it is, unless it may be cut.
-    """
+    """Return the two halves of a stretch of text; one word stays whole unless `cuts_words`."""
     middle = (whole.start + whole.stop) // 2
     spaces = _SPACE.finditer(text, whole.start, whole.stop)
     cut = min((found.end() for found in spaces), key=lambda place: abs(place - middle), default=0)

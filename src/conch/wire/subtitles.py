@@ -89,7 +89,7 @@ class Cue:
     end_ms: int
     lines: tuple[str, ...]
     speaker: str = ""
-    """Who says it, if that is known; the first line then begins with that and a colon."""
+    """Who speaks, if known; the first line then begins with that and a colon."""
 
 
 class Token(NamedTuple):
@@ -129,10 +129,7 @@ def cues(transcript: Transcript) -> list[Cue]:
 def channel_cues(
     tokens: Sequence[Token], label: str = "", next_ms: float = inf, audio_end_ms: float = inf
 ) -> list[Cue]:
-    """Return the cues of words in order, whose starts rise; each cue begins with the label.
-
-    `next_ms` is when somebody else begins.
-    """
+    """Return cues of words with rising starts, each with the label; others begin at `next_ms`."""
     made: list[Cue] = []
     first = 0
     for place, token in enumerate(tokens, 1):

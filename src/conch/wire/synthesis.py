@@ -64,14 +64,9 @@ class SynthesisOptions:
 
     @classmethod
     def parse(cls, parameters: Mapping[str, Any], *, any_voice: bool = False) -> "SynthesisOptions":
-        """Build options from request parameters.
+        """Build options from request parameters; `any_voice` takes one that only a server knows.
 
-        Args:
-            parameters: By name.
-            any_voice: Whether the voice may be one that only a server knows.
-
-        Raises:
-            OptionError: an unknown name, a wrong type, or a value out of range.
+        Raise an OptionError for an unknown name, a wrong type, or a value out of range.
         """
         found = cls(**checked({item.name: item for item in fields(cls)}, parameters))
         if not any_voice:
@@ -109,7 +104,7 @@ class SpokenSentence:
     """With the option `timestamps`."""
 
     def later(self, seconds: float) -> "SpokenSentence":
-        """Return it as it is when it begins later."""
+        """Return the sentence as it is when it begins later."""
         return replace(
             self,
             start=round(self.start + seconds, 4),
@@ -142,16 +137,11 @@ class Spoken:
     """With the option `reference`: cosine of how both sound, as far as the model can say."""
 
     def to_json(self) -> str:
-        """Return it as the JSON of RESULT."""
         return msgspec.json.encode(self).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Spoken":
-        """Read what `to_json` wrote.
-
-        Raises:
-            ValueError: it is something else.
-        """
+        """Read what `to_json` wrote; raise a ValueError for something else."""
         return msgspec.json.decode(text, type=cls)
 
 

@@ -10,11 +10,11 @@ from typing import TypeVar
 from conch.wire.result import SCORES, Segment, Turn, Word, text_of_words
 
 NEAR_S = 5.0
-"""Speech whose turn is not known may be of who speaks so long before or after it."""
+"""Speech without a known turn may be of who speaks at most so many seconds before or after."""
 LEAST_OTHER_S = 0.25
-"""Shortest part of a turn that is told to have another speaker."""
+"""Shortest part of a turn, in seconds, to report with another speaker."""
 PAUSE_S = 0.5
-"""A shorter pause of a speaker belongs to the turn."""
+"""Seconds; a shorter pause of a speaker belongs to the turn."""
 
 Time = TypeVar("Time", int, float)
 
@@ -77,7 +77,6 @@ def with_speakers_near(
 
 
 def words_with_speakers(words: Sequence[Word], turns: Sequence[Turn]) -> tuple[Word, ...]:
-    """Return words with their speakers; see `with_speakers`."""
     return tuple(replace(word, speaker=_speaker(word, turns)) for word in words)
 
 
@@ -97,7 +96,7 @@ def cut_by_speaker(segment: Segment) -> list[Segment]:
 
 
 def other_turns(told: Sequence[Turn], final: Iterable[Turn]) -> Iterator[Turn]:
-    """Yield the parts of turns whose speaker was not told to speak there, if they are long enough.
+    """Yield the parts of `final` turns whose speaker `told` lacks there, if they are long enough.
 
     Turns of one speaker do not overlap.
     """

@@ -51,20 +51,12 @@ def shares_of(voice: str) -> Mapping[str, float]:
 
 
 def synthesizer_of(voice: str) -> Synthesizer:
-    """Return what speaks a voice or a mix.
-
-    Raises:
-        OptionError: `shares_of` does not know it.
-    """
+    """Return what speaks a voice or a mix; raise an OptionError if `shares_of` does not know it."""
     return voices()[next(iter(shares_of(voice)))]
 
 
 def reference_of(text: str) -> KnownSpeaker | None:
-    """Return the speaker of the option `reference`; None if it is empty.
-
-    Raises:
-        OptionError: it cannot be read, or has not one entry.
-    """
+    """Return the speaker of `reference`, None if it is empty; raise an OptionError if wrong."""
     try:
         found = known_speakers_of(text)
     except OptionError as error:

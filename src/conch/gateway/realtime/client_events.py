@@ -29,7 +29,6 @@ class ClientEvent:
 
     @property
     def id(self) -> str | None:
-        """The id that the client has given to the event."""
         event_id = self.fields.get("event_id")
         return event_id if isinstance(event_id, str) else None
 
@@ -46,7 +45,6 @@ class ClientEvent:
 
     @property
     def audio(self) -> bytes:
-        """The audio of an append."""
         sent = self.fields.get("audio")
         try:
             return bytes_of(sent, MAX_AUDIO_BYTES)
@@ -71,8 +69,7 @@ def read_event(data: str | bytes) -> ClientEvent:
 def parse_json(text: str) -> Any:
     """Return the value of a JSON text.
 
-    Raises:
-        ValueError: see `read_json`; or it has half of a surrogate pair, which no answer can repeat.
+    Raise a ValueError as `read_json`, or for half a surrogate pair, which no answer can repeat.
     """
     value = read_json(text)
     if _SURROGATE.search(text):

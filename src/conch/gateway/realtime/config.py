@@ -100,11 +100,11 @@ class SessionConfig:
 
     format: AudioFormat = field(default_factory=AudioFormat)
     noise_reduction: Mapping[str, Any] | None = None
-    """As sent. It changes nothing: Conch's models are trained with noise."""
+    """Noise reduction as sent. It changes nothing: Conch's models are trained with noise."""
     transcription: Mapping[str, Any] = field(default_factory=dict)
-    """As sent: model, language, languages, prompt, keywords and delay."""
+    """Fields as sent: model, language, languages, prompt, keywords and delay."""
     turn_detection: Mapping[str, Any] | None = field(default_factory=lambda: {"type": "server_vad"})
-    """As sent; None if the client commits its turns."""
+    """Turn detection as sent; None if the client commits its turns."""
     include: tuple[str, ...] = ()
     own: Mapping[str, OptionValue] = field(default_factory=dict)
     """Options of Conch under `session.conch`. They override those that OpenAI's fields set."""
@@ -115,11 +115,7 @@ class SessionConfig:
         return self.turn_detection is None
 
     def updated(self, session: Any, aliases: Mapping[str, str]) -> "SessionConfig":
-        """Return the configuration after an update; `session` is of the GA API or of the beta.
-
-        Raises:
-            ApiError: a field is wrong; `param` names it.
-        """
+        """Return the configuration after an update in GA or beta form, or raise an ApiError."""
         _check_object("session", session)
         if (kind := session.get("type", "transcription")) != "transcription":
             raise _wrong("session.type", "transcription: there are no other sessions here", kind)
@@ -162,11 +158,7 @@ class SessionConfig:
         return _merged(before, path, value, _TURN_DETECTION[kind])
 
     def options(self, aliases: Mapping[str, str]) -> RecognitionOptions:
-        """Return the options of the session's live streams.
-
-        Raises:
-            ApiError: there is no such model, or two options contradict each other.
-        """
+        """Return the options of live streams; raise an ApiError if they do not go together."""
         said = self.transcription
         try:
             chosen = dict(options_of(said.get("model") or "", aliases))
@@ -272,7 +264,7 @@ def _phrase(keyword: str) -> str:
 
 
 _Checks: TypeAlias = Mapping[str, Callable[[str, Any], Any]]
-"""By field, what returns its value or raises an error that names its path."""
+"""Functions by field that return its value, or raise an error that names its path."""
 
 
 def _merged(before: Mapping[str, Any], path: str, value: Any, checks: _Checks) -> dict[str, Any]:

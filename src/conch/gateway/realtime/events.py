@@ -58,12 +58,10 @@ def committed(item_id: str, previous_id: str | None, *, is_beta: bool) -> list[E
 
 
 def cleared() -> Event:
-    """Return the event of audio that was thrown away."""
     return _event(f"{_BUFFER}.cleared")
 
 
 def delta(item_id: str, text: str) -> Event:
-    """Return the event of further text of an item."""
     return _event(f"{TRANSCRIPTION}.delta", item_id=item_id, content_index=0, delta=text)
 
 

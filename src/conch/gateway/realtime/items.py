@@ -17,7 +17,7 @@ class Utterance:
     """One utterance of an item: its text so far, and what of it was sent."""
 
     text: str = ""
-    """All of it, sure or not."""
+    """Whole text, sure or not."""
     sure: str = ""
     """Beginning of the text that is firm; all of it once it is final."""
     solid: str = ""
@@ -47,7 +47,6 @@ class Utterance:
             self.settle()
 
     def settle(self) -> None:
-        """Make the text final."""
         self.sure, self.is_final = self.text, True
 
     @property
@@ -67,10 +66,10 @@ class Item:
     """Texts of its first utterances, which no longer change: a long turn has many."""
     words: list[Word] = field(default_factory=list)
     turns: list[Segment] = field(default_factory=list)
-    """Of its final texts, those that were not sent."""
+    """What speakers say in the final texts, as far as it was not sent."""
     failure: ApiError | None = None
     utterances: dict[int, Utterance] = field(default_factory=dict)
-    """The others, by index in the session, in order."""
+    """Utterances that are not final, by index in the session, in order."""
     has_begun: bool = False
     """Whether the client was sent that speech has begun."""
     has_delta: bool = False
@@ -88,7 +87,6 @@ class Item:
 
     @property
     def text(self) -> str:
-        """Return the text of all its utterances."""
         others = (utterance.text for utterance in self.utterances.values())
         return joined_text([*self.final, *others])
 

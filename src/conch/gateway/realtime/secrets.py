@@ -64,7 +64,6 @@ async def _body_of(request: web.Request) -> Mapping[str, Any]:
 
 
 def _lifetime_s(sent: Any, path: str) -> int:
-    """Return the seconds in which sessions may be opened."""
     if sent is None:
         return DEFAULT_LIFETIME_S
     low, high = LIFETIMES_S

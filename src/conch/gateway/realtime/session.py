@@ -33,7 +33,6 @@ BETA_PROTOCOL = "openai-beta.realtime-v1"
 
 
 async def realtime(request: web.Request) -> web.StreamResponse:
-    """Hold a transcription session."""
     socket = LiveSocket(request, PROTOCOL, REALTIME.max_message_bytes)
     return await hold(request, socket, lambda client: _Session(request, socket, client))
 

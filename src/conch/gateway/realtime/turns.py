@@ -84,7 +84,6 @@ class Turns:
         """Start of the audio that is not committed."""
 
     def after(self, update: LiveUpdate) -> list[Event]:
-        """Return the events of an update."""
         era = self._eras[0]
         result: list[Event] = []
         for found in update.segments:
@@ -107,10 +106,8 @@ class Turns:
     def commit(self, audio_s: float) -> list[Event]:
         """Return the events of the client's commit; finalize the live session as well.
 
-        With turn detection, an utterance that is being spoken is committed up to here.
-
-        Raises:
-            ApiError: there is no audio to commit.
+        With turn detection, an utterance that is being spoken is committed up to here. Raise an
+        ApiError if there is no audio to commit.
         """
         seconds = audio_s - self._buffer_start_s
         if seconds < LEAST_COMMIT_S:
@@ -159,7 +156,6 @@ class Turns:
         self._eras.append(self._new_era(before if is_manual else None))
 
     def finish(self, audio_s: float) -> list[Event]:
-        """Return the last events, after the last update."""
         eras, self._eras = self._eras, deque([self._new_era()])
         return [event for era in eras for event in self._finish(era, audio_s)]
 

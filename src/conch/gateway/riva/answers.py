@@ -64,7 +64,7 @@ class LiveResults:
         self._num_final = 0
         """Utterances before this index are final."""
         self._ended: dict[int, LiveSegment] = {}
-        """Those that wait for their second pass, or for one before them."""
+        """Utterances that wait for their second pass, or for one before them."""
         self._shown: tuple[str, float] = ("", 0.0)
 
     def after(self, update: LiveUpdate) -> Message | None:

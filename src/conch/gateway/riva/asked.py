@@ -21,11 +21,11 @@ from conch.wire.options import RecognitionOptions
 RAW = {"LINEAR_PCM": "pcm16", "MULAW": "mulaw", "ALAW": "alaw"}
 """Encodings of raw samples, with the gateway's names."""
 CONTAINERS = {"FLAC": "flac", "OGGOPUS": "ogg"}
-"""The other encodings, with FFmpeg's names of their containers."""
+"""Encodings with a container, with FFmpeg's names of these."""
 PROFANITY_FILTER = "profanity_filter"
 """Text step behind the field of this name: a model that an operator adds."""
 MOST_CHANNELS = 64
-"""As the server's own: it mixes so many, and splits fewer."""
+"""Most channels, as of the server: it mixes as many, and splits fewer."""
 ANY_LANGUAGE = ("", "auto", "multi")
 _ENDPOINTING = {
     "start_history": "vad_min_speech_ms",
@@ -45,7 +45,6 @@ class Asked:
     """What a `RecognitionConfig` asks for."""
 
     options: RecognitionOptions
-    """Options of the request to Conch."""
     fields: Mapping[str, str]
     """The fields that have set options, by option."""
     wishes: Mapping[str, str]
@@ -59,11 +58,7 @@ class Asked:
 
 
 def asked_in(config: Message, aliases: Mapping[str, str], *, live: bool) -> Asked:
-    """Return what a `RecognitionConfig` asks for.
-
-    Raises:
-        ApiError: a field has a value that it does not take; the message names the field.
-    """
+    """Return what a `RecognitionConfig` requests; raise an ApiError that names a wrong field."""
     encoding = encoding_of(config.encoding)
     rate, channels = config.sample_rate_hertz, config.audio_channel_count
     if rate and not MIN_SAMPLE_RATE <= rate <= MAX_SAMPLE_RATE:

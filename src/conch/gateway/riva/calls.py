@@ -47,7 +47,7 @@ _CODES = {
 }
 """Names of gRPC's codes by the status of an error."""
 _BY_NAME = {"model_not_loaded": "UNIMPLEMENTED", "session_expired": "ABORTED"}
-"""The same by the code of an error, before its status."""
+"""Names of gRPC's codes by the code of an error, which goes before its status."""
 
 
 class Call:
@@ -81,7 +81,6 @@ class Call:
 
     @property
     def caller_name(self) -> str:
-        """The name of the caller for logs and metrics."""
         return self._caller.name if self._caller else NOBODY
 
     def check_key(self) -> None:
@@ -89,11 +88,7 @@ class Call:
         self._caller = caller_with(self.gateway, secret_in(self.metadata))
 
     async def requests(self, within_s: float | None = None) -> AsyncIterator[Message]:
-        """Yield the requests.
-
-        Raises:
-            ApiError: one is no message of the method's type, or does not come in time.
-        """
+        """Yield the requests; raise an ApiError if one is of another type, or late."""
         while (data := await self._read(within_s)) is not grpc.aio.EOF:
             large = len(data) > LARGE_BYTES
             yield await asyncio.to_thread(self._parsed, data) if large else self._parsed(data)
@@ -140,11 +135,7 @@ class Call:
         return message
 
     async def send(self, response: Message) -> None:
-        """Send a response, with the id of the request.
-
-        Raises:
-            ApiError: the client takes nothing.
-        """
+        """Send a response with the request's id; raise an ApiError if the client takes nothing."""
         if self.id is not None:
             response.id.CopyFrom(self.id)
         try:
@@ -158,7 +149,6 @@ class Call:
         await self._context.send_initial_metadata((("x-request-id", self.request_id),))
 
     async def end(self, error: ApiError | None) -> None:
-        """End the call, with an error if there is one."""
         headers = error.headers if error else {}
         trailers = [(name.lower(), value) for name, value in headers.items()]
         while len(text := json.dumps(self.warnings)) > MAX_HEADER:

@@ -36,7 +36,6 @@ _WAV = {"LINEAR_PCM": (1, 16), "ALAW": (6, 8), "MULAW": (7, 8)}
 
 
 async def recognize(call: Call) -> None:
-    """Answer with the text of a recording."""
     gateway, request = call.gateway, await call.request()
     asked = asked_in(request.config, gateway.model_aliases, live=False)
     call.fields = asked.fields
@@ -75,9 +74,8 @@ async def _granted(call: Call, asked: Asked, *, live: bool) -> RecognitionOption
 def _container_of(first: bytes, asked: Asked) -> str | None:
     """Return FFmpeg's name of the container that audio begins with, None for raw samples.
 
-    Raises:
-        ApiError: it is another than OGGOPUS or FLAC, as was said, or raw samples without a rate.
-        AudioError: it is text, or another format without audio.
+    Raise an ApiError for another than OGGOPUS or FLAC, as was said, or raw samples without a rate;
+    an AudioError for text, or another format without audio.
     """
     if asked.encoding in RAW:
         # Some clients say LINEAR_PCM of any file.
@@ -98,9 +96,8 @@ def _container_of(first: bytes, asked: Asked) -> str | None:
 def _file_of(audio: bytes, asked: Asked, max_audio_s: float) -> bytes:
     """Return audio as a file: raw samples become a WAV.
 
-    Raises:
-        ApiError: there is none, it is too long, or something else than was said.
-        AudioError: it is text, or another format without audio.
+    Raise an ApiError if there is none, it is too long, or something else than was said; an
+    AudioError for text, or another format without audio.
     """
     if not audio:
         raise invalid("audio", "audio takes a recording; sent: 0 bytes")
@@ -123,7 +120,6 @@ def _wav_header(size: int, asked: Asked) -> bytes:
 
 
 async def stream(call: Call) -> None:
-    """Answer audio with the text so far."""
     gateway = call.gateway
     with gateway.session_of(call.caller, call.method.path):
         async with gateway.servers.reserved() as client:
@@ -141,12 +137,7 @@ class _Stream:
         """First bytes, until they show the format."""
 
     async def run(self, client: SessionClient) -> None:
-        """Answer to the end.
-
-        Raises:
-            ApiError: a request is wrong, or the gateway stops.
-            ConchError: the server has failed, or the audio cannot be decoded.
-        """
+        """Answer to the end, or raise the ApiError or ConchError that ends the stream."""
         config = await self._config()
         self._asked = asked = asked_in(config.config, self._gateway.model_aliases, live=True)
         self._call.fields = asked.fields
@@ -183,7 +174,7 @@ class _Stream:
             raise invalid("runtime_config", f"{message}; sent: {names:.80}")
 
     async def _read(self) -> bool:
-        """Hear the audio of the client to its end; it then waits for its text."""
+        """Read the audio of the client to its end; it then waits for its text."""
         async for request in self._requests:
             self._check_runtime(request)
             if request.WhichOneof("streaming_request") == "streaming_config":

@@ -43,7 +43,6 @@ def _languages(gateway: Gateway, name: str) -> str:
 
 
 async def synthesis_config(call: Call) -> None:
-    """Answer with the voices."""
     asked = (await call.request()).model_name
     if asked not in ("", VOICE_MODEL):
         raise ApiError(404, f"no model {asked!r:.80}; this server has {VOICE_MODEL}")

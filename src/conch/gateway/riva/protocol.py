@@ -118,7 +118,6 @@ def _stream_of(tokens: Iterator[str]) -> tuple[str, bool]:
 
 
 POOL = DescriptorPool()
-"""All descriptors."""
 for _name in _FILES:
     _text = (Path(__file__).parent / _name).read_text()
     POOL.AddSerializedFile(file_of(_name, _text).SerializeToString())
@@ -129,7 +128,7 @@ class Method:
     """A method of a service."""
 
     path: str
-    """As gRPC calls it: `/package.Service/Method`."""
+    """Path as gRPC calls it: `/package.Service/Method`."""
     request: Message
     """Class of its requests."""
     response: Message

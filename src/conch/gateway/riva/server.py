@@ -20,7 +20,7 @@ END_S = 2.0
 MAX_CALLS = 2000
 """Calls at once. One more is refused by gRPC."""
 MESSAGE_HEAD_BYTES = 1 << 20
-"""What a request may have beside its audio."""
+"""Bytes that a request may have in addition to its audio."""
 
 _ANSWERS: dict[str, Answer] = {
     **{door.address: door.answer for door in DOORS if door.transport == "grpc"},
@@ -56,11 +56,7 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
 
 @asynccontextmanager
 async def listening(gateway: Gateway, host: str, port: int) -> AsyncIterator[int]:
-    """Serve the protocol inside the block; yield the port.
-
-    Raises:
-        ServerError: the port is taken, or the address is not one of this machine.
-    """
+    """Serve inside the block and yield the port; raise a ServerError if it cannot be opened."""
     config = gateway.config
     server = grpc.aio.server(options=_options(config), maximum_concurrent_rpcs=MAX_CALLS)
     server.add_generic_rpc_handlers((_Handlers(gateway),))

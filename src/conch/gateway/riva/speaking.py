@@ -63,11 +63,7 @@ class Asked:
 
 
 def asked_in(request: Message) -> Asked:
-    """Return what a `SynthesizeSpeechRequest` asks for. Pure.
-
-    Raises:
-        ApiError: a field has a value that it does not take; the message names the field.
-    """
+    """Return what a request for speech means; raise an ApiError that names a wrong field."""
     if not 0 < len(text := _without_markup(request.text.strip())) <= MAX_INPUT:
         raise invalid("text", f"text takes 1 to {MAX_INPUT} characters; sent: {len(text)}")
     for field in ("zero_shot_data", "custom_dictionary"):
@@ -97,11 +93,7 @@ def asked_in(request: Message) -> Asked:
 
 
 def _without_markup(text: str) -> str:
-    """Return a text, or the one in SSML that has tags of its structure alone.
-
-    Raises:
-        ApiError: it has another tag, or is no SSML behind its begin.
-    """
+    """Return a text, or the one in SSML of structure tags alone; else raise an ApiError."""
     if not _IS_SSML.match(text):
         return text
     found = _SSML.fullmatch(_COMMENT.sub("", text))
@@ -179,10 +171,8 @@ class _Speaker:
     async def speak(self, asked: Asked, send: Send) -> None:
         """Send the audio of a text as it comes.
 
-        Raises:
-            ApiError: its audio is to be of another form than before, or a part was sent and then
-                the server has failed.
-            ConchError: the server has failed.
+        Raise an ApiError if its audio is to be of another form than before, or if the server fails
+        after a part was sent; before that, a ConchError.
         """
         form = asked.format, asked.rate
         if self._form is None or self._encoder is None:

@@ -45,18 +45,14 @@ class Connection:
         # The protocol has no keys.
         self._caller: Caller = gateway.caller(None)
         self._asked = Transcribe()
-        """How the audio that follows is heard."""
+        """Settings of the audio that follows."""
         self._is_refused = self._is_writing = False
         """Whether audio or pieces of a text are thrown away up to their end, after an error."""
         self._has_left = False
         self._work: _Work | None = None
 
     async def run(self) -> None:
-        """Answer until the client leaves.
-
-        Raises:
-            ConnectionError: the client is gone, or does not read.
-        """
+        """Answer until the client leaves; raise a ConnectionError if it is lost or stalls."""
         while not (self._has_left or self._events.is_cut):
             await self._unless_wrong(self._answer_next())
 
@@ -70,11 +66,7 @@ class Connection:
             await self._take(event)
 
     async def _next(self, idle_s: float | None = None) -> Event | None:
-        """Return the next event; None at the end.
-
-        Raises:
-            ApiError: none has come in time.
-        """
+        """Return the next event, None at the end; raise an ApiError if none has come in time."""
         try:
             async with timeout(idle_s):
                 event = await self._events.next()
@@ -228,7 +220,6 @@ class _Work:
         self._route, self._caller, self._began = route, caller, time.monotonic()
 
     def log(self, status: int, error: ApiError | None = None) -> None:
-        """Log what became of it."""
         log_answer(
             *(self.request_id, "TCP", self._route, status, self._caller.name),
             time.monotonic() - self._began,

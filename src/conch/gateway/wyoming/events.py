@@ -28,18 +28,13 @@ class Events:
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, send_s: float
     ) -> None:
-        """Read and write nothing yet; a client has `send_s` seconds to take an event."""
+        """Give a client `send_s` seconds to take an event."""
         self._reader, self._writer, self._send_s = reader, writer, send_s
         self.is_cut = False
         """Whether a part of an event was read, and the rest was not: nothing can follow."""
 
     async def next(self) -> Event | None:
-        """Return the next event; None at the end.
-
-        Raises:
-            InvalidRequestError: it is no event, or too long, or a field has a wrong type.
-            ConnectionError: the client is gone.
-        """
+        """Return the next event, None at the end; raise InvalidRequestError or ConnectionError."""
         try:
             if not (line := await self._reader.readline()):
                 return None
@@ -67,11 +62,7 @@ class Events:
         return Event(head.type, data, payload)
 
     async def send(self, event: Eventable) -> None:
-        """Send an event.
-
-        Raises:
-            ConnectionResetError: the client is gone, or does not read.
-        """
+        """Send an event; raise a ConnectionResetError if the client is gone, or does not read."""
         try:
             async with timeout(self._send_s):
                 await async_write_event(event.event(), self._writer)
@@ -112,8 +103,7 @@ class _Fields(msgspec.Struct):
 def samples_of(audio: bytes, format: AudioFormat) -> NDArray[Any]:
     """Return mono samples [N]: int16 of 16 bits and one channel, otherwise float32.
 
-    Raises:
-        ApiError: bytes and format do not fit, or the format is none that is taken.
+    Raise an ApiError if bytes and format do not fit, or the format is none that is taken.
     """
     width, channels = format.width, format.channels
     if width not in _SCALES:

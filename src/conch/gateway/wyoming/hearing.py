@@ -26,12 +26,7 @@ _SEPARATORS = str.maketrans(",:\n", "   ")
 def options_asked(
     asked: Transcribe, aliases: Mapping[str, str], languages: Collection[str]
 ) -> RecognitionOptions:
-    """Return the options of a live stream that a `transcribe` asks for.
-
-    Raises:
-        ApiError: there is no such model.
-        OptionError: the language is none of the model's.
-    """
+    """Return the options of a `transcribe`; raise an ApiError or OptionError for a wrong value."""
     options = dict(options_of(asked.name or "", aliases))
     if asked.language:
         language = options["language"] = code_of(asked.language)
@@ -62,11 +57,9 @@ async def hear(
     request_id: str,
     read: Callable[[LiveSession], Coroutine[Any, Any, bool]],
 ) -> None:
-    """Hear a command: send its text while `read` feeds its audio.
+    """Recognise a command: send its text while `read` feeds its audio.
 
-    Raises:
-        ApiError: nothing is free, or see `held`.
-        ConchError: no server is ready, or it has failed.
+    Raise an ApiError if nothing is free, a ConchError if no server is ready, or as `held` does.
     """
     with gateway.session_of(caller, ROUTE):
         async with gateway.servers.reserved() as client:

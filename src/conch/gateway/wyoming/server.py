@@ -20,11 +20,7 @@ CONNECTIONS_A_SESSION = 4
 
 @asynccontextmanager
 async def listening(gateway: Gateway, host: str, port: int) -> AsyncIterator[int]:
-    """Serve the protocol inside the block; yield the port.
-
-    Raises:
-        ServerError: the port is taken, or the address is not one of this machine.
-    """
+    """Serve inside the block and yield the port; raise a ServerError if it cannot be opened."""
     running: set[asyncio.Task[None]] = set()
     most = CONNECTIONS_A_SESSION * gateway.config.max_sessions
 

@@ -18,15 +18,11 @@ from conch.wire.synthesis import DEFAULT_VOICE
 
 ROUTE = WYOMING_SPEAK.address
 _BYTES = 2
-"""Of a sample."""
+"""Bytes of a sample."""
 
 
 def options_asked(voice: SynthesizeVoice | None, text_format: Any) -> dict[str, Any]:
-    """Return the options of a request that a `synthesize` asks for.
-
-    Raises:
-        ApiError: no voice has this name or language, or the text is none.
-    """
+    """Return the options of a `synthesize`; raise an ApiError for a wrong voice or text."""
     if text_format not in (None, "text"):
         raise invalid("text_format", f"text_format takes text; sent: {text_format!r:.40}")
     known = voices()
@@ -44,12 +40,7 @@ async def speak(
     options: Mapping[str, Any],
     request_id: str,
 ) -> None:
-    """Send the audio of a text.
-
-    Raises:
-        ApiError: nothing is free.
-        ConchError: the text cannot be spoken, or the server has failed.
-    """
+    """Send the audio of a text; raise an ApiError if nothing is free, or a ConchError."""
     began, spoken_s = time.monotonic(), 0.0
     form: dict[str, int] | None = None
     with gateway.text_of(caller, has_come=True):
