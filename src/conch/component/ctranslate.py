@@ -19,8 +19,6 @@ _CUDA_NEEDS = "NVIDIA's driver and cuBLAS 12 (libcublas.so.12 where the loader f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CTranslate2Config(DeviceConfig):
-    """Folder, device and precision of a model on CTranslate2."""
-
     compute_type: str = "auto"
     """Compute type of CTranslate2; auto is an int8 type on cpu and float16 on cuda."""
     nice: int = 10
@@ -35,11 +33,10 @@ def load_ctranslate2(
     compute_type: str,
     warm_up: Callable[[Model], Any],
 ) -> Model:
-    """Return the loaded model.
+    """Return a loaded model after a first use by `warm_up`: CTranslate2 opens cuBLAS there.
 
     From then on this process has one heap. CTranslate2 calls a model on a thread of its own, and
-    glibc would give that thread a heap whose freed memory is lost to others: 50 MB. `warm_up` is a
-    first use: CTranslate2 opens cuBLAS there, which must not be a request.
+    glibc would give that thread a heap whose freed memory is lost to others: 50 MB.
     """
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
     be_nice(config.nice)

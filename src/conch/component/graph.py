@@ -50,10 +50,7 @@ class Graph:
         return self.array(np.array(values, np.int64))
 
     def product_by_row(self, value: str, weight: FloatArray) -> str:
-        """Multiply by a matrix `[inputs, outputs]` in int8, with a scale for each row of `value`.
-
-        So the product of a row does not depend on the rows beside it, to the last bit.
-        """
+        """Multiply by `[inputs, outputs]` in int8, scaled by row: no row depends on the others."""
         integers, scale = quantized(weight)
         unit = self.array(np.array(1 / 127, np.float32))
         middle = self.array(np.array(128, np.uint8))

@@ -30,7 +30,7 @@ class InFlight(Generic[Step, Said]):
     """Runs searches on a thread of its own, at most `most` at once; the others wait in order."""
 
     def __init__(self, advance: Callable[[Sequence[Step]], Sequence[Said]], most: int) -> None:
-        """Take what makes one step of each of several searches."""
+        """`advance` makes one step of each of several searches."""
         self._advance, self._most = advance, most
         self._new: list[_Row[Step, Said]] = []
         self._changed = threading.Condition()
@@ -40,11 +40,7 @@ class InFlight(Generic[Step, Said]):
         self._thread.start()
 
     def start(self, search: "Search[Step, Said, Result]", reason: Reason) -> "Future[Result]":
-        """Start a search, and return its result to be.
-
-        `reason` is asked before each step. Results are made on another thread, which runs their
-        callbacks too: neither holds up a step.
-        """
+        """Start a search; call `reason` before each step, and callbacks on another thread."""
         result: Future[Result] = Future()
         row = _Row(search, reason, result)
         with self._changed:
@@ -82,7 +78,6 @@ class InFlight(Generic[Step, Said]):
                 return
 
     def _begun(self, row: "_Row[Step, Said]") -> "list[_Row[Step, Said]]":
-        """Return a row that needs a first step, or none."""
         self._go_on(row, None)
         return [] if row.step is None else [row]
 
@@ -119,7 +114,6 @@ class InFlight(Generic[Step, Said]):
             return [self._said([row])[0] for row in rows]
 
     def _go_on(self, row: "_Row[Step, Said]", said: Said | Exception | None) -> None:
-        """Give a row what its step says, and take its next one."""
         try:
             if isinstance(said, Exception):
                 row.step = row.search.throw(said)
@@ -141,7 +135,7 @@ class _Row(Generic[Step, Said]):
     reason: Reason
     result: "Future[Any]"
     step: Step | None = None
-    """What it needs next; None before its first step and behind its last."""
+    """Next step; None before the first and after the last."""
 
 
 def _raising(error: Exception) -> Callable[[], object]:

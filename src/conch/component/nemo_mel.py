@@ -13,11 +13,11 @@ _LEAST_DEVIATION = 1e-5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NemoMel:
-    """What a model hears: windows of 25 ms every 10 ms, and filters of Slaney from 0 Hz on."""
+    """Features of NeMo: windows of 25 ms every 10 ms, and filters of Slaney from 0 Hz on."""
 
     num_mels: int = 80
     window: str = "hann"
-    """Or povey."""
+    """hann or povey."""
     highest_hz: float = 8000.0
     """End of the last filter."""
     is_normalised: bool = False

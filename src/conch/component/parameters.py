@@ -21,8 +21,6 @@ _DEVICES = {"KIND_GPU": "cuda", "KIND_CPU": "cpu"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceConfig:
-    """Weights of a model, and where it runs."""
-
     model: str = ""
     """Path of the weights; empty for the default ones."""
     device: str = "cpu"
@@ -36,7 +34,6 @@ class DeviceConfig:
 
     @property
     def threads(self) -> int:
-        """CPU threads of one call."""
         return self.intra_threads or share_of_cores(self.instances)
 
 

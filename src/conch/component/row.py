@@ -30,9 +30,7 @@ class Row:
     stream_id: int | str = 0
     """Id of the stream that the row belongs to; 0 or "" outside streams."""
     starts: bool = False
-    """Whether the row is the first of its stream."""
     ends: bool = False
-    """Whether the row is the last of its stream."""
 
     def count(self, name: str, default: int, most: int) -> int:
         """Return a request parameter that is an integer from 1 to `most`."""
@@ -91,8 +89,6 @@ class Component(Protocol):
 
 
 class RowByRow(ABC):
-    """A component that answers one row after the other."""
-
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
         """Return the outputs of rows; the first error is that of all."""
         return [self.answer(row) for row in rows]

@@ -35,12 +35,9 @@ class Streams(Generic[State]):
         return self._open[stream_id][0]
 
     def take(self, stream_id: StreamId, *, starts: bool, ends: bool) -> State:
-        """Return the state of a stream for its next chunk.
+        """Return a stream's state for its next chunk; raise a SessionError if none is open.
 
         `starts` opens the stream, and replaces another with this id; `ends` closes it.
-
-        Raises:
-            SessionError: no stream with this id is open.
         """
         with self._lock:
             if starts:
@@ -56,7 +53,6 @@ class Streams(Generic[State]):
         return state
 
     def drop(self, stream_id: StreamId) -> None:
-        """Close a stream whose state is of no more use."""
         with self._lock:
             self._open.pop(stream_id, None)
 

@@ -12,7 +12,7 @@ Span = tuple[int, int, int, int]
 
 
 class Change(NamedTuple):
-    """A stretch of a text, in Unicode characters, and the text in its place."""
+    """A stretch of a text, in Unicode characters, and the text that replaces it."""
 
     start: int
     end: int

@@ -21,7 +21,6 @@ class LocalAgreement:
 
     @property
     def text(self) -> str:
-        """The stable words as a text."""
         return joined_text(word.text for word in self.kept)
 
     @property

@@ -96,8 +96,6 @@ class Emission(NamedTuple):
 
 
 class _Prefix:
-    """A prefix in the beam."""
-
     __slots__ = (
         "blank",
         "emission",
@@ -120,7 +118,7 @@ class _Prefix:
         self.key = key
         """Hash of the units."""
         self.parent = parent
-        """The key without the last unit."""
+        """Key without the last unit."""
         self.emission = emission
         self.last = emission.unit
         """The last unit; of the empty prefix the space, or the blank where there is none."""
@@ -166,7 +164,6 @@ class BeamSearch:
         self.options = options
         self._vocab, self._space = vocab, vocab.space
         self.language_model = language_model if options.language_model else None
-        """As far as the search uses one."""
         self._fusion: Fusion | None = None
         if options.language_model:
             if language_model is None:
@@ -180,7 +177,7 @@ class BeamSearch:
         empty = _Prefix(0, None, nothing, self._fusion.start if self._fusion else None)
         empty.blank = empty.total = 0.0
         self._beam = [empty]
-        """Best first."""
+        """Prefixes, best first."""
         self._num_frames = 0
 
     def advance(self, log_probs: NDArray[np.floating[Any]]) -> None:
@@ -278,7 +275,6 @@ class BeamSearch:
     def _kept(
         self, frame: int, units: Mapping[int, float], parts: Sequence[_Part]
     ) -> list[_Prefix]:
-        """Return the prefixes of the best parts, best first."""
         worst = parts[-1][0]
         prunes = self._fusion is not None and self.options.prune_history
         alike: set[tuple[int, Context, bool]] = set()
@@ -309,10 +305,7 @@ class BeamSearch:
         return beam
 
     def nbest(self, count: int, *, is_final: bool) -> list[BeamHypothesis]:
-        """Return at most `count` hypotheses, best first, no text twice.
-
-        With `is_final` nothing follows: the last word and the sentence are complete.
-        """
+        """Return at most `count` different texts, best first; `is_final` if nothing follows."""
         alike: dict[str, list[tuple[float, float, _Prefix]]] = defaultdict(list)
         for prefix in self._beam:
             added = prefix.words_score
@@ -349,11 +342,9 @@ class BeamSearch:
         return self._vocab.complete(self._common())
 
     def num_stable_words(self) -> int:
-        """Return the number of words of `stable_text`."""
         return self._vocab.num_complete(self._common())
 
     def _common(self) -> list[int]:
-        """Return the units with which every text of the beam begins."""
         spellings = [[item.unit for item in _emissions(prefix)] for prefix in self._beam]
         same = (len(set(units)) == 1 for units in zip(*spellings, strict=False))
         return spellings[0][: sum(takewhile(bool, same))]

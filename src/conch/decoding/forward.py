@@ -19,8 +19,6 @@ _LEAST = 2.0**-1000
 
 
 class _Arithmetic(NamedTuple):
-    """Numbers for probabilities, and how they are added and multiplied."""
-
     plus: np.ufunc
     times: np.ufunc
     zero: float
@@ -82,7 +80,7 @@ class _Places(NamedTuple):
     used: IntArray
     """The units that occur, ascending; the blank is the first."""
     units: IntArray
-    """Of each place: index of its unit in `used`; 0 in a closing place."""
+    """Index in `used` of each place's unit; 0 in a closing place."""
     differs: NDArray[np.bool_]
     """Whether each place's unit is another than that of the place before."""
     first: IntArray
@@ -92,7 +90,6 @@ class _Places(NamedTuple):
 
     @classmethod
     def of(cls, texts: Sequence[Sequence[int]]) -> "_Places":
-        """Lay out texts, at least one."""
         row = np.array([unit for text in texts for unit in (*text, BLANK)], np.int64)
         used, units = np.unique(row, return_inverse=True)
         closing = np.cumsum([len(text) + 1 for text in texts]) - 1

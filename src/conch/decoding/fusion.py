@@ -24,13 +24,13 @@ class Words(NamedTuple):
     last: str
     """The last word as far as it is spelled; empty between words."""
     spelling: int
-    """Hash of its units."""
+    """Hash of the units of `last`."""
     context: Context
-    """The n-gram's context before it."""
+    """Context of the n-gram before `last`."""
     score: float
-    """What the words before it add to the prefix's score."""
+    """What the words before `last` add to the prefix's score."""
     lm_score: float
-    """Log probability of the words before it, unweighted."""
+    """Log probability of the words before `last`, unweighted."""
     pending: float
     """What the last word adds for the time being, 0 or less."""
 
@@ -44,7 +44,7 @@ class FusedLanguageModel:
     """An n-gram and the words of it that units can spell; immutable."""
 
     def __init__(self, ngrams: NgramModel, texts: Sequence[str]) -> None:
-        """Sort the words; `texts` of units have a space where a word begins."""
+        """`texts` of units have a space where a word begins."""
         letters = {*"".join(texts)}
         # Without a space, all would be one word.
         known = ngrams.words if " " in letters else ()
@@ -95,7 +95,6 @@ class Fusion:
         self.start = Words("", 0, model.start, 0.0, 0.0, 0.0)
 
     def grown(self, words: Words, unit: int) -> Words:
-        """Return the words after one more unit."""
         text = self._texts[unit]
         spelling = words.spelling
         if text.startswith(" "):
@@ -110,7 +109,6 @@ class Fusion:
         )
 
     def finished(self, words: Words) -> Words:
-        """Return the words at the end of a sentence."""
         return self._closed(self._completed(words), SENTENCE_END, 0.0)
 
     def _completed(self, words: Words) -> Words:

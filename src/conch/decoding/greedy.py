@@ -27,15 +27,12 @@ class GreedySearch:
             self._best.append(log_probs[np.arange(len(path)), path])
 
     def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
-        """Return the one hypothesis."""
         return [self.best()]
 
     def stable_text(self) -> str:
-        """Return the words that no later frame can change."""
         return self._vocab.complete(self.best().units)
 
     def best(self) -> BeamHypothesis:
-        """Return the text of the path so far."""
         if not self._paths:
             return BeamHypothesis("", (), 0.0, 0.0, 0.0, (), ())
         best = np.concatenate(self._best)

@@ -17,11 +17,11 @@ class AlignedWord:
 
     text: str
     start_frame: int
-    """Frame of its first unit."""
+    """Frame of the first unit."""
     end_frame: int
-    """The frame after its last unit."""
+    """Frame after the last unit."""
     confidence: float
-    """Geometric mean of its units' probabilities, each at its best frame; in (0, 1]."""
+    """Geometric mean of the units' probabilities, each at its best frame; in (0, 1]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class Piece(NamedTuple):
 
     text: str
     start: int
-    """Its first frame."""
+    """First frame."""
     end: int
-    """The frame after its last one."""
+    """Frame after the last one."""
     log_prob: float
-    """Log probability at its best frame."""
+    """Log probability at the unit's best frame."""
 
 
 def spelled_words(pieces: Iterable[Piece]) -> tuple[AlignedWord, ...]:
@@ -74,9 +74,9 @@ class UnitRuns(NamedTuple):
     starts: IntArray
     """int64 `[N]`: first frame of each unit."""
     ends: IntArray
-    """int64 `[N]`: the frame after its last."""
+    """int64 `[N]`: frame after the last of each unit."""
     log_probs: FloatArray
-    """float32 `[N]`: of each at its best frame."""
+    """float32 `[N]`: log probability of each unit at its best frame."""
 
 
 def unit_runs(path: IntArray, log_probs: FloatArray) -> UnitRuns:

@@ -45,7 +45,7 @@ def has_lattice(parameters: Mapping[str, Any]) -> bool:
 
 
 def is_greedy(parameters: Mapping[str, Any]) -> bool:
-    """Report whether the call needs the best path alone."""
+    """Return whether a call needs the best path alone."""
     asks_more = parameters.get("lm_fusion") or str(parameters.get("hotwords", "")).strip()
     is_beam = decoder_of(parameters) == "ctc"
     return is_beam and parameters.get("beam_size") == 1 and not asks_more

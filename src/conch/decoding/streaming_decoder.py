@@ -13,8 +13,6 @@ from conch.wire.errors import TranscriptionError
 
 
 class Search(Protocol):
-    """The search of one utterance."""
-
     def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
         """Return the best hypotheses, best first; no frame may come after the final ones."""
         ...
@@ -70,10 +68,7 @@ class StreamingDecoder(Generic[OneSearch]):
         self._streams.close()
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
-        """Answer rows with frames, each the next ones of its stream.
-
-        A defect closes its stream. The other streams of the batch go on.
-        """
+        """Answer rows, each the next frames of its stream; a defect closes that stream alone."""
         jobs: dict[int, _Job[OneSearch]] = {}
         answers: dict[int, Outputs | Exception] = {}
         for place, row in enumerate(rows):

@@ -89,7 +89,7 @@ class Symbols(Units):
     """
 
     def __init__(self, symbols: Sequence[str], stack: int) -> None:
-        """Take the symbols by their numbers; the first is the blank."""
+        """`symbols` are in the order of their numbers; the first is the blank."""
         self.stack, self._symbols = stack, symbols
         texts = [f" {text[1:]}" if text.startswith("▁") else text for text in symbols[1:]]
         self.vocab = ("", *texts)
@@ -120,7 +120,6 @@ class Symbols(Units):
 
 
 def _method_of(numbers: Mapping[str, int]) -> Any:
-    """Return what cuts a text into pieces with these numbers."""
     pairs = [
         (text[:place], text[place:])
         for text in numbers

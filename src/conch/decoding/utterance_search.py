@@ -24,8 +24,6 @@ class UtteranceSearch(Search, Protocol):
 
 
 class BeamUtterance:
-    """The search of one utterance by a beam."""
-
     def __init__(self, search: BeamSearch, hotwords: HotwordFinder | None = None) -> None:
         self._search, self._hotwords = search, hotwords
         self._agreement = LocalAgreement()
@@ -48,11 +46,7 @@ class BeamUtterance:
         return agreed
 
     def stable_text(self) -> str:
-        """See `UtteranceSearch`.
-
-        What every text of the beam begins with may still become a hotword. So with hotwords the
-        words among these count that two texts in a row agree on.
-        """
+        """Return the beam's stable words; with hotwords, those that two texts in a row agree on."""
         return self._search.stable_text() if self._hotwords is None else self._agreement.text
 
     def _reading(self, item: BeamHypothesis) -> Reading:
@@ -62,11 +56,7 @@ class BeamUtterance:
 
 
 class GraphUtterance:
-    """The search of one utterance by `WfstStream`.
-
-    The graph search does not say which words all of its paths share. So words are stable that two
-    texts in a row agree on.
-    """
+    """Searches by `WfstStream`, which does not say what all paths share: see `LocalAgreement`."""
 
     def __init__(
         self,
@@ -88,7 +78,7 @@ class GraphUtterance:
         self._stream.advance(log_probs)
 
     def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
-        """See `UtteranceSearch`; there is one hypothesis while the utterance goes on."""
+        """Return one hypothesis while the utterance goes on, then at most `count`."""
         items: Sequence[WfstHypothesis] = (
             self._stream.finish(count, has_lattice=self.has_lattice)
             if is_final
@@ -106,7 +96,6 @@ class GraphUtterance:
         return self._agreement.text
 
     def lattice_text(self) -> str:
-        """Return the lattice after the final hypotheses; see `WfstStream.lattice_text`."""
         return self._stream.lattice_text()
 
     def _reading(self, item: WfstHypothesis) -> Reading:
@@ -121,7 +110,6 @@ class GraphUtterance:
 
 
 def _placed(item: CtcHypothesis, hotwords: HotwordFinder, reading: Reading) -> CtcHypothesis:
-    """Return a hypothesis with the hotwords that beat its words."""
     placed = hotwords.placed(reading)
     return CtcHypothesis(
         joined_text(word.text for word in placed.words),

@@ -25,7 +25,7 @@ class Vocabulary:
     units: str
     """The units as JSON, for `conch.decoding.units.units_from_dict`."""
     symbols: tuple[str, ...] = ()
-    """Those of an export's units, in the order of `texts`; empty for a graph of Conch's recipe."""
+    """Symbols of an export, in the order of `texts`; empty for a graph of Conch's recipe."""
 
     @property
     def silent(self) -> list[int]:
@@ -34,7 +34,6 @@ class Vocabulary:
 
     @property
     def frame_s(self) -> float:
-        """Length of an output frame in seconds."""
         return self.stack * ENCODER_FRAME_SAMPLES / SAMPLE_RATE
 
 
@@ -53,7 +52,6 @@ class CtcVocab:
 
     @property
     def space(self) -> int | None:
-        """The unit that is a space."""
         return self.texts.index(" ") if " " in self.texts else None
 
     def text_of(self, units: Sequence[int]) -> str:
@@ -72,7 +70,6 @@ class CtcVocab:
         return self.text_of(units[: opens[-1]]) if opens else ""
 
     def num_complete(self, units: Sequence[int]) -> int:
-        """Return the number of words of `complete`."""
         return len(self.complete(units).split())
 
 
@@ -86,14 +83,14 @@ class ExportedVocab(CtcVocab):
         self._units = WrittenUnits(units)
 
     def text_of(self, units: Sequence[int]) -> str:
-        """See `CtcVocab`; words of scripts without spaces have none between them."""
+        """Return the text of units; scripts without spaces have none between words."""
         letters = self._units.letters(units)
         if not has_unspaced(letters):  # in a twentieth of the time
             return " ".join(letters.split())
         return joined_text(word.text for word in self.words((unit, 0, 0.0) for unit in units))
 
     def words(self, spelled: Iterable[Spelled]) -> tuple[AlignedWord, ...]:
-        """See `CtcVocab`; each letter of a script without spaces is a word."""
+        """Return the words of units; each letter of a script without spaces is one."""
         return self._units.words(spelled)
 
     def complete(self, units: Sequence[int]) -> str:

@@ -15,7 +15,7 @@ UNKNOWN = "<unk>"
 _SPACE = "▁"
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _BYTE_BPE = range(0x180, 0x1C0)
-"""Where the last characters of byte BPE are."""
+"""Code points of the last characters of byte BPE."""
 
 
 def is_byte_bpe(letters: Iterable[str]) -> bool:
@@ -41,7 +41,7 @@ def _byte_of() -> dict[str, int]:
 class _Word:
     text: str = ""
     pieces: dict[int, Piece] = field(default_factory=dict)
-    """Those that have written it, by their place."""
+    """Pieces that have written the word, by position."""
 
     def aligned(self) -> AlignedWord:
         pieces = [*self.pieces.values()]
@@ -50,8 +50,6 @@ class _Word:
 
 
 class WrittenUnits:
-    """The symbols of a model."""
-
     def __init__(self, tokens: Sequence[str], blank: int = 0) -> None:
         # `<unk>` is no text. The search takes it for a blank, as sherpa-onnx does, but with NeMo's
         # models, whose blank is the last unit.
@@ -81,10 +79,7 @@ class WrittenUnits:
         return (f" {text[1:]}" if text.startswith(_SPACE) else text).encode()
 
     def words(self, units: Iterable[tuple[int, int, float]]) -> tuple[AlignedWord, ...]:
-        """Return the words that units write: number, frame and log probability of each.
-
-        Each letter of a script without spaces is a word.
-        """
+        """Return words of (unit, frame, log probability); a letter of an unspaced script is one."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         words = [_Word()]
         waiting: list[tuple[int, Piece]] = []

@@ -47,7 +47,6 @@ longest, so they begin first. The first decoder that fits a request is its defau
 KNOWN_MODELS: Mapping[str, KnownModel] = MappingProxyType(
     {model.name: model for family in FAMILIES for model in family.known_models}
 )
-"""By name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +89,6 @@ def decoders() -> Mapping[str, Decoder]:
 
 
 def synthesizers() -> Mapping[str, Synthesizer]:
-    """Return all that speaks, by name."""
     return {item.name: item for family in all_families() for item in family.synthesizers}
 
 

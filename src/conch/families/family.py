@@ -38,20 +38,14 @@ class Tensor:
 
 
 def user_folder(variable: str, default: str) -> Path:
-    """Return Conch's folder of a kind, by the XDG Base Directory Specification.
-
-    A user without a home, as a number alone may be in a container, is at home in `/`.
-    """
+    """Return Conch's folder by the XDG Base Directory Specification; no home is a home in `/`."""
     home = os.path.expanduser("~")
     whole = os.path.join("/" if home == "~" else home, default)
     return Path(os.environ.get(variable) or whole).absolute() / "conch"
 
 
 def models_home() -> Path:
-    """Return the folder of the user's models, which need not exist yet.
-
-    It is `$XDG_DATA_HOME/conch/models` (`~/.local/share/conch/models`).
-    """
+    """Return the folder of models, `$XDG_DATA_HOME/conch/models`, which need not exist yet."""
     return user_folder("XDG_DATA_HOME", ".local/share") / "models"
 
 
@@ -62,13 +56,13 @@ class WeightsPackage:
     what: str
     """Names the weights in errors."""
     module: str
-    """Where they are; it is not imported."""
+    """Module that has the weights; it is not imported."""
     distribution: str
     """What pip calls the package."""
     command: str = ""
     """What installs it; empty for Conch's extra `server`."""
     beside: "WeightsPackage | None" = None
-    """Another that its models need too."""
+    """Another package that its models need too."""
     fetched: str = ""
     """Name of a model that `conch models get` fetches, in place of a package."""
 
@@ -98,8 +92,6 @@ class WeightsPackage:
 
 @dataclass(frozen=True, slots=True)
 class KnownFile:
-    """One file of a model."""
-
     size: int
     """Bytes."""
     sha256: str
@@ -113,14 +105,13 @@ class KnownModel:
 
     name: str
     kind: str
-    """Its name in `conch.catalogue.kinds.KINDS`; empty for one that a server has as soon as it is
-    there."""
+    """Name in `conch.catalogue.kinds.KINDS`; empty for one that a server has once it is there."""
     title: str
     languages: int
-    """0 if it is for any."""
+    """Number of languages; 0 for any."""
     licence: str
     files: Mapping[str, KnownFile]
-    """By name in the model's folder."""
+    """Files by their names in the model's folder."""
     requirements: tuple[str, ...] = ()
     """What pip fetches; empty for a model of `package`."""
     npm: str = ""
@@ -138,7 +129,6 @@ class KnownModel:
 
     @property
     def sha256(self) -> dict[str, str]:
-        """Digest of each file by its name."""
         return {name: file.sha256 for name, file in self.files.items()}
 
 
@@ -150,7 +140,7 @@ class Component:
     role: str
     """What it does, in a few words."""
     title: str
-    """Its short name in a picture of the path."""
+    """Short name in a picture of the path."""
     step: Step
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
@@ -197,7 +187,6 @@ class ModelKind:
 
     @property
     def flag(self) -> str:
-        """The flag that chooses a model."""
         return f"--{self.name.replace('_', '-')}"
 
 
@@ -239,7 +228,7 @@ class Decoder:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of options that differ from those of others."""
     rescored: Mapping[str, Any] = field(default_factory=dict)
-    """The same if something scores its hypotheses again."""
+    """Defaults of options if something scores its hypotheses again."""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Options that each value of `accuracy` but fast sets."""
     weights: Mapping[tuple[str, ...], Mapping[str, float]] = field(default_factory=dict)
@@ -253,7 +242,7 @@ class Voice:
 
     name: str
     language: str
-    """Its code, such as en-US."""
+    """Language code, such as en-US."""
     description: str
     """How it sounds, in a few words."""
 
@@ -273,7 +262,7 @@ class Synthesizer:
     frames_before: int
     """Frames before a stretch without which its sound is another one."""
     frames_after: int
-    """The same behind it."""
+    """Frames after a stretch without which its sound is another one."""
     phrases: tuple[int, int]
     """Most characters of the first sentence of a text, and of others."""
     first_frames: int
@@ -290,12 +279,12 @@ class Synthesizer:
     mixes: bool = False
     """Whether voices can be mixed."""
     stands_for: Mapping[str, str] = field(default_factory=dict)
-    """Its voices by further values of the option `voice`, which others know: those that mean the
-    default voice on a server without its components."""
+    """Voices by further values of the option `voice`, which others know: those that mean the
+    default voice on a server without the synthesizer's components."""
 
     @property
     def components(self) -> tuple[str, ...]:
-        """Its components, in the order of their calls."""
+        """Components in the order of their calls."""
         return self.text_frontend, self.acoustic, self.vocoder
 
 
@@ -331,7 +320,7 @@ class Hook:
     """A function of a family that a request asks for by its options."""
 
     function: str
-    """Its name, as `module:name`."""
+    """Name of the function, as `module:name`."""
     when: When
 
 
@@ -385,7 +374,6 @@ class FamilyHooks:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all functions."""
         hooks = (*self.score_texts, *self.after_recording, *self.in_stream, self.end_of_turn)
         asked = (hook.function for hook in hooks if hook)
         hearing = (
@@ -399,8 +387,7 @@ class FamilyHooks:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rewriter:
-    """A component that rewrites the text of a segment, and that a request needs, if an option is
-    true."""
+    """A component that rewrites a segment's text, and that a request needs if an option is true."""
 
     component: str
     option: str

@@ -53,10 +53,7 @@ def language_model_words(text: str) -> list[str]:
 
 
 def spelled(number: str) -> list[str]:
-    """Return a number as it is most often read out.
-
-    It has digits, perhaps with commas, a fraction, or an ending: st, nd, rd, th or s.
-    """
+    """Return a number as it is read out; it may have commas, a fraction, or an ending as th."""
     match = re.fullmatch(r"([\d,]+)(?:\.(\d+))?(\D*)", number)
     assert match is not None
     digits, fraction, ending = match.groups()
@@ -94,7 +91,6 @@ def _cardinal(value: int) -> list[str]:
 
 
 def ordinal(word: str) -> str:
-    """Return the ordinal of the last word of a number."""
     if word in _IRREGULAR_ORDINALS:
         return _IRREGULAR_ORDINALS[word]
     return word[:-1] + "ieth" if word.endswith("y") else word + "th"

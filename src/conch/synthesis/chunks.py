@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from conch.families.family import Synthesizer
 
 SHARE_OF_LEAD = 4
-"""How much shorter than what is still to be played a chunk is."""
+"""How many times shorter a chunk is than the audio that is still to be played."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +16,9 @@ class Chunk:
     start: int
     end: int
     first: int
-    """First frame of the vocoder's."""
+    """First frame that the vocoder gets."""
     last: int
-    """Behind the last frame of the vocoder's."""
+    """Frame after the last that the vocoder gets."""
 
 
 @dataclass(slots=True)
@@ -31,17 +31,14 @@ class Growth:
 
     @classmethod
     def of(cls, synthesizer: Synthesizer, lead_s: float = 0.0) -> "Growth":
-        """Return that of a text before which so many seconds are still to be played."""
+        """Return the growth of a text before which `lead_s` seconds are still to be played."""
         most, rate = synthesizer.most_frames, synthesizer.sample_rate
         frames = lead_s / SHARE_OF_LEAD * rate / synthesizer.frame_samples
         first = min(most, max(synthesizer.first_frames, frames))
         return cls(round(first), most, synthesizer.growth)
 
     def chunks(self, frames: int, before: int, after: int) -> Iterator[Chunk]:
-        """Yield the chunks of a sentence; those of the next one go on growing.
-
-        The sound of a chunk depends on the frames `before` and `after` it.
-        """
+        """Yield ever longer chunks, whose sound depends on the frames `before` and `after` each."""
         start = 0
         while start < frames:
             left = frames - start

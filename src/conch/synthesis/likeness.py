@@ -19,25 +19,21 @@ from conch.wire.voices import reference_of
 MOST_S = 20.0
 """Longest recording, in seconds."""
 KEPT = 256
-"""Recordings whose voices are kept: those that were asked for last."""
+"""Recordings whose voices are kept, the latest requested ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What a component says of a recording."""
-
     voice: str
     """Value of the components' parameter `voice`."""
     similarity: float
 
 
 class References:
-    """Finds voices for recordings."""
-
     def __init__(self, *, is_allowed: bool) -> None:
         self._is_allowed = is_allowed
         self._styles: OrderedDict[bytes, Style] = OrderedDict()
-        """By the hash of the recording: its name says nothing of the voice."""
+        """Styles by the hash of the recording, whose name says nothing of the voice."""
 
     async def style_of(self, options: SynthesisOptions, calls: Calls) -> Style | None:
         """Return the style of a request with a reference; None for one without."""

@@ -37,7 +37,7 @@ FIRST_AUDIO_SECONDS = Metric(
     "conch_first_audio_seconds_total", "Time from a text to the first of its audio"
 )
 CHARACTERS_A_SECOND = 15.0
-"""How fast a text is spoken, about, by which its place among others is decided."""
+"""Rough speed of speech, by which waiting texts are ordered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,12 @@ class SynthesisRequest:
 
 
 class Synthesis:
-    """Answers requests for speech; see `conch.bls.service.Service`."""
-
     def __init__(self, config: SynthesisConfig, runtime: Runtime) -> None:
         self._config, self._runtime = config, runtime
         self._references = References(is_allowed=config.references or REFERENCES in os.environ)
 
     @property
     def gauges(self) -> Mapping[Metric, Callable[[], float]]:
-        """Return functions that give the present values of metrics."""
         return self._runtime.gauges
 
     def parse(self, message: Message) -> SynthesisRequest:
@@ -184,7 +181,6 @@ async def _spoken_by(
 
 
 def checked_text(sent: Any, most: int) -> str:
-    """Return a text as it was sent."""
     try:
         text = sent.decode() if isinstance(sent, bytes) else str(sent)
     except UnicodeDecodeError as error:
@@ -200,7 +196,6 @@ def checked_text(sent: Any, most: int) -> str:
 
 
 def _tensors(spoken: Spoken, format: str, audio: bytes, wanted: tuple[str, ...]) -> Answer:
-    """Return the wanted tensors; those of audio only if there is some."""
     tensors = {
         "SAMPLE_RATE": np.array([[spoken.sample_rate]], np.int32),
         "RESULT": np.array([[spoken.to_json().encode()]], np.object_),

@@ -19,10 +19,10 @@ from conch.wire.sentences import halves, sentences
 from conch.wire.synthesis import MAX_WARNINGS, SpokenSentence, SpokenWord, SynthesisOptions
 
 MOST_TOKENS = 400
-"""Sounds of a sentence; one that has more is read in halves. An acoustic model takes the longer the
-more they are, for each of them."""
+"""Most sounds of a sentence; a longer one is read in halves. An acoustic model takes longer for
+each sound the more there are."""
 MOST_OF_WORD = 1200
-"""Sounds of a word; one that has more is cut: an acoustic model has a limit."""
+"""Most sounds of a word; a longer one is cut: an acoustic model has a limit."""
 LONG_LEAD_S = 2.0
 """Seconds of earlier audio from which on the first sentence is as long as others."""
 
@@ -37,10 +37,8 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Voiced:
-    """A sentence whose sound is still to be made."""
-
     sentence: SpokenSentence
-    """With times from its own begin."""
+    """Sentence with times from its own start."""
     latents: FloatArray
 
 
@@ -56,7 +54,7 @@ class Speaking:
         growth: Growth,
         due: float,
     ) -> None:
-        """Call nothing yet; `due` is when the first sound is wanted, on the monotonic clock."""
+        """`due` is when the first sound is wanted, on the monotonic clock."""
         self._text, self._options, self._by, self._calls = text, options, synthesizer, calls
         self._growth, self._began = growth, due
         first, longest = synthesizer.phrases
@@ -66,18 +64,16 @@ class Speaking:
         self._frames = 0
         self._silent: list[str] = []
         self.is_running = True
-        """Whether there may be more audio."""
         self.done = 0
         """Characters that are spoken, or have no sound."""
 
     @property
     def seconds(self) -> float:
-        """Seconds of audio so far."""
         return self._frames * self._by.frame_samples / self._by.sample_rate
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What of the text has no sound, a few of them."""
+        """Parts of the text that have no sound, a few of them."""
         return tuple(f"nothing is spoken of {text:.40}" for text in self._silent)
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:

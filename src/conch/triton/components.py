@@ -39,7 +39,7 @@ from conch.wire.stream_place import StreamPlace
 logger = logging.getLogger(__name__)
 
 TRACEBACK = "\n\nAt:\n"
-"""Before the places of what a Python model has raised."""
+"""What separates the message of a Python model's error from its traceback."""
 POST_PATIENCE_S = 30.0
 """Longest time for a call of a model that is not Conch's own, in seconds. Triton ends no call that
 has begun, and a request may have no deadline."""
@@ -63,10 +63,7 @@ class TritonComponents:
         *,
         ends_stream: bool = False,
     ) -> None:
-        """Call nothing yet; `ends` and `post`, by default `pool`, have their own kinds of calls.
-
-        `ends` are calls that end a stream, `post` those of models that are not Conch's own.
-        """
+        """`ends` runs calls that end a stream, `post` those of other models; default is `pool`."""
         self._span, self._hangs = span, hangs
         self._pool, self._ends, self._post = pool, ends or pool, post or pool
         self._responder, self._ends_stream = responder, ends_stream
@@ -86,10 +83,7 @@ class TritonComponents:
             self._span.end(failure)
 
     async def call(self, call: Call) -> Outputs:
-        """Call a component from a thread; see `conch.bls.call.Components.call`.
-
-        One that is not Conch's own has POST_PATIENCE_S to answer.
-        """
+        """Call a component in a thread; a model that is not Conch's own has POST_PATIENCE_S."""
         loop = asyncio.get_running_loop()
         is_own = self._hangs.watches(call.model)
         ends = call.place is not None and call.place.ends
@@ -124,11 +118,9 @@ class TritonComponents:
             ) from None
 
     async def is_loaded(self, model: str) -> bool:
-        """Return whether the server has a component."""
         return await asyncio.get_running_loop().run_in_executor(_ready_pool, _is_ready, model)
 
     def give_up(self, model: str) -> None:
-        """Fail the calls in flight of a component; see `conch.bls.call.Components.give_up`."""
         self._hangs.give_up(model)
 
     def _call(
@@ -171,7 +163,6 @@ def _leave(call: Call, number: int) -> None:
 
 
 def _error(model: str, message: str) -> TranscriptionError:
-    """Return the exception for a component's error answer."""
     said = from_wire(message)
     # Only the model can check some options, such as the language. They are the client's error.
     if isinstance(said, OptionError | OverloadedError):
@@ -237,7 +228,6 @@ class TritonTensor:
         self.tensor = tensor
 
     def numpy(self) -> Array:
-        """Return the content in host memory; see `conch.bls.call.Tensor.numpy`."""
         array: Array = _to_numpy(self.tensor)[0]
         return array
 
@@ -251,7 +241,6 @@ def _bls_input(name: str, value: Array | Tensor) -> Any:
 
 
 def _to_numpy(tensor: Any) -> Array:
-    """Return a tensor's content in host memory."""
     if tensor.is_cpu():
         array: Array = tensor.as_numpy()
         return array

@@ -52,7 +52,6 @@ class EntryPoint:
         own: OwnComponents,
         args: Mapping[str, str],
     ) -> None:
-        """Start the event loop, and the threads in which component calls wait."""
         log_to_stderr()
         for lack in missing_arguments(parents_command(), os.environ, config.max_calls_in_flight):
             logger.warning("this tritonserver was started without %s", lack)

@@ -19,7 +19,7 @@ from conch.wire import leaving
 from conch.wire.errors import DeadlineError, RequestCancelledError
 
 LOOK_S = 0.05
-"""Time between two questions whether the client has given up, each of which goes through Triton."""
+"""Seconds between two looks whether the client has given up, each of which goes through Triton."""
 
 
 class Starting(Protocol):
@@ -49,10 +49,8 @@ def finish(component: Starting) -> None:
 
 
 class _Request:
-    """A request, until its rows are answered."""
-
     _numbered: ClassVar[dict[int, "_Request"]] = {}
-    """Those that may be told to leave, by their number."""
+    """Requests that may be let go, by number."""
 
     def __init__(self, request: Any) -> None:
         # The request is kept too: its tensors are in its memory.
@@ -85,7 +83,6 @@ class _Request:
             answer.add_done_callback(self._has_ended)
 
     def _let_leave(self, number: int | None) -> None:
-        """Let the call leave that this one names, if it does."""
         if number is None:
             return
         if named := self._numbered.get(number):

@@ -18,11 +18,7 @@ TIMEOUT_S = 120.0
 
 
 async def load(settings: OnDemandSettings, model: str) -> None:
-    """Load a model, and return when it is ready.
-
-    Raises:
-        ComponentError: it cannot be loaded; the message is Triton's.
-    """
+    """Load a model and wait until it is ready; raise a ComponentError with Triton's message."""
     await asyncio.to_thread(_load, settings, model)
 
 

@@ -40,10 +40,7 @@ class StderrHandler(logging.Handler):
 
 
 def log_to_stderr() -> None:
-    """Let what Conch logs in this process reach the server's standard error, from level info up.
-
-    Python by itself drops lines below warning, and leaves out the level of the rest.
-    """
+    """Log to standard error from level info up; Python by itself drops lines below warning."""
     logger = logging.getLogger("conch")
     if not any(isinstance(handler, StderrHandler) for handler in logger.handlers):
         handler = StderrHandler()

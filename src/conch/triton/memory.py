@@ -21,7 +21,6 @@ MANY_ENDED = 32
 
 
 def trim() -> None:
-    """Give freed memory back."""
     ctypes.CDLL(None).malloc_trim(0)
 
 
@@ -40,7 +39,6 @@ class IdleWatch:
         self._thread: threading.Thread | None = None
 
     def called(self, num_ended: int = 0) -> None:
-        """Take note of a call, and of the number of streams that end with it."""
         self._called.set()
         with self._lock:
             self._num_ended += num_ended

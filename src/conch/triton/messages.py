@@ -21,7 +21,6 @@ class Requests:
         self._answers, self._begin = Answers(), begin
 
     def start(self, request: Any) -> None:
-        """Start to answer a request, without waiting for it."""
         sender = request.get_response_sender()
         responder = TritonResponder(sender, self._answers, is_decoupled=self._is_decoupled)
         try:

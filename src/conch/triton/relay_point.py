@@ -20,7 +20,6 @@ class RelayPoint:
         self._requests = Requests(args, self._relay.start)
 
     def start(self, request: Any) -> None:
-        """Start to answer a request of Triton, without waiting for it."""
         self._requests.start(request)
         watch.called()
 

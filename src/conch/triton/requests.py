@@ -41,11 +41,7 @@ def _read(request: Any) -> list[Row] | Exception:
 
 
 def rows_of(request: Any) -> list[Row]:
-    """Return the rows of a request.
-
-    Raises:
-        InvalidRequestError: the caller may not call components.
-    """
+    """Return a request's rows; raise an InvalidRequestError for a caller without the key."""
     parameters = json.loads(request.parameters() or "{}")
     # First, so that a stranger's tensors go no further.
     try:

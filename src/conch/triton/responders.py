@@ -88,11 +88,9 @@ class TritonResponder:
         self._give(pb_utils.InferenceResponse([pb_utils.Tensor(*item) for item in answer.items()]))
 
     def fail(self, error: TranscriptionError) -> None:
-        """Give an error in place of an answer."""
         self._give(pb_utils.InferenceResponse(error=triton_error(error)))
 
     def end(self) -> None:
-        """Send the last response."""
         with self._lock:
             self._has_ended = True
         self._send(*self._response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)

@@ -25,10 +25,7 @@ def parents_command() -> list[str]:
 def missing_arguments(
     command: Sequence[str], environment: Mapping[str, str], max_calls_in_flight: int
 ) -> list[str]:
-    """Return what a server lacks, a sentence each; nothing for a program that is no `tritonserver`.
-
-    Its models inherit its environment.
-    """
+    """Return what a server lacks, a sentence each; nothing for another program."""
     if not command or Path(command[0]).name != "tritonserver":
         return []
     settings = _settings(command[1:])

@@ -29,11 +29,7 @@ class Tracer:
     """Makes spans and sends them, from a thread of its own."""
 
     def __init__(self, exporter: Any | None = None) -> None:
-        """Start the thread; without an exporter spans go to the environment's collector.
-
-        Raises:
-            ImportError: OpenTelemetry is not installed.
-        """
+        """Send spans to the environment's collector by default; may raise an ImportError."""
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -80,7 +76,7 @@ class RequestSpan:
             yield
 
     def end(self, error: TranscriptionError | None) -> None:
-        """End it; the client gets the error, if any, in place of an answer."""
+        """End the span; the client gets `error`, if any, in place of an answer."""
         if error is not None:
             from opentelemetry.trace import StatusCode
 

@@ -32,10 +32,10 @@ class Weight(NamedTuple):
     """The cost of a path, and its input labels."""
 
     cost: float
-    """Of both, by which paths are compared: the graph's and the scaled acoustic one."""
+    """Cost of the graph plus the scaled acoustic one, by which paths are compared."""
     graph: float
     acoustic: float
-    """Not scaled."""
+    """Acoustic cost, unscaled."""
     labels: tuple[int, ...]
     """Input labels, one a frame."""
 
@@ -62,8 +62,6 @@ ONE = Weight(0.0, 0.0, 0.0, ())
 
 
 class Arc(NamedTuple):
-    """A word of a compact lattice."""
-
     source: int
     target: int
     word: int
@@ -75,7 +73,7 @@ class CompactLattice:
     """An acceptor of words; state 0 is the start, and no arc leads to a lower state."""
 
     arcs: tuple[Arc, ...]
-    """In the order of the states that they leave."""
+    """Arcs in the order of the states that they leave."""
     finals: dict[int, Weight]
 
     def to_text(self, words: Sequence[str]) -> str:
@@ -236,7 +234,7 @@ class _Raw:
         sources, targets = paths.sources, paths.arcs["target"].astype(np.int64)
         self._order = _topological(len(paths.finals), sources.tolist(), targets.tolist())
         self._arcs: list[list[tuple[int, int, Weight]]] = [[] for _ in self._order]
-        """Of each state: word, target and weight of each arc."""
+        """Word, target and weight of each arc, by state."""
         self._finals = paths.finals.astype(np.float64).tolist()
         self.ahead = [inf] * len(self._order)
         """Cost of the best path from each state to the end."""
@@ -303,7 +301,6 @@ class _Raw:
 
 
 def _topological(count: int, sources: Sequence[int], targets: Sequence[int]) -> list[int]:
-    """Return states in an order in which arcs lead forward."""
     missing = [0] * count
     leaving: list[list[int]] = [[] for _ in range(count)]
     for source, target in zip(sources, targets, strict=True):

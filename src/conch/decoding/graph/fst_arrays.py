@@ -57,7 +57,7 @@ _SYMBOLS_MAGIC = 2125658996
 _VERSION = 2
 _HAS_INPUT_SYMBOLS, _HAS_OUTPUT_SYMBOLS, _IS_ALIGNED = 1, 2, 4
 _ALIGNMENT = 16
-"""Bytes; OpenFst's own."""
+"""OpenFst's alignment in bytes."""
 _ENDS = np.dtype("<i8")
 _EXPANDED = 1
 """OpenFst's property bit of every transducer that is not made on demand."""
@@ -109,10 +109,7 @@ def fst_arrays(
 def write_fst(
     path: Path, fst: FstArrays, *, symbols: Sequence[tuple[str, Sequence[str]]] = ()
 ) -> None:
-    """Write a constant transducer of OpenFst.
-
-    `symbols` are none, or the name and the symbols of the input's and of the output's table.
-    """
+    """Write a constant transducer of OpenFst; `symbols` are as in `FstFile`."""
     counts = np.diff(fst.first)
     states = np.empty(len(counts), STATE)
     states["final"] = fst.finals
@@ -149,7 +146,6 @@ def to_kaldifst(fst: FstArrays) -> Any:
 
 
 def from_kaldifst(fst: Any) -> FstArrays:
-    """Return a `kaldifst.StdVectorFst` as arrays."""
     with open(os.memfd_create("fst"), "rb") as file:
         path = Path(f"/proc/self/fd/{file.fileno()}")
         kaldifst.StdConstFst(fst).write(str(path))
@@ -187,7 +183,7 @@ def _write_text(file: BinaryIO, text: str) -> None:
 
 
 class Symbols(Sequence[str]):
-    """Symbols as bytes, which may be mapped; a text is made when it is asked for."""
+    """Symbols as bytes, which may be mapped; a text is made when it is read."""
 
     def __init__(self, ends: NDArray[np.int64], texts: NDArray[np.uint8]) -> None:
         """Take what `write_fst` wrote: int64 `[N]` and uint8."""
@@ -213,7 +209,7 @@ class FstFile:
     arcs: NDArray[Any]
     """ARC `[A]`: those of a state are side by side from its `first` on."""
     symbols: tuple[tuple[str, Sequence[str]], ...]
-    """None, or the name and the symbols of the input's and of the output's table."""
+    """Empty, or the name and the symbols of the input's and of the output's table."""
 
     def arrays(self) -> FstArrays:
         """Return a copy in memory that may be changed."""

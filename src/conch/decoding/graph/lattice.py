@@ -16,7 +16,7 @@ from conch.component.arrays import DoubleArray, IntArray
 from conch.decoding.graph.fst_arrays import FstArrays, FstFile, fst_arrays, to_kaldifst
 
 _MAX_STATES = 10_000
-"""Of a determinised lattice; a larger one is pruned more."""
+"""Most states of a determinised lattice; a larger one is pruned more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,6 @@ class LatticePath:
 
 
 def _path_arcs(path: Any) -> Iterator[Any]:
-    """Yield the arcs of a transducer that is a single path, from its start."""
     arcs = kaldifst.ArcIterator(path, path.start)
     while not arcs.done:
         arc = arcs.value
@@ -119,7 +118,7 @@ class WordLattice:
     paths: FstArrays
     """From words to input labels."""
     words: Any
-    """Its word sequences, each once."""
+    """Word sequences, each once."""
     beam: float
     """Cost above the best path up to which there are paths."""
 
@@ -165,7 +164,6 @@ def _search(fst: FstFile, costs: DoubleArray, beam: float, max_active: int) -> l
 def _next_frame(
     fst: FstFile, last: _Frame, costs: DoubleArray, beam: float, max_active: int
 ) -> _Frame:
-    """Return the next frame; `costs` are those of its labels."""
     limit = last.costs.min() + beam
     if len(last.costs) > max_active:
         limit = min(limit, np.partition(last.costs, max_active)[max_active])
@@ -259,7 +257,6 @@ def _offsets(frames: list[_Frame]) -> IntArray:
 
 
 def _epsilon_links(fst: FstFile, frame: _Frame) -> _Links:
-    """Return the links within a frame."""
     return _Links(
         sources=np.searchsorted(frame.states, frame.epsilon_sources),
         targets=np.searchsorted(frame.states, fst.arcs["target"][frame.epsilons]),
@@ -269,7 +266,6 @@ def _epsilon_links(fst: FstFile, frame: _Frame) -> _Links:
 
 
 def _emitting_links(fst: FstFile, frame: _Frame, costs: DoubleArray) -> _Links:
-    """Return the links from the frame before to a frame, of which `costs` are."""
     return _Links(
         sources=frame.sources,
         targets=np.searchsorted(frame.states, fst.arcs["target"][frame.emitting]),

@@ -84,18 +84,13 @@ class _Alignment(NamedTuple):
 
     @property
     def score(self) -> float:
-        """Sum of the log probabilities."""
         return float(self.log_probs.sum(dtype=np.float64))
 
 
 class DecodingGraph:
-    """A graph mapped into memory, for any number of streams in any number of threads.
-
-    Processes that load the same file share its pages.
-    """
+    """A graph mapped into memory, which streams, threads and processes share."""
 
     def __init__(self, path: Path, vocab: Sequence[str]) -> None:
-        """Load what `build_graph` wrote."""
         self.arrays = open_fst(path)
         if len(self.arrays.symbols) != 2:
             raise ConfigError(f"the graph {path} was not made by `conch graph`: it has no symbols")
@@ -115,7 +110,7 @@ class DecodingGraph:
             )
         self.vocab = tuple(vocab)
         self.words = words
-        """By output label."""
+        """Words by output label."""
         self.word_bonus = float(facts["word_bonus"])
         map_graphs()
         self.fst: Any = kaldifst.StdConstFst.read(str(path))
@@ -149,7 +144,6 @@ class WfstStream:
 
     @property
     def num_frames(self) -> int:
-        """Frames so far."""
         return sum(map(len, self._frames))
 
     def advance(self, log_probs: FloatArray) -> None:
@@ -254,7 +248,6 @@ class WfstStream:
         return frames
 
     def _of_lattice(self, path: LatticePath) -> WfstHypothesis:
-        """Return the hypothesis of a path whose cost is that of the graph and the frames."""
         alignment = self._alignment(path.labels)
         scale = self._config.acoustic_scale
         costs: Sequence[float] = []
@@ -265,7 +258,6 @@ class WfstStream:
         return self._hypothesis(alignment, path.words, path.cost + scale * alignment.score, costs)
 
     def _alignment(self, labels: Sequence[int]) -> _Alignment:
-        """Return the units of a path's input labels, without the end."""
         log_probs = np.concatenate(self._frames)
         units = np.array([label for label in labels if label])[: len(log_probs)] - 1
         path = log_probs[np.arange(len(units)), units]

@@ -86,7 +86,7 @@ class Placed(NamedTuple):
     words: tuple[AlignedWord, ...]
     am_score: float
     lm_score: float
-    """Unweighted, without bonus."""
+    """Language model's score, unweighted, without bonus."""
     score: float
 
 
@@ -94,7 +94,6 @@ class Alignment(NamedTuple):
     """The best path that writes some units."""
 
     score: float
-    """Sum of its log probabilities."""
     frames: tuple[tuple[int, int], ...]
     """Frame range of each unit; empty if skipped."""
 
@@ -108,7 +107,6 @@ class _Candidate(NamedTuple):
     gain: float
     am_score: float
     units: tuple[tuple[int, int], ...]
-    """Frames of each unit."""
 
     def is_apart(self, other: "_Candidate") -> bool:
         """Return whether two phrases share no words, and no frames between words."""
@@ -124,12 +122,12 @@ class HotwordFinder:
     def __init__(self, trie: HotwordTrie, blank_penalty: float) -> None:
         """`blank_penalty` is in nats: a text is compared by its best alignment alone."""
         self.kept_frames = 0
-        """No hotword reaches over this frame: words before it were sent as stable."""
+        """Frame over which no hotword reaches: words before it were sent as stable."""
         self._trie, self._blank_penalty = trie, blank_penalty
         self._spotter = Spotter(trie)
         self._frames = [np.zeros((0, len(trie.vocab)), np.float32)]
         self._alignments: dict[tuple[int, int, int, bool], Alignment | None] = {}
-        """By phrase, first frame, last frame and whether no frame follows."""
+        """Alignments by phrase, first frame, last frame and whether no frame follows."""
 
     def advance(self, log_probs: FloatArray) -> None:
         """Take the next frames, float32 `[T, V]`."""

@@ -90,7 +90,7 @@ class Spotter:
             self._found.append((phrases, ended[phrases], self._frame + 1))
 
     def spots(self) -> Spots:
-        """Return what was found, in the order of the ends."""
+        """Return the spots so far, in the order of their ends."""
         if self._found:
             phrases, tokens_of, ends = zip(*self._found, strict=True)
             self._found = []

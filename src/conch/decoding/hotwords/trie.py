@@ -21,7 +21,7 @@ class HotwordTrie(NamedTuple):
     """Beginnings of phrases; node 0 is the empty one."""
 
     phrases: tuple[str, ...]
-    """Each once, its words separated by single spaces."""
+    """Phrases, each once, with single spaces between words."""
     weights: DoubleArray
     """float64 `[P]`: nats for each phrase."""
     spellings: tuple[tuple[int, ...], ...]

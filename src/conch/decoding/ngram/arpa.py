@@ -24,10 +24,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def read_ngrams(path: Path, progress: Callable[[str], None] = lambda text: None) -> NgramTable:
-    """Return the n-grams of an ARPA file, gzipped or not, or of one that `packed` reads.
-
-    `progress` is called with a text for each step.
-    """
+    """Return the n-grams of an ARPA file or a packed one; `progress` gets a text for each step."""
     existing(path, "the language model")
     table = read_packed(path) if is_packed(path) else _read_arpa(path, progress)
     for word in (SENTENCE_START, SENTENCE_END):

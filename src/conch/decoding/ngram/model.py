@@ -20,7 +20,7 @@ from conch.wire.errors import ConfigError
 SHIPPED = Path(__file__).parent / "weights" / "en-us.npz"
 """CMU's en-us trigram."""
 _VERSION = 1
-"""Of `ngram_lookup` in the cache. It changes with what that holds."""
+"""Version of `ngram_lookup` in the cache; raise it with every change of what that holds."""
 
 
 class LanguageModel(Protocol):
@@ -63,10 +63,8 @@ model has none."""
 
 
 class NgramModel:
-    """N-grams in arrays."""
-
     def __init__(self, lookup: Arrays, oov_log_prob: float) -> None:
-        """Prepare to look up what `ngram_lookup` returned."""
+        """`lookup` is what `ngram_lookup` returned."""
         words = lookup["words"].tobytes().decode().split("\n")
         self._ids = {word: index for index, word in enumerate(words)}
         longest = sum(name.startswith("log_probs") for name in lookup)
@@ -75,7 +73,7 @@ class NgramModel:
         self._backoffs = [lookup[f"backoffs{order}"] for order in range(1, longest)]
         self.oov_log_prob = oov_log_prob
         self.start = self.after((-1,) * len(self._backoffs), SENTENCE_START)[1]
-        """Where a sentence begins."""
+        """Context at the start of a sentence."""
 
     @property
     def words(self) -> Iterable[str]:

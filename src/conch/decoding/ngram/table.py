@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 from conch.component.arrays import DoubleArray, IntArray
 
 SENTENCE_START = "<s>"
-"""Word before every sentence."""
 SENTENCE_END = "</s>"
-"""Word after every sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +41,7 @@ class NgramTable:
     """Unigrams first."""
 
     def contexts(self) -> list[IntArray]:
-        """Return, for each order, the row of each n-gram's context one order below, int64 `[N]`.
-
-        Unigrams have row 0, the empty history.
-        """
+        """Return rows of the contexts one order below, int64 `[N]` an order; 0 for unigrams."""
         found = [np.zeros(len(self.orders[0]), np.int64)]
         for order in self.orders[1:]:
             found.append(self.rows(order.words[:, :-1]))
@@ -86,9 +81,7 @@ class NgramTable:
 
 
 def rows_of(keys: IntArray, wanted: IntArray) -> IntArray:
-    """Return where the wanted keys stand among those of `NgramTable.keys`; -1 for one that is not
-    there.
-    """
+    """Return where the wanted keys stand among those of `NgramTable.keys`; -1 for a missing one."""
     if not len(keys):
         return np.full(len(wanted), -1)
     places = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)

@@ -44,7 +44,6 @@ def decoder(
     in_flight: int = 0,
     parameters: Mapping[str, type] | None = None,
 ) -> Component:
-    """Return a decoder; arguments are those of `encoder` and of `Component`."""
     return Component(
         name=name,
         role="hidden states to text",

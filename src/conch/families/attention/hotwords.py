@@ -37,7 +37,7 @@ LEAST_LETTERS = 3
 MOST_TRIED = 8
 """Hotwords that are tried in a segment, the closest ones."""
 MORE_WORDS = 2
-"""Words that a name may be heard as beyond its own: Timokhin as `to mock him`."""
+"""Words beyond its own as which a name may be recognised: Timokhin as `to mock him`."""
 MOST_WORDS = 6
 """Words of a hotword with near misses: a longer one only adds its bonus."""
 _MOST_LOOKED_AT = 1000
@@ -125,10 +125,7 @@ def bonus_of(text: str, hotwords: Sequence[Hotword]) -> float:
 
 
 def near_misses(text: str, hotwords: Sequence[Hotword]) -> list[NearMiss]:
-    """Return the places of a text where a hotword may have been said, the closest first.
-
-    A text without spaces between words has none.
-    """
+    """Return where hotwords may have been said, the closest first; none in unspaced text."""
     index = _index(tuple(hotwords))
     found: list[tuple[float, _Place, int]] = []
     for num_words, columns in index.by_words.items():
@@ -162,10 +159,7 @@ def near_misses(text: str, hotwords: Sequence[Hotword]) -> list[NearMiss]:
 
 
 def fitting(misses: Sequence[NearMiss], gains: Sequence[float]) -> list[int]:
-    """Return which near misses to write as hotwords: no two at one place, the best first.
-
-    `gains` are what each adds to the log probability of the text, in nats; mostly less than 0.
-    """
+    """Return which near misses to write, best first, without overlaps; each gains nats."""
     chosen: list[int] = []
     worth = [miss.bonus + gain for miss, gain in zip(misses, gains, strict=True)]
     for place in sorted(range(len(misses)), key=lambda place: -worth[place]):
@@ -190,20 +184,19 @@ class _Place(NamedTuple):
     start: int
     end: int
     letters: str
-    """Its letters, without the ending of a possessive."""
+    """Letters, without the ending of a possessive."""
     ending: str = ""
-    """That ending, if it is not written but may be heard in the last letters."""
+    """Ending of a possessive, if it is not written but the last letters may hold it."""
 
 
 class _Index(NamedTuple):
     """The hotwords as texts are compared with them."""
 
     letters: list[str]
-    """Of each hotword, without spaces."""
+    """Letters of each hotword, without spaces."""
     sounds: list[str]
-    """Of each hotword."""
     spaced: list[str]
-    """Its words in letters, with spaces around each."""
+    """Words of each hotword in letters, with spaces around each."""
     by_words: dict[int, list[int]]
     """Places of the hotwords by their number of words, up to MOST_WORDS."""
 
@@ -224,10 +217,7 @@ def _index(hotwords: tuple[Hotword, ...]) -> _Index:
 def _alike(
     places: Sequence[_Place], index: _Index, columns: Sequence[int]
 ) -> Iterator[tuple[float, _Place, int]]:
-    """Yield similarity, place and hotword of the closest pairs, the closest first.
-
-    `columns` are those of the index that are compared.
-    """
+    """Yield similarity, place and hotword, the closest pairs first, for `columns` of the index."""
     heard = [place.letters for place in places]
     similar = (
         _similarity(heard, [index.letters[column] for column in columns])

@@ -37,7 +37,7 @@ class AttentionRecogniser(Recogniser[EncodedFrames]):
     async def encode(
         self, calls: Calls, waveform: Array, window: Mapping[str, int] | None = None
     ) -> EncodedFrames:
-        """See `Recogniser.encode`. `window` has parameters in place of those of the config."""
+        """`window` has parameters in place of those of the config."""
         wanted = ("encoder_out", "encoder_out_lens")
         outputs = await calls(self.encoder, {"waveform": waveform}, wanted, window)
         return EncodedFrames.of("encoder_out", outputs, waveform)
@@ -53,7 +53,6 @@ class AttentionRecogniser(Recogniser[EncodedFrames]):
         start: float | None,
         draft: str = "",
     ) -> Decoded:
-        """See `Recogniser.decode`. Hotwords replace words that sound alike."""
         is_ranked_again = options.is_rescored or bool(options.hotwords)
         # If the decoder reads none, the prompt is for the neural rescorer.
         prompt = options.prompt if decoder_of(options).reads_prompt else ""
@@ -121,7 +120,6 @@ class AttentionRecogniser(Recogniser[EncodedFrames]):
 
 
 def _asked(options: RecognitionOptions) -> dict[str, Parameter]:
-    """Return the parameters that say what the decoder writes, without those of the default."""
     asked: dict[str, Parameter] = {"language": options.language}
     if options.languages:
         asked["languages"] = options.languages

@@ -37,10 +37,7 @@ def hidden_states(
 def nbest_outputs(
     nbest: Sequence[tuple[str, float]], language: str, probability: float
 ) -> dict[str, Array]:
-    """Return a decoder's outputs of texts with their scores, best first, and of their language.
-
-    `probability` is that of the language; NaN if it was not detected.
-    """
+    """Return a decoder's outputs, texts best first; `probability` is NaN for a given language."""
     return {
         "hypotheses": bytes_array([text for text, _ in nbest]),
         "scores": np.array([score for _, score in nbest], dtype=np.float32),

@@ -16,7 +16,7 @@ from conch.wire.joining import is_within_word
 from conch.wire.result import Word
 
 _OPENING = "\"'¿¡-"
-"""Like brackets and quotation marks that Unicode marks as opening: they belong to the next word."""
+"""Marks of the next word, besides those that Unicode calls opening."""
 _SENTENCE_ENDS = (".", "。", "!", "！", "?", "？")  # noqa: RUF001
 _MAX_MEDIAN_S = 0.7
 """Longest trusted median of word lengths, in seconds."""
@@ -41,10 +41,7 @@ class WordTokens:
 def split_words(
     tokens: Sequence[int], decode: Callable[[Sequence[int]], str], *, spaced: bool
 ) -> list[WordTokens]:
-    """Return the words of the tokens of a text, with their punctuation.
-
-    If the language is not `spaced`, each character of a script without spaces is a word.
-    """
+    """Return the words of tokens; if not `spaced`, letters of unspaced scripts are words."""
     words: list[WordTokens] = []
     opening = ""
     for text, start, end in _characters(tokens, decode):
@@ -80,14 +77,12 @@ def _begins_with_space(text: str) -> bool:
 
 
 def _is_opening(text: str) -> bool:
-    """Return whether a text is of marks that belong to the word behind them."""
     return all(
         char in _OPENING or unicodedata.category(char) in ("Ps", "Pi") for char in text.strip()
     )
 
 
 def _is_content(text: str) -> bool:
-    """Return whether a text has a letter, a combining mark or a digit."""
     return any(unicodedata.category(char)[0] in "LMN" for char in text)
 
 

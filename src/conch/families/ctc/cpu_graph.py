@@ -38,7 +38,7 @@ _PRODUCT = f"""
     product = Mul (by_column, scale)
 }}
 """
-"""That of `lab.training.ctc.int8`, whose operators from `MatMulInteger` on are one."""
+"""Product of `lab.training.ctc.int8`, whose operators from `MatMulInteger` on are one."""
 
 
 def cpu_graph(path: Path, *, is_whole: bool) -> bytes:

@@ -76,10 +76,7 @@ class CtcStreamingDecoderConfig(CtcDecoderConfig):
 
 
 class CtcDecoder:
-    """Decodes segments into n-best texts with words, or scores texts."""
-
     def __init__(self, config: CtcDecoderConfig, vocabulary: Vocabulary | None = None) -> None:
-        """Load the language model and the graph, and without a `vocabulary` the units."""
         vocabulary = vocabulary or read_vocabulary(config.model)
         self._vocab = vocab_of(vocabulary)
         self._units = units_from_dict(json.loads(vocabulary.units))
@@ -188,7 +185,6 @@ class CtcDecoder:
     def advance(
         self, searches: Sequence[UtteranceSearch], frames: Sequence[FloatArray]
     ) -> list[Exception | None]:
-        """Let each search take its next frames; return what went wrong with each."""
         return [_error(search, item) for search, item in zip(searches, frames, strict=True)]
 
     def outputs(self, found: Sequence[CtcHypothesis]) -> Outputs:

@@ -16,8 +16,6 @@ class CtcEncoderConfig(RecordingsConfig):
 
 
 class CtcEncoder(RecordingEncoder):
-    """Turns waveforms into log probabilities of units."""
-
     def __init__(self, config: CtcEncoderConfig) -> None:
         found = opened_folder(config)
         hears = CtcExport(found, config.threads) if found else CtcGraph(config, is_whole=True)

@@ -30,21 +30,17 @@ def opened_folder(config: FolderConfig) -> CtcFolder | None:
 
 
 class CtcExport(ExportedEncoder):
-    """Hears recordings by the encoder of a folder."""
-
     def __init__(self, found: CtcFolder, threads: int) -> None:
         self.vocabulary, self._blank = vocabulary_of_folder(found), found.blank
         super().__init__(_graph(found.recordings, threads))
 
     def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
-        """See `Hears`: log probabilities, those of the blank first."""
+        """Return log probabilities, those of the blank first."""
         size = len(self.vocabulary.texts)
         return [_blank_first(item, self._blank, size) for item in super().encode(waveforms)]
 
 
 class CtcExportLive(LiveEncoder):
-    """Hears live audio by the encoder of a folder."""
-
     def __init__(self, found: CtcFolder, threads: int, stream_ttl_s: float) -> None:
         vocabulary, self._blank = vocabulary_of_folder(found), found.blank
         self._silent = vocabulary.silent
@@ -60,10 +56,7 @@ class CtcExportLive(LiveEncoder):
 def speech_outputs(
     log_probs: FloatArray, silent: Sequence[int], frame_samples: int
 ) -> dict[str, Array]:
-    """Return what live audio has beside its log probabilities, float32 `[frames, units]`.
-
-    `silent` are units that are not speech.
-    """
+    """Return the speech outputs of live audio; `log_probs` are float32 `[frames, units]`."""
     return {
         "speech_probs": 1 - np.exp(log_probs[:, silent]).sum(axis=1),
         "frame_samples": np.array([frame_samples], np.int32),

@@ -40,10 +40,10 @@ _WAVEFORM_FRAME = 320
 class CtcFolder:
     folder: Path
     kind: str
-    """As the metadata call it, or what it takes."""
+    """Name in the metadata, or what the model takes."""
     recordings: Encoder
     live: Encoder | None
-    """None where no encoder hears live audio."""
+    """Encoder of live audio; None if there is none."""
     tokens: tuple[str, ...]
     """Symbol of each unit, by the model's numbers."""
     blank: int

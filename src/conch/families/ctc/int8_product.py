@@ -22,10 +22,7 @@ _IN_FLOAT = f"""
 
 
 def float_graph(path: Path) -> onnx.ModelProto:
-    """Return an exported graph with float32 products.
-
-    ONNX Runtime multiplies weights and scales when it loads the graph.
-    """
+    """Return an exported graph with float32 products, whose weights ONNX Runtime scales at load."""
     proto = onnx.load(path)
     for function in proto.functions:
         if function.name == OPERATOR:

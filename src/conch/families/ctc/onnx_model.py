@@ -38,7 +38,6 @@ class Caches(NamedTuple):
 
     @classmethod
     def of_streams(cls, streams: Sequence["Caches"]) -> "Caches":
-        """Return the caches of several streams as one batch."""
         if len(streams) == 1:
             return streams[0]
         return cls._make(map(np.concatenate, zip(*streams, strict=True)))
@@ -103,10 +102,7 @@ class CtcGraph:
         return log_probs, Caches(*rest)
 
     def encode(self, waveforms: Sequence[FloatArray], /) -> list[FloatArray]:
-        """Return the log probabilities of waveforms, float32 `[samples]` at 16 kHz, as one batch.
-
-        Each has the shape `[ceil(samples / 320 / stack), vocab]`, float32.
-        """
+        """Return float32 `[ceil(samples / 320 / stack), vocab]` of each waveform at 16 kHz."""
         if self.takes_any and len(waveforms) > 1:
             return [self.encode([waveform])[0] for waveform in waveforms]
         stack = self.vocabulary.stack

@@ -11,7 +11,7 @@ from conch.wire.errors import ConfigError
 
 PACKED = WEIGHTS / "ctc-en.fst.xz"
 _VERSION = 2
-"""Of the unpacked file: it changes with the format of `write_fst`."""
+"""Version of the unpacked file: it changes with the format of `write_fst`."""
 
 
 def unpacked_graph(packed: Path = PACKED) -> Path:

@@ -29,10 +29,8 @@ class CtcStreamingEncoderConfig(LiveConfig):
 
 
 class CtcStream:
-    """One stream, and what the model keeps of it."""
-
     def __init__(self, chunk: int, caches: Caches) -> None:
-        """Begin a stream that is read in chunks of so many samples."""
+        """`chunk` is in samples."""
         self._chunk, self.caches = chunk, caches
         self._waveform = np.zeros(HISTORY, np.float32)
         """The last `HISTORY` samples, then those for the next chunk."""
@@ -50,7 +48,6 @@ class CtcStream:
 
     @property
     def held_bytes(self) -> int:
-        """Size of samples and caches in bytes."""
         return self._waveform.nbytes + sum(item.nbytes for item in self.caches)
 
     def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
@@ -110,7 +107,7 @@ class CtcStreamingEncoder(StreamEncoder[CtcStream]):
         self.encode(streams)
 
     def encode(self, streams: Sequence[CtcStream], /) -> list[FloatArray]:
-        """See `StreamEncoder`: log probabilities, float32 `[frames, units]`."""
+        """Return log probabilities of each stream, float32 `[frames, units]`."""
         nothing = np.zeros((0, len(self._graph.vocabulary.texts)), np.float32)
         found = [[nothing] for _ in streams]
         while ready := [place for place, stream in enumerate(streams) if stream.has_chunk]:
@@ -123,7 +120,6 @@ class CtcStreamingEncoder(StreamEncoder[CtcStream]):
         return super().outputs(frames) | speech_outputs(frames, self._silent, self._frame)
 
     def _step(self, streams: Sequence[CtcStream]) -> list[FloatArray]:
-        """Return what is heard in the next chunk of each stream, as one batch."""
         chunks, samples = zip(*(stream.take_chunk() for stream in streams), strict=True)
         # The last chunk, which may be short, is rounded up to whole output frames.
         lens = [-(-length // self._frame) for length in samples]

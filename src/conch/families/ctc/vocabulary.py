@@ -21,7 +21,6 @@ def model_file(model: str) -> Path:
 
 
 def read_vocabulary(model: str) -> Vocabulary:
-    """Return the output units of a graph, or of a folder that somebody exported."""
     if is_folder(model):
         return vocabulary_of_folder(read_folder(model))
     path = existing(model_file(model), "the CTC model")
@@ -38,7 +37,6 @@ def is_folder(model: str) -> bool:
 
 
 def read_folder(model: str, precision: str = "float32") -> CtcFolder:
-    """Return a folder that somebody exported, without its weights."""
     try:
         return read_ctc(Path(model), precision)
     except UnfitModelError as error:
@@ -46,7 +44,6 @@ def read_folder(model: str, precision: str = "float32") -> CtcFolder:
 
 
 def vocabulary_of_folder(found: CtcFolder) -> Vocabulary:
-    """Return the output units of a folder, the blank first."""
     tokens, blank = found.tokens, found.blank
     return exported_vocabulary(
         (tokens[blank], *tokens[:blank], *tokens[blank + 1 :]), found.frame_ms
@@ -60,7 +57,6 @@ def exported_vocabulary(symbols: tuple[str, ...], frame_ms: int) -> Vocabulary:
 
 
 def vocabulary_of(described: dict[str, str], path: Path) -> Vocabulary:
-    """Return the output units from the metadata of the graph at `path`."""
     try:
         texts = tuple(json.loads(described["vocab"]))
         return Vocabulary(texts, int(described["stack"]), described["units"])

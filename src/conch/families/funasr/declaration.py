@@ -31,7 +31,7 @@ LIVE = (f"{ONLINE}_encoder", f"{ONLINE}_decoder")
 UNITS = "units"
 """The tensor that goes from the encoder of live audio to its decoder."""
 LANGUAGES = ("zh", "en", "yue", "ja", "ko")
-"""Those of SenseVoice."""
+"""Languages of SenseVoice."""
 
 _TEXT = (
     Tensor("hypotheses", "BYTES", (1,), "the text; it may be empty"),

@@ -11,10 +11,7 @@ _FULL_SCALE = 32768
 
 
 def features_of(front_end: FrontEnd, waveform: FloatArray) -> FloatArray:
-    """Return the features of a waveform, float32 `[ceil(frames / shift), window * num_mels]`.
-
-    `waveform` is float32 `[samples]` in [-1, 1], 16 kHz. One shorter than 25 ms has no frame.
-    """
+    """Return float32 `[ceil(frames / shift), window * num_mels]` at 16 kHz; none below 25 ms."""
     frames = fbank_of(front_end).whole(waveform)
     return normalised(front_end, joined(frames, front_end.window, front_end.shift))
 

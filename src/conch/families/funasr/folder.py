@@ -32,7 +32,7 @@ _FRONT_END = {"fs": 16_000, "window": "hamming", "frame_length": 25, "frame_shif
 class FrontEnd:
     num_mels: int
     window: int
-    """Frames of 10 ms in one."""
+    """Frames of 10 ms in a joined one."""
     shift: int
     """Frames of 10 ms from one to the next."""
     neg_mean: tuple[float, ...]
@@ -42,7 +42,6 @@ class FrontEnd:
 
     @property
     def in_words(self) -> str:
-        """What they are."""
         return f"{self.num_mels} mel filters of Kaldi, {self.window} frames every {self.shift}0 ms"
 
 
@@ -52,7 +51,6 @@ class FunasrFolder:
     header: Header
     front_end: FrontEnd
     tokens: tuple[str, ...]
-    """Symbol of each unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +189,7 @@ def read_paraformer(folder: Path, precision: str) -> Paraformer:
 
 @readable()
 def read_sense_voice(folder: Path, precision: str) -> SenseVoice:
-    """See `Reader`; the folder is as that of a Paraformer, or has symbols in a `.bpe.model`."""
+    """Read a folder as that of a Paraformer, or one with symbols in a `.bpe.model`."""
     network, header = _network(folder, precision, "SenseVoice", ("sense_voice_ctc", 4, 1))
     front_end, _ = _front_end(folder, network, header)
     if header.metadata.get("normalize_samples", "0") != "0":
@@ -213,10 +211,7 @@ def read_sense_voice(folder: Path, precision: str) -> SenseVoice:
 
 @readable()
 def read_online_paraformer(folder: Path, precision: str) -> OnlineParaformer:
-    """See `Reader`; the folder is as that of a Paraformer, and has `decoder.onnx` too.
-
-    sherpa-onnx calls the other network `encoder.onnx`.
-    """
+    """Read a Paraformer's folder with `decoder.onnx` too; `model.onnx` may be `encoder.onnx`."""
     names = ("encoder", "decoder") if files_in(folder, "*encoder*.onnx") else ("model", "decoder")
     network, decoder = (chosen_file(folder, name, precision) for name in names)
     if network is None or decoder is None:
@@ -255,10 +250,7 @@ def read_online_paraformer(folder: Path, precision: str) -> OnlineParaformer:
 def _network(
     folder: Path, precision: str, name: str, wanted: tuple[str, int, int]
 ) -> tuple[Path, Header]:
-    """Return the network of a folder, and its header; errors name it by `name`.
-
-    `wanted` are the type in the metadata, the number of inputs, and the least number of outputs.
-    """
+    """Return a network and its header; `wanted`: type, number of inputs, fewest outputs."""
     files = [path for path in files_in(folder, "*model*.onnx") if EMBEDDER not in path.name]
     network = of_precision(files, "model", precision)
     if network is None:
@@ -335,7 +327,6 @@ def _front_end(folder: Path, network: Path, header: Header) -> tuple[FrontEnd, d
 
 
 def _config(path: Path) -> dict[str, Any]:
-    """Return FunASR's config, with a `frontend_conf`."""
     found = read_yaml(path)
     if not isinstance(found.get("frontend_conf"), dict):
         raise UnfitModelError(f"its {path.name} has no frontend_conf")

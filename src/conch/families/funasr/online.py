@@ -82,18 +82,16 @@ class Chunk(NamedTuple):
     """A chunk of a stream whose units have no names yet."""
 
     rows: FloatArray
-    """See `heard_units`; all 0."""
+    """Rows of `heard_units`, all 0."""
     places: IntArray
-    """Rows with a unit, `[N]`."""
+    """Rows with a unit, int64 `[N]`."""
     found: FloatArray
-    """What was heard of each unit, float32 `[N, size]`."""
+    """Encoding of each unit, float32 `[N, size]`."""
     states: FloatArray
-    """Of all frames, float32 `[frames, size]`."""
+    """States of all frames, float32 `[frames, size]`."""
 
 
 class OnlineStream:
-    """One stream, and what encoder and decoder keep of it."""
-
     def __init__(self, networks: OnlineNetworks) -> None:
         self._networks, front = networks, networks.front_end
         self._fbank = fbank_of(front)
@@ -105,11 +103,10 @@ class OnlineStream:
         self._sum = np.float32(0)
         """Sum of the weights since the last unit."""
         self._found = np.zeros(networks.size, np.float32)
-        """Of the next unit so far."""
+        """Encoding of the next unit so far."""
 
     @property
     def behind_s(self) -> float:
-        """Seconds of audio whose frames come later."""
         frames = max(0, CHUNK * self._chunks - RIGHT)
         return self._samples / SAMPLE_RATE - frames * self._networks.frame_s
 
@@ -188,10 +185,7 @@ def heard_units(networks: OnlineNetworks, streams: Sequence[OnlineStream]) -> li
 
 
 def positions(first: int, count: int, size: int) -> FloatArray:
-    """Return the encoding of places from `first` on, float32 `[count, size]`: sines, then cosines.
-
-    In float32, as sherpa-onnx computes it.
-    """
+    """Return position encodings, float32 `[count, size]` as in sherpa-onnx: sines, then cosines."""
     half = size // 2
     slope = np.float32(-math.log(10_000) / (half - 1))
     rates = np.exp(np.arange(half, dtype=np.float32) * slope)
@@ -231,8 +225,6 @@ def units_of(
 
 
 class OnlineEncoder(StreamEncoder[OnlineStream]):
-    """Turns samples of streams into units."""
-
     def __init__(self, config: LiveConfig) -> None:
         found = opened_folder(config, ONLINE, read_online_paraformer)
         self._networks = networks = OnlineNetworks(found, config.threads)

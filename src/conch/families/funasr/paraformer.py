@@ -70,11 +70,7 @@ class UnitWriter(RowByRow):
 
     @abstractmethod
     def units(self, waveform: FloatArray, hotwords: Sequence[str] = (), /) -> list[Unit]:
-        """Return what is found in a waveform, float32 `[samples]` at 16 kHz.
-
-        Raises:
-            OptionError: the model takes no hotwords, or not these.
-        """
+        """Return the units of float32 `[samples]`, 16 kHz; raise an OptionError for `hotwords`."""
 
 
 class Paraformer(UnitWriter):

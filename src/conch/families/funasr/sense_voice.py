@@ -58,7 +58,6 @@ class SenseVoice(RowByRow):
         return {**found, **self._heard(logits[:NUM_TAGS], is_asked=asked != "auto")}
 
     def _heard(self, logits: FloatArray, *, is_asked: bool) -> Outputs:
-        """Return what the frames in front of the text tell."""
         tags = [_tag(self._tokens[unit]) for unit in logits.argmax(axis=1)] if len(logits) else []
         language, emotion, event, *_ = ["" if tag in _UNKNOWN else tag for tag in tags] or [""] * 3
         probability = math.nan

@@ -22,9 +22,7 @@ from conch.wire.languages import check_language
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnlineDecoderConfig:
     model: str = ""
-    """The folder."""
     precision: str = "float32"
-    """As in `FolderConfig`."""
     language: str = ""
     """Language of the model; a request with another one is an error. Empty takes any."""
     stream_ttl_s: float = 90.0
@@ -32,8 +30,6 @@ class OnlineDecoderConfig:
 
 
 class UnitSearch:
-    """The units of an utterance so far."""
-
     def __init__(self, tokens: Sequence[str]) -> None:
         self._tokens, self._has_spaces = tokens, has_spaces(tokens)
         self._units: list[Unit] = []
@@ -45,7 +41,6 @@ class UnitSearch:
         self._frames += len(frames)
 
     def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
-        """Return the one hypothesis."""
         score = sum(unit.log_prob for unit in self._units)
         words = self._words()
         text = joined_text(word.text for word in words)
@@ -63,8 +58,6 @@ class UnitSearch:
 
 
 class UnitSearcher:
-    """Takes the units of all streams."""
-
     def __init__(self, config: OnlineDecoderConfig) -> None:
         found = opened_folder(config, ONLINE, read_online_paraformer)
         self._tokens, self._language = found.tokens, config.language
@@ -84,7 +77,6 @@ class UnitSearcher:
     def advance(
         self, searches: Sequence[UnitSearch], frames: Sequence[FloatArray]
     ) -> list[Exception | None]:
-        """Let each search take its next frames."""
         for search, item in zip(searches, frames, strict=True):
             search.advance(item)
         return [None] * len(searches)

@@ -146,7 +146,6 @@ def _after_number(word: str, number: str) -> str:
 
 
 def _lower(text: str) -> str:
-    """Return a text in small letters, each in its place."""
     return "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)
 
 

@@ -15,8 +15,6 @@ CHANNELS = 132
 
 
 class Acoustic(RowByRow):
-    """Says when each sound is spoken, and how the voice does it."""
-
     def __init__(self, config: VoiceConfig) -> None:
         self._session = HIBARI.open(config, ACOUSTIC)
 
@@ -44,7 +42,6 @@ class Vocoder(RowByRow):
         self._session = HIBARI.open(config, VOCODER)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return the `waveform` of a row with `latents` and `context`."""
         part = Stretch.of(row, CHANNELS)
         latents, frames = part.latents, len(part.latents)
         inputs = np.ascontiguousarray(latents[:, :-2].T)[np.newaxis]

@@ -9,7 +9,6 @@ SAMPLE_RATE, FRAME_SAMPLES = 24_000, 300
 SPECTRUM_FRAMES = 27
 """Frames on each side that a frame of the spectrum hears: nine convolutions of seven frames."""
 MAX_TOKENS = 1500
-"""Most tokens of a sentence."""
 
 TEXT_FRONTEND = Component(
     name="text_frontend",

@@ -41,17 +41,12 @@ class Spoken:
     """Words of a text that were read together, and their sounds."""
 
     first: int
-    """Number of the first word."""
     last: int
-    """Number of the last one."""
     phonemes: str
 
 
 class FrontEnd(RowByRow):
-    """Says how a sentence is spoken."""
-
     def __init__(self, config: FrontEndConfig) -> None:
-        """Load the lexicon, the tagger, and the network for words that the lexicon lacks."""
         be_nice(config.nice)
         self._tokens = {sound: token for token, sound in symbols().items()}
         # Where it is needed: the launcher asks for the class alone.
@@ -62,7 +57,6 @@ class FrontEnd(RowByRow):
         self._g2p("Zyzzyva.")  # opens the network
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return `phonemes`, `tokens` and `spans` of a row with `text`."""
         (text,) = row.texts("text", 1, LONGEST_BYTES)
         words = words_of(text)
         tokens, spans, phonemes = [PAD], [], ""
@@ -105,7 +99,6 @@ class FrontEnd(RowByRow):
             yield before
 
     def _sounds(self, text: str) -> list[tuple[str, str]]:
-        """Return the words of a text, as spaces part them, each with its sounds."""
         found: list[tuple[str, str]] = []
         is_begun = False
         for token in self._g2p.phonemize_tokens(self._g2p.tokenize(text)):

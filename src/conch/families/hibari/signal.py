@@ -63,10 +63,7 @@ def pulses(pitch: FloatArray, phases: FloatArray) -> FloatArray:
 
 
 def noise(first: int, frames: int, seed: int) -> Array:
-    """Return complex noise [frames, 601] of unit variance in both parts.
-
-    That of a frame depends on its number and on the seed alone.
-    """
+    """Return noise [frames, 601], complex, of unit variance in both parts, by frame and seed."""
     begin, end = first // NOISE_FRAMES, -(-(first + frames) // NOISE_FRAMES)
     blocks = [_block(seed, number % NOISE_BLOCKS) for number in range(begin, end)]
     start = first - begin * NOISE_FRAMES

@@ -12,10 +12,7 @@ SPECTRUM = "/head/Add_output_0"
 
 
 def dequantize(graph: Any) -> None:
-    """Replace each product of int8 in a graph of ONNX by the same of floats, in place.
-
-    int8 takes ranges over all frames of a call, so that a chunk would not equal the whole.
-    """
+    """Replace int8 products by floats, in place: ranges of int8 span all frames of a call."""
     import numpy as np
     from onnx import helper, numpy_helper
 

@@ -50,7 +50,7 @@ _CLAUSE_ENDS = re.compile(r"[.,;:!?…。，、；：！？()\[\]\"“”«»]")
 _ABBREVIATED = frozenset({"km", "km/h", "kg", "g", "mg", "cm", "mm", "mph", "kb", "mb", "gb", "tb"})
 """Units that are abbreviated: no one reads `wait 2 min`, or `a 2 " rope`."""
 _CURRENCY = re.compile("[$€£¥₩₹]")
-"""Others have abbreviations that few readers know."""
+"""Currencies with a symbol: others have abbreviations that few readers know."""
 _CHINESE_DATE = re.compile(r"(\d{4})/(\d{2})/(\d{2})")
 WORDS_BEFORE, WORDS_BEHIND, MOST_WORDS = 3, 6, 60
 """Words that are read with a number, and the most that are read together: the grammars take longer
@@ -62,8 +62,6 @@ segment. Others wait meanwhile, as rules of a request can make a text of numbers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InverseNormalizerConfig:
-    """What stays in words."""
-
     least_alone: int = 13
     """A number below this one stays a word unless it is an amount of money, a percentage, a metric
     measure, or part of a date or a time of day. English. The grammars leave cardinals up to twelve
@@ -163,7 +161,6 @@ class InverseNormalizer(RowByRow):
         )
 
     def _stays(self, kind: str, new: str) -> bool:
-        """Return whether a number alone stays in words."""
         if kind not in ("cardinal", "ordinal"):
             return False
         digits = "".join(takewhile(str.isdigit, new.replace(",", "")))
@@ -279,7 +276,6 @@ def _words(core: str, start: int) -> list[_Said]:
 
 
 def _digits(core: str, start: int) -> list[_Said]:
-    """Return a numeral as the words that it is read in."""
     words = ["point" if char == "." else ONES[int(char)] for char in core]
     return [_Said(word, at, at + 1) for at, word in enumerate(words, start)]
 

@@ -42,7 +42,7 @@ class KaldiUtterance:
         self._begin = begin
         self._recognizer: Any = None
         self._parts: list[Sequence[Alternative]] = []
-        """What Vosk has finished."""
+        """Alternatives of the stretches that Vosk has finished."""
 
     def accept(self, waveform: FloatArray) -> None:
         """Take the next samples, float32 `[samples]` in [-1, 1]."""
@@ -54,7 +54,6 @@ class KaldiUtterance:
             self._parts.append(alternatives(self._recognizer.Result()))
 
     def nbest(self, count: int, *, is_final: bool) -> list[CtcHypothesis]:
-        """See `Search.nbest`."""
         if self._recognizer is None:
             return joined([], count)
         vosk = self._recognizer
@@ -62,7 +61,7 @@ class KaldiUtterance:
         return joined([*self._parts, alternatives(result)], count)
 
     def stable_text(self) -> str:
-        """See `Search.stable_text`: what Vosk has finished."""
+        """Return what Vosk has finished."""
         return joined(self._parts, 1)[0].text
 
 
@@ -112,8 +111,6 @@ class KaldiSearcher:
     def advance(
         self, searches: Sequence[KaldiUtterance], frames: Sequence[FloatArray]
     ) -> list[Exception | None]:
-        """Let each search take its next samples; return what went wrong with each."""
-
         def accept(search: KaldiUtterance, waveform: FloatArray) -> Exception | None:
             try:
                 for first in range(0, len(waveform), _PIECE):

@@ -21,7 +21,6 @@ class Alternative(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Its words, separated by spaces."""
         return " ".join(word.text for word in self.words)
 
 

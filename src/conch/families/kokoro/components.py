@@ -24,8 +24,6 @@ from conch.families.speech.rows import Stretch, sounds_of
 
 
 class Acoustic(RowByRow):
-    """Says when each sound is spoken, and how the voice does it."""
-
     def __init__(self, config: KokoroConfig) -> None:
         self._session = KOKORO.open(config, ACOUSTIC)
         self._styles = opened_styles(config.model)
@@ -47,13 +45,10 @@ class Acoustic(RowByRow):
 
 
 class Vocoder(RowByRow):
-    """Makes the waveform of frames."""
-
     def __init__(self, config: KokoroConfig) -> None:
         self._session = KOKORO.open(config, VOCODER)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return the `waveform` of a row with `latents` and `context`; nothing in it is drawn."""
         part = Stretch.of(row, CHANNELS)
         of_voice = mixed(statistics(), row.parameters["voice"])[np.newaxis, :, np.newaxis]
         (samples,) = self._session.run([AUDIO], {**unpacked(part.latents), STATISTIC: of_voice})

@@ -25,11 +25,10 @@ PACKAGE = WeightsPackage(
 )
 SAMPLE_RATE, FRAME_SAMPLES = 24_000, 600
 MAX_TOKENS = 512
-"""Most tokens of a sentence."""
 CONTEXT = 4
-"""Frames on each side that a frame of the sound hears, but for what nobody hears."""
+"""Frames on each side on which the audible sound of a frame depends."""
 NETWORK, STYLES = "kokoro.onnx", "styles.bin"
-"""Its files: the network, and the styles of all voices one behind the other."""
+"""Files of the model: the network, and the styles of all voices one behind the other."""
 NAMES = (
     *("af_alloy", "af_aoede", "af_bella", "af_heart", "af_jessica", "af_kore", "af_nicole"),
     *("af_nova", "af_river", "af_sarah", "af_sky"),

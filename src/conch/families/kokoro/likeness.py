@@ -27,14 +27,11 @@ SOUNDS = Path(__file__).with_name("sounds.npy")
 
 
 class VoiceStyle(RowByRow):
-    """Finds a voice that is like one."""
-
     def __init__(self, config: SpeakersConfig) -> None:
         self._embedding = EmbeddingComponent(config)
         self._sounds: FloatArray = np.load(SOUNDS)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return `style` and `similarity` of a row with `waveform` or `embedding`."""
         if "embedding" in row.inputs:
             sound = unit(row.inputs["embedding"].ravel())
             if sound.shape != self._sounds.shape[1:]:

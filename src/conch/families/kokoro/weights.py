@@ -61,10 +61,7 @@ def statistics() -> FloatArray:
 
 
 def freeze(graph: Any) -> None:
-    """Let normalisations take `STATISTIC` in place of the means and variances of a call, in place.
-
-    So a frame's sound depends on the frames around it alone.
-    """
+    """Let normalisations take `STATISTIC`, in place: a frame's sound depends on near ones alone."""
     from onnx import TensorProto, helper, numpy_helper
 
     with np.load(STATISTICS) as found:

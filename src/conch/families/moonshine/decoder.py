@@ -78,10 +78,7 @@ _Answer = Search[Step, Advance, Outputs]
 
 
 class DecoderComponent:
-    """Decodes hidden states, or aligns or scores texts, of several segments side by side.
-
-    A segment's answer does not depend on those beside it, to the last bit.
-    """
+    """Decodes, aligns or scores segments; an answer ignores other segments, to the last bit."""
 
     def __init__(self, config: MoonshineDecoderConfig) -> None:
         be_nice(config.nice)
@@ -97,7 +94,6 @@ class DecoderComponent:
         return [outputs.result() for outputs in started]
 
     def start(self, row: Row, reason: Reason, /) -> "Future[Outputs]":
-        """Start to answer a row; see `conch.component.in_flight.InFlight.start`."""
         job = self._job(row)
         if error := reason():
             raise error
@@ -120,7 +116,6 @@ class DecoderComponent:
         return partial(self._nbest, job, found)
 
     def _nbest(self, job: _Job, found: Searched) -> Outputs:
-        """Return different texts with their scores, best first, and the words of the best one."""
         best = found.ended[0]
         if found.wanted_nothing is not None and not self._is_heard(best, found.wanted_nothing):
             nothing = nbest_outputs([("", found.wanted_nothing)], LANGUAGE, math.nan)
@@ -180,7 +175,6 @@ class DecoderComponent:
         return time_words(words, path, probs, num_frames, FRAME_S)
 
     def _aligned(self, hypotheses: Hypotheses, num_frames: int, ids: list[int]) -> _Answer:
-        """Return the words of a text that was not decoded, with their times."""
         if not ids:
             return lambda: words_outputs([])
         said = yield Step(hypotheses, [[START, *ids]], [0], targets=[[*ids, END]])
@@ -221,7 +215,6 @@ class DecoderComponent:
 
 
 def _check_language(row: Row) -> None:
-    """Check that a row asks for what this model can do."""
     parameters = row.parameters
     codes = codes_of(str(parameters.get("languages", ""))) or (LANGUAGE,)
     for name, value, takes in (

@@ -67,7 +67,6 @@ class _Graph(Graph):
         return self.op("LayerNormalization", value, self.array(weight), axis=-1, epsilon=_EPSILON)
 
     def rotary(self, longest: int) -> tuple[str, str]:
-        """Add the cosines and sines of rotary embeddings."""
         turns = 10000.0 ** (-np.arange(0, ROTATED, 2) / ROTATED)
         angles = np.arange(longest)[:, None] * turns
         return self.array(np.cos(angles).astype(np.float32)), self.array(
@@ -252,10 +251,7 @@ def step(weights: Weights, segments: int, *, exact: bool = False) -> onnx.ModelP
 
 
 class _Segment:
-    """The attention of one segment's hypotheses in a step.
-
-    Names of its dimensions are its own: ONNX Runtime reuses memory where names are equal.
-    """
+    """One segment's attention; its names are its own, as ONNX Runtime reuses memory by name."""
 
     def __init__(self, graph: _Graph, number: int, size: int) -> None:
         self._graph, self._number, self._head = graph, number, size // HEADS
@@ -308,7 +304,7 @@ class _Segment:
         return graph.op("MatMul", attention, values)
 
     def tell(self) -> None:
-        """Give the attention of all layers that told theirs."""
+        """Output the mean attention of the layers that have added theirs."""
         number = self._number
         attention = self._graph.op("Mean", *self._attentions)
         self._graph.gives(

@@ -28,7 +28,7 @@ class Advance(NamedTuple):
     best_ids: IntArray
     """int64 `[rows, tokens, best]`."""
     target_log_probs: FloatArray
-    """float32 `[rows, tokens]`: those of the tokens that were asked about."""
+    """float32 `[rows, tokens]`: of `Step.targets`."""
     attention: FloatArray
     """float32 `[rows, tokens, frames]`: mean cross-attention of the upper layers."""
 
@@ -66,10 +66,7 @@ class MoonshineDecoder:
         return Hypotheses(cross, self._steps[0].no_past)
 
     def advance(self, steps: Sequence["Step"]) -> list[Advance]:
-        """Let different hypotheses make their steps, which do not change each other's results.
-
-        If it raises an error, none of them has made its step.
-        """
+        """Make the steps of different hypotheses, which are independent; after an error, none."""
         found: list[tuple[Advance, Sequence[OrtValue]]] = []
         while len(found) < len(steps):
             together = _first(steps[len(found) :])
@@ -87,7 +84,7 @@ class Hypotheses:
     def __init__(self, cross: Sequence[OrtValue], no_past: Sequence[OrtValue]) -> None:
         self.cross, self.past, self._no_past = cross, no_past, no_past
         self.length = 0
-        """Tokens of each, the start of the text among them."""
+        """Tokens of each hypothesis, the start of the text among them."""
 
     def keep(self, length: int) -> None:
         """Take back all tokens but the first ones; the start of the text counts as one."""
@@ -112,15 +109,14 @@ class Step:
 
     hypotheses: Hypotheses
     ids: Sequence[Sequence[int]]
-    """As many tokens of each hypothesis."""
+    """Tokens of each hypothesis, equally many."""
     parents: Sequence[int]
-    """Those of the step before that they go on from."""
+    """Hypotheses of the step before that these go on from."""
     num_best: int = 1
     targets: Sequence[Sequence[int]] | None = None
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of all hypotheses."""
         return len(self.ids) * len(self.ids[0])
 
 
@@ -145,7 +141,7 @@ class _Steps:
             *_FOUND,
             *(name for at, names in enumerate(present) for name in (f"attention.{at}", *names)),
         ]
-        """Behind those of all tokens, as many of each segment."""
+        """Names of outputs: those of all tokens, then those of each segment."""
         absent_cross = {
             name: _value(
                 np.zeros([size if isinstance(size, int) else 1 for size in shape], np.float32)
@@ -212,7 +208,6 @@ def _first(steps: Sequence[Step]) -> Sequence[Step]:
 
 
 def _of(segment: int, names: Sequence[str], kind: str | tuple[str, ...]) -> list[str]:
-    """Return the names of a kind that belong to a segment, in the order of the graph."""
     return [name for name in names if name.startswith(kind) and name.endswith(f".{segment}")]
 
 

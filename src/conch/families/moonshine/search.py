@@ -44,7 +44,6 @@ class Token:
 
     @property
     def average(self) -> float:
-        """Natural log probability of a token, on average."""
         return self.total / self.length
 
 
@@ -134,7 +133,6 @@ def _verified(
 
 
 def _at(found: Advance, place: int) -> Advance:
-    """Return what a step says after one of its tokens."""
     here = slice(place, place + 1)
     return Advance(
         found.best_log_probs[:, here],

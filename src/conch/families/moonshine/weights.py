@@ -141,7 +141,6 @@ def read_graph(path: Path) -> "onnx.ModelProto":
 
 
 def _value(name: str, arrays: Mapping[str, Array]) -> FloatArray:
-    """Return a weight, which may be quantised."""
     for plain in (name, f"{name}_add_tensor"):
         if plain in arrays:
             return np.asarray(arrays[plain], np.float32)

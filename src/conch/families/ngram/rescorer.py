@@ -8,8 +8,6 @@ from conch.language.normalize import language_model_words
 
 
 class Rescorer(RowByRow):
-    """Scorer of each text of each row by a language model."""
-
     def __init__(self, config: LanguageModelConfig) -> None:
         self._model = load_language_model(config)
 

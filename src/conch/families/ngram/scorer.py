@@ -9,6 +9,5 @@ from conch.wire.options import RecognitionOptions
 async def scores(
     calls: Calls, texts: list[str], heard: Heard, options: RecognitionOptions
 ) -> list[float]:
-    """Return the log probability of each text; see `conch.recognition.hooks.ScoreTexts`."""
     outputs = await calls("rescorer", {"hypotheses": bytes_array(texts)}, ("lm_scores",))
     return [float(score) for score in outputs["lm_scores"].numpy()]

@@ -16,8 +16,6 @@ SILENCE = "\0"
 
 
 class Acoustic(RowByRow):
-    """Says when each sound is spoken, and how the voice does it."""
-
     def __init__(self, config: VoiceConfig) -> None:
         self._voices, self._symbols = Voices(config, ACOUSTIC), symbols()
 
@@ -48,7 +46,6 @@ class Vocoder(RowByRow):
         self._voices = Voices(config, VOCODER)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return the `waveform` of a row with `latents` and `context`; nothing in it is drawn."""
         _, session, speaker = self._voices.of(row)
         taken = session.get_inputs()[0]
         part = Stretch.of(row, taken.shape[1])

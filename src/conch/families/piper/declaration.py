@@ -7,7 +7,6 @@ from conch.families.speech.contract import acoustic, vocoder
 NAME = "piper"
 PACKAGE = WeightsPackage("Piper voices", "", "", "conch serve --piper FOLDER")
 MAX_TOKENS = 1500
-"""Most tokens of a sentence."""
 
 BEGIN, BETWEEN, END = "^", "_", "$"
 """Units around a sentence, and the one behind each unit."""

@@ -29,7 +29,7 @@ class Cut:
 
     inputs: tuple[str, ...]
     others: tuple[str, ...]
-    """Inputs of the decoder beside the latents."""
+    """Inputs of the decoder besides the latents."""
     latents: str
     durations: str
     audio: str
@@ -46,7 +46,7 @@ class PiperVoice:
     units: Mapping[str, Sequence[int]]
     """Numbers of what is written, by a letter each."""
     speakers: Mapping[str, int]
-    """Empty for a voice of one."""
+    """Speakers by name; empty for a voice of one."""
     scales: Sequence[float]
     """How much is drawn of the sound, how long sounds are, and how much is drawn of that."""
 

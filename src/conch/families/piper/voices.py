@@ -116,4 +116,4 @@ NETWORK = _Network(
     edit=tell_channels,
     revision=2,
 )
-"""That of any voice, whose file is named by the parameter `model`."""
+"""Network of any voice, whose file the parameter `model` names."""

@@ -16,7 +16,7 @@ from conch.families.punctuation.words import FEATURES, Vocabulary, plain
 from conch.wire.errors import ConfigError
 
 SHIPPED = Path(__file__).parent / "weights" / "punctuation-en.onnx"
-"""For English."""
+"""Model for English."""
 MARKS = ("", ",", ".", "?")
 """What may stand after a word, in the order of the network's outputs."""
 LOWER, CAPITAL, UPPER = range(3)
@@ -59,8 +59,6 @@ class Window(NamedTuple):
 
 
 class PunctuationModel:
-    """Labels of the words of texts."""
-
     def __init__(self, config: PunctuatorConfig) -> None:
         path = Path(config.model) if config.model else SHIPPED
         options = session_options(config.intra_threads, keeps_memory=False)
@@ -77,11 +75,7 @@ class PunctuationModel:
             ) from error
 
     def label(self, texts: Sequence[Sequence[str]]) -> list[Labels]:
-        """Return the labels of the words of each text, however long.
-
-        A text is cut into windows whose contexts overlap, so that its labels are those of one
-        window around all of it.
-        """
+        """Return the labels of each text's words, as of one window; its windows overlap."""
         found = [
             Labels(np.zeros(len(words), np.int64), np.zeros(len(words), np.int64))
             for words in texts
@@ -116,7 +110,7 @@ def windows_of(lens: Sequence[int], reach: int) -> Iterator[Window]:
 
 
 def batches_of(lens: Sequence[int], reach: int) -> Iterator[list[Window]]:
-    """Yield those windows, similar lengths together, at most `_BATCH_WORDS` words at a time."""
+    """Yield the windows, similar lengths together, at most `_BATCH_WORDS` words at a time."""
     left = iter(sorted(windows_of(lens, reach), key=lambda window: window.start - window.end))
     for longest in left:
         rows = max(1, _BATCH_WORDS // (longest.end - longest.start))

@@ -61,10 +61,8 @@ def plain(word: str) -> str:
 
 
 class Vocabulary:
-    """Words to ids."""
-
     def __init__(self, words: Sequence[str]) -> None:
-        """Number the words, each as `plain` returns it."""
+        """`words` are as `plain` returns them."""
         self.words = tuple(words)
         self._ids: Mapping[str, int] = {
             word: index for index, word in enumerate(words, start=FIRST_WORD)

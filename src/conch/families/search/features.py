@@ -27,8 +27,6 @@ class Extractor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Kaldi:
-    """Log-mel features of Kaldi."""
-
     num_mels: int
     scale: float
     is_default: bool = False
@@ -50,7 +48,6 @@ class Samples:
     """Whether its mean is made 0 and its variance 1."""
 
     def whole(self, waveform: FloatArray, /) -> FloatArray:
-        """Return `[samples, 1]`."""
         if not self.is_normalised:
             return waveform[:, None]
         centred = waveform - waveform.mean()
@@ -64,7 +61,6 @@ class Samples:
 
 
 def extractor_of(encoder: Encoder) -> Extractor:
-    """Return what makes the features of an encoder."""
     match encoder.features:
         case "kaldi":
             return Kaldi(encoder.num_mels, 1.0)

@@ -80,7 +80,7 @@ class SearchFirstPass(FirstPass):
     encoder: str
     decoder: str
     frames: str
-    """The tensor that goes from one to the other."""
+    """Tensor from the encoder to the search."""
     keeps_for: str = ""
     """Encoder of recordings whose output a second pass may ask for; empty if none does."""
     is_behind: bool = False
@@ -100,7 +100,7 @@ class SearchFirstPass(FirstPass):
         self._child = uuid.uuid4().hex
         """Id of the stream in encoder and search."""
         self._called: float | None = None
-        """Time of their last call, on the monotonic clock; None if they keep no state."""
+        """Time of the components' last call, on the monotonic clock; None if they keep no state."""
         self._step: _Step | None = None
         self._behind_s = 0.0
         """Seconds of audio before the open utterance whose frames come with it."""
@@ -173,7 +173,7 @@ class SearchFirstPass(FirstPass):
         return utterance and utterance.with_text(found)
 
     async def close(self) -> None:
-        """See `FirstPass.close`. An end that was read has freed the state."""
+        """Free the components' state, unless an end that was read has done it."""
         if self._called is not None:
             self._called = None
             self._leave_child()
@@ -262,9 +262,7 @@ class SearchFirstPass(FirstPass):
     async def _encode_step(
         self, calls: Calls, waveform: Array, place: StreamPlace, *, finds_speech: bool = False
     ) -> _Heard:
-        """Return what the encoder makes of a step, FP32 [samples]; if it is asked for, with its
-        speech probabilities.
-        """
+        """Return what the encoder makes of FP32 [samples], with speech probabilities if wanted."""
         if self.encoder == self.decoder:
             return _Heard(EncodedFrames.of_samples(waveform), None, 0.0)
         speech = ("speech_probs", "frame_samples") if finds_speech else ()
@@ -301,10 +299,7 @@ class SearchFirstPass(FirstPass):
                 )
 
     def _with_frames(self, utterance: Utterance, heard: _Heard) -> Utterance:
-        """Return an utterance that keeps the frames of a further step.
-
-        It keeps none if they are not those of its audio: a second pass then encodes it again.
-        """
+        """Return an utterance with a step's frames too; none if they are not of its audio."""
         before = utterance.encoded.get(self.keeps_for, _KeptFrames())
         assert isinstance(before, _KeptFrames)
         # A copy: the handle would keep the server's memory.

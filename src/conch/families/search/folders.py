@@ -15,8 +15,6 @@ Folder = TypeVar("Folder")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderConfig(DeviceConfig):
-    """Parameters of every component that runs an export."""
-
     precision: str = "float32"
     """Files that are taken where there are several: float32 or int8."""
 

@@ -17,9 +17,9 @@ from conch.families.search.features import extractor_of
 PADDING = float(np.log(np.float32(1e-10)))
 """A feature behind the end of a recording, as sherpa-onnx pads a batch."""
 TYPES = {INT32: np.int32, INT64: np.int64}
-"""Those of tensors that are not float32."""
+"""Types of tensors that are not float32."""
 _MOST_ROWS = 4
-"""Of one run of chunks. The states of more do not fit into the cache of a core."""
+"""Most rows of one run of chunks: the states of more do not fit into the cache of a core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def joined(states: Sequence[States]) -> tuple[Array, ...]:
 
 class EncoderGraph:
     def __init__(self, encoder: Encoder, what: str, threads: int) -> None:
-        """Load it; `what` names it in errors."""
+        """`what` names the encoder in errors."""
         self.encoder, self.extractor = encoder, extractor_of(encoder)
         # Chunks are small: runs side by side wait less for each other than threads of one run.
         self._at_once = math.ceil(math.sqrt(threads)) if encoder.is_live else 1
@@ -87,11 +87,7 @@ class EncoderGraph:
     def step(
         self, chunks: Sequence[FloatArray], states: Sequence[States]
     ) -> tuple[list[FloatArray], list[States]]:
-        """Return what the encoder hears in the next chunk of each stream, and the new states.
-
-        `chunks` are features of each, float32 `[chunk, num_mels]`. Each stream gets float32
-        `[frames, size]`.
-        """
+        """Return float32 `[frames, size]` and new states of chunks float32 `[chunk, num_mels]`."""
         share = math.ceil(len(chunks) / self._at_once)
         most = 1 if self.is_one_by_one else min(share, _MOST_ROWS)
         places = range(0, len(chunks), most)
@@ -133,11 +129,7 @@ class EncoderGraph:
         return heard, [States(after, states[0].axes, row) for row in range(len(states))]
 
     def encode(self, features: Sequence[FloatArray]) -> list[FloatArray]:
-        """Return what the encoder of recordings hears, as one batch.
-
-        Of features float32 `[frames, num_mels]` it is float32 `[frames / subsampling, size]`,
-        about.
-        """
+        """Return float32 `[frames / subsampling, size]`, about, of each `[frames, num_mels]`."""
         if self.is_one_by_one and len(features) > 1:
             return [out for item in features for out in self.encode([item])]
         lens = [len(item) for item in features]

@@ -51,17 +51,13 @@ class StreamEncoder(ABC, Generic[OneStream]):
         return len(self._streams)
 
     def held_bytes(self, stream_id: StreamId) -> int:
-        """Return the size of an open stream's states in bytes."""
         return self._streams[stream_id].held_bytes
 
     def close(self) -> None:
         self._streams.close()
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
-        """Return the outputs of rows with `waveform`, each the next one of its stream.
-
-        A defect in reading a row closes its stream. The other streams of the batch go on.
-        """
+        """Return the outputs of rows, each the next of its stream, which a defect closes alone."""
         streams: dict[int, OneStream] = {}
         answers: dict[int, Outputs | Exception] = {}
         for place, row in enumerate(rows):
@@ -81,11 +77,9 @@ class StreamEncoder(ABC, Generic[OneStream]):
         return [answers[place] for place in range(len(rows))]
 
     def outputs(self, frames: FloatArray) -> dict[str, Array]:
-        """Return frames as tensors."""
         return {self._frames: frames, f"{self._frames}_lens": np.array([len(frames)], np.int32)}
 
     def _stream(self, row: Row) -> OneStream:
-        """Add a row's samples to its stream."""
         waveform = row.waveform(MAX_STEP_S)
         stream = self._streams.take(row.stream_id, starts=row.starts, ends=row.ends)
         if not np.isfinite(waveform).all():

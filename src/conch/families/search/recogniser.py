@@ -33,10 +33,10 @@ class EncodedFrames:
     """Output of an encoder, passed to the decoder without a copy."""
 
     name: str
-    """Of the tensor with the frames; that of their number ends with `_lens`."""
+    """Name of the tensor with the frames; that of their number ends with `_lens`."""
     frames: Array | Tensor
     lens: Array | Tensor | None
-    """None of a waveform, for a decoder that hears it itself."""
+    """Number of frames; None of a waveform, for a decoder that takes it as it is."""
     seconds: float
 
     @classmethod
@@ -87,7 +87,6 @@ class SearchRecogniser(Recogniser[EncodedFrames]):
     async def decode(
         self, calls: Calls, encoded: EncodedFrames, options: RecognitionOptions, start: float | None
     ) -> Decoded:
-        """See `Recogniser.decode`. The words of all hypotheses are known in any case."""
         parameters, columns = self.parameters(options), list(COLUMNS)
         if options.lattice:
             parameters["lattice"] = True

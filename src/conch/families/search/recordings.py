@@ -18,8 +18,6 @@ _LEAST = round(0.3 * SAMPLE_RATE)
 
 
 class Hears(Protocol):
-    """What hears recordings."""
-
     takes_any: bool
     """Whether recordings of any lengths share a batch without padding."""
 
@@ -53,7 +51,6 @@ class RecordingEncoder:
         ]
 
     def encode(self, waveforms: Sequence[FloatArray]) -> list[FloatArray]:
-        """Return the frames of waveforms, float32 `[samples]` at 16 kHz, as one batch."""
         return self._hears.encode(waveforms)
 
 

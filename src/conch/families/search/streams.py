@@ -15,8 +15,6 @@ sherpa-onnx's examples. The last chunk needs as many as it has."""
 
 
 class EncodedStream:
-    """One stream, and what the encoder keeps of it."""
-
     def __init__(self, graph: EncoderGraph) -> None:
         self._encoder = graph.encoder
         self._fbank = graph.extractor.stream()
@@ -28,7 +26,6 @@ class EncodedStream:
 
     @property
     def behind_s(self) -> float:
-        """Seconds of audio that are not in a chunk yet."""
         return self._samples / SAMPLE_RATE - self._begun * FRAME_S
 
     @property
@@ -36,9 +33,7 @@ class EncodedStream:
         return sum(item.nbytes for item in self.states.arrays)
 
     def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
-        """Take the next samples, float32 `[samples]`; with `ends` those of silence behind them, if
-        the encoder takes whole chunks alone.
-        """
+        """Take float32 `[samples]`; with `ends`, silence follows for encoders of whole chunks."""
         self._samples += len(waveform)
         self._fbank.accept(waveform)
         if not ends:

@@ -8,7 +8,6 @@ from conch.component import Array
 async def find_speech(
     calls: Calls, waveform: Array, state: Array | Tensor | None
 ) -> tuple[Array, Tensor]:
-    """Return speech probabilities and the next state; see `conch.recognition.hooks.FindSpeech`."""
     inputs: dict[str, Array | Tensor] = {"waveform": waveform}
     if state is not None:
         inputs["state"] = state

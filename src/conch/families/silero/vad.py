@@ -19,7 +19,7 @@ CONTEXT = 64
 HIDDEN = 128
 PACKAGED = "silero_vad_16k_sequence.onnx"
 PACKAGED_SHA256 = "9ccdacc4719d8aa7e45a77536bfabec45a03ba1f2fad5e241ab4060b24238a85"
-"""Of silero-vad 6.2.3."""
+"""sha256 of the model in silero-vad 6.2.3."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,6 @@ class SileroVad(RowByRow):
         self._block = config.block_frames
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return the outputs of a row with `waveform` and, after the first call, `state`."""
         state = row.inputs.get("state", np.zeros(VAD_STATE_SIZE, dtype=np.float32))
         if state.size != VAD_STATE_SIZE:
             raise InvalidRequestError(

@@ -45,8 +45,6 @@ class TextInContext:
 
 
 class NeuralLanguageModel:
-    """A language model with its tokenizer."""
-
     def __init__(self, config: NeuralRescorerConfig) -> None:
         """Load the model, and convert SmolLM2 if it is not in the cache."""
         least = 2 * (config.max_context_tokens + 1)
@@ -131,7 +129,6 @@ class NeuralLanguageModel:
         return self._tokenizer.encode(text, add_special_tokens=False)
 
     def _special_tokens(self, folder: Path) -> tuple[str, str]:
-        """Return the tokens before a text and behind it."""
         path = folder / "config.json"
         try:
             config = json.loads(path.read_text(encoding="utf-8"))

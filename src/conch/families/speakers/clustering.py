@@ -80,17 +80,10 @@ def sure_voices(
     fewest: int = 1,
     most: int | None = None,
 ) -> FloatArray:
-    """Return the voices of pieces that are sure to be of one; see `voices`. Without any, all count.
+    """Return the voices of the pieces that are sure, of all where none is; see `voices`.
 
-    Args:
-        embeddings: Of all pieces.
-        weights: Of all pieces, by their lengths.
-        is_sure: Which pieces find voices, bool `[pieces]`.
-        is_line: Whether they have come over a telephone line.
-        weight_of_second: Of a piece of a second.
-        least_share: Share of all that a voice has at least, if LEAST_VOICE_S is more.
-        fewest: As of `voices`.
-        most: As of `voices`.
+    `is_sure` is bool `[pieces]`; `is_line` says whether they came over a telephone line. A voice
+    has at least LEAST_VOICE_S, in pieces of `weight_of_second`, or `least_share` if that is less.
     """
     if not is_sure.any():
         is_sure = np.ones_like(is_sure)
@@ -106,10 +99,7 @@ def sure_voices(
 
 
 def one_to_one(scores: Array) -> dict[int, int]:
-    """Return a column for each row of `[rows, columns]`, no two the same, highest scores first.
-
-    A score of minus infinity is no pair. Without a column that is left, a row has none.
-    """
+    """Return a column for each row, no two the same, highest scores first; -inf is no pair."""
     found: dict[int, int] = {}
     for place in np.argsort(-scores, axis=None, kind="stable").tolist():
         row, column = divmod(place, scores.shape[1])
@@ -128,11 +118,7 @@ def unit(vectors: FloatArray) -> FloatArray:
 
 
 def linkage(distances: FloatArray) -> list[Merge]:
-    """Return the merges of average linkage, the closest first.
-
-    Args:
-        distances: Symmetric, `[pieces, pieces]`; it is overwritten.
-    """
+    """Return the merges of average linkage, closest first; overwrite the symmetric `distances`."""
     count = len(distances)
     np.fill_diagonal(distances, np.inf)
     sizes = np.ones(count)

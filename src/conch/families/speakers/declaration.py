@@ -95,8 +95,6 @@ EMBEDDING = Component(
 
 @dataclass(frozen=True, kw_only=True)
 class SpeakerOptions:
-    """Options of speaker labels."""
-
     speakers: Literal["off", "auto"] | int = option(
         "off",
         "who says each word, A, B, …; auto finds their number; with channels=split auto takes each "

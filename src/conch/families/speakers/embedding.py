@@ -16,25 +16,14 @@ BATCH = 8
 
 
 class EmbeddingComponent(RowByRow):
-    """Says how the voice of each piece sounds."""
-
     def __init__(self, config: SpeakersConfig) -> None:
-        """Load the network.
-
-        Raises:
-            ConfigError: it cannot be loaded, or a parameter is out of range.
-        """
+        """Raise a ConfigError if the network cannot be loaded or a parameter is unfit."""
         # Few hear telephone calls.
         self._opened = cache(partial(open_graph, config))
         self._size = self._opened(EMBEDDING).get_outputs()[0].shape[1]
 
     def answer(self, row: Row, /) -> Outputs:
-        """Return the outputs of a row with `waveform`, `starts` and `ends`.
-
-        Raises:
-            AudioError: a waveform is empty or too long.
-            InvalidRequestError: a piece is not in it, or is too short or too long.
-        """
+        """Raise an AudioError for a bad waveform, an InvalidRequestError for a bad piece."""
         waveform = row.segment(MAX_S)
         most = round(MAX_PIECE_S * SAMPLE_RATE)
         spans = spans_of(row, len(waveform), least=FRAME_LENGTH, most=most)

@@ -43,13 +43,7 @@ def heard_s(options: RecognitionOptions) -> float:
 
 
 async def enrolled(options: RecognitionOptions, calls: Calls) -> RecognitionOptions:
-    """Return options whose known speakers all have embeddings.
-
-    Raises:
-        OptionError: the audio of one cannot be read, or has too little speech or two voices; an
-            embedding has another size than the component's; or two are of one voice.
-        TranscriptionError: a call failed; see `Calls`.
-    """
+    """Return options with embeddings of all known speakers, or raise an OptionError."""
     known = known_speakers_of(options.known_speakers)
     if not known:
         return options
@@ -78,7 +72,6 @@ def _check(known: Sequence[KnownSpeaker], found: Sequence[FloatArray], size: int
 
 
 async def _size(calls: Calls) -> int:
-    """Return the size of an embedding."""
     silence = np.zeros(SAMPLE_RATE // 2, np.float32)
     return (await embedded(calls, silence, [(0, len(silence))], is_line=False)).shape[-1]
 

@@ -11,10 +11,7 @@ _FULL_SCALE = 32_768
 
 
 def fbank(waveform: FloatArray) -> FloatArray:
-    """Return log-mel energies, float32 `[frames, 80]`, of float32 `[samples]` at 16 kHz.
-
-    There are no frames beyond the edges: of less than 400 samples there is none.
-    """
+    """Return log-mel energies, float32 `[frames, 80]`, at 16 kHz; none of less than 400 samples."""
     options = icefall_options(BANDS)
     options.frame_opts.snip_edges = True
     options.mel_opts.high_freq = 0.0

@@ -57,10 +57,8 @@ def segmentation(weights: Weights) -> onnx.ModelProto:
 def sinc_filters(low_hz: FloatArray, band_hz: FloatArray, window: FloatArray) -> FloatArray:
     """Return band-pass filters, first even and then odd ones, float32 `[2 · bands, 1, taps]`.
 
-    Args:
-        low_hz: Lower edges above `LOWEST_HZ`, `[bands, 1]`.
-        band_hz: Widths above `NARROWEST_HZ`, `[bands, 1]`.
-        window: Left half of the window, `[taps // 2]`.
+    `low_hz` and `band_hz`, `[bands, 1]`, are above `LOWEST_HZ` and `NARROWEST_HZ`; `window`,
+    `[taps // 2]`, is the left half.
     """
     low = LOWEST_HZ + np.abs(low_hz.astype(np.float64))
     high = np.clip(low + NARROWEST_HZ + np.abs(band_hz), LOWEST_HZ, SAMPLE_RATE / 2)
@@ -181,7 +179,6 @@ def _folded(weights: Weights, conv: str, norm: str) -> tuple[FloatArray, FloatAr
 
 
 def _affine(weights: Weights, norm: str) -> tuple[FloatArray, FloatArray]:
-    """Return by what a batch norm multiplies, and what it adds."""
     mean, variance = (weights[f"{norm}.running_{part}"] for part in ("mean", "var"))
     scale = weights.get(f"{norm}.weight", np.float32(1)) / np.sqrt(variance + np.float32(_EPSILON))
     return scale, weights.get(f"{norm}.bias", np.float32(0)) - mean * scale

@@ -24,7 +24,7 @@ class Labels:
     """
 
     def __init__(self, known: Sequence[KnownSpeaker] = ()) -> None:
-        """Begin without a voice; speakers without an embedding have none of the names."""
+        """Speakers without an embedding have none of the names."""
         self._known = [(it.name, it.embedding) for it in known if it.embedding is not None]
         taken = {item.name for item in known}
         self._next = (name for name in map(name_of, count()) if name not in taken)
@@ -32,12 +32,9 @@ class Labels:
         self._names: dict[int, str] = {}
 
     def learn(self, voices: FloatArray, least: Sequence[float], *, anew: bool = False) -> None:
-        """Name the voices that are known.
+        """Name the voices that are known; with `anew`, take back all names before.
 
-        Args:
-            voices: How each sounds, of unit length, `[voices, size]`; zeros if it is no more.
-            least: KNOWN or LINE_KNOWN for each voice.
-            anew: Whether to take back all names before.
+        `voices` are of unit length, `[voices, size]`, or zeros; `least` are KNOWN or LINE_KNOWN.
         """
         if anew:
             self._names = {}
@@ -50,7 +47,6 @@ class Labels:
             self._names |= {strangers[voice]: free[who][0] for voice, who in found.items()}
 
     def of(self, voice: int) -> str:
-        """Return the label of a voice."""
         if voice in self._names:
             return self._names[voice]
         if voice not in self._letters:
@@ -65,10 +61,7 @@ class Labels:
 def matched(voices: FloatArray, known: FloatArray, least: Sequence[float]) -> dict[int, int]:
     """Return which known speaker each voice is, by number; no two voices are the same, best first.
 
-    Args:
-        voices: Of unit length, `[voices, size]`.
-        known: The same of known speakers, `[known, size]`.
-        least: Cosine of each voice below which it is nobody known, `[voices]`.
+    `voices` and `known` are of unit length, `[N, size]`; `least` are cosines, `[voices]`.
     """
     margins = voices @ known.T - np.array(least)[:, None]
     return one_to_one(np.where(margins >= 0, margins, -np.inf))

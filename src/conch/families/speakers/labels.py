@@ -157,7 +157,6 @@ def _is_over_line(heard: Sequence[HeardSegment | None]) -> bool:
 
 
 def _turns(heard: Sequence[HeardSegment | None], sounds: FloatArray) -> list[list[VoiceTurn]]:
-    """Return the turns in each segment of a channel."""
     return [turns_of(item, sounds) if item else [] for item in heard]
 
 
@@ -168,5 +167,4 @@ def is_by_channel(options: RecognitionOptions) -> bool:
 
 
 def edges_of(segment: Segment) -> tuple[float, float]:
-    """Return start and end of a segment."""
     return segment.start, segment.end

@@ -45,7 +45,7 @@ EDGE_S = 0.5
 STAYS = 0.3
 """What it counts that the windows before took who speaks here for a voice."""
 LEAST_SHARE = 0.2
-"""The same if nothing was embedded: then the least share of these frames."""
+"""Least share of a voice in these frames if nothing was embedded."""
 STRANGERS_S = 2.0
 """Longest time between two strangers that become a voice."""
 REGROUP_S, REGROUPED, SAME = 20.0, 400, 0.5
@@ -73,7 +73,6 @@ class Solo(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Return its length."""
         return len(self.frames) * FRAME_S
 
     def spans(self) -> Iterator[tuple[int, int]]:
@@ -86,10 +85,8 @@ class Solo(NamedTuple):
 def solos(first: int, active: Array, since: int) -> list[Solo]:
     """Return what to embed of a window: who speaks alone in it, also since a frame.
 
-    Args:
-        first: First frame of the window.
-        active: Which of its speakers speak, bool `[frames, 3]`.
-        since: First frame that no window has covered before.
+    `first` is the window's first frame, `active` bool `[frames, 3]` by its own speakers. No window
+    has covered frames from `since` on before.
     """
     alone = active & (active.sum(axis=1) == 1)[:, None]
     found = [Solo(number, first + np.flatnonzero(own)) for number, own in enumerate(alone.T)]
@@ -105,7 +102,7 @@ class LiveVoices:
     """The voices of one stream, and who speaks in its latest frames; older ones are settled."""
 
     def __init__(self, most: int) -> None:
-        """Begin without a voice; there will be `most` at most."""
+        """There will be `most` voices at most."""
         self._most = most
         self._sums: list[FloatArray] = []
         """What was learnt of each voice: embeddings, by their seconds."""
@@ -114,7 +111,7 @@ class LiveVoices:
         self._first = 0
         """First frame whose votes are kept."""
         self._votes = np.zeros((0, 0), np.float32)
-        """Of windows for voices, `[frames, voices]`."""
+        """Votes of windows for voices, `[frames, voices]`."""
         self._counts = np.zeros((0, 2), np.float32)
         """How many speak, and the votes on it, `[frames, 2]`."""
         self._settled = 0
@@ -122,9 +119,9 @@ class LiveVoices:
         self._open: dict[int, Run] = {}
         """Runs that may go on, by their voices."""
         self.runs: list[Run] = []
-        """Those that are settled, in the order of their ends."""
+        """Settled runs, in the order of their ends."""
         self.pieces: list[Piece] = []
-        """Evenly chosen, as many as are clustered."""
+        """Pieces, evenly chosen, as many as are clustered."""
         self._stride = self._num_pieces = 0
 
     @property
@@ -145,13 +142,9 @@ class LiveVoices:
         *,
         is_line: bool = False,
     ) -> None:
-        """Take what is heard in a window that begins at a frame; `active` is as of `solos`.
+        """Take what is in a window that begins at frame `first`; `active` is as of `solos`.
 
-        Args:
-            first: First frame of the window.
-            active: Which of its speakers speak, bool `[frames, 3]`.
-            heard: The solos of the window, each with its embedding, of unit length.
-            is_line: Whether the stream has come over a telephone line.
+        `heard` has the solos of the window, each with its embedding, of unit length.
         """
         cosines = LINE if is_line else WIDE_BAND
         for solo, embedding in heard:
@@ -174,10 +167,7 @@ class LiveVoices:
             self._keep(Piece(float(solo.frames.mean()), solo.seconds, voice, embedding))
 
     def regroup(self, *, is_line: bool = False) -> None:
-        """Learn anew how the voices sound, by clustering; it takes up to 50 ms.
-
-        So a voice that was taken for two becomes one of them.
-        """
+        """Cluster the voices anew, in up to 50 ms: one that was taken for two becomes one."""
         owned = [piece for piece in self.pieces if piece.voice >= 0 and piece.seconds >= SURE_S]
         if not owned:
             return
@@ -280,7 +270,6 @@ class LiveVoices:
         return one_to_one(scores)
 
     def _keep(self, piece: Piece) -> None:
-        """Keep a piece; of more than are clustered, every so many."""
         self._num_pieces += 1
         if self._num_pieces & ((1 << self._stride) - 1):
             return

@@ -65,7 +65,6 @@ class LiveLabels:
     """
 
     def __init__(self, options: RecognitionOptions, calls: Calls) -> None:
-        """Ask nothing yet."""
         number = options.speakers if isinstance(options.speakers, int) else None
         self._fewest, self._most = number or options.min_speakers, number or options.max_speakers
         self._calls, self._waits = calls, not options.adaptive
@@ -76,7 +75,7 @@ class LiveLabels:
         self._windows = self._line_windows = 0
         self._labels = Labels(known_speakers_of(options.known_speakers))
         self._told: list[str] = []
-        """Labels of the settled runs, as they were told."""
+        """Labels of the settled runs, as they were sent."""
         self._task: asyncio.Task[None] | None = None
         self._final: list[Turn] | None = None
         self._has_failed = False
@@ -87,7 +86,6 @@ class LiveLabels:
         return self._voices.settled * FRAME_SAMPLES / SAMPLE_RATE
 
     def hear(self, waveform: Array, speech_probs: Array) -> None:
-        """Take the next audio; see `conch.recognition.hooks.StreamLabels`."""
         # A copy: a view would keep the whole chunk.
         self._steps.append(_Step(self._end, waveform.copy(), speech_probs))
         self._end += len(waveform)
@@ -112,7 +110,6 @@ class LiveLabels:
         return new
 
     async def finish(self) -> StreamTurns:
-        """Label all again; see `conch.recognition.hooks.StreamLabels`."""
         await self.settled()
         self._voices.settle(frame_at(self._end + KEPT_S * SAMPLE_RATE))
         found = await asyncio.to_thread(
@@ -134,13 +131,11 @@ class LiveLabels:
         return StreamTurns(self._final, joined_turns(changed, LEAST_S))
 
     def cancel(self) -> None:
-        """Ask no more."""
         if self._task:
             self._task.cancel()
 
     @property
     def _is_line(self) -> bool:
-        """Whether most of the stream has come over a telephone line."""
         return 2 * self._line_windows > self._windows
 
     async def _catch_up(self) -> None:
@@ -217,5 +212,4 @@ class LiveLabels:
 
 
 def begin(options: RecognitionOptions, calls: Calls) -> LiveLabels:
-    """Return what labels a stream."""
     return LiveLabels(options, calls)

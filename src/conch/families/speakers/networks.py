@@ -12,10 +12,7 @@ from conch.families.speakers.pieces import Span
 
 
 async def active_in(calls: Calls, waveform: FloatArray, windows: Sequence[Span]) -> Array:
-    """Return which of its own speakers speak in each window, bool `[windows, frames, 3]`.
-
-    The windows are of one length.
-    """
+    """Return which own speakers speak in windows of one length, bool `[windows, frames, 3]`."""
     found = await calls(SEGMENTATION.name, _inputs(waveform, windows), ("log_probs",))
     active: Array = np.array(SETS, bool)[found["log_probs"].numpy().argmax(axis=-1)]
     return active

@@ -17,15 +17,14 @@ class PartLabels:
     """The voices of a recording so far: those of the next segment are some of them, or new."""
 
     def __init__(self, options: RecognitionOptions) -> None:
-        """Begin without a voice."""
         self._is_by_channel, (_, self._most) = is_by_channel(options), numbers_of(options)
         self._labels = Labels(known_speakers_of(options.known_speakers))
         self._channels: list[int] = []
-        """That of each voice."""
+        """Channel of each voice."""
         self._sums: list[FloatArray] = []
-        """How each sounds, by the seconds of its turns."""
+        """How each voice sounds, by the seconds of its turns."""
         self._least: list[float] = []
-        """Cosine from which on it is known."""
+        """Cosine from which on each voice is known."""
 
     def __call__(self, item: RecognisedSpeech) -> AfterRecordingResult:
         """Return the next segment of its channel as a whole, and its turns."""

@@ -38,7 +38,7 @@ class Band(NamedTuple):
     firm: float
     """Probability that it has everywhere."""
     least: float
-    """The same with the soft beginnings and ends of words, which tell little of a voice."""
+    """Probability with the soft beginnings and ends of words, which tell little of a voice."""
     joined_s: float
     """Shorter pauses are speech."""
     step_s: float
@@ -84,10 +84,7 @@ def pieces(spans: list[Span]) -> list[Span]:
 def thinned(spans: Sequence[Span], heard: Sequence[tuple[int, Array]], band: Band) -> list[int]:
     """Return the places of the pieces to embed at first: some are left out where one voice goes on.
 
-    Args:
-        spans: All pieces, in order of time.
-        heard: First frame of each window, and which of its own speakers speak, bool `[frames, 3]`.
-        band: That of the audio.
+    `heard` has the first frame of each window, and who of its own speaks, bool `[frames, 3]`.
     """
     found: list[int] = []
     place = 0
@@ -106,10 +103,7 @@ def thinned(spans: Sequence[Span], heard: Sequence[tuple[int, Array]], band: Ban
 
 
 def between(sounds: Mapping[int, FloatArray], alike: float) -> list[int]:
-    """Return the places halfway between neighbours that were embedded, and sound less than alike.
-
-    Segmentation may have taken the voices of two speakers for one.
-    """
+    """Return the places between embedded neighbours below `alike`: two voices may be there."""
     return [
         (first + second) // 2
         for first, second in pairwise(sorted(sounds))
@@ -127,10 +121,7 @@ def _is_one_voice(heard: Sequence[tuple[int, Array]], start: int, end: int) -> b
 
 
 def windows(length: int, step_s: float) -> list[Span]:
-    """Return windows of at most WINDOW_S that cover a segment, each frame with several.
-
-    They begin at frames of `speaker_segmentation`, so that their frames are the same.
-    """
+    """Return windows of at most WINDOW_S, several a frame, that begin at frames of segmentation."""
     most = num_frames(round(WINDOW_S * SAMPLE_RATE))
     step = round(step_s * SAMPLE_RATE / FRAME_SAMPLES)
     last = num_frames(length) - most

@@ -28,7 +28,7 @@ class Piece(NamedTuple):
     """What was embedded, and whose voice it was taken for; -1 for nobody's."""
 
     frame: float
-    """Its middle."""
+    """Middle of the piece."""
     seconds: float
     voice: int
     embedding: Array
@@ -45,13 +45,11 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeardPieces:
-    """Pieces with a voice, as arrays."""
-
     embeddings: FloatArray
-    """Of unit length, `[pieces, size]`."""
+    """Embeddings of unit length, `[pieces, size]`."""
     seconds: FloatArray
     before: IntArray
-    """The voice that each was taken for."""
+    """Voice that each piece was taken for."""
 
     @property
     def is_sure(self) -> Array:
@@ -60,7 +58,6 @@ class HeardPieces:
 
 
 def heard_of(pieces: Sequence[Piece]) -> HeardPieces:
-    """Return pieces with a voice as arrays."""
     embeddings, seconds, before = (
         np.array([getattr(piece, name) for piece in pieces])
         for name in ("embedding", "seconds", "voice")
@@ -70,8 +67,6 @@ def heard_of(pieces: Sequence[Piece]) -> HeardPieces:
 
 @dataclass(frozen=True, slots=True)
 class Relabelled:
-    """Who speaks in a stream that has ended."""
-
     parts: Sequence[tuple[int, Run]]
     """Place of a run of the stream, and a part of it, with the voice that it has now."""
     sounds: FloatArray
@@ -86,16 +81,9 @@ def relabelled(
     fewest: int = 1,
     most: int | None = None,
 ) -> Relabelled:
-    """Return the runs of a stream with the voices that clustering finds in its pieces.
+    """Return the settled runs of a stream with the voices that clustering finds in its pieces.
 
     A voice that agrees with one of the stream has its number.
-
-    Args:
-        runs: Those of the stream, all settled.
-        pieces: Those that it has kept, in order.
-        is_line: Whether it has come over a telephone line.
-        fewest: Least number of voices.
-        most: Largest number of voices.
     """
     owned = [piece for piece in pieces if piece.voice >= 0]
     if not owned:
@@ -126,18 +114,11 @@ def relabelled(
 
 
 def turn_of(run: Run) -> VoiceTurn:
-    """Return a run in seconds, as `assignment.turns_of` does."""
     return VoiceTurn(run.voice, second_at(run.first), second_at(run.behind))
 
 
 def kept_numbers(before: IntArray, now: IntArray, seconds: Array) -> IntArray:
-    """Return the number of each voice that was found now: that of which it has most, or a new one.
-
-    Args:
-        before: Voice of each piece in the stream, `[pieces]`.
-        now: The voice that was found for it, `[pieces]`.
-        seconds: Its length, `[pieces]`.
-    """
+    """Return the number of each voice in `now`: that of most of its time `before`, or a new one."""
     shared = np.zeros((now.max() + 1, before.max() + 1))
     np.add.at(shared, (now, before), seconds)
     numbers = np.full(len(shared), -1)

@@ -13,12 +13,11 @@ class SilentRecogniser(Recogniser[None]):
     encoder = ""
 
     async def encode(self, calls: Calls, waveform: Array) -> None:
-        """See `Recogniser.encode`."""
+        """Return nothing."""
 
     async def decode(
         self, calls: Calls, encoded: None, options: RecognitionOptions, start: float | None
     ) -> Decoded:
-        """See `Recogniser.decode`."""
         return NOTHING_DECODED
 
 

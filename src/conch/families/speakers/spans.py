@@ -7,16 +7,9 @@ from conch.wire.errors import InvalidRequestError
 
 
 def spans_of(row: Row, num_samples: int, *, least: int, most: int) -> Array:
-    """Return the spans that a row asks for by `starts` and `ends`, int32 `[spans, 2]` in samples.
+    """Return a row's spans, from `starts` to `ends`, int32 `[spans, 2]` in samples.
 
-    Args:
-        row: A request.
-        num_samples: Length of its waveform.
-        least: Samples of the shortest span that is allowed.
-        most: Samples of the longest one.
-
-    Raises:
-        InvalidRequestError: a span is not within the waveform, or is too short or too long.
+    Raise an InvalidRequestError if one is not within the waveform, or not `least` to `most` long.
     """
     starts, ends = (row.inputs[name].ravel() for name in ("starts", "ends"))
     if len(starts) != len(ends):

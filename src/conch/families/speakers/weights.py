@@ -31,20 +31,14 @@ _REVISION = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeakersConfig(DeviceConfig):
-    """Parameters of both components."""
-
     nice: int = 10
     """Least niceness of the process, 0 to 19: with more than 0, live streams go first."""
 
 
 def speakers_folder(model: str) -> Path:
-    """Return a folder with the graphs, which are made at first use.
+    """Return a folder with the graphs, made at first use; `model` is by default the fetched one.
 
-    Args:
-        model: Folder with the weights; empty for what `conch models get speakers` has fetched.
-
-    Raises:
-        ConfigError: a file is missing or is not the expected one, or the graphs cannot be kept.
+    Raise a ConfigError if a file is missing or unexpected, or if the graphs cannot be kept.
     """
     if model:
         source = Path(model)
@@ -65,11 +59,7 @@ def speakers_folder(model: str) -> Path:
 
 
 def open_graph(config: SpeakersConfig, name: str) -> onnxruntime.InferenceSession:
-    """Open one of the graphs for a component, in whose process it is.
-
-    Raises:
-        ConfigError: it cannot be loaded, or a parameter is out of range.
-    """
+    """Open a graph in its component's process, or raise a ConfigError."""
     be_nice(config.nice)
     options = session_options(config.threads, keeps_memory=False)
     return open_network("graph of speakers", speakers_folder(config.model) / name, options)

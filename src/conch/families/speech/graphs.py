@@ -22,8 +22,6 @@ ACOUSTIC, VOCODER = "acoustic.onnx", "vocoder.onnx"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoiceConfig(DeviceConfig):
-    """Parameters of acoustic models and vocoders."""
-
     intra_threads: int = 1
     """CPU threads of one call; several sentences are under way at once."""
     nice: int = 5
@@ -49,11 +47,9 @@ class Network:
     vocoder: tuple[Sequence[str], Sequence[str]]
     """Inputs and outputs of the vocoder."""
     edit_first: Callable[[Any], None] = unchanged
-    """Changes the first graph."""
     edit: Callable[[Any], None] = unchanged
-    """Changes the second graph."""
     revision: int
-    """It is raised with every change of the graphs."""
+    """Raise it with every change of the graphs."""
 
     def source(self, model: str) -> Path:
         """Return the network's file: the package's, or `model`, which may be its folder."""

@@ -27,8 +27,6 @@ def sounds_of(row: Row, most: int) -> tuple[Array, FloatArray]:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What a vocoder gets."""
-
     latents: FloatArray
     """`[frames, channels]`"""
     before: int

@@ -19,8 +19,6 @@ _LETTERS = 10
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """A beginning of phrases."""
-
     gain: float = 0.0
     """Nats of the phrase with the largest weight."""
     whole: float = 0.0
@@ -29,8 +27,6 @@ class _Node:
 
 
 class _Match(NamedTuple):
-    """A phrase that is being written."""
-
     node: _Node
     counted: float
     """Nats of a shorter phrase that was complete on the way."""
@@ -43,7 +39,6 @@ class BiasState(NamedTuple):
     """Nats of all that were written."""
     open: tuple[_Match, ...] = ()
     last: str = " "
-    """The last letter."""
 
     @property
     def gain(self) -> float:
@@ -60,7 +55,6 @@ class BiasState(NamedTuple):
         return self._replace(complete=self.complete + sum(more), open=counted)
 
     def finished(self) -> "BiasState":
-        """Return the state if nothing follows."""
         return self.at_a_boundary()._replace(open=())
 
 
@@ -68,10 +62,8 @@ NOTHING_WRITTEN = BiasState()
 
 
 class Bias:
-    """The phrases of a request, and the texts of a model's units."""
-
     def __init__(self, hotwords: Iterable[Hotword], texts: Sequence[str]) -> None:
-        """Build the trie; texts begin with a space where a word begins."""
+        """`texts` begin with a space where a word begins."""
         self._root, self._texts = _Node(), texts
         for hotword in hotwords:
             node, num_letters = self._root, 0
@@ -82,7 +74,6 @@ class Bias:
             node.whole = max(node.whole, hotword.weight * num_letters / _LETTERS)
 
     def after(self, state: BiasState, unit: int) -> BiasState:
-        """Return the state after a further unit."""
         for letter in self._texts[unit].lower():
             state = self._after_letter(state, letter)
         return state

@@ -39,8 +39,6 @@ class TransducerDecoderConfig(FolderConfig):
 
 
 class TransducerDecoder:
-    """Decodes segments into n-best texts with words."""
-
     def __init__(self, config: TransducerDecoderConfig) -> None:
         found = opened_folder(config)
         self._language = config.language
@@ -110,13 +108,12 @@ class TransducerDecoder:
         return found
 
     def checked_frames(self, row: Row) -> FloatArray:
-        """Return a row's frames, float32 `[T, size]`; see `checked_frames`."""
+        """Return a row's frames, float32 `[T, size]`."""
         return checked_frames(row, "encoder_out", self._joint.frame_size, self._frame_s)
 
     def advance(
         self, searches: Sequence[TransducerUtterance], frames: Sequence[FloatArray]
     ) -> list[Exception | None]:
-        """Let each search take its next frames; a defect is one of all."""
         try:
             self._search.advance(searches, frames)
         except Exception as error:

@@ -8,8 +8,6 @@ from conch.families.transducer.graphs import opened_encoder, opened_folder
 
 
 class TransducerEncoder(RecordingEncoder):
-    """Turns waveforms into frames for the decoder."""
-
     def __init__(self, config: RecordingsConfig) -> None:
         graph = opened_encoder(opened_folder(config), config.threads)
         super().__init__(ExportedEncoder(graph), FRAMES, config.max_padding, config.max_batch_s)

@@ -40,7 +40,6 @@ class Transducer:
     """The files, by the names in `PARTS`."""
     headers: Mapping[str, Header]
     tokens: tuple[str, ...]
-    """Symbol of each unit."""
     encoder: Encoder
     context_size: int = 0
     """Units before the next one that the decoder reads; 0 if it reads all."""

@@ -14,7 +14,6 @@ class Guided(NamedTuple):
 
     @property
     def gain(self) -> float:
-        """Nats by which the hypothesis is preferred now."""
         return self.bias.gain + (self.words.gain if self.words else 0.0)
 
     @property
@@ -24,8 +23,6 @@ class Guided(NamedTuple):
 
 
 class Guide:
-    """The guides of one search."""
-
     def __init__(self, bias: Bias | None = None, fusion: Fusion | None = None) -> None:
         self._bias, self._fusion = bias, fusion
         self.start = Guided(words=fusion.start if fusion else None)
@@ -34,7 +31,6 @@ class Guide:
         return bool(self._bias or self._fusion)
 
     def after(self, state: Guided, unit: int) -> Guided:
-        """Return the state after a further unit."""
         bias, words = state
         return Guided(
             self._bias.after(bias, unit) if self._bias else bias,
@@ -42,7 +38,6 @@ class Guide:
         )
 
     def finished(self, state: Guided) -> Guided:
-        """Return the state if nothing follows."""
         bias, words = state
         return Guided(
             bias.finished(), self._fusion.finished(words) if self._fusion and words else words

@@ -18,7 +18,7 @@ class Expected(NamedTuple):
     """What may be written at a frame, for several frames and contexts."""
 
     log_probs: FloatArray
-    """Of each unit, float32 `[N, units]`."""
+    """Log probability of each unit, float32 `[N, units]`."""
     steps: NDArray[np.int64]
     """Frames to go on by after a unit, `[N]`; after a blank it is one at least."""
     step_log_probs: FloatArray

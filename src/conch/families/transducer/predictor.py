@@ -75,9 +75,9 @@ class _Read:
 
     unit: int
     before: "_Read | None"
-    """Without the last unit; None once it is read."""
+    """All units but the last; None once they are read."""
     states: tuple[FloatArray, FloatArray]
-    """Of the network, each `[layers, hidden]`, after the last unit, once it is read."""
+    """States of the network after the last unit, each `[layers, hidden]`, once it is read."""
     output: FloatArray | None = None
 
 

@@ -76,8 +76,6 @@ class _Hypothesis(NamedTuple):
 
 
 class TransducerUtterance:
-    """The hypotheses of one utterance."""
-
     def __init__(
         self, units: WrittenUnits, predictor: Predictor, beam_size: int, guide: Guide
     ) -> None:
@@ -110,7 +108,6 @@ class TransducerUtterance:
         return item.length + self._context_size if self._context_size else 1
 
     def stable_text(self) -> str:
-        """Return the words at the beginning of the text that no later frame can change."""
         shared = [*(self.beam[0].last or ())]
         for item in self.beam[1:]:
             pairs = zip(shared, item.last or (), strict=False)

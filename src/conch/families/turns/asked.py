@@ -12,11 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 async def end_of_turn(calls: Calls, waveform: Array) -> float:
-    """Return the probability that the speaker has finished; 0 on a server without the model.
-
-    Args:
-        waveform: FP32 [samples], 16 kHz: the utterance so far with the pause.
-    """
+    """Return the probability that an utterance, FP32 [samples], has ended; 0 without the model."""
     if not await calls.is_loaded(END_OF_TURN.name):
         _warn()
         return 0.0

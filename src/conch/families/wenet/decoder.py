@@ -39,7 +39,7 @@ class RescoredUtterance:
         self._hidden: list[FloatArray] = []
 
     def advance(self, frames: FloatArray) -> None:
-        """See `UtteranceSearch`; float32 `[T, units + size]`."""
+        """Take float32 `[T, units + size]`."""
         num_units = self._decoder.num_units
         if not len(frames):
             return
@@ -62,8 +62,6 @@ class RescoredUtterance:
 
 
 class WenetDecoder(CtcDecoder):
-    """Decodes segments into n-best texts with words."""
-
     def __init__(self, config: WenetDecoderConfig) -> None:
         found = opened_folder(config)
         super().__init__(CtcDecoderConfig(), vocabulary_of(found))
@@ -81,13 +79,12 @@ class WenetDecoder(CtcDecoder):
         return RescoredUtterance(super().new_search(asked), self, is_rescored=is_rescored)
 
     def checked_frames(self, row: Row) -> FloatArray:
-        """Return a row's frames, float32 `[T, units + size]`; see `CtcDecoder`."""
+        """Return a row's frames, float32 `[T, units + size]`."""
         # Only the network knows the size.
         width = max(self.num_units + 1, row.inputs[FRAMES].shape[-1])
         return checked_frames(row, FRAMES, width, self._frame_s)
 
     def scores(self, hidden: FloatArray, hypotheses: list[CtcHypothesis]) -> list[float]:
-        """Return the scores of hypotheses; see `AttentionDecoders`."""
         units = [
             item.units if isinstance(item, BeamHypothesis) else self._units.encode(item.text)
             for item in hypotheses

@@ -14,8 +14,6 @@ from conch.families.wenet.networks import WenetGraph, opened_folder, vocabulary_
 
 
 class WenetEncoder(RecordingEncoder):
-    """Turns waveforms into frames for the decoder."""
-
     def __init__(self, config: RecordingsConfig) -> None:
         graph = WenetGraph(opened_folder(config), config.threads)
         super().__init__(ExportedEncoder(graph), FRAMES, config.max_padding, config.max_batch_s)

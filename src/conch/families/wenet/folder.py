@@ -41,7 +41,7 @@ _TAKES = {
 }
 """What the decoder of an export takes, by what it gives: that for GPUs, and that for CPUs."""
 _NUM_HYPOTHESES, _CTC_WEIGHT = 10, 0.5
-"""Those of WeNet's runtime for CPUs."""
+"""Values of WeNet's runtime for CPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class WenetFolder:
     edges: tuple[int, int]
     """The units in front of a text and behind it."""
     num_hypotheses: int
-    """Those that the decoder scores in one run."""
+    """Hypotheses that the decoder scores in one run."""
     ctc_weight: float | None = None
     """Weight of the score by CTC; None where the network of the decoder has it."""
     reverse_weight: float = 0.0
@@ -252,7 +252,6 @@ def _check_gives(header: Header, path: Path, wanted: set[str]) -> None:
 
 
 def _decoder(path: Path, wanted: str) -> Header:
-    """Return the header of a decoder that gives `wanted`."""
     header, takes = header_of(path), _TAKES[wanted]
     names = {item.name for item in header.inputs}
     if wanted not in {item.name for item in header.outputs} or (names | {REVERSED}) != takes | {

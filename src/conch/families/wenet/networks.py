@@ -78,11 +78,7 @@ class AttentionDecoders:
     def scores(
         self, hidden: FloatArray, hypotheses: Sequence[Sequence[int]], ctc: Sequence[float]
     ) -> list[float]:
-        """Return the scores of hypotheses: those by attention, plus the weighted ones by CTC.
-
-        `hidden` is float32 `[frames, size]`; hypotheses are units, and `ctc` are their scores by
-        CTC.
-        """
+        """Return scores by attention, plus weighted `ctc`; `hidden` is float32 `[frames, size]`."""
         most, found = self._found.num_hypotheses, list[float]()
         score = self._sums if self._found.ctc_weight is None else self._sums_of_units
         for first in range(0, len(hypotheses), most):

@@ -173,7 +173,6 @@ class WhisperDecoder:
         )
 
     def _choice(self, row: Row) -> tuple[str, ...]:
-        """Return the languages to choose from; one that needs no detection, or none for all."""
         language = str(row.parameters.get("language", "auto"))
         self.tokens.check_language(language)
         choice = codes_of(str(row.parameters.get("languages", "")))
@@ -183,10 +182,7 @@ class WhisperDecoder:
         return choice if self.tokens.multilingual else self.tokens.languages
 
     def _spoken(self, encoder_out: FloatArray, choices: Sequence[tuple[str, ...]]) -> list[_Spoken]:
-        """Return the language of each segment, detected if there is a choice.
-
-        Of a choice, the probabilities are those given that it is one of them: they sum to 1.
-        """
+        """Return the language of each segment; of a choice, probabilities sum to 1."""
         found = [_Spoken(choice[0] if choice else "", math.nan) for choice in choices]
         unknown = [index for index, choice in enumerate(choices) if len(choice) != 1]
         if unknown:

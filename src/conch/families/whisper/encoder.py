@@ -65,10 +65,7 @@ class WhisperEncoder:
         ]
 
     def encode(self, waveforms: Sequence[FloatArray], num_frames: int) -> FloatArray:
-        """Return the hidden states of waveforms, float32 `[N, num_frames / 2, model size]`.
-
-        Each waveform is float32 `[samples]`, 16 kHz, at most `num_frames` of 10 ms.
-        """
+        """Return hidden states, float32 `[N, num_frames / 2, model size]`; frames have 10 ms."""
         mels = self._model.n_mels
         features = np.stack([log_mel_spectrogram(item, num_frames, mels) for item in waveforms])
         # The caches of a CPU hold the activations of one window only: a batch of 8 takes longer

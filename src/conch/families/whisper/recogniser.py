@@ -16,5 +16,4 @@ WHISPER = AttentionRecogniser(*COMPONENTS, OPEN_WINDOW)
 async def scores(
     calls: Calls, texts: list[str], heard: Heard, options: RecognitionOptions
 ) -> list[float]:
-    """Return the log probability of each text; see `conch.recognition.hooks.ScoreTexts`."""
     return await WHISPER.text_scores(calls, await heard.by(WHISPER), texts, options)

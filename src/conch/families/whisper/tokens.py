@@ -100,5 +100,4 @@ class WhisperTokens:
 
     @staticmethod
     def is_spaced(language: str) -> bool:
-        """Return whether the language has spaces between words."""
         return language not in _UNSPACED_LANGUAGES
