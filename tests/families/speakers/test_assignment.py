@@ -45,6 +45,20 @@ def test_where_two_speak_both_have_a_turn():
     assert is_alone(mixed).tolist() == [True, False]
 
 
+def test_what_a_window_hears_at_its_edge_counts_less_but_not_over_a_line():
+    first, second = np.zeros((2, 178, 3), bool)
+    first[:, 0] = second[:, 0] = True
+    # At its end, the first of two windows hears another voice.
+    first[-20:, 1] = True
+    heard = segment(5, [], [(2.75, 3)], [0])
+    heard = replace(heard, windows=[(0, first), (num_frames(5 * S) - 178, second)])
+    assert is_alone(heard).tolist() == [True]
+    assert [turn.voice for turn in turns_of(heard, VOICES)] == [0]
+    heard = replace(heard, is_line=True)
+    assert is_alone(heard).tolist() == [False]
+    assert {turn.voice for turn in turns_of(heard, VOICES)} == {0, 1}
+
+
 def test_short_pauses_belong_to_the_turn_and_short_turns_are_dropped():
     pieces, short = [(0, 1), (1.4, 2.5)], (1, 3.7, 3.8)
     for pause, turns in ((0.4, [(0, 100.0, 103.0)]), (0.6, [(0, 100.0, 101.0), (0, 101.6, 103.0)])):

@@ -20,8 +20,9 @@ FILLED_S = 0.5
 """Where segmentation hears nobody for less, and the VAD finds speech, somebody speaks."""
 MIDDLE_WEIGHT, EDGE_WEIGHT = 1.5, 0.5
 """What a piece counts in its middle half, and outside."""
-EDGE_S = 1.0
-"""Nearer to its edges a window counts less."""
+EDGE_S, LINE_EDGE_S = 1.0, 0.01
+"""Nearer to its edges a window counts less; over a telephone line, where windows are closer to each
+other, it counts the same in all frames."""
 LOCAL_WEIGHT = 0.5
 """What it counts that a window's own speaker is a voice."""
 LEAST_ALONE_S = 0.25
@@ -89,8 +90,9 @@ def is_alone(heard: HeardSegment) -> Array:
 def _counts(heard: HeardSegment, frames: int) -> Array:
     """Return how many speak in each frame, [frames]."""
     total, counted = np.zeros(frames), np.zeros(frames)
+    edge_s = LINE_EDGE_S if heard.is_line else EDGE_S
     for first, active in heard.windows:
-        weights = votes(first, len(active), EDGE_S, frames)
+        weights = votes(first, len(active), edge_s, frames)
         total[first : first + len(active)] += active.sum(axis=1) * weights
         counted[first : first + len(active)] += weights
     is_speech = np.zeros(frames, bool)
@@ -142,9 +144,10 @@ def _shares(heard: HeardSegment, frames: int, scores: FloatArray) -> FloatArray:
     """
     total = np.zeros_like(scores)
     counted = np.zeros((frames, 1), np.float32)
+    edge_s = LINE_EDGE_S if heard.is_line else EDGE_S
     for first, active in heard.windows:
         span = slice(first, first + len(active))
-        weights = votes(first, len(active), EDGE_S, frames)
+        weights = votes(first, len(active), edge_s, frames)
         counted[span, 0] += weights
         alone = active & (active.sum(axis=1) == 1)[:, None]
         is_known = alone.sum(axis=0) * FRAME_SAMPLES >= LEAST_ALONE_S * SAMPLE_RATE
