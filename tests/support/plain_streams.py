@@ -59,7 +59,7 @@ def run(scenario, components=None, **limits):
 
     async def main():
         recognizer = recognizer_on(components, **limits)
-        found = await asyncio.wait_for(scenario(recognizer, components), 20)
+        found = await asyncio.wait_for(scenario(recognizer, components), 120)
         for _ in range(200):
             if not len(recognizer.open_streams) and not any(components.open.values()):
                 break
