@@ -87,6 +87,9 @@ def plot(runs: Mapping[str, Costs], path: Path) -> None:
         name for used in every[::-1] for name, value in used.items() if value >= SHOWN
     )
     with panels(path) as (axes,):
+        from matplotlib import colormaps
+
+        axes.set_prop_cycle(color=[colormaps["tab20"](number) for number in range(20)])
         left = [0.0] * len(every)
         for name in names:
             widths = [used.get(name, 0.0) for used in every]
