@@ -13,6 +13,7 @@ from conch.families.speakers.pieces import (
     is_of_line,
     num_frames,
     pieces,
+    represented,
     spoken,
     thinned,
     votes,
@@ -49,15 +50,18 @@ def test_of_one_voice_few_pieces_are_needed_and_all_where_another_speaks(band):
     frames = num_frames(30 * S)
     one = np.array([[True, False, False]] * frames)
     places = thinned(every, [(0, one)], band)
+    assert sum(represented(places, len(every))) == len(every)
     assert [every[place] for place in places] in (every[::step], [*every[::step], every[-1]])
     two = one.copy()
     two[frame_at(15 * S) : frame_at(16 * S), 1] = True
     places = thinned(every, [(0, two)], band)
     mixed = {place for place, (start, end) in enumerate(every) if start < 16 * S and end > 15 * S}
     assert mixed <= {*places}
+    assert sum(represented(places, len(every))) == len(every)
     assert len(every) / step < len(places) < len(every) / step + 6
     apart = pieces([(0, S), (9 * S, 10 * S)])
     assert thinned(apart, [(0, one)], band) == [0, 1]
+    assert represented([0, 1], len(apart)) == [1, 1]
 
 
 def test_between_pieces_that_sound_less_than_alike_there_is_another():

@@ -20,6 +20,7 @@ from conch.families.speakers.pieces import (
     between,
     is_of_line,
     pieces,
+    represented,
     spoken,
     thinned,
     windows,
@@ -59,7 +60,7 @@ async def hear(
         sounds |= zip(asked, found, strict=True)
         asked = between(sounds, band.alike)
     places = sorted(sounds)
-    stands_for = np.diff([*places, len(spans)]).tolist()
+    stands_for = represented(places, len(spans))
     spans = [spans[place] for place in places]
     found = np.stack([sounds[place] for place in places])
     return HeardSegment(

@@ -111,6 +111,12 @@ def between(sounds: Mapping[int, FloatArray], alike: float) -> list[int]:
     ]
 
 
+def represented(places: Sequence[int], count: int) -> list[int]:
+    """Return how many of `count` pieces each embedded one stands for: those up to the next."""
+    found: list[int] = np.diff([*places, count]).tolist()
+    return found
+
+
 def _is_one_voice(heard: Sequence[tuple[int, Array]], start: int, end: int) -> bool:
     """Return whether no window has two speakers in this span."""
     first, behind = max(0, frame_at(start)), frame_at(end)
