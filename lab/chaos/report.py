@@ -17,25 +17,19 @@ MOST_SHOWN = 40
 
 def markdown(report: ChaosReport) -> str:
     """Return the tables of a campaign, what did not hold, and a line on its origin."""
-    parts = [
-        f"`{report.header.command}`",
-        _verdict(report),
-        _phases(report),
-        _strikes(report),
-        _holdings(report),
-        _failures(report),
-        _left_out(report),
-        _origin(report),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return _document(report, _phases(report), _strikes(report), _holdings(report))
 
 
 def digest(report: ChaosReport) -> str:
     """Return what a reader of the notes needs of a campaign: a row for each fault."""
+    return _document(report, _ways(report))
+
+
+def _document(report: ChaosReport, *tables: str) -> str:
     parts = [
         f"`{report.header.command}`",
         _verdict(report),
-        _ways(report),
+        *tables,
         _failures(report),
         _left_out(report),
         _origin(report),

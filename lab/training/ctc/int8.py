@@ -12,7 +12,7 @@ import onnx.parser
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from conch.families.ctc.int8_product import DOMAIN, OPERATOR
+from conch.families.ctc.int8_product import DOMAIN, OPERATOR, QUANTIZED
 
 _SMALLEST = 2**16
 """Matrices of fewer numbers stay as they are; the output layer is one."""
@@ -21,24 +21,13 @@ _WEIGHT_MAX = 63
 _FUNCTION = f"""
 <domain: "{DOMAIN}", opset_import: ["" : 17]>
 {OPERATOR} (rows, weight, weight_scale) => (product)
-{{
-    magnitudes = Abs (rows)
-    largest = ReduceMax <axes = [-1]> (magnitudes)
-    least = Constant <value_float = 1e-12> ()
-    some = Max (largest, least)
-    most = Constant <value_float = 127.0> ()
-    scale = Div (some, most)
-    scaled = Div (rows, scale)
-    one = Constant <value_float = 1.0> ()
-    zero = Constant <value = uint8 {{128}}> ()
-    quantized = QuantizeLinear (scaled, one, zero)
+{{{QUANTIZED}
     sums = MatMulInteger (quantized, weight, zero)
     exact = Cast <to = 1> (sums)
     by_row = Mul (exact, scale)
     product = Mul (by_row, weight_scale)
 }}
 """
-"""Activations are unsigned around 128: x86 multiplies that many times as fast as signed ones."""
 
 
 def with_int8_products(proto: onnx.ModelProto) -> onnx.ModelProto:

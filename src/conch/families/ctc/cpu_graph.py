@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper
 
 from conch.component.graph import MICROSOFT
-from conch.families.ctc.int8_product import DOMAIN, OPERATOR
+from conch.families.ctc.int8_product import DOMAIN, OPERATOR, QUANTIZED
 from conch.wire.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -23,17 +23,7 @@ _TIME = 2
 _PRODUCT = f"""
 <domain: "{DOMAIN}", opset_import: ["" : 17, "{MICROSOFT}" : 1]>
 {OPERATOR} (rows, weight, weight_scale) => (product)
-{{
-    magnitudes = Abs (rows)
-    largest = ReduceMax <axes = [-1]> (magnitudes)
-    least = Constant <value_float = 1e-12> ()
-    some = Max (largest, least)
-    most = Constant <value_float = 127.0> ()
-    scale = Div (some, most)
-    scaled = Div (rows, scale)
-    one = Constant <value_float = 1.0> ()
-    zero = Constant <value = uint8 {{128}}> ()
-    quantized = QuantizeLinear (scaled, one, zero)
+{{{QUANTIZED}
     by_column = {MICROSOFT}.MatMulIntegerToFloat (quantized, weight, one, weight_scale, zero)
     product = Mul (by_column, scale)
 }}
@@ -66,7 +56,10 @@ def _rewritten(proto: onnx.ModelProto, *, is_whole: bool) -> onnx.ModelProto:
             function.CopyFrom(onnx.parser.parse_function(_PRODUCT))
     proto.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
     nodes = [*proto.graph.node]
-    (seen,) = (node.output[0] for node in nodes if node.op_type == "And")
+    (seen,) = (place for place, node in enumerate(nodes) if node.op_type == "And")
+    mask = "mask_of_attention"
+    cast = helper.make_node("Cast", nodes[seen].output, [mask], to=TensorProto.INT32)
+    nodes.insert(seen + 1, cast)
     for layer in range(layers):
         # The exporter numbers the modules of a name from the second on.
         number = f"_{layer}" if layer else ""
@@ -74,7 +67,7 @@ def _rewritten(proto: onnx.ModelProto, *, is_whole: bool) -> onnx.ModelProto:
         begin = names.index(f"/attention_in{number}/Add")
         end = names.index(f"/attention_out{number}/MatMul")
         projected = [f"{name}_of_{layer}" for name in ("query", "key", "value")]
-        mask, attended = f"mask_of_{layer}", f"attended_of_{layer}"
+        attended = f"attended_of_{layer}"
         inputs = projected
         if not is_whole:
             # Keys and values behind those of the caches: what the exporter joins along the time.
@@ -87,7 +80,6 @@ def _rewritten(proto: onnx.ModelProto, *, is_whole: bool) -> onnx.ModelProto:
         nodes[end].input[0] = attended
         nodes[end:end] = [
             helper.make_node("Split", nodes[begin].output, projected, axis=-1),
-            helper.make_node("Cast", [seen], [mask], to=TensorProto.INT32),
             helper.make_node(
                 "MultiHeadAttention", inputs, [attended], domain=MICROSOFT, num_heads=heads
             ),

@@ -10,6 +10,21 @@ import onnx
 import onnx.parser
 
 DOMAIN, OPERATOR = "conch", "Int8Product"
+QUANTIZED = """
+    magnitudes = Abs (rows)
+    largest = ReduceMax <axes = [-1]> (magnitudes)
+    least = Constant <value_float = 1e-12> ()
+    some = Max (largest, least)
+    most = Constant <value_float = 127.0> ()
+    scale = Div (some, most)
+    scaled = Div (rows, scale)
+    one = Constant <value_float = 1.0> ()
+    zero = Constant <value = uint8 {128}> ()
+    quantized = QuantizeLinear (scaled, one, zero)
+"""
+"""How the function makes uint8 `quantized` of float32 `rows`: each has a scale of its own.
+
+Unsigned around 128: x86 multiplies that many times as fast as signed activations."""
 _IN_FLOAT = f"""
 <domain: "{DOMAIN}", opset_import: ["" : 17]>
 {OPERATOR} (rows, weight, weight_scale) => (product)
