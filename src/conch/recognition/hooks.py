@@ -52,11 +52,17 @@ class Recogniser(Protocol[Encoded]):
         ...
 
     async def decode_open(
-        self, calls: Calls, encoded: Encoded, options: RecognitionOptions, start: float, draft: str
+        self,
+        calls: Calls,
+        encoded: Encoded,
+        options: RecognitionOptions,
+        start: float,
+        said: str,
+        draft: str,
     ) -> Decoded:
         """Decode the latest audio of an open live utterance, as `decode` does a segment.
 
-        `draft` is the text of the pass before: the new one probably begins alike.
+        The text may begin with `said`, which is firm; `draft` probably follows.
         """
         return await self.decode(calls, encoded, options, start)
 

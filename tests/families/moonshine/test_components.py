@@ -61,7 +61,8 @@ def asked(states: list[dict[str, np.ndarray]]) -> list[Row]:
     kinds: tuple[tuple[dict, dict], ...] = (
         ({}, {"beam_size": 1, "align": True}),
         ({}, {"beam_size": 5, "nbest": 5}),
-        ({}, {"beam_size": 1, "align": True, "draft": "Tiger, Tiger, learning"}),
+        ({}, {"align": True, "said": "", "draft": "Tiger, Tiger, learning"}),
+        ({}, {"align": True, "said": "Tiger, Tiger,", "draft": "burning bride in the"}),
         ({"text": bytes_array(["Tiger, Tiger, burning bright"])}, {}),
         ({"texts": bytes_array(["Tiger, Tiger, burning", "", "no"])}, {}),
     )
@@ -96,14 +97,32 @@ def test_a_score_is_the_log_probability_of_the_text(exact_decoder, exactly_encod
 
 @pytest.mark.parametrize(
     "draft",
-    ["Tiger, Tiger", "Tiger, Tiger, learning bright in the", "No", "</s>", "one two " * 300],
+    ["Tiger, Tiger", "Tiger, Tiger, learning bright in the", "No", "</s>", "one two " * 60],
 )
 def test_a_draft_changes_no_greedy_text(exact_decoder, exactly_encoded, draft):
     plain = decoded(exact_decoder, exactly_encoded, beam_size=1, align=True)
-    drafted = decoded(exact_decoder, exactly_encoded, beam_size=1, align=True, draft=draft)
+    drafted = decoded(exact_decoder, exactly_encoded, align=True, said="", draft=draft)
     assert drafted["hypotheses"].tolist() == plain["hypotheses"].tolist()
     np.testing.assert_allclose(drafted["scores"], plain["scores"], atol=0.01)
     np.testing.assert_allclose(drafted["word_ends"], plain["word_ends"], atol=0.05)
+
+
+def test_a_text_goes_on_from_what_was_said(exact_decoder, exactly_encoded):
+    plain = decoded(exact_decoder, exactly_encoded, beam_size=1, align=True)
+    said, *_ = plain["hypotheses"][0].decode().partition(" in")
+    again = decoded(exact_decoder, exactly_encoded, align=True, said=said)
+    assert again["hypotheses"].tolist() == plain["hypotheses"].tolist()
+    np.testing.assert_allclose(again["scores"], plain["scores"], atol=0.01)
+    np.testing.assert_allclose(again["word_ends"], plain["word_ends"], atol=0.05)
+    np.testing.assert_allclose(again["word_confidences"], plain["word_confidences"], atol=0.01)
+    other = decoded(exact_decoder, exactly_encoded, align=True, said="Tigers, Tigers,")
+    assert other["hypotheses"][0].startswith(b"Tigers, Tigers, burning bright")
+
+
+@pytest.mark.parametrize("name", ["said", "draft"])
+def test_a_given_text_that_is_too_long_is_refused(decoder, encoded, name):
+    with pytest.raises(InvalidRequestError, match="at most 255 tokens; sent: 600"):
+        decoded(decoder, encoded, **{"said": "", name: "one two " * 300})
 
 
 def test_words_cover_the_text_in_order(decoder, encoded, tiger):

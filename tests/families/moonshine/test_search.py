@@ -6,12 +6,19 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from one_by_one import alone
 
 from conch.families.moonshine.network import Advance, Step
-from conch.families.moonshine.search import MORE_TOKENS, TOKENS_PER_S, Searched, beam_search
+from conch.families.moonshine.search import (
+    MORE_TOKENS,
+    RUN,
+    TOKENS_PER_S,
+    Searched,
+    beam_search,
+    open_search,
+)
 from conch.families.moonshine.tokens import END
 
 OTHERS = (0, 1, 3, 4)
@@ -24,29 +31,32 @@ class Table:
 
     def __init__(self, log_probs: np.ndarray) -> None:
         self.log_probs = log_probs
-        self.length = -1
+        self.length = 0
+        self.num_steps = 0
 
-    def advance(self, ids, num_best):
-        places = self.length + 1 + np.arange(len(ids[0]))
-        self.length = int(places[-1])
+    def advance(self, ids, num_best, targets=None):
+        self.num_steps += 1
+        places = self.length + np.arange(len(ids[0]))
+        self.length = int(places[-1]) + 1
         rows = self.log_probs[np.minimum(places, len(self.log_probs) - 1), np.array(ids)]
         best = np.argsort(-rows, axis=-1, kind="stable")[..., :num_best]
         found = np.take_along_axis(rows, best, axis=-1)
         attention = np.broadcast_to(places[:, None].astype(np.float32), (*rows.shape[:2], 3))
-        return Advance(found, best, np.zeros(rows.shape[:2]), attention)
+        wanted = np.take_along_axis(rows, np.array(targets or ids)[..., None], axis=-1)[..., 0]
+        return Advance(found, best, wanted, attention)
 
     def keep(self, num_tokens):
-        self.length = num_tokens - 1
+        self.length = num_tokens
 
 
-def searched(table: Table, *args, **options) -> Searched:
+def searched(table: Table, *args, by=beam_search, **options) -> Searched:
     """Return what a search finds that makes its steps by itself."""
 
     def advance(steps: Sequence[Step]) -> list[Advance]:
-        return [table.advance(step.ids, step.num_best) for step in steps]
+        return [table.advance(step.ids, step.num_best, step.targets) for step in steps]
 
     def search():
-        found = yield from beam_search(table, *args, **options)
+        found = yield from by(table, *args, **options)
         return lambda: found
 
     return alone(search(), advance)
@@ -123,19 +133,89 @@ def test_a_beam_of_one_takes_the_best_token_each_time(seed):
     assert (found.wanted_nothing is not None) == (table[0, 1].argmax() == END)
 
 
+def continued(table: np.ndarray, tokens: int, said=(), draft=()) -> Searched:
+    return searched(Table(table), seconds_for(tokens), said, draft, by=open_search)
+
+
+def repeats(ids: Sequence[int]) -> bool:
+    runs = [tuple(ids[at : at + RUN]) for at in range(len(ids) - RUN + 1)]
+    return len(runs) > len(set(runs))
+
+
 @settings(deadline=None)
 @given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from((0, 1, 3, 4)), max_size=8))
 def test_a_draft_changes_no_text(seed, draft):
     table = table_of(seed)
     plain = searched(Table(table), 1, seconds_for(6))
     greedy = texts_of(plain.ended[0])
-    for tried in (draft, [*greedy[: len(draft)], *draft], [*filter(END.__ne__, greedy)]):
-        drafted = searched(Table(table), 1, seconds_for(6), draft=tried)
+    assume(not repeats(greedy))
+    for tried in (draft, [*greedy[: len(draft)], *draft], [*filter(END.__ne__, greedy)], []):
+        drafted = continued(table, 6, draft=tried)
         assert drafted.wanted_nothing == plain.wanted_nothing
         assert texts_of(drafted.ended[0]) == greedy
         for one, other in zip(drafted.ended[0], plain.ended[0], strict=True):
             assert one.total == other.total
             assert one.attention.tolist() == other.attention.tolist()
+
+
+@settings(deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.sampled_from(OTHERS), min_size=1, max_size=4),
+    st.lists(st.sampled_from(OTHERS), max_size=6),
+)
+def test_a_text_goes_on_from_what_was_said(seed, said, draft):
+    table = table_of(seed)
+    ids, expected = said[-1], list(said)
+    while len(expected) < 7:
+        ids = int(table[min(len(expected), len(table) - 1), ids].argmax())
+        expected.append(ids)
+        if ids == END:
+            break
+    assume(not repeats(expected))
+    found = continued(table, 7, said, draft)
+    assert texts_of(found.ended[0]) == tuple(expected)
+    assert found.wanted_nothing is None
+    for place, (before, token) in enumerate(pairwise((1, *expected))):
+        [*tokens] = found.ended[0]
+        assert tokens[place].log_prob == table[min(place, len(table) - 1), before, token]
+
+
+def test_what_was_said_may_fill_a_window():
+    found = continued(table_of(1), 3, said=[0, 3, 4, 1, 0, 4])
+    assert texts_of(found.ended[0])[:6] == (0, 3, 4, 1, 0, 4)
+    assert found.ended[0].length == 7
+
+
+@pytest.mark.parametrize(
+    ("draft", "steps"),
+    [
+        ([*range(4, 20)], 1),
+        ([3, *range(5, 20)], 5),
+        ([*range(4, 10), 3, *range(10, 20)], 3),
+        ([*range(4, 10), *range(12, 20)], 5),
+        ([*range(4, 10), 3, 3, 3, *range(12, 20)], 5),
+        ([], 17),
+    ],
+    ids=["right", "another first", "one too many", "two left out", "three wrong", "none"],
+)
+def test_a_draft_is_tried_again_behind_a_token_that_was_not_chosen(draft, steps):
+    table = np.full((17, 20, 20), -10.0, np.float32)
+    for place, item in enumerate([*range(4, 20), END]):
+        table[place, :, item] = -0.1
+    one = Table(table)
+    found = searched(one, seconds_for(30), (), draft, by=open_search)
+    assert texts_of(found.ended[0]) == (*range(4, 20), END)
+    assert one.num_steps == steps
+
+
+def test_an_open_text_ends_before_it_repeats_a_run_unless_the_draft_does():
+    table = np.full((1, SIZE, SIZE), -10.0, np.float32)
+    table[0, 1, 4] = table[0, 4, 0] = table[0, 0, 3] = table[0, 3, 0] = -0.1  # 4 0 3 0 3 …
+    assert texts_of(continued(table, 9).ended[0]) == (4, 0, 3)
+    assert texts_of(continued(table, 9, said=(4, 0, 3, 0)).ended[0]) == (4, 0, 3, 0)
+    whole = (4, 0, 3, 0, 3, 0, 3, 0, 3)
+    assert texts_of(continued(table, 9, draft=whole).ended[0]) == whole
 
 
 def test_tokens_know_where_they_were_heard():

@@ -106,22 +106,31 @@ class SpokenToMoonshine(SpokenComponents):
         return self.attention_decoder(inputs, parameters)
 
 
-def drafts(components, decoder: str) -> list[str | None]:
+def given(components, decoder: str) -> list[tuple[str | None, str | None]]:
+    """Return what each call of a decoder was told of its text: its beginning, and what follows."""
     calls = zip(components.calls, components.parameters, strict=True)
-    return [sent.get("draft") for model, sent in calls if model == decoder]
+    return [(sent.get("said"), sent.get("draft")) for model, sent in calls if model == decoder]
 
 
-def test_a_pass_of_moonshine_gets_the_words_before_as_a_draft():
+def test_a_pass_of_moonshine_goes_on_from_the_firm_text():
     alphabet = "abcdefghijklmnopqrstuvwxyz"
     answers, components = stepwise(alphabet, SpokenToMoonshine(), decoder="moonshine")
-    first, *rolling, second = drafts(components, "moonshine_decoder")
-    assert (first, second) == (None, None)
-    assert rolling[:3] == ["a b c d", "a b c d e f g", "a b c d e f g h i j"]
-    # Its audio begins later than that of the pass before.
-    assert rolling[3] == "d e f g h i j k l m"
+    first, *rolling, second = given(components, "moonshine_decoder")
+    assert first[0] == rolling[0][0] == ""
+    # After each pass come the words of the CTC model since then, which are numbers here.
+    assert rolling[0][1].startswith("a b c d")
+    assert [said for said, _ in rolling[1:5]] == [
+        "a b c d",
+        "a b c d e f g",
+        # The audio begins later.
+        "d e f g h i j",
+        "g h i j k l m",
+    ]
+    assert rolling[1][1].startswith("e f g 0")
+    assert second == (None, None)
     assert answers[-1].text == " ".join(alphabet)
     _, components = stepwise(TALK)
-    assert {*drafts(components, "attention_decoder")} == {None}
+    assert {*given(components, "attention_decoder")} == {(None, None)}
 
 
 def test_a_pass_joins_no_more_of_a_long_utterance_than_it_hears():

@@ -28,11 +28,14 @@ class AttentionRecogniser(Recogniser[EncodedFrames]):
         decoder: str,
         open_window: Mapping[str, int] | None = None,
         *,
-        reads_draft: bool = False,
+        continues: bool = False,
     ) -> None:
-        """`open_window` has the encoder's parameters for an open live utterance."""
+        """`open_window` has the encoder's parameters for an open live utterance.
+
+        With `continues`, the decoder takes the parameters `said` and `draft` for its text.
+        """
         self.encoder, self.decoder, self._open_window = encoder, decoder, open_window
-        self._reads_draft = reads_draft
+        self._continues = continues
 
     async def encode(
         self, calls: Calls, waveform: Array, window: Mapping[str, int] | None = None
@@ -51,8 +54,9 @@ class AttentionRecogniser(Recogniser[EncodedFrames]):
         encoded: EncodedFrames,
         options: RecognitionOptions,
         start: float | None,
-        draft: str = "",
+        given: Mapping[str, Parameter] | None = None,
     ) -> Decoded:
+        """`given` has parameters of the decoder beside those of the options."""
         is_ranked_again = options.is_rescored or bool(options.hotwords)
         # If the decoder reads none, the prompt is for the neural rescorer.
         prompt = options.prompt if decoder_of(options).reads_prompt else ""
@@ -67,7 +71,7 @@ class AttentionRecogniser(Recogniser[EncodedFrames]):
                 "align": start is not None,
                 **_asked(options),
                 **({"prompt": prompt} if prompt else {}),
-                **({"draft": draft} if draft and self._reads_draft else {}),
+                **(given or {}),
             },
             work=options.beam_size,
         )
@@ -92,9 +96,11 @@ class AttentionRecogniser(Recogniser[EncodedFrames]):
         encoded: EncodedFrames,
         options: RecognitionOptions,
         start: float,
+        said: str,
         draft: str,
     ) -> Decoded:
-        return await self.decode(calls, encoded, options, start, draft)
+        given = {"said": said, "draft": draft} if self._continues else {}
+        return await self.decode(calls, encoded, options, start, given)
 
     async def align(
         self,

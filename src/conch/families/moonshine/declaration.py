@@ -101,7 +101,7 @@ FAMILY = Family(
             "Moonshine",
             PACKAGE,
             in_flight=max(STEP_FILES.values()),
-            parameters={"draft": str},
+            parameters={"said": str, "draft": str},
         ),
     ),
     models=(

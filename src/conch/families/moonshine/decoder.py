@@ -26,7 +26,7 @@ from conch.families.moonshine.network import (
     MoonshineDecoder,
     Step,
 )
-from conch.families.moonshine.search import Searched, Token, beam_search
+from conch.families.moonshine.search import Searched, Token, beam_search, open_search
 from conch.families.moonshine.tokens import END, START, MoonshineTokens
 from conch.families.moonshine.weights import TOKENIZER_FILE, moonshine_folder
 from conch.wire.errors import InvalidRequestError, OptionError
@@ -66,8 +66,10 @@ class _Job:
     beam_size: int
     nbest: int
     align: bool
+    said: list[int] | None
+    """Tokens with which the text of an open window begins; None for a whole segment."""
     draft: list[int]
-    """Tokens that a greedy text may begin with, any number."""
+    """Tokens that probably follow `said`."""
     aligned: list[int] | None
     """Tokens of a text whose words' times are wanted."""
     scored: list[list[int]] | None
@@ -142,7 +144,9 @@ class DecoderComponent:
 
     def _searched(self, hypotheses: Hypotheses, job: _Job) -> Generator[Step, Advance, Searched]:
         config, beam_size, seconds = self._config, job.beam_size, len(job.hidden) * FRAME_S
-        found = yield from beam_search(hypotheses, beam_size, seconds, draft=job.draft)
+        if job.said is not None:
+            return (yield from open_search(hypotheses, seconds, job.said, job.draft))
+        found = yield from beam_search(hypotheses, beam_size, seconds)
         text = self._text(found.ended[0])
         repeats = compression_ratio(text) > config.compression_ratio_threshold > 0
         if repeats and config.no_repeat_ngram_size:
@@ -195,8 +199,7 @@ class DecoderComponent:
         ids = self.tokens.encode(text) if text.strip() else []
         if len(ids) >= MAX_TOKENS:
             raise InvalidRequestError(
-                f"a text to align or score must have at most {MAX_TOKENS - 1} tokens; "
-                f"sent: {len(ids)}"
+                f"a text that is given must have at most {MAX_TOKENS - 1} tokens; sent: {len(ids)}"
             )
         return ids
 
@@ -208,7 +211,8 @@ class DecoderComponent:
             row.count("beam_size", 5, MAX_BEAM),
             row.count("nbest", 1, MAX_BEAM),
             bool(row.parameters.get("align", False)),
-            self.tokens.encode(str(row.parameters.get("draft", ""))),
+            self._ids(str(row.parameters["said"])) if "said" in row.parameters else None,
+            self._ids(str(row.parameters.get("draft", ""))),
             self._ids(row.texts("text", 1)[0]) if "text" in row.inputs else None,
             [*map(self._ids, row.texts("texts", MAX_BEAM))] if "texts" in row.inputs else None,
         )

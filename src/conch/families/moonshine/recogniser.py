@@ -3,4 +3,4 @@
 from conch.families.attention.recogniser import AttentionRecogniser
 from conch.families.moonshine.declaration import COMPONENTS
 
-MOONSHINE = AttentionRecogniser(*COMPONENTS, reads_draft=True)
+MOONSHINE = AttentionRecogniser(*COMPONENTS, continues=True)

@@ -1,4 +1,4 @@
-"""Beam search over Moonshine's decoder, and guards against texts that nobody said."""
+"""Searches over Moonshine's decoder, and guards against texts that nobody said."""
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +16,12 @@ PRUNED = 4.0
 """How much less probable than the best one a hypothesis is when it is dropped, in nats.
 
 184 utterances of dev, a beam of ten: 0.7 times the tokens, and the oracle stays (2.72, 2.75 %)."""
+
+RUN = 3
+"""Tokens of a run whose repetition ends the text of an open window."""
+TRIED, SKIPPED = 4, 3
+"""Tokens of a draft that are tried again, and how far off the chosen one is looked for. A step with
+four more costs 1.5 times one with a single token."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +66,6 @@ def beam_search(
     beam_size: int,
     seconds: float,
     no_repeat: int = 0,
-    draft: Sequence[int] = (),
     pruned: float = PRUNED,
 ) -> Generator[Step, Advance, Searched]:
     """Yield each step of the search over a segment, and return its hypotheses.
@@ -72,19 +77,14 @@ def beam_search(
     A hypothesis that is less probable than the best one by `pruned` nats is dropped.
 
     The `seconds` of audio limit the number of tokens. Runs of `no_repeat` tokens may not occur
-    twice; 0 is for any. With a beam of one, the text may begin with the tokens of `draft`. All of
-    them are verified in one step, and the search goes on from the first that it would not have
-    chosen (speculative decoding, Leviathan et al., 2023, https://arxiv.org/abs/2211.17192).
+    twice; 0 is for any.
     """
     most = int(TOKENS_PER_S * seconds) + MORE_TOKENS
-    draft = draft[: most - 1] if beam_size == 1 and not no_repeat else ()
-    found = yield Step(hypotheses, [[START, *draft]], [0], num_best=2 * beam_size)
-    is_silent = found.best_ids[0, 0, 0] == END
-    wanted_nothing = float(found.best_log_probs[0, 0, 0]) if is_silent else None
-    verified, found = _verified(hypotheses, found, draft)
-    alive = [verified]
+    found = yield Step(hypotheses, [[START]], [0], num_best=2 * beam_size)
+    wanted_nothing = _wanted_nothing(found)
+    alive: list[Token | None] = [None]
     ended: list[Token] = []
-    for length in range(verified.length + 1 if verified else 1, most + 1):
+    for length in range(1, most + 1):
         ranked = _continued(alive, found, no_repeat)
         before, alive, parents = alive, [], []
         best = max((token.total for token in ended), default=-np.inf)
@@ -113,23 +113,71 @@ def beam_search(
     return Searched(sorted(ended, key=lambda token: -token.average), wanted_nothing)
 
 
-def _verified(
-    hypotheses: Hypotheses, found: Advance, draft: Sequence[int]
-) -> tuple[Token | None, Advance]:
-    """Return the tokens of a draft that a greedy search would choose, and what follows them."""
-    verified: Token | None = None
-    for place, item in enumerate(draft):
-        here = _at(found, place)
-        best = next(
-            token for _, token in _continued([verified], here, 0) if verified or token.id != END
-        )
-        if best.id != item or item == END:
-            break
-        verified = best
-    num_verified = verified.length if verified else 0
-    if num_verified < len(draft):
-        hypotheses.keep(1 + num_verified)
-    return verified, _at(found, num_verified)
+def open_search(
+    hypotheses: Hypotheses, seconds: float, said: Sequence[int], draft: Sequence[int]
+) -> Generator[Step, Advance, Searched]:
+    """Yield each step of a greedy search over audio that is cut anywhere, and return its text.
+
+    The text begins with the tokens of `said`. Those of `draft` probably follow: they are verified
+    in one step and change no text (speculative decoding, Leviathan et al., 2023,
+    https://arxiv.org/abs/2211.17192). Where the search leaves the draft, it tries the next tokens
+    of it again.
+
+    Behind a word that is cut, Moonshine often repeats itself. So the text ends before a run of
+    `RUN` tokens that occurs for the second time, unless the draft repeats it as well.
+    """
+    most = max(int(TOKENS_PER_S * seconds) + MORE_TOKENS, len(said) + 1)
+    given, tried = [START, *said], draft[: most - len(said) - 1]
+    targets = [[*said, *tried, END]]
+    found = yield Step(hypotheses, [[*given, *tried]], [0], num_best=2, targets=targets)
+    wanted_nothing = None if said else _wanted_nothing(found)
+    text: Token | None = None
+    for place, item in enumerate(said):
+        log_prob = float(found.target_log_probs[0, place])
+        text = _after(text, item, log_prob, found.attention[0, place])
+    at = 0
+    while True:
+        verified = 0
+        for place, drafted in enumerate([*tried, None], len(given) - 1):
+            chosen = _best(text, _at(found, place))
+            if chosen.id == END or chosen.length == most:
+                return Searched([chosen], wanted_nothing)
+            if chosen.id != drafted:
+                break
+            text, verified = chosen, verified + 1
+        if text and chosen.id in _repeating(text, RUN):
+            return Searched([_without_run(text, len(said))], wanted_nothing)
+        text = chosen
+        if verified < len(tried):
+            hypotheses.keep(hypotheses.length - len(tried) + verified)
+        at = _next(draft, at + verified, text.id)
+        given, tried = [text.id], draft[at : at + TRIED][: most - text.length - 1]
+        found = yield Step(hypotheses, [[*given, *tried]], [0], num_best=2)
+
+
+def _next(draft: Sequence[int], at: int, chosen: int) -> int:
+    """Return the place of a draft after a token that was chosen where the draft has another."""
+    near = range(max(0, at - SKIPPED), min(len(draft), at + SKIPPED + 1))
+    same = [place for place in near if draft[place] == chosen]
+    return 1 + min(same, key=lambda place: abs(place - at), default=at)
+
+
+def _best(before: Token | None, found: Advance) -> Token:
+    """Return the most probable continuation, which makes no empty text."""
+    return next(token for _, token in _continued([before], found, 0) if before or token.id != END)
+
+
+def _without_run(text: Token, least: int) -> Token:
+    """Return a text without a run of which the last token is missing; keep the `least` first."""
+    for _ in range(RUN - 1):
+        if text.before and text.length > least:
+            text = text.before
+    return text
+
+
+def _wanted_nothing(found: Advance) -> float | None:
+    """Return the log probability of an empty text if it is the most probable one."""
+    return float(found.best_log_probs[0, 0, 0]) if found.best_ids[0, 0, 0] == END else None
 
 
 def _at(found: Advance, place: int) -> Advance:
@@ -153,12 +201,14 @@ def _continued(
         best = found.best_log_probs[row, -1].tolist(), found.best_ids[row, -1].tolist()
         for log_prob, item in zip(*best, strict=True):
             if item not in banned:
-                total = log_prob + (before.total if before else 0.0)
-                length = before.length + 1 if before else 1
-                token = Token(item, log_prob, total, attention, before, length)
-                continued.append((row, token))
+                continued.append((row, _after(before, item, log_prob, attention)))
     continued.sort(key=lambda pair: -pair[1].total)
     return continued
+
+
+def _after(before: Token | None, item: int, log_prob: float, attention: FloatArray) -> Token:
+    total, length = (before.total, before.length) if before else (0.0, 0)
+    return Token(item, log_prob, log_prob + total, attention, before, length + 1)
 
 
 def _repeating(last: Token, size: int) -> set[int]:

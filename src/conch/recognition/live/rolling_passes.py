@@ -35,8 +35,6 @@ was spoken."""
 AT_PAUSE = 0.5
 """Share of the interval after which a short pause is enough for the next pass: it hears whole
 words, and the speaker may be done."""
-DRAFT_S = 0.2
-"""Seconds before a pass's audio in which a word of the pass before may begin to be in its draft."""
 MOST_FAILURES = 8
 """Most failures of a stream's rolling passes that are logged."""
 SURE = 0.9
@@ -74,8 +72,6 @@ class LivePasses:
         """What the passes have found of the open utterance."""
         self._spoken = ""
         """Language of the open utterance, as soon as a rolling pass is sure of it."""
-        self._draft: Sequence[Word] = ()
-        """Words of the latest pass over the open utterance."""
         self._utterance = 0
         """Number of the open utterance; passes of an earlier one are of no use."""
         self._rolling: asyncio.Task[None] | None = None
@@ -120,7 +116,7 @@ class LivePasses:
         await self.settled()
         text, self.text = self.text, LiveText()
         self._utterance += 1
-        self._spoken, self._draft = "", ()
+        self._spoken = ""
         self._begun_until = self._due_since = None
         if self._rolling:
             self._rolling.cancel()
@@ -185,15 +181,15 @@ class LivePasses:
             speech = this.audio(Span(max(this.span.start, begins), this.span.end))
             encoded = await self._recogniser.encode_open(self._calls, speech.waveform)
             asked, start = with_language(self._greedy, self._spoken), speech.start
-            draft = " ".join(word.text for word in self._draft if word.start >= start - DRAFT_S)
-            found = await self._recogniser.decode_open(self._calls, encoded, asked, start, draft)
+            known = self.text.expected(start, this.first_pass, speech.end)
+            found = await self._recogniser.decode_open(self._calls, encoded, asked, start, *known)
             if this.utterance == self._utterance and (found.language_probability or 0.0) >= SURE:
                 self._spoken = found.language
             text = found.nbest[0].text
             if text in found.words:
                 return speech, found.words[text]
-            known = with_language(asked, found.language)
-            return speech, await self._recogniser.align(self._calls, encoded, text, known, start)
+            asked = with_language(asked, found.language)
+            return speech, await self._recogniser.align(self._calls, encoded, text, asked, start)
 
         rank = Rank.FILE if self._is_ahead() else Rank.ROLLING
         try:
@@ -230,7 +226,6 @@ class LivePasses:
     def _apply(self, this: _Pass, words: Sequence[Word], speech: SpeechSegment) -> None:
         if this.utterance != self._utterance or speech.end <= self.text.heard_until:
             return
-        self._draft = words
         heard = speech.start, speech.end, this.first_pass
         if is_credible(words, *heard):
             self._count("made")

@@ -61,6 +61,15 @@ class LiveText:
         before = [word for word in self.firm if word.start <= self.firm[-1].end - CONTEXT_S]
         return max(start, before[-1].start - 0.05) if before else start
 
+    def expected(self, begins: float, first_pass: Sequence[Word], until: float) -> tuple[str, str]:
+        """Return the firm text from `begins` on, and what probably follows it.
+
+        The first pass has read up to `until`. Times are in seconds.
+        """
+        firm = [word for word in self.firm if word.start >= begins]
+        tentative, newest = self.shown(first_pass, until, in_speech=True)
+        return text_of_words(firm), text_of_words((*tentative, *newest))
+
     def after_pass(
         self, words: Sequence[Word], begins: float, ends: float, first_pass: Sequence[Word]
     ) -> "LiveText":
