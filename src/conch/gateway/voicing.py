@@ -69,11 +69,11 @@ async def counted(
             yield piece
 
 
-async def encoded(encoder: Encoder, piece: Speech) -> bytes:
-    """Return the bytes of a piece; those of the last one end the file."""
-    samples, is_last = piece.waveform, bool(piece.spoken.stages)
+async def encoded(encoder: Encoder, piece: Speech, *, ends: bool = True) -> bytes:
+    """Return the bytes of a piece; those of the last one end the file, if the text `ends` it."""
 
     def work() -> bytes:
-        return encoder.write(samples) + (encoder.finish() if is_last else b"")
+        audio = encoder.write(piece.waveform)
+        return audio + encoder.finish() if ends and piece.spoken.stages else audio
 
     return await asyncio.to_thread(work) if encoder.has_codec else work()

@@ -1,6 +1,5 @@
 """`Synthesize` and `SynthesizeOnline`: texts as audio."""
 
-import asyncio
 import html
 import re
 import time
@@ -19,7 +18,7 @@ from conch.gateway.riva.protocol import Message
 from conch.gateway.served_voices import served_voices
 from conch.gateway.speech import MAX_INPUT, digest_of
 from conch.gateway.state import Gateway
-from conch.gateway.voicing import OPTIONS, Voicing, counted
+from conch.gateway.voicing import OPTIONS, Voicing, counted, encoded
 from conch.wire.entry_points import SYNTHESIS
 from conch.wire.errors import ConchError, OptionError, ServerError
 from conch.wire.languages import code_of
@@ -195,10 +194,7 @@ class _Speaker:
             raise
 
     async def _send(self, piece: Speech, encoder: Encoder, send: Send) -> None:
-        write = encoder.write
-        samples = piece.waveform
-        audio = await asyncio.to_thread(write, samples) if encoder.has_codec else write(samples)
-        sentences = piece.spoken.sentences
+        audio, sentences = await encoded(encoder, piece, ends=False), piece.spoken.sentences
         if audio or sentences:
             await send(self._call.method.response(audio=audio, meta=_meta(sentences)))
 
