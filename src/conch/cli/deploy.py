@@ -132,7 +132,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     router = haproxy.Router(**{name: getattr(args, name) for name in TYPES})
     _check(args.server, router, args.trust_network)
-    command = shlex.join(["conch", *sys.argv[1:]])
+    command = shlex.join(["conch", *sys.argv[1:]]).replace("\n", " ")
     text = haproxy.haproxy_config(args.server, router, command)
     if args.out is None:
         sys.stdout.write(text)
