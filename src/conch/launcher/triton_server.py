@@ -171,9 +171,9 @@ class TritonServer:
                 self.kill()
                 thread.join(END_OF_WATCH_S)
 
-    def log_tail(self, lines: int = 20) -> str:
+    def log_tail(self) -> str:
         """Return the last lines of the server's log, of every level, for error messages."""
-        return tail(self._running().log.lines(), lines)
+        return tail(self._running().log.lines(), 20)
 
     def models(self) -> tuple[str, ...]:
         """Return the sorted names of the models that serve requests."""
