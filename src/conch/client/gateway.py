@@ -12,7 +12,7 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from conch.client import tensors
 from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
-from conch.client.gateway_live import GatewayStreams
+from conch.client.gateway_live import EVENTS, Event, GatewayStreams
 from conch.client.http_session import connector_to, explained, session_to
 from conch.client.speech import Speech
 from conch.families.family import Voice
@@ -32,7 +32,6 @@ from conch.wire.errors import DeadlineError, ServerError, UnreachableError
 from conch.wire.health import Health
 from conch.wire.parts import about_whole
 from conch.wire.result import Transcript
-from conch.wire.synthesis import Spoken
 
 SERVICE = "conch-gateway"
 """How a gateway names itself at /health/live."""
@@ -132,20 +131,6 @@ def _is_of_gateway(body: bytes) -> bool:
     return False
 
 
-class Event(msgspec.Struct):
-    """A server-sent event of a streamed answer."""
-
-    type: str = ""
-    transcript: msgspec.Raw = msgspec.Raw(b"{}")
-    audio: bytes = b""
-    """As base64 in JSON."""
-    spoken: Spoken | None = None
-    error: Mapping[str, Any] | None = None
-
-
-_EVENTS = msgspec.json.Decoder(Event)
-
-
 class GatewayTransport:
     """HTTP and WebSockets: a pool of connections, and one for each live stream."""
 
@@ -190,7 +175,7 @@ class GatewayTransport:
 
     async def _events(
         self, answer: Any, request: tensors.Request, give_up_at: float
-    ) -> AsyncGenerator["Event", None]:
+    ) -> AsyncGenerator[Event, None]:
         """Yield the events of an answer, and close it at the end."""
 
         def in_time() -> contextlib.AbstractAsyncContextManager[None]:
@@ -209,7 +194,7 @@ class GatewayTransport:
                 # each event on one line.
                 if not line.startswith(b"data:"):
                     continue
-                event = _EVENTS.decode(line[5:])
+                event = EVENTS.decode(line[5:])
                 if event.error is not None:
                     raise from_error(event.error, str(self._endpoint))
                 yield event
