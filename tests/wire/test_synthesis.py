@@ -38,7 +38,7 @@ def test_an_answer_is_what_was_written() -> None:
 
 
 def test_what_comes_behind_other_audio_has_later_times() -> None:
-    sentence = SpokenSentence("Hi.", "haɪ", 0.0, 0.5, (SpokenWord("Hi.", 0.1, 0.4),))
+    sentence = SpokenSentence("Hi.", "hai", 0.0, 0.5, (SpokenWord("Hi.", 0.1, 0.4),))
     found = Spoken(1.0, 24_000, "hibari", (sentence,)).later(2.25)
     assert (found.duration, found.sample_rate, found.voice) == (3.25, 24_000, "hibari")
     (moved,) = found.sentences
