@@ -50,7 +50,7 @@ ARROWS: Mapping[str, set[str]] = {
     "scoring": {"packaged", "wire"},
     "bulk": {"audio", "client", "component", "families", "scoring", "session", "whole", "wire"},
     "bench": {"client", "launcher", "packaged", "scoring", "wire"},
-    "pseudo_labels": {"bulk", "component", "scoring", "whole", "wire"},
+    "pseudo_labels": {"bulk", "client", "component", "scoring", "whole", "wire"},
     # What the public talks to; it knows Triton by the client alone.
     "gateway": {"audio", "client", "declarations", "packaged", "session", "whole", "wire"},
     # What puts servers together: texts for other programs.

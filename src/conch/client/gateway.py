@@ -12,9 +12,9 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,6 +25,7 @@ from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
 from conch.client.gateway_live import EVENTS, Event, GatewayStreams
 from conch.client.http_session import connector_to, explained, session_to
 from conch.client.speech import Speech
+from conch.client.together import all_of
 from conch.families.family import Voice
 from conch.wire.api_errors import from_answer, from_error
 from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
@@ -155,7 +156,7 @@ class GatewayTransport:
                     await self._check(answer)
                     return await tensors.read_transcript(await answer.read())
 
-            return await _all_of(answered(row) for row in range(request.num_rows))
+            return await all_of(answered(row) for row in range(request.num_rows))
 
     async def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
         _check_entry(self._endpoint, request.model, "speech_stream")
@@ -325,17 +326,3 @@ def _check_entry(endpoint: Endpoint, model: str, *entries: str) -> None:
             f"{endpoint} is a gateway, which has one entry and not the model {model!r}: send the "
             "request to a Triton"
         )
-
-
-Item = TypeVar("Item")
-
-
-async def _all_of(coroutines: Iterable[Coroutine[Any, Any, Item]]) -> list[Item]:
-    """Return what coroutines return, in order; the first error cancels the others."""
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
