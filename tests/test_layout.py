@@ -16,10 +16,12 @@ SRC = ROOT / "src"
 ARROWS: Mapping[str, set[str]] = {
     # What each family of models declares: data, which everybody may read.
     "declarations": set(),
+    # How files are written.
+    "whole": set(),
     # What both sides speak, the client, and what recordings are read by.
     "wire": {"declarations"},
     "session": {"wire"},
-    "client": {"declarations", "session", "wire"},
+    "client": {"declarations", "session", "whole", "wire"},
     "component": {"wire"},
     "audio": {"component", "wire"},
     # What answers requests; only the last one knows Triton. Recognition finds the hooks of a family
@@ -36,27 +38,27 @@ ARROWS: Mapping[str, set[str]] = {
         *("audio", "bls", "cache", "catalogue", "component", "declarations", "decoding"),
         *("language", "packaged", "recognition", "wire"),
     },
-    "graphs": {"component", "decoding", "wire"},
+    "graphs": {"component", "decoding", "whole", "wire"},
     # What is on this machine: weights in packages, and files that are made once.
     "packaged": {"declarations", "wire"},
-    "cache": {"declarations", "wire"},
-    "catalogue": {"cache", "declarations", "packaged", "wire"},
+    "cache": {"declarations", "whole", "wire"},
+    "catalogue": {"cache", "declarations", "packaged", "whole", "wire"},
     # What starts servers, watches their processes and asks them.
     "processes": set(),
     "launcher": {"catalogue", "declarations", "packaged", "processes", "wire"},
     # Manifests and error rates: what a benchmark, bulk runs and pseudo-labels share.
     "scoring": {"packaged", "wire"},
-    "bulk": {"audio", "client", "component", "families", "scoring", "session", "wire"},
+    "bulk": {"audio", "client", "component", "families", "scoring", "session", "whole", "wire"},
     "bench": {"client", "launcher", "packaged", "scoring", "wire"},
-    "pseudo_labels": {"bulk", "component", "scoring", "wire"},
+    "pseudo_labels": {"bulk", "client", "component", "scoring", "whole", "wire"},
     # What the public talks to; it knows Triton by the client alone.
-    "gateway": {"audio", "client", "declarations", "packaged", "session", "wire"},
+    "gateway": {"audio", "client", "declarations", "packaged", "session", "whole", "wire"},
     # What puts servers together: texts for other programs.
-    "deploy": {"catalogue", "client", "component", "wire"},
+    "deploy": {"catalogue", "client", "component", "whole", "wire"},
     "cli": {
         *("audio", "bench", "bulk", "catalogue", "client", "decoding", "deploy", "families"),
         *("declarations", "gateway", "graphs", "launcher", "packaged", "pseudo_labels"),
-        *("scoring", "wire"),
+        *("scoring", "whole", "wire"),
     },
 }
 """By package or module of `conch`, which others it may import."""

@@ -31,7 +31,7 @@ STANDS_ON = {
 """Families that others use: those must go with them."""
 PARTS = {
     "bench": {"cli.bench", "cli.bench_arguments"},
-    "bulk": {"cli.agree", "cli.bulk", "cli.file_bar", "cli.whole_files", "pseudo_labels"},
+    "bulk": {"cli.agree", "cli.bulk", "cli.file_bar", "pseudo_labels"},
     "deploy": {"cli.deploy", "cli.models"},
     "gateway.riva": set(),
     "gateway.wyoming": set(),

@@ -25,6 +25,7 @@ from conch.client import OptionValue
 from conch.client.address import Address
 from conch.scoring.manifest import Utterance, read_manifest, spread
 from conch.scoring.recordings import Recording, decode
+from conch.whole import made_whole
 from conch.wire.errors import BenchError, OptionError
 
 RECORDINGS_FILE = "recordings.json"
@@ -103,13 +104,13 @@ def write(settings: PerfAnalyzerInput) -> Written:
     for target in targets:
         if target.exists() and not settings.overwrite:
             raise BenchError(f"{target} exists; --overwrite replaces it")
-    parts = [target.with_name(f"{target.name}.part") for target in targets]
     chunks, seconds = 0, 0.0
     try:
         settings.folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack, progress("writing", len(paths)) as bar:
+            made = [stack.enter_context(made_whole(target)) for target in targets]
             recordings, streams = (
-                stack.enter_context(part.open("w", encoding="utf-8")) for part in parts
+                stack.enter_context(path.open("w", encoding="utf-8")) for path in made
             )
             separator = '{"data": [\n'
             for path in paths:
@@ -128,14 +129,8 @@ def write(settings: PerfAnalyzerInput) -> Written:
                 bar.update()
             for file in (recordings, streams):
                 file.write("\n]}\n")
-        for part, target in zip(parts, targets, strict=True):
-            part.replace(target)
     except OSError as error:
         raise BenchError(f"{settings.folder} cannot be written to: {error}") from None
-    finally:
-        for part in parts:
-            if part.is_file():
-                part.unlink()
     return Written(len(paths), chunks, seconds)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.families.family import user_folder
+from conch.whole import MAKING, made_whole
 from conch.wire.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -26,7 +27,6 @@ Arrays = Mapping[str, NDArray[Any]]
 
 _SIZES = "sizes.json"
 _SUMS = "sums.json"
-_MAKING = ".making-"
 _LEFT_S = 86_400.0
 """Seconds after which nobody makes what was begun any more."""
 _BROKEN = (AttributeError, EOFError, OSError, TypeError, ValueError)
@@ -89,8 +89,9 @@ def cached(
             if not is_whole(path):
                 with locked(folder / f".{name}.lock", logger.info, what):
                     if not is_whole(path):
-                        _remove(path)
-                        _make(path, make)
+                        _remove_left(folder)
+                        with made_whole(path) as made:
+                            make(made)
             if path.stat().st_uid != os.getuid():
                 raise PermissionError(f"{path} belongs to another user")
         except OSError as error:
@@ -143,17 +144,20 @@ def cached_arrays(name: str, what: str, make: Callable[[], Arrays]) -> Arrays:
         sizes = {key: array.nbytes for key, array in made.items()}
         (folder / _SIZES).write_text(json.dumps(sizes))
 
-    for _ in range(2):
+    def is_whole(folder: Path) -> bool:
+        if not folder.exists():
+            return False
         try:
-            folder = cached(name, what, write)
-        except NoCacheError as error:
-            logger.warning("%s; each process has its own", error)
-            break
-        try:
-            return _mapped(folder)
+            _mapped(folder)
         except _BROKEN as error:
             logger.warning("%s in %s are broken, and are made again: %s", what, folder, error)
-            _remove(folder)
+            return False
+        return True
+
+    try:
+        return _mapped(cached(name, what, write, is_whole))
+    except (NoCacheError, *_BROKEN) as error:
+        logger.warning("%s; each process has its own", error)
     return make() if made is None else made
 
 
@@ -167,16 +171,11 @@ def _mapped(folder: Path) -> Arrays:
     return {key: np.asarray(array) for key, array in arrays.items()}
 
 
-def _remove(folder: Path) -> None:
-    if not folder.exists():
-        return
-    # Move it away first: another process may see the place while it is emptied.
-    try:
-        staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".broken-"))
-        folder.replace(staging / folder.name)
-    except OSError:
-        return  # another process was faster, or nothing may be changed here
-    shutil.rmtree(staging, ignore_errors=True)
+def _remove_left(folder: Path) -> None:
+    """Remove what killed processes have begun, but nothing that may still be made."""
+    for left in folder.glob(f"{MAKING}*"):
+        if time.time() - left.stat().st_mtime > _LEFT_S:
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _check_private(folder: Path) -> None:
@@ -188,25 +187,3 @@ def _check_private(folder: Path) -> None:
         raise PermissionError(f"{folder} is uid {found.st_uid}'s, this is uid {os.getuid()}")
     if (mode := stat.S_IMODE(found.st_mode)) & 0o077:
         raise PermissionError(f"{folder} is open to others: it has mode 0{mode:o}, not 0700")
-
-
-def _make(path: Path, make: Callable[[Path], None]) -> None:
-    # In a folder of its own first: this process may be killed, and the next one clears up.
-    for left in path.parent.glob(f"{_MAKING}*"):
-        if time.time() - left.stat().st_mtime > _LEFT_S:
-            shutil.rmtree(left, ignore_errors=True)
-    staging = Path(tempfile.mkdtemp(dir=path.parent, prefix=_MAKING))
-    try:
-        make(staging / path.name)
-        _sync(staging)
-        os.replace(staging / path.name, path)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def _sync(folder: Path) -> None:
-    """Write the files of a folder to the disk: after a loss of power none is half there."""
-    for path in folder.rglob("*"):
-        if path.is_file():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())

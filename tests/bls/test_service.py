@@ -103,7 +103,10 @@ class Running:
     def begin(self, *texts: bytes, **parameters) -> Client:
         client = Client()
         tensors = {"TEXT": np.array([texts], dtype=np.object_)} if texts else {}
-        self.host.start(Message("words", lambda: tensors, ("WORDS",), parameters), client)
+        message = Message(
+            model="words", read_inputs=lambda: tensors, outputs=("WORDS",), parameters=parameters
+        )
+        self.host.start(message, client)
         return client
 
 

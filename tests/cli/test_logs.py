@@ -106,7 +106,7 @@ def test_lines_of_a_server_keep_their_fields_and_their_source(capsys, tmp_path):
 
     def log():
         with path.open("rb") as stream:
-            LogReader(stream, logging.INFO, None).join(20)
+            LogReader(stream, logging.INFO).join(20)
 
     loading, access, printed = map(json.loads, written(capsys, log, "--log-format", "json"))
     assert loading["source"] == "model_lifecycle.cc:472"

@@ -138,11 +138,14 @@ def asked(**fields):
 
 def test_the_fields_of_openai_are_options() -> None:
     found = asked(voice={"id": "hibari"}, response_format="pcm", speed=2, stream_format="sse")
-    assert (found.format, found.rate, found.is_events) == ("pcm_s16", 24_000, True)
-    assert found.options == {"speed": 2, "voice": "hibari", "format": "pcm_f32"}
+    voicing = found.voicing
+    assert (voicing.format, voicing.rate, found.is_events) == ("pcm_s16", 24_000, True)
+    assert voicing.options == {"speed": 2, "voice": "hibari", "format": "pcm_f32"}
     found = asked(voice="alloy", instructions="calm", foo=1, sample_rate=48_000)
-    assert (found.format, found.rate, found.ignored) == ("mp3", 48_000, ("instructions", "foo"))
-    assert found.options["voice"] == "alloy"
+    voicing = found.voicing
+    assert (voicing.format, voicing.rate) == ("mp3", 48_000)
+    assert found.ignored == ("instructions", "foo")
+    assert voicing.options["voice"] == "alloy"
     assert ignored_header(asked(**{"a\nb": 1, "foo": 1}).ignored) == {"x-conch-ignored": "foo"}
     assert read(b'{"input": "Hi.", "model": "mine"}', {"mine": "conch"}).text == "Hi."
 

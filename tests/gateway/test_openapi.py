@@ -15,7 +15,7 @@ from aiohttp import hdrs
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
-from conch.gateway import GatewayConfig, openapi, speak, speech
+from conch.gateway import GatewayConfig, openapi, voicing
 from conch.gateway.access import KEY_PROTOCOL, OPEN_PATHS
 from conch.gateway.app import make_app
 from conch.gateway.doors import SPEAK
@@ -142,8 +142,8 @@ def test_a_text_in_pieces_takes_every_option_and_format() -> None:
         item["name"]: item["schema"]
         for item in DOCUMENT["paths"][SPEAK.address]["get"]["parameters"]
     }
-    assert set(found) == {"model", "format", *speak.OPTIONS}
-    assert found["format"]["enum"] == list(speech.FORMATS)
+    assert set(found) == {"model", "format", *voicing.OPTIONS}
+    assert found["format"]["enum"] == list(voicing.FORMATS)
 
 
 def test_the_models_and_the_subprotocol_of_keys_are_told() -> None:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from live import Chunks
+from logged import server_log
 from metrics import metrics_of
 from waiting import wait_until
 
@@ -24,9 +25,10 @@ STEP = 10_240
 
 
 @pytest.fixture(scope="module")
-def lines() -> list[str]:
+def lines() -> Iterator[list[str]]:
     """The lines of the server's log."""
-    return []
+    with server_log() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,7 @@ def mortal(lines: list[str]) -> Iterator[TritonServer]:
         # Triton waits for idle connections of clients as well.
         stop_timeout_s=8,
     )
-    with TritonServer(config, on_log=lambda line: lines.append(line.message)) as running:
+    with TritonServer(config) as running:
         yield running
 
 

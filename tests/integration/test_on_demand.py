@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from logged import server_log
 from repositories import repositories_with
 from waiting import wait_until
 
@@ -38,9 +39,10 @@ class TritonPythonModel:
 
 
 @pytest.fixture(scope="module")
-def lines() -> list[str]:
+def lines() -> Iterator[list[str]]:
     """The lines of the server's log."""
-    return []
+    with server_log() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +53,7 @@ def growing(tmp_path_factory, lines: list[str]) -> Iterator[TritonServer]:
     config = ServerConfig(
         model_repositories=repositories, on_demand=True, warm_up=True, stop_timeout_s=8
     )
-    running = TritonServer(config, on_log=lambda line: lines.append(line.message))
+    running = TritonServer(config)
     with running, running.healing():
         yield running
 

@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from conch.launcher import LogLine, diagnosis
-from conch.launcher.logs import TAIL_LINES, LogParser, LogReader, tail, unquote
+from conch.launcher import diagnosis
+from conch.launcher.logs import TAIL_LINES, LogLine, LogParser, LogReader, tail, unquote
 from conch.wire.access import to_line
 
 # --- log ---------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_a_tail_leaves_out_tables_and_the_access_log() -> None:
 
 def test_the_latest_lines_are_kept() -> None:
     written = "".join(f"line {number}\n" for number in range(TAIL_LINES + 5))
-    log = LogReader(io.BytesIO(written.encode()), logging.INFO, None)
+    log = LogReader(io.BytesIO(written.encode()), logging.INFO)
     log.join(10)
     assert [line.message for line in log.lines()] == [
         f"line {number}" for number in range(5, TAIL_LINES + 5)

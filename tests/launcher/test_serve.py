@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from servers import infer, processes_with, traces_of
 
-from conch.launcher import LogLine, ServerConfig, TritonServer, guard, triton_server
+from conch.launcher import ServerConfig, TritonServer, guard, triton_server
 from conch.launcher.installation import wheel_root
+from conch.launcher.logs import LOGGER
 from conch.wire.errors import ServerError
 from conch.wire.hosts import host_port
 
@@ -19,10 +20,12 @@ pytestmark = pytest.mark.server
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_start_infer_stop_and_nothing_left(identity_repository: Path, host: str) -> None:
-    forwarded: list[LogLine] = []
+def test_start_infer_stop_and_nothing_left(
+    identity_repository: Path, host: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, LOGGER.name)
     config = ServerConfig([identity_repository], host=host, log_level="warning")
-    with TritonServer(config, on_log=forwarded.append) as server:
+    with TritonServer(config) as server:
         assert infer(server.http_url, [1.0, -2.5]) == [1.0, -2.5]
         assert server.models() == ("identity",)
         with urllib.request.urlopen(server.metrics_url, timeout=10) as response:
@@ -35,10 +38,10 @@ def test_start_infer_stop_and_nothing_left(identity_repository: Path, host: str)
         assert Path(os.readlink(f"/proc/{server.pid}/exe")).name == "tritonserver"
         assert "Started HTTPService" in server.log_tail()
     assert traces_of(server.name) == []
-    assert [line for line in forwarded if line.message == 'identity says "hello"'] == [
-        LogLine(logging.WARNING, 'identity says "hello"', "model.py:6")
-    ]
-    assert all(line.level >= logging.WARNING for line in forwarded)
+    forwarded = [record for record in caplog.records if hasattr(record, "source")]
+    said = [item for item in forwarded if item.getMessage() == 'identity says "hello"']
+    assert [(item.levelno, item.source) for item in said] == [(logging.WARNING, "model.py:6")]
+    assert all(item.levelno >= logging.WARNING for item in forwarded)
     with pytest.raises(ServerError, match="not running"):
         _ = server.http_url
 
@@ -48,15 +51,6 @@ def test_error_in_the_body_still_stops(identity_repository: Path) -> None:
     with pytest.raises(RuntimeError, match="of the caller"), server:
         raise RuntimeError("of the caller")
     assert traces_of(server.name) == []
-
-
-def test_failing_callback_does_not_stop_the_log(identity_repository: Path) -> None:
-    def refuse(line: LogLine) -> None:
-        raise ValueError("callback")
-
-    with TritonServer(ServerConfig([identity_repository]), on_log=refuse) as server:
-        assert infer(server.http_url, [3.0]) == [3.0]
-        assert "Started HTTPService" in server.log_tail()
 
 
 def test_two_servers_at_once(identity_repository: Path) -> None:

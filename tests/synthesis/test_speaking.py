@@ -93,7 +93,13 @@ def service(components: Components, **limits: Any) -> Synthesis:
 def message(text: object, *, is_decoupled: bool = True, **parameters) -> Message:
     tensors = {} if text is None else {"TEXT": np.array([[text]], np.object_)}
     outputs = ("WAVEFORM", "AUDIO", "SAMPLE_RATE", "RESULT")
-    return Message("synthesis", lambda: tensors, outputs, parameters, is_decoupled=is_decoupled)
+    return Message(
+        model="synthesis",
+        read_inputs=lambda: tensors,
+        outputs=outputs,
+        parameters=parameters,
+        is_decoupled=is_decoupled,
+    )
 
 
 async def answers(made: Synthesis, components: Components, asked: Message) -> list:

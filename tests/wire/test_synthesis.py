@@ -35,3 +35,11 @@ def test_an_answer_is_what_was_written() -> None:
     later = sentence.later(1.0)
     assert (later.start, later.end, later.words[0].start) == (1.0, 1.5, 1.1)
     assert joined([spoken, Spoken(1.5, 24_000, "hibari", (later,))]).sentences == (sentence, later)
+
+
+def test_what_comes_behind_other_audio_has_later_times() -> None:
+    sentence = SpokenSentence("Hi.", "hai", 0.0, 0.5, (SpokenWord("Hi.", 0.1, 0.4),))
+    found = Spoken(1.0, 24_000, "hibari", (sentence,)).later(2.25)
+    assert (found.duration, found.sample_rate, found.voice) == (3.25, 24_000, "hibari")
+    (moved,) = found.sentences
+    assert (moved.start, moved.end, moved.words) == (2.25, 2.75, (SpokenWord("Hi.", 2.35, 2.65),))

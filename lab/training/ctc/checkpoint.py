@@ -1,6 +1,5 @@
 """Checkpoints: written so that none is ever half a file, averaged at the end."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import torch
 
 from conch.decoding.units import Units, units_from_dict
+from conch.whole import made_whole
 from lab.training.ctc.model import CtcModel, CtcModelConfig
 
 FINAL = "final.pt"
@@ -23,9 +23,8 @@ def save(path: Path, model: CtcModel, units: Units, **rest: Any) -> None:
         "units": units.to_dict(),
         **rest,
     }
-    partial = path.with_suffix(".partial")
-    torch.save(content, partial)
-    os.replace(partial, path)
+    with made_whole(path) as made:
+        torch.save(content, made)
 
 
 def checkpoints(folder: Path) -> list[Path]:

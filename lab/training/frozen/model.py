@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from conch.component.features import STREAMING_FLOOR
+from conch.whole import made_whole
 from lab.training.ctc.model import CtcModel, CtcModelConfig, seen_frames
 
 FLOOR = (torch.log10(torch.tensor(STREAMING_FLOOR)).item() + 4.0) / 4.0
@@ -110,9 +111,8 @@ class FrozenEncoder(nn.Module, ABC):
 def save(path: Path, model: FrozenEncoder, tokenizer: str) -> None:
     """Write a model and its units."""
     content = {"model": model.state_dict(), "config": asdict(model.config), "tokenizer": tokenizer}
-    partial = path.with_suffix(".partial")
-    torch.save(content, partial)
-    partial.replace(path)
+    with made_whole(path) as made:
+        torch.save(content, made)
 
 
 def loaded(path: Path, made: Callable[[dict[str, Any]], Model]) -> tuple[Model, str]:

@@ -14,6 +14,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from conch.families.punctuation.model import MARKS
+from conch.whole import made_whole
 from lab.training.punctuation import data
 from lab.training.punctuation.model import Config, Punctuation
 
@@ -92,9 +93,8 @@ def loss_of(logits: torch.Tensor, batch: data.Batch) -> torch.Tensor:
 
 def save(path: Path, model: Punctuation, described: Mapping[str, object]) -> None:
     """Write a checkpoint."""
-    partial = path.with_suffix(".part")
-    torch.save({"config": model.config, "state": model.state_dict(), **described}, partial)
-    partial.replace(path)
+    with made_whole(path) as made:
+        torch.save({"config": model.config, "state": model.state_dict(), **described}, made)
 
 
 if __name__ == "__main__":

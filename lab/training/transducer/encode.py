@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from conch.component.kaldi_fbank import KaldiFbank
 from conch.scoring.manifest import Utterance
+from conch.whole import made_whole
 from lab.training.ctc.data import collated, utterances_of
 from lab.training.ctc.imported import load_exported
 from lab.training.frozen.model import save
@@ -55,8 +56,8 @@ def main(arguments: list[str] | None = None) -> None:
         path = args.out / f"{args.name}-{first // _SHARD:04}.pt"
         if not path.is_file():
             shard = encoded(model, tokenizer, utterances[first : first + _SHARD])
-            torch.save(shard, path.with_suffix(".partial"))
-            path.with_suffix(".partial").replace(path)
+            with made_whole(path) as made:
+                torch.save(shard, made)
 
 
 def started(init: Path, utterances: Sequence[Utterance], vocab_size: int) -> tuple[Transducer, str]:

@@ -1,11 +1,12 @@
 """Write samples as the bytes of a file, piece by piece."""
 
 import io
-import struct
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from conch.audio.wav import wav_header
 
 Samples = NDArray[np.float32]
 
@@ -19,8 +20,6 @@ CONTENT_TYPES = {
     "aac": "audio/aac",
 }
 """Media types of the formats."""
-_OPEN_SIZE = 0xFFFFFFFF
-"""Size in the header of a WAV file whose end is not known."""
 _CODECS = {
     "mp3": ("mp3", "libmp3lame", "fltp", 64_000),
     "opus": ("ogg", "libopus", "flt", 32_000),
@@ -119,13 +118,3 @@ class _Sink:
 def pcm16(samples: Samples) -> NDArray[np.int16]:
     found: NDArray[np.int16] = np.rint(np.clip(samples, -1, 1) * 32_767).astype("<i2")
     return found
-
-
-def wav_header(rate: int, data_bytes: int | None = None) -> bytes:
-    """Return the header of a WAV file, mono with 16 bits; None for a size that is not known."""
-    size = _OPEN_SIZE if data_bytes is None else data_bytes + 36
-    data = _OPEN_SIZE if data_bytes is None else data_bytes
-    return struct.pack(
-        "<4sI4s4sIHHIIHH4sI",
-        *(b"RIFF", size, b"WAVE", b"fmt ", 16, 1, 1, rate, 2 * rate, 2, 16, b"data", data),
-    )

@@ -11,7 +11,6 @@ import os
 import resource
 import signal
 import socket
-import struct
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +30,7 @@ from conch.audio.messages import (
     WANTED,
     Connection,
 )
+from conch.audio.wav import wav_header
 from conch.wire.errors import AudioError
 
 MAX_MEMORY = 384 * 2**20
@@ -194,8 +194,7 @@ class _Sample:
 def _warm_up() -> None:
     """Decode a little: what Python imports when it is first used, a decoder cannot import."""
     samples = bytes(2048)
-    head = struct.pack("<HHIIHH4sI", 1, 2, 16_000, 64_000, 4, 16, b"data", len(samples))
-    wav = b"RIFF" + struct.pack("<I", 36 + len(samples)) + b"WAVEfmt \x10\0\0\0" + head + samples
+    wav = wav_header(16_000, len(samples), channels=2) + samples
     for data in (wav, b"This is text. " * 9, bytes(range(256))):
         for is_file in (True, False):
             sample = _Sample(data, is_file=is_file)

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -89,7 +90,7 @@ def header(name: str, benchmark: Any, program: Sequence[str] = PROGRAM) -> Heade
 
 def machine() -> Machine:
     return Machine(
-        cpu=_proc_field("/proc/cpuinfo", "model name") or platform.processor() or "unknown",
+        cpu=_model_of_cpu() or platform.processor() or "unknown",
         cores=cores(),
         memory_gb=round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1),
         system=platform.platform(),
@@ -130,9 +131,6 @@ def _is_secret(flag: str) -> bool:
     return len(flag) > 2 and any(name.startswith(flag) for name in SECRET_FLAGS)
 
 
-def _proc_field(file: str, key: str) -> str:
-    for line in Path(file).read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == key:
-            return value.strip()
-    return ""
+def _model_of_cpu() -> str:
+    found = re.search(r"^model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1] if found else ""

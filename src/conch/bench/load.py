@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from conch.client.together import all_of
 from conch.wire.errors import ConchError
 
 CLOSED_LOOP = "closed loop"
@@ -141,13 +142,6 @@ async def _load(
             outcomes.append(outcome)
             on_outcome(outcome)
 
-    tasks = [asyncio.create_task(client(requests)) for requests in clients]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        # The first error cancels the others.
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    await all_of(client(requests) for requests in clients)
     wall_s = time.perf_counter() - started
     return Load(tuple(sorted(outcomes, key=lambda outcome: outcome.index)), wall_s)

@@ -18,7 +18,7 @@ from conch.bench.header import Header, header
 from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
 from conch.bench.progress import progress
 from conch.bench.records import Flat
-from conch.bench.samples import Sample, Send, ServerBenchmark, comparable, load_samples
+from conch.bench.samples import LoadBenchmark, Sample, Send, comparable, load_samples
 from conch.bench.servers import NO_HEADERS, server_of, triton_version
 from conch.client import AsyncClient
 from conch.scoring.error_rates import Metric
@@ -33,21 +33,12 @@ WARMUP_CLIENTS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfflineBenchmark(ServerBenchmark):
-    concurrency: Sequence[int] = (1,)
-    """Numbers of clients of a closed loop; one run for each."""
-    rates: Sequence[float] = ()
-    """Rates of paced loads, requests per second; one more run for each."""
+class OfflineBenchmark(LoadBenchmark):
     accuracy: Sequence[str] = ()
     """Presets to compare; every load is offered with each. Empty: only that of `options`."""
     send: Send = "waveform"
     warmup: int = 8
     """Uncounted requests before each run."""
-
-    @property
-    def offers(self) -> list[Offer]:
-        closed = [Offer(concurrency=clients) for clients in self.concurrency]
-        return closed + [Offer(rate=rate) for rate in self.rates]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +128,7 @@ def measure(
     samples: Sequence[Sample],
     warmup: Sequence[Sample],
     offered: Offer,
-    benchmark: ServerBenchmark,
+    benchmark: LoadBenchmark,
     memory: "MemorySampler | None",
     *,
     accuracy: str = "",

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
+from conch.bench.load import Offer
 from conch.bench.progress import progress
 from conch.packaged import install
 from conch.scoring import COMPARING, missing
@@ -50,6 +51,21 @@ class ServerBenchmark(Choice):
     options: Mapping[str, Any] = field(default_factory=dict)
     """Request options that differ from the server's defaults."""
     metric: Metric = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadBenchmark(ServerBenchmark):
+    """Settings of a benchmark that offers loads to a server."""
+
+    concurrency: Sequence[int] = (1,)
+    """Numbers of clients of a closed loop; one run for each."""
+    rates: Sequence[float] = ()
+    """Rates of paced loads, requests per second; one more run for each."""
+
+    @property
+    def offers(self) -> list[Offer]:
+        closed = [Offer(concurrency=clients) for clients in self.concurrency]
+        return closed + [Offer(rate=rate) for rate in self.rates]
 
 
 @dataclass(frozen=True, slots=True)

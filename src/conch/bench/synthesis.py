@@ -15,7 +15,7 @@ from conch.bench.load import Load, Offer, closed_loop, offer
 from conch.bench.progress import progress
 from conch.bench.records import Flat
 from conch.bench.report import origin
-from conch.bench.samples import ServerBenchmark
+from conch.bench.samples import LoadBenchmark
 from conch.bench.servers import server_of, triton_version
 from conch.bench.speed import Latency, latency_ms, rtfx
 from conch.client import AsyncClient, Speech
@@ -36,22 +36,13 @@ PACED_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SynthesisBenchmark(ServerBenchmark):
+class SynthesisBenchmark(LoadBenchmark):
     """Settings of the benchmark; the texts are those of the manifest."""
 
-    concurrency: Sequence[int] = ()
-    """Numbers of clients of a closed loop; one run for each."""
-    rates: Sequence[float] = ()
-    """Rates of paced loads, texts per second; one more run for each."""
     characters: int = 0
     """Length to which texts are joined; 0 leaves each as it is."""
     recognise: bool = False
     """Whether the audio is recognised, and compared with the texts."""
-
-    @property
-    def offers(self) -> list[Offer]:
-        closed = [Offer(concurrency=clients) for clients in self.concurrency]
-        return closed + [Offer(rate=rate) for rate in self.rates]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import count
 from queue import SimpleQueue
 
@@ -39,8 +39,6 @@ PATIENCE_S = 15.0
 """Longest wait of a request for a host that is being loaded, in seconds."""
 WATCH_S = 0.5
 """Seconds between two checks for clients that have given up: each check asks Triton."""
-
-_PLAIN = [item.name for item in fields(Message) if item.name != "read_inputs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +118,7 @@ class Relay:
 
     def _hand_over(self, message: Message, waiting: _Waiting) -> None:
         number = next(self._numbers)
-        plain = {name: getattr(message, name) for name in _PLAIN}
-        header = {"kind": "request", "number": number, "message": plain}
+        header = {"kind": "request", "number": number, "message": message.asked()}
         frame = encoded(header, message.read_inputs())
         until = time.monotonic() + self._patience_s
         while True:

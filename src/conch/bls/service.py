@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeVar
 
 from conch.bls.access_log import AccessRecord
@@ -15,28 +15,41 @@ Answer = Mapping[str, Array]
 """Output tensors by name, with the batch dimension first where the service has one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A request as it reaches a BLS model."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a request says besides its tensors."""
 
-    model: str
-    read_inputs: Callable[[], Mapping[str, Array]]
-    """Return the tensors by name, with the batch dimension first."""
-    outputs: tuple[str, ...]
+    model: str = ""
+    outputs: tuple[str, ...] = ()
     """Names of the tensors that the client requests."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Options, not checked yet."""
     request_id: str = ""
     """Id of the request, safe in a log."""
     stream_id: int | str = 0
+    """Sequence id of a live chunk; 0 or "" for a recording."""
     starts: bool = False
+    """Whether it is the first chunk of a live stream."""
     ends: bool = False
+    """Whether it is the last chunk of a live stream."""
     is_decoupled: bool = False
     """Whether the model is decoupled: the request may have any number of answers."""
     trace: Mapping[str, str] = field(default_factory=dict)
     """W3C trace context, empty for a request that is not sampled."""
     arrived: float = field(default_factory=time.monotonic)
     """When the request arrived, on this machine's monotonic clock."""
+
+    def asked(self) -> dict[str, Any]:
+        """Return these fields by name."""
+        return {item.name: getattr(self, item.name) for item in fields(Asked)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message(Asked):
+    """A request as it reaches a BLS model."""
+
+    read_inputs: Callable[[], Mapping[str, Array]]
+    """Return the tensors by name, with the batch dimension first."""
 
 
 class Responder(Protocol):

@@ -2,14 +2,15 @@
 
 import contextlib
 import errno
-import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from conch.whole import MAKING, made_whole
 from conch.wire.errors import BulkError
 
 META = "_conch"
@@ -25,7 +26,6 @@ FILES = "_files"
 
 PUTS_WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "memory", "oss"})
 """File systems that show an object only when it is complete."""
-TEMPORARY = ".tmp-"
 _OF_NAMES = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EILSEQ}
 _URL = re.compile(r"([\w+.-]+://)(?:[^/\s@]*@)?([^\s?]*)(?:\?\S*)?")
 
@@ -87,31 +87,6 @@ def storage_errors(what: str) -> Iterator[None]:
         raise (UnfitNameError if is_of_name else BulkError)(f"{what}: {reason(error)}") from error
 
 
-@contextmanager
-def whole_file(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
-    """Open a local file that appears at `path`, or leaves it as it was after an error.
-
-    With `sync` it then survives a power failure. An OSError says that it cannot be written.
-    """
-    temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
-    try:
-        with temporary.open("xb") as file:
-            yield file
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
-        temporary.replace(path)
-        if not sync:
-            return
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 class Output:
     """The output folder, local or in any file system of fsspec.
 
@@ -152,7 +127,7 @@ class Output:
             except FileNotFoundError:
                 return []
         leaves = [str(path).rstrip("/").rpartition("/")[2] for path in found]
-        return sorted(leaf for leaf in leaves if leaf and TEMPORARY not in leaf)
+        return sorted(leaf for leaf in leaves if leaf and MAKING not in leaf)
 
     def exists(self, name: str) -> bool:
         """Return whether a file exists."""
@@ -176,14 +151,14 @@ class Output:
         with storage_errors(f"cannot write {self.path(name)}"):
             if self.is_local:
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
-                with whole_file(Path(path)) as file:
-                    file.write(content)
+                with made_whole(Path(path)) as made:
+                    made.write_bytes(content)
             elif self._protocols & PUTS_WHOLE:
                 self._system.pipe_file(path, content)
             else:
                 folder, _, leaf = path.rpartition("/")
                 self._system.makedirs(folder, exist_ok=True)
-                temporary = f"{folder}/{TEMPORARY}{secrets.token_hex(8)}-{leaf}"
+                temporary = f"{folder}/{MAKING}{secrets.token_hex(8)}-{leaf}"
                 self._system.pipe_file(temporary, content)
                 self._system.mv(temporary, path)
 
@@ -208,8 +183,8 @@ class Output:
             self._system.rm(f"{self._root}/{name}", recursive=True)
 
     def remove_leftovers(self) -> None:
-        """Remove the temporary files of writers that were killed. Nothing may be writing."""
+        """Remove what writers have left that were killed. Nothing may be writing."""
         if self.is_local:
-            for pattern in (f"{TEMPORARY}*", f"{META}/**/{TEMPORARY}*"):
+            for pattern in (f"{MAKING}*", f"{META}/**/{MAKING}*"):
                 for path in self.local_path.glob(pattern):
-                    path.unlink(missing_ok=True)
+                    shutil.rmtree(path, ignore_errors=True)

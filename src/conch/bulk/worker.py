@@ -30,6 +30,7 @@ from conch.bulk.work import (
     write_formats,
     write_shard,
 )
+from conch.client.together import all_of
 from conch.component.arrays import FloatArray
 from conch.component.waveform import VAD_STATE_SIZE
 from conch.wire.errors import BulkError, ConchError, ConfigError, TranscriptionError
@@ -161,12 +162,7 @@ class Transcriber:
 
     async def _rows(self, unit: Unit) -> list[Row]:
         short = [item for index, item in enumerate(unit.sources) if index not in unit.long]
-        tasks = [asyncio.ensure_future(self._row(source)) for source in short]
-        try:
-            return list(await asyncio.gather(*tasks))
-        finally:
-            for task in tasks:
-                task.cancel()
+        return await all_of(self._row(source) for source in short)
 
     async def _row(self, source: Source) -> Row:
         async def read() -> bytes:

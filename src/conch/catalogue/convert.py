@@ -7,11 +7,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from conch.catalogue.alone import alone_with
 from conch.catalogue.checks import UnfitModelError, check_folder
 from conch.catalogue.places import home
-from conch.catalogue.whole import alone_with, made_whole
 from conch.families import KNOWN_MODELS
 from conch.packaged import install
+from conch.whole import made_whole
 from conch.wire.errors import ConfigError
 
 QUANTIZATIONS = (
@@ -50,8 +51,8 @@ def convert(source: str, name: str, quantization: str, say: Callable[[str], None
             raise ConfigError(
                 f"{target} exists already: give another --name, or remove that folder"
             )
-        with made_whole(target) as staging:
-            _convert(source, staging / "made", quantization, is_local=is_local)
+        with made_whole(target) as made:
+            _convert(source, made, quantization, is_local=is_local)
     return target
 
 
@@ -91,7 +92,7 @@ def _check_kind(source: str, kind: object) -> None:
 
 
 def _convert(source: str, folder: Path, quantization: str, *, is_local: bool) -> None:
-    """Convert into an empty folder."""
+    """Convert into a new folder."""
     try:
         # Imported here: they take seconds.
         import torch  # noqa: F401  without it the next two fail late, with a NameError
@@ -109,7 +110,7 @@ def _convert(source: str, folder: Path, quantization: str, *, is_local: bool) ->
             copy_files=["tokenizer.json"] if has_file else None,
             load_as_float16=quantization in _HALF,
         )
-        converter.convert(str(folder), quantization=quantization, force=True)
+        converter.convert(str(folder), quantization=quantization)
         if not has_file:
             # From the older vocab.json and merges.txt.
             tokenizer = transformers.AutoTokenizer.from_pretrained(source)

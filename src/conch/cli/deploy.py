@@ -15,6 +15,7 @@ from conch.cli.arguments import (
     host_and_port,
     number,
     output,
+    whole,
 )
 from conch.cli.whole_files import write_whole
 from conch.deploy import haproxy
@@ -44,7 +45,6 @@ with the fewest connections. docs/guide/cluster.md says what is lost when a mach
 exit codes: 0 written, 1 not written, 2 wrong usage
 """
 
-DEFAULT = haproxy.Router()
 PORTS = ("http_port", "grpc_port", "stats_port", "peers_port")
 FORM = "HOST or HOST:http=PORT,grpc=PORT,gateway=PORT"
 
@@ -63,10 +63,7 @@ def _host(text: str) -> str:
         raise argparse.ArgumentTypeError(f"a host: {error}; got {text!r}") from None
 
 
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= haproxy.MAX_PORT:
-        raise argparse.ArgumentTypeError(f"a port from 1 to {haproxy.MAX_PORT}; got {text!r}")
-    return int(text)
+_port = whole(1, haproxy.MAX_PORT)
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -84,10 +81,6 @@ def _file(text: str) -> str:
     if text and not Path(text).is_file():
         raise argparse.ArgumentTypeError(f"no such file: {text!r}")
     return text and _word(str(Path(text).absolute()))
-
-
-def _user(text: str) -> str:
-    return text and _word(text)
 
 
 FLAGS = f"""
@@ -112,7 +105,7 @@ TYPES: dict[str, Any] = {
     "tls_cert": (_file, ""),
     "max_body_mb": number("a number of megabytes from 1 to 2000", lambda value: 1 <= value <= 2000),
     "admin_socket": _word,
-    "user": _user,
+    "user": lambda text: text and _word(text),
     **dict.fromkeys(PORTS, _port),
 }
 """Argument types by field of `Router`."""
@@ -136,14 +129,10 @@ def add_parser(subparsers: Subparsers) -> None:
     add_flags(parser, FLAGS, server=_server, out=output, **TYPES)
 
 
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
 def run(args: argparse.Namespace) -> int:
     router = haproxy.Router(**{name: getattr(args, name) for name in TYPES})
     _check(args.server, router, args.trust_network)
-    command = _command(args.server, router, args.trust_network)
+    command = shlex.join(["conch", *sys.argv[1:]]).replace("\n", " ")
     text = haproxy.haproxy_config(args.server, router, command)
     if args.out is None:
         sys.stdout.write(text)
@@ -174,24 +163,9 @@ def _check(servers: Sequence[haproxy.Server], router: haproxy.Router, is_trusted
         )
     flags: dict[int, str] = {router.gateway[1]: "--gateway"}
     for name in PORTS:
-        flag = flags.setdefault(getattr(router, name), _flag(name))
-        if flag != _flag(name):
-            raise UsageError(
-                f"{flag} and {_flag(name)} are both {getattr(router, name)}; each needs a port of "
-                "its own"
-            )
-
-
-def _command(servers: Sequence[haproxy.Server], router: haproxy.Router, is_trusted: bool) -> str:
-    """Return the command line: the arguments that are not defaults, without --out."""
-    words = ["conch", "deploy", "haproxy"]
-    for server in servers:
-        words += ["--server", server.text]
-    for name in TYPES:
-        if (value := getattr(router, name)) != getattr(DEFAULT, name):
-            text = f"{value:g}" if isinstance(value, float) else str(value)
-            words += [_flag(name), host_port(*value) if name == "gateway" else text]
-    return shlex.join(words + ["--trust-network"] * is_trusted)
+        port, flag = getattr(router, name), f"--{name.replace('_', '-')}"
+        if (other := flags.setdefault(port, flag)) != flag:
+            raise UsageError(f"{other} and {flag} are both {port}; each needs a port of its own")
 
 
 def _write(path: Path, text: str) -> None:

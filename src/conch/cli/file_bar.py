@@ -83,5 +83,4 @@ class FileBar:
         """Write a line above the bar."""
         from tqdm import tqdm
 
-        with tqdm.external_write_mode(file=sys.stderr):
-            print(f"conch: {text}", file=sys.stderr)
+        tqdm.write(f"conch: {text}", file=sys.stderr)

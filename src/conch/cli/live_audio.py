@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from conch.audio.blocks import cut_to_blocks
 from conch.audio.intake import AudioFile
 from conch.audio.sniffing import container_of, first_bytes
 from conch.client.server_stream import NOTHING
@@ -45,7 +46,9 @@ def of_file(path: Path, chunk_ms: int, speed: float) -> LiveAudio:
     except OSError as error:
         raise AudioError(f"{path} cannot be read: {error.strerror}") from None
     rate = decoded.sample_rate
-    return LiveAudio(rate, _paced(_cut(_mono(decoded), rate * chunk_ms // 1000), rate, speed))
+    return LiveAudio(
+        rate, _paced(cut_to_blocks(_mono(decoded), rate * chunk_ms // 1000), rate, speed)
+    )
 
 
 def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) -> LiveAudio:
@@ -71,7 +74,7 @@ def of_stdin(sample_rate: int, channels: int, chunk_ms: int, *, is_raw: bool) ->
     else:
         decoded = AudioFile(_Pipe(first, pipe), "stdin", container=container)
     size = decoded.sample_rate * chunk_ms // 1000
-    return LiveAudio(decoded.sample_rate, _with_pauses(_cut(_mono(decoded), size)))
+    return LiveAudio(decoded.sample_rate, _with_pauses(cut_to_blocks(_mono(decoded), size)))
 
 
 class _Pipe:
@@ -103,18 +106,6 @@ def _paced(chunks: Iterable[Samples], sample_rate: int, speed: float) -> Iterato
             spoken_at = started + num_samples / sample_rate / speed
             time.sleep(max(0.0, spoken_at - time.monotonic()))
         yield chunk
-
-
-def _cut(pieces: Iterable[Samples], size: int) -> Iterator[Samples]:
-    """Yield pieces of any length as chunks of `size` samples and a rest."""
-    held = np.zeros(0, np.float32)
-    for piece in pieces:
-        held = np.concatenate((held, piece))
-        while len(held) >= size:
-            yield held[:size]
-            held = held[size:]
-    if len(held):
-        yield held
 
 
 def _raw(first: bytes, pipe: io.BufferedReader, channels: int, size: int) -> Chunks:

@@ -1,11 +1,11 @@
-"""Write a file whole or not at all."""
+"""Write a file as commands do: whole or not at all, but a device as it is."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO
 
-from conch.bulk import storage
+from conch.whole import made_whole
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -26,5 +26,8 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """
     target = path.resolve()
     is_plain = target.is_file() or not target.exists()
-    with storage.whole_file(target, sync=False) if is_plain else target.open("wb") as file:
+    with (
+        made_whole(target, sync=False) if is_plain else nullcontext(target) as made,
+        made.open("wb") as file,
+    ):
         yield file

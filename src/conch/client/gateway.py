@@ -12,9 +12,9 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from conch.client import tensors
 from conch.client.endpoint import CONNECT_TIMEOUT_S, Endpoint
-from conch.client.gateway_live import GatewayStreams
+from conch.client.gateway_live import EVENTS, Event, GatewayStreams
 from conch.client.http_session import connector_to, explained, session_to
 from conch.client.speech import Speech
+from conch.client.together import all_of
 from conch.families.family import Voice
 from conch.wire.api_errors import from_answer, from_error
 from conch.wire.entry_points import ENTRY_POINTS, SYNTHESIS
@@ -32,7 +33,6 @@ from conch.wire.errors import DeadlineError, ServerError, UnreachableError
 from conch.wire.health import Health
 from conch.wire.parts import about_whole
 from conch.wire.result import Transcript
-from conch.wire.synthesis import Spoken
 
 SERVICE = "conch-gateway"
 """How a gateway names itself at /health/live."""
@@ -132,20 +132,6 @@ def _is_of_gateway(body: bytes) -> bool:
     return False
 
 
-class Event(msgspec.Struct):
-    """A server-sent event of a streamed answer."""
-
-    type: str = ""
-    transcript: msgspec.Raw = msgspec.Raw(b"{}")
-    audio: bytes = b""
-    """As base64 in JSON."""
-    spoken: Spoken | None = None
-    error: Mapping[str, Any] | None = None
-
-
-_EVENTS = msgspec.json.Decoder(Event)
-
-
 class GatewayTransport:
     """HTTP and WebSockets: a pool of connections, and one for each live stream."""
 
@@ -170,7 +156,7 @@ class GatewayTransport:
                     await self._check(answer)
                     return await tensors.read_transcript(await answer.read())
 
-            return await _all_of(answered(row) for row in range(request.num_rows))
+            return await all_of(answered(row) for row in range(request.num_rows))
 
     async def stream(self, request: tensors.Request) -> AsyncGenerator[Transcript, None]:
         _check_entry(self._endpoint, request.model, "speech_stream")
@@ -190,7 +176,7 @@ class GatewayTransport:
 
     async def _events(
         self, answer: Any, request: tensors.Request, give_up_at: float
-    ) -> AsyncGenerator["Event", None]:
+    ) -> AsyncGenerator[Event, None]:
         """Yield the events of an answer, and close it at the end."""
 
         def in_time() -> contextlib.AbstractAsyncContextManager[None]:
@@ -209,7 +195,7 @@ class GatewayTransport:
                 # each event on one line.
                 if not line.startswith(b"data:"):
                     continue
-                event = _EVENTS.decode(line[5:])
+                event = EVENTS.decode(line[5:])
                 if event.error is not None:
                     raise from_error(event.error, str(self._endpoint))
                 yield event
@@ -340,17 +326,3 @@ def _check_entry(endpoint: Endpoint, model: str, *entries: str) -> None:
             f"{endpoint} is a gateway, which has one entry and not the model {model!r}: send the "
             "request to a Triton"
         )
-
-
-Item = TypeVar("Item")
-
-
-async def _all_of(coroutines: Iterable[Coroutine[Any, Any, Item]]) -> list[Item]:
-    """Return what coroutines return, in order; the first error cancels the others."""
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -19,6 +19,7 @@ from conch.wire.errors import ConchError, OptionError, ServerLostError, SessionE
 from conch.wire.limits import MAX_QUERY
 from conch.wire.result import Transcript
 from conch.wire.stream_place import StreamPlace
+from conch.wire.synthesis import Spoken
 
 LISTEN = "/v1/listen"
 FRAME_SAMPLES = 80_000
@@ -31,15 +32,18 @@ BROKEN_OFF = 1006
 """Code in place of that of a close frame, if none came (RFC 6455, section 7.4.1)."""
 
 
-class Message(msgspec.Struct):
-    """A message of a gateway about a stream."""
+class Event(msgspec.Struct):
+    """What a gateway tells: a message about a stream, or a server-sent event of an answer."""
 
-    type: str
+    type: str = ""
     transcript: msgspec.Raw = msgspec.Raw(b"{}")
-    error: Mapping[str, Any] = {}
+    audio: bytes = b""
+    """As base64 in JSON."""
+    spoken: Spoken | None = None
+    error: Mapping[str, Any] | None = None
 
 
-_MESSAGES = msgspec.json.Decoder(Message)
+EVENTS = msgspec.json.Decoder(Event)
 
 
 class GatewayStreams:
@@ -85,7 +89,7 @@ class _Stream:
         self._session: Any = None
         self._socket: Any = None
         self._reading: asyncio.Task[None] | None = None
-        self._messages: asyncio.Queue[Message | None] = asyncio.Queue()
+        self._messages: asyncio.Queue[Event | None] = asyncio.Queue()
         """Messages of the gateway; None is the end."""
         self._refusal = b""
         """Body of the answer that refuses the WebSocket."""
@@ -188,11 +192,11 @@ class _Stream:
         self._has_last = True
         return found
 
-    async def _message(self) -> Message:
+    async def _message(self) -> Event:
         """Return the next message; raise it if it is an error, or if there is none."""
         message = await self._messages.get()
         if message is not None:
-            if message.type == "error":
+            if message.error is not None:
                 raise from_error(message.error, str(self._endpoint))
             return message
         self.is_over = True
@@ -210,7 +214,7 @@ class _Stream:
         try:
             async for message in self._socket:
                 if message.type == aiohttp.WSMsgType.TEXT:
-                    self._messages.put_nowait(_MESSAGES.decode(message.data))
+                    self._messages.put_nowait(EVENTS.decode(message.data))
         finally:
             self._messages.put_nowait(None)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from conch.client.private_files import write_private
 from conch.families.family import models_home
+from conch.whole import write_private
 from conch.wire.errors import ConfigError
 from conch.wire.known_speakers import check_name
 

@@ -211,7 +211,7 @@ async def spoken_parts(
         try:
             async with aclosing(speak(request(text, more))) as answers:
                 async for answer in answers:
-                    piece = replace(answer, spoken=_later(answer.spoken, began_s))
+                    piece = replace(answer, spoken=answer.spoken.later(began_s))
                     if answer.spoken.stages:
                         ended = piece
                         continue
@@ -230,11 +230,6 @@ async def spoken_parts(
         raise silent
     whole = replace(ended.spoken, stages=summed_stages(stages), warnings=warnings)
     yield replace(ended, spoken=whole)
-
-
-def _later(spoken: Spoken, seconds: float) -> Spoken:
-    sentences = tuple(item.later(seconds) for item in spoken.sentences)
-    return replace(spoken, duration=round(seconds + spoken.duration, 4), sentences=sentences)
 
 
 def whole_of(pieces: Sequence[Speech]) -> Speech:

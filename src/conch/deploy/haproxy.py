@@ -61,7 +61,7 @@ class Server:
         for number in named.values():
             if len(same := [name for name in named if named[name] == number]) > 1:
                 raise ValueError(f"{' and '.join(same)} have the same port, {number}")
-        return cls(host, named["http"], named["grpc"], named["gateway"])
+        return cls(host, **{f"{name}_port": number for name, number in named.items()})
 
     @property
     def name(self) -> str:
@@ -76,18 +76,9 @@ class Server:
         return zlib.crc32(self.name.encode()) >> 1 or 1
 
     @property
-    def text(self) -> str:
-        """Text that `parse` reads."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        if self == Server(self.host):
-            return host
-        return f"{host}:http={self.http_port},grpc={self.grpc_port},gateway={self.gateway_port}"
-
-    @property
     def addresses(self) -> dict[str, str]:
         """Host and port as HAProxy reads them, by protocol."""
-        ports = {"http": self.http_port, "grpc": self.grpc_port, "gateway": self.gateway_port}
-        return {name: host_port(self.host, port) for name, port in ports.items()}
+        return {name: host_port(self.host, getattr(self, f"{name}_port")) for name in DEFAULT_PORTS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +118,10 @@ def haproxy_config(servers: Sequence[Server], router: Router, command: str) -> s
 
     `command` is the command line that made it, for its first lines.
     """
-
-    def tls(protocol: str, has_tls: bool = True) -> str:
-        is_on = router.tls_cert and has_tls
-        return f" ssl crt {router.tls_cert} alpn {protocol}" if is_on else ""
-
-    is_open = not is_loopback(router.host)
-    # Where the next process listens.
-    next_host = reachable(router.host)
-    verify = " ssl verify none alpn " if router.tls_cert and is_open else ""
+    tls = f" ssl crt {router.tls_cert} alpn " if router.tls_cert else ""
+    # Of Triton's ports, where the process of a reload listens too.
+    for_others = "" if is_loopback(router.host) else tls
+    to_next = " ssl verify none alpn " if for_others else ""
     fields = {
         "command": command,
         "user": f"    user {router.user}\n    group {router.user}\n" if router.user else "",
@@ -144,18 +130,17 @@ def haproxy_config(servers: Sequence[Server], router: Router, command: str) -> s
         "stats_port": router.stats_port,
         "max_body": round(router.max_body_mb * 2**20),
         "first": servers[0].name,
-        "gateway": host_port(*router.gateway) + tls("http/1.1"),
-        "http": host_port(router.host, router.http_port) + tls("http/1.1", is_open),
-        "grpc": host_port(router.host, router.grpc_port) + (tls("h2", is_open) or " proto h2"),
-        "http_next": host_port(next_host, router.http_port) + (verify and f"{verify}http/1.1"),
-        "grpc_next": host_port(next_host, router.grpc_port)
-        + (f"{verify}h2" if verify else " proto h2"),
+        "gateway": host_port(*router.gateway) + (tls and f"{tls}http/1.1"),
     }
+    for end, host, how in ("", router.host, for_others), ("_next", reachable(router.host), to_next):
+        http, grpc = (host_port(host, port) for port in (router.http_port, router.grpc_port))
+        fields[f"http{end}"] = http + (how and f"{how}http/1.1")
+        fields[f"grpc{end}"] = grpc + (f"{how}h2" if how else " proto h2")
     of_servers = [
         {
+            **{f"{protocol}_address": item for protocol, item in server.addresses.items()},
             "name": server.name,
             "id": server.id,
-            **{f"{protocol}_address": item for protocol, item in server.addresses.items()},
         }
         for server in servers
     ]

@@ -17,8 +17,8 @@ from typing import Any, Literal
 import onnxruntime
 
 from conch.catalogue.exports import Network
-from conch.catalogue.whole import made_whole
 from conch.component.onnx import open_network, session_options
+from conch.whole import made_whole
 from conch.wire.errors import ConfigError
 
 MARK = "<!-- Made by conch models export-repository -->"
@@ -178,8 +178,8 @@ def write_repository(
     try:
         _check_free(target, replaces=replaces)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with made_whole(target) as staging:
-            made = staging / "made"
+        with made_whole(target) as made:
+            made.mkdir()
             (made / README).write_text(_readme(target, models, title, device), "utf-8")
             for model in models:
                 config = model.config(device, tensorrt=tensorrt)

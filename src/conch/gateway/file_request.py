@@ -79,7 +79,8 @@ def parse(
     has_logprobs = "logprobs" in [
         one_of("include", item, ("logprobs",)) for item in _words(sent, "include")
     ]
-    is_streamed = _truth("stream", _last(sent, "stream"))
+    stream = _last(sent, "stream").lower() or "false"
+    is_streamed = one_of("stream", stream, ("true", "false", "1", "0")) in ("true", "1")
     if is_streamed and format not in FORMATS:
         raise invalid("stream", "stream takes false: who speaks when is known at the end")
     _check_temperature(_last(sent, "temperature"))
@@ -184,10 +185,6 @@ def _words(sent: Mapping[str, tuple[str, ...]], name: str) -> list[str]:
 
 def _last(sent: Mapping[str, tuple[str, ...]], name: str) -> str:
     return sent[name][-1].strip() if sent.get(name) else ""
-
-
-def _truth(name: str, value: str) -> bool:
-    return one_of(name, value.lower() or "false", ("true", "false", "1", "0")) in ("true", "1")
 
 
 def _check_temperature(value: str) -> None:

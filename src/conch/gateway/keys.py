@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from conch.client.private_files import write_private
 from conch.families.family import user_folder
 from conch.gateway.limits import Limits
+from conch.whole import write_private
 from conch.wire.errors import ConfigError
 
 logger = logging.getLogger(__name__)

@@ -36,7 +36,7 @@ class ListenMessages:
     def __init__(self, *, has_stats: bool, has_resume: bool = False) -> None:
         """Begin without text; `has_resume` is for clients that may go on in another session."""
         self._has_resume, self._cut = has_resume, Cut(0.0)
-        self._stats = Stats() if has_stats else None
+        self._calls = Calls() if has_stats else None
         self._shown: tuple[Any, ...] = parts_of(None)
         """Parts of the open utterance that were sent last, and the speakers of its words."""
         self._final: dict[int, str] = {}
@@ -59,8 +59,9 @@ class ListenMessages:
         if shown != self._shown:
             self._shown = shown
             yield text_message(update)
-        if self._stats is not None and (update.transcript.stages or update.transcript.path):
-            yield self._stats.after(update)
+        if self._calls is not None and (update.transcript.stages or update.transcript.path):
+            self._calls.add(update.transcript)
+            yield stats_message(update, self._calls)
         if self._has_resume and update.cut is not None:
             yield from self._resume(update.cut, has_ended=bool(update.segments))
         if update.finalized:
@@ -84,25 +85,19 @@ class ListenMessages:
         return {"type": "end", "text": text, "duration": round(self.audio_s, 3), **more}
 
 
-class Stats:
-    """Sums of the calls of a session."""
-
-    def __init__(self) -> None:
-        self._calls = Calls()
-
-    def after(self, update: LiveUpdate) -> Message:
-        answer = update.transcript
-        self._calls.add(answer)
-        return {
-            "type": "stats",
-            "audio_s": update.audio_s,
-            "path": list(self._calls.path),
-            "stages": {
-                name: {"calls": stage.calls, "ms": round(stage.ms, 3)}
-                for name, stage in self._calls.stages.items()
-            },
-            "rolling": None if answer.rolling is None else asdict(answer.rolling),
-        }
+def stats_message(update: LiveUpdate, calls: Calls) -> Message:
+    """Return the message of the calls of a session so far."""
+    rolling = update.transcript.rolling
+    return {
+        "type": "stats",
+        "audio_s": update.audio_s,
+        "path": list(calls.path),
+        "stages": {
+            name: {"calls": stage.calls, "ms": round(stage.ms, 3)}
+            for name, stage in calls.stages.items()
+        },
+        "rolling": None if rolling is None else asdict(rolling),
+    }
 
 
 def parts_of(utterance: OpenUtterance | None) -> tuple[str, str, str]:

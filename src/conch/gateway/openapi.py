@@ -16,7 +16,7 @@ from aiohttp import web
 
 import conch
 from conch.families import takers
-from conch.gateway import speak
+from conch.gateway import voicing
 from conch.gateway.doors import SPEAK
 from conch.gateway.file_request import DIARIZATION
 from conch.gateway.format import FormatRequest
@@ -74,7 +74,7 @@ def make_document() -> Schema:
         _query_of_option(item) for item in taken_options().values() if takes_live(item)
     ]
     document["paths"][SPEAK.address]["get"]["parameters"] += [
-        _query_of_option(item) for item in speak.OPTIONS.values()
+        _query_of_option(item) for item in voicing.OPTIONS.values()
     ]
     # As in JSON, which has no tuples.
     return cast(Schema, msgspec.json.decode(msgspec.json.encode(document)))

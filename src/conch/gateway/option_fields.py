@@ -19,6 +19,7 @@ def taken_options() -> Mapping[str, "Field[Any]"]:
 
 NAMES = ("known_speaker_names", "known_speaker_references")
 """Fields for the option `known_speakers`."""
+_NO_PART = str.maketrans(",:\n", "   ")
 
 
 def with_openais(
@@ -44,6 +45,11 @@ def with_openais(
             ignored.append(name)
             options = parsed.sent
     return parsed, ignored
+
+
+def phrase(text: str) -> str:
+    """Return a phrase without the signs that separate hotwords and their weights."""
+    return " ".join(text.translate(_NO_PART).split())
 
 
 def known_speakers(

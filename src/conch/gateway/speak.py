@@ -5,13 +5,12 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from typing import Any
 
 import aiohttp
 from aiohttp import web
 
-from conch.audio.encoding import Encoder
 from conch.gateway.doors import SPEAK
 from conch.gateway.errors import ApiError, one_of
 from conch.gateway.listen_query import values_of
@@ -19,42 +18,26 @@ from conch.gateway.plain_session import PROTOCOL, PlainSession, command_in
 from conch.gateway.servers import SessionClient
 from conch.gateway.socket_session import hold
 from conch.gateway.sockets import LiveSocket
-from conch.gateway.speech import FORMATS, check_model, encoded, unbroken
+from conch.gateway.speech import check_model
 from conch.gateway.state import GATEWAY, cancelled
 from conch.gateway.text_pieces import TextPieces, check_waiting
+from conch.gateway.voicing import FORMATS, OPTIONS, Voicing, counted, encoded
 from conch.wire.errors import TextError
 from conch.wire.option_texts import options_of_text
-from conch.wire.synthesis import Spoken, SynthesisOptions
-from conch.wire.voices import synthesizer_of
+from conch.wire.synthesis import Spoken
 
-OPTIONS = {
-    item.name: item for item in fields(SynthesisOptions) if item.name not in ("format", "lead_ms")
-}
 MAX_FLUSHES = 1_000
 """Texts of a session that may wait to be spoken."""
 COMMANDS = ("text", "flush", "cancel", "close")
 
 
-@dataclass(frozen=True, slots=True)
-class SpeakQuery:
-    """The session that a client asks for."""
-
-    options: Mapping[str, Any]
-    format: str
-    voice: str
-    rate: int
-    """Hz of the audio."""
-
-
-def query_of(sent: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> SpeakQuery:
+def query_of(sent: Sequence[tuple[str, str]], aliases: Mapping[str, str]) -> Voicing:
     """Return the session of a query; raise an ApiError or OptionError for a wrong field."""
     values = values_of(sent)
     check_model(values.pop("model", ""), aliases)
     format = FORMATS[one_of("format", values.pop("format", "") or "pcm", tuple(FORMATS))]
     options = options_of_text(values, others=("model", "format"), known=OPTIONS)
-    parsed = SynthesisOptions.parse({**options, "format": format})
-    rate = parsed.sample_rate or synthesizer_of(parsed.voice).sample_rate
-    return SpeakQuery({**options, "format": "pcm_f32"}, format, parsed.voice, rate)
+    return Voicing.parse(options, format)
 
 
 async def speak(request: web.Request) -> web.StreamResponse:
@@ -68,8 +51,8 @@ class _Utterance(TextPieces):
 
     def __init__(self) -> None:
         super().__init__()
-        self.began: float | None = None
-        """When the first of it came."""
+        self.began = 0.0
+        """When the first of it came; 0 before."""
 
     def add(self, text: str) -> None:
         self.began = self.began or time.monotonic()
@@ -78,7 +61,7 @@ class _Utterance(TextPieces):
 
 class _Speaker(PlainSession):
     def __init__(
-        self, request: web.Request, socket: LiveSocket, client: SessionClient, query: SpeakQuery
+        self, request: web.Request, socket: LiveSocket, client: SessionClient, query: Voicing
     ) -> None:
         super().__init__(request, socket, client)
         self._query = query
@@ -155,18 +138,17 @@ class _Speaker(PlainSession):
         self._last = {"type": "end", **self._place()}
 
     async def _speak(self, utterance: _Utterance) -> None:
-        query, began_s = self._query, self._audio_s
-        encoder = Encoder(query.format, query.rate, query.rate)
+        before_s, encoder = self._audio_s, self._query.encoder()
         found = self._client.synthesize_stream(
-            utterance.each(), request_id=self._request_id, **query.options
+            utterance.each(), request_id=self._request_id, **self._query.options
         )
+        place = self._gateway, self._caller, SPEAK.address
         figures: dict[str, Any] = {"path": (), "stages": {}, "warnings": ()}
         try:
-            async with aclosing(unbroken(found, self._gateway)) as pieces:
+            async with aclosing(counted(found, *place, lambda: utterance.began)) as pieces:
                 async for piece in pieces:
-                    if self._audio_s == began_s and utterance.began is not None:
-                        self._gateway.metrics.began(SPEAK.address, utterance.began)
-                    await self._send_piece(piece.spoken, await encoded(encoder, piece), began_s)
+                    audio = await encoded(encoder, piece)
+                    await self._send_piece(piece.spoken.later(before_s), audio)
                 figures = {name: getattr(piece.spoken, name) for name in figures}
         except TextError as error:
             figures["warnings"] = (str(error),) if utterance.began else ()
@@ -174,14 +156,12 @@ class _Speaker(PlainSession):
             stages = {name: asdict(stage) for name, stage in figures["stages"].items()}
             await self._send({"type": "flushed", **self._place(), **figures, "stages": stages})
 
-    async def _send_piece(self, spoken: Spoken, audio: bytes, began_s: float) -> None:
+    async def _send_piece(self, spoken: Spoken, audio: bytes) -> None:
         for sentence in spoken.sentences:
-            await self._send({"type": "sentence", **asdict(sentence.later(began_s))})
+            await self._send({"type": "sentence", **asdict(sentence)})
         if audio:
             await self._socket.send(audio)
-        seconds = began_s + spoken.duration - self._audio_s
-        self._audio_s += seconds
-        self._gateway.heard(self._caller, SPEAK.address, seconds)
+        self._audio_s = spoken.duration
         self._caller.check_audio()
 
     def _place(self) -> dict[str, float]:

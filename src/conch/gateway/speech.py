@@ -1,20 +1,18 @@
 """`POST /v1/audio/speech` and `GET /v1/audio/voices`: a text as audio, from its first chunk on."""
 
-import asyncio
 import base64
 import hashlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from aiohttp import web
 
-from conch.audio.encoding import CONTENT_TYPES, Encoder
+from conch.audio.encoding import CONTENT_TYPES
 from conch.client import AsyncClient, Speech
-from conch.client.triton_grpc import GRACE_S
 from conch.gateway.doors import SPEECH
 from conch.gateway.errors import ApiError, api_error, invalid, one_of
 from conch.gateway.file_answer import ignored_header
@@ -22,25 +20,16 @@ from conch.gateway.models import DEFAULT_MODEL, SPEECH_MODELS, known_name, unkno
 from conch.gateway.reading import body_of, read_json
 from conch.gateway.sending import StreamedAnswer
 from conch.gateway.served_voices import served_voices
-from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID, Gateway, cancelled
+from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
+from conch.gateway.voicing import FORMATS, Voicing, counted, encoded
 from conch.wire.errors import ConchError, TextError
 from conch.wire.result import strict_json
 from conch.wire.synthesis import SpokenSentence, SynthesisOptions
-from conch.wire.voices import synthesizer_of
 
 logger = logging.getLogger(__name__)
 
-Piece = TypeVar("Piece")
-
 MAX_INPUT = 100_000
 """Characters of a text; OpenAI takes 4096."""
-FORMATS = {
-    **{name: name for name in ("mp3", "opus", "aac", "flac", "wav")},
-    "pcm": "pcm_s16",
-    "pcm_s16": "pcm_s16",
-    "pcm_f32": "pcm_f32",
-}
-"""The option `format` of each `response_format`."""
 STREAM_FORMATS = ("audio", "sse")
 OPTIONS = tuple(
     item.name for item in fields(SynthesisOptions) if item.name not in ("voice", "format")
@@ -56,10 +45,7 @@ class SpeechRequest:
     """A request, checked."""
 
     text: str
-    options: Mapping[str, Any]
-    format: str
-    rate: int
-    """Hz of the audio."""
+    voicing: Voicing
     is_events: bool
     ignored: tuple[str, ...]
     """Fields that change nothing."""
@@ -84,18 +70,11 @@ def read(body: bytes, aliases: Mapping[str, str]) -> SpeechRequest:
     options = {name: sent[name] for name in OPTIONS if sent.get(name) is not None}
     if (voice := _voice(sent.get("voice"))) is not None:
         options["voice"] = voice
-    parsed = SynthesisOptions.parse({**options, "format": FORMATS[asked]})
-    ignored = [
+    voicing = Voicing.parse(options, FORMATS[asked])
+    ignored = tuple(
         name for name in sent if name not in KNOWN or (name == "instructions" and sent[name])
-    ]
-    return SpeechRequest(
-        text,
-        {**options, "format": "pcm_f32"},
-        parsed.format,
-        parsed.sample_rate or synthesizer_of(parsed.voice).sample_rate,
-        stream == "sse",
-        tuple(ignored),
     )
+    return SpeechRequest(text, voicing, stream == "sse", ignored)
 
 
 def check_model(model: str, aliases: Mapping[str, str]) -> None:
@@ -151,7 +130,7 @@ class _Answer:
         self._gateway, self._began = request.app[GATEWAY], time.monotonic()
         self._begun: tuple[SpokenSentence, ...] = ()
         """Sentences that begin in audio which is not sent yet."""
-        kind = "text/event-stream" if asked.is_events else CONTENT_TYPES[asked.format]
+        kind = "text/event-stream" if asked.is_events else CONTENT_TYPES[asked.voicing.format]
         self._stream = StreamedAnswer(request, kind, ignored_header(asked.ignored))
 
     async def stream(self) -> web.StreamResponse:
@@ -173,31 +152,27 @@ class _Answer:
         return self._stream
 
     async def _send_all(self, client: AsyncClient) -> None:
-        asked, seconds = self._asked, 0.0
-        encoder = Encoder(asked.format, asked.rate, asked.rate)  # the server resamples
+        asked, encoder = self._asked, self._asked.voicing.encoder()
         self._begun = ()
+        options = {"request_id": self._request[REQUEST_ID], **asked.voicing.options}
+        found = client.synthesize_stream(asked.text, **options)
+        caller = self._request[CALLER]
+        spoken = counted(found, self._gateway, caller, SPEECH.address, lambda: self._began)
         try:
-            options = {"request_id": self._request[REQUEST_ID], **asked.options}
-            found = client.synthesize_stream(asked.text, **options)
-            async with aclosing(unbroken(found, self._gateway)) as pieces:
+            async with aclosing(spoken) as pieces:
                 async for piece in pieces:
-                    if not seconds:
-                        self._gateway.metrics.began(SPEECH.address, self._began)
-                    seconds = piece.spoken.duration
                     await self._send(piece, await encoded(encoder, piece))
             if asked.is_events:
-                words, tokens = len(asked.text.split()), round(TOKENS_A_SECOND * seconds)
+                words = len(asked.text.split())
+                tokens = round(TOKENS_A_SECOND * piece.spoken.duration)
                 usage = {"input_tokens": words, "output_tokens": tokens}
                 usage["total_tokens"] = words + tokens
-                spoken = replace(piece.spoken, sentences=self._begun)
-                await self._event({"type": "speech.audio.done", "usage": usage, "spoken": spoken})
+                last = replace(piece.spoken, sentences=self._begun)
+                await self._event({"type": "speech.audio.done", "usage": usage, "spoken": last})
         except ConchError as error:
             if not self._stream.prepared:
                 raise
             raise api_error(error) from error
-        finally:
-            if seconds:
-                self._gateway.heard(self._request[CALLER], SPEECH.address, seconds)
 
     async def _send(self, piece: Speech, audio: bytes) -> None:
         self._begun += piece.spoken.sentences
@@ -223,33 +198,3 @@ class _Answer:
 def digest_of(text: str) -> str:
     """Return the SHA-256 of a text, in hexadecimal digits."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
-
-
-async def encoded(encoder: Encoder, piece: Speech) -> bytes:
-    """Return the bytes of a piece; those of the last one end the file."""
-    samples, is_last = piece.waveform, bool(piece.spoken.stages)
-
-    def work() -> bytes:
-        return encoder.write(samples) + (encoder.finish() if is_last else b"")
-
-    return await asyncio.to_thread(work) if encoder.has_codec else work()
-
-
-async def unbroken(
-    pieces: AsyncGenerator[Piece, None],
-    gateway: Gateway,
-    wait: Callable[["asyncio.Future[Piece]"], Awaitable[Any]] = lambda coming: coming,
-) -> AsyncGenerator[Piece, None]:
-    """Yield pieces, each after `wait`; raise an ApiError once a stop has no more time for them."""
-    async with aclosing(pieces):
-        while True:
-            coming = asyncio.ensure_future(gateway.unless_broken_off(anext(pieces)))
-            try:
-                await wait(coming)
-                piece = coming.result()
-            except StopAsyncIteration:
-                return
-            finally:
-                # A piece, or the end, may be about to come: see `conch.client.triton_grpc`.
-                await cancelled(coming, GRACE_S)
-            yield piece

@@ -4,13 +4,14 @@ import asyncio
 import math
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, aclosing, contextmanager, suppress
 from typing import Any, TypeVar
 
 from aiohttp import web
 from prometheus_client import Gauge
 
+from conch.client.triton_grpc import GRACE_S
 from conch.gateway.config import GatewayConfig
 from conch.gateway.errors import ApiError, overloaded
 from conch.gateway.keys import KEYS_VARIABLE, ClientSecrets, Key, KeyRing, keys_of_environment
@@ -245,6 +246,25 @@ class Gateway:
         finally:
             stop.cancel()
             await cancelled(running)
+
+    async def unbroken(
+        self,
+        pieces: AsyncGenerator[Result, None],
+        wait: Callable[["asyncio.Future[Result]"], Awaitable[Any]] = lambda coming: coming,
+    ) -> AsyncGenerator[Result, None]:
+        """Yield pieces, each after `wait`, and raise errors as `unless_broken_off` does."""
+        async with aclosing(pieces):
+            while True:
+                coming = asyncio.ensure_future(self.unless_broken_off(anext(pieces)))
+                try:
+                    await wait(coming)
+                    piece = coming.result()
+                except StopAsyncIteration:
+                    return
+                finally:
+                    # A piece, or the end, may be about to come: see `conch.client.triton_grpc`.
+                    await cancelled(coming, GRACE_S)
+                yield piece
 
     async def wait_for_streams(self, timeout_s: float) -> None:
         """Wait until the streams of sessions that are over have ended on their servers."""

@@ -16,7 +16,6 @@ from conch.gateway.file_request import FileRequest
 from conch.gateway.form import Form, uploaded
 from conch.gateway.sending import StreamedAnswer
 from conch.gateway.servers import asking
-from conch.gateway.speech import unbroken
 from conch.gateway.state import CALLER, FAILURE, GATEWAY, REQUEST_ID
 from conch.wire.entry_points import ENTRY_POINTS
 from conch.wire.errors import ConchError, OptionError
@@ -158,7 +157,7 @@ class _Transcription:
     def _parts(self, client: AsyncClient) -> AsyncGenerator[Transcript, None]:
         """Yield the parts of an answer, and send comments while none comes."""
         parts = client.infer_parts(self._asking(ENTRY_POINTS[1]))
-        return unbroken(parts, self._gateway, self._commented)
+        return self._gateway.unbroken(parts, self._commented)
 
     def _asking(self, entry_point: str) -> Request:
         return asking(StoredFile(self._form.file), self._asked.options, self._id, entry_point)

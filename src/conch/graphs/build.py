@@ -11,7 +11,6 @@ this label, paths at the end of a sentence would look better while a stream goes
 
 import json
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +33,7 @@ from conch.decoding.units import BLANK, Units
 from conch.graphs.grammar import grammar
 from conch.graphs.lexicon import Lexicon, letters_of, own_spellings, unit_spellings
 from conch.graphs.pruning import entropy_pruned, likeliest_words, of_order, of_words
+from conch.whole import made_whole
 from conch.wire.errors import ConfigError
 
 EPSILON = 0
@@ -180,10 +180,9 @@ def _write(
     described = json.dumps({"format": FORMAT, "word_bonus": word_bonus})
     # The blank needs a symbol: symbol tables refuse empty and repeated ones.
     inputs = ["<eps>", "<blank>", *vocab[1:], "<end>"]
-    partial = path.with_name(path.name + ".partial")
     try:
-        write_fst(partial, graph, symbols=((described, inputs), ("words", ["<eps>", *words])))
-        os.replace(partial, path)
+        with made_whole(path) as made:
+            write_fst(made, graph, symbols=((described, inputs), ("words", ["<eps>", *words])))
     except OSError as error:
         raise ConfigError(f"the graph {path} cannot be written: {error.strerror}") from error
 

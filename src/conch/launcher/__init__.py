@@ -6,9 +6,8 @@ with TritonServer(config) as server:
 """
 
 from conch.launcher.config import ServerConfig
-from conch.launcher.logs import LogLine
 from conch.launcher.repositories import shipped_repositories
 from conch.launcher.triton_server import TritonServer
 from conch.launcher.weights import without_weights
 
-__all__ = ["LogLine", "ServerConfig", "TritonServer", "shipped_repositories", "without_weights"]
+__all__ = ["ServerConfig", "TritonServer", "shipped_repositories", "without_weights"]

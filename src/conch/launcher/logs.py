@@ -5,7 +5,7 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import IO
 
@@ -107,12 +107,9 @@ class LogReader:
     Reading must not stop while the server runs: a full pipe would block it.
     """
 
-    def __init__(
-        self, stream: IO[bytes], least_level: int, on_log: Callable[[LogLine], None] | None
-    ) -> None:
+    def __init__(self, stream: IO[bytes], least_level: int) -> None:
         self._stream = stream
         self._least_level = least_level
-        self._on_log = on_log
         self._lock = threading.Lock()
         self._lines: collections.deque[LogLine] = collections.deque(maxlen=TAIL_LINES)
         self._thread = threading.Thread(target=self._run, name="triton-log", daemon=True)
@@ -150,13 +147,6 @@ class LogReader:
             if self._least_level > logging.DEBUG:
                 message = message.partition(_TRACEBACK)[0]
             LOGGER.log(line.level, "%s", message, extra={"source": line.source})
-        if self._on_log is None:
-            return
-        try:
-            self._on_log(line)
-        except Exception:
-            LOGGER.exception("on_log failed and is not called again")
-            self._on_log = None
 
 
 def tail(lines: Iterable[LogLine], count: int) -> str:

@@ -7,13 +7,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from conch.launcher import guard
 from conch.launcher.healing import Quiet
-from conch.launcher.logs import LOGGER, LogLine, LogReader
+from conch.launcher.logs import LOGGER, LogReader
 from conch.launcher.stubs import ServerProcesses, cpu_seconds
 from conch.wire.errors import ServerError
 
@@ -75,7 +75,6 @@ class ServerProcess:
         workspace: Workspace,
         *,
         least_level: int,
-        on_log: Callable[[LogLine], None] | None,
     ) -> None:
         self._lifeline, theirs = socket.socketpair()
         try:
@@ -101,7 +100,7 @@ class ServerProcess:
         self.workspace = workspace
         self.processes = ServerProcesses(self.popen.pid)
         assert self.popen.stdout is not None
-        self.log = LogReader(self.popen.stdout, least_level, on_log)
+        self.log = LogReader(self.popen.stdout, least_level)
 
     def end(self, timeout_s: float) -> None:
         """Stop the server, kill it after `timeout_s` seconds (0: at once), and clean up.

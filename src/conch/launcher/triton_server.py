@@ -6,7 +6,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from conch.launcher import diagnosis, warmth
@@ -18,7 +18,7 @@ from conch.launcher.config import ServerConfig
 from conch.launcher.endpoints import Endpoints
 from conch.launcher.healing import Backoff, frozen, stopped_since
 from conch.launcher.keeper import LOOK_S, Keeper
-from conch.launcher.logs import LOGGER, LogLine, tail
+from conch.launcher.logs import LOGGER, tail
 from conch.launcher.named_models import with_named_models
 from conch.launcher.on_demand import settings_for
 from conch.launcher.ports import pick_free
@@ -55,16 +55,13 @@ class TritonServer:
     It ends with this program, however that ends (see guard.py).
     """
 
-    def __init__(
-        self, config: ServerConfig, on_log: Callable[[LogLine], None] | None = None
-    ) -> None:
+    def __init__(self, config: ServerConfig) -> None:
         """Prepare a server; nothing runs before `start`.
 
         Raises:
             ServerError: `config.extra_args` restrict an API in a way that Triton refuses.
         """
         self.config = config
-        self._on_log = on_log
         self._preparation: Preparation | None = None
         self._process: ServerProcess | None = None
         self._endpoints: Endpoints | None = None
@@ -171,9 +168,9 @@ class TritonServer:
                 self.kill()
                 thread.join(END_OF_WATCH_S)
 
-    def log_tail(self, lines: int = 20) -> str:
+    def log_tail(self) -> str:
         """Return the last lines of the server's log, of every level, for error messages."""
-        return tail(self._running().log.lines(), lines)
+        return tail(self._running().log.lines(), 20)
 
     def models(self) -> tuple[str, ...]:
         """Return the sorted names of the models that serve requests."""
@@ -241,7 +238,6 @@ class TritonServer:
                 {**preparation.environment, **on_demand, **references},
                 workspace,
                 least_level=self.config.level,
-                on_log=self._on_log,
             )
             self._endpoints = endpoints
             self._wait_until_ready(process, endpoints)

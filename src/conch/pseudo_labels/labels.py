@@ -12,11 +12,12 @@ import soundfile
 
 from conch.bulk.cut import Piece, audio_of
 from conch.bulk.inputs import Source, read_audio, sources_of
-from conch.bulk.storage import storage_errors, whole_file, without_secrets
+from conch.bulk.storage import storage_errors, without_secrets
 from conch.component.waveform import SAMPLE_RATE
 from conch.pseudo_labels.compare import Side, Stretch
 from conch.pseudo_labels.journal import Entry
 from conch.scoring.manifest import spread
+from conch.whole import made_whole
 from conch.wire.errors import AudioError, BulkError
 from conch.wire.options import RecognitionOptions
 
@@ -153,7 +154,8 @@ def _path_in(path: Path, manifest: Path) -> str:
 
 
 def _write(out: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
-    with storage_errors(f"{out} cannot be written"), whole_file(out) as file:
+    errors = storage_errors(f"{out} cannot be written")
+    with errors, made_whole(out) as made, made.open("wb") as file:
         for row in ({name: name for name in columns}, *rows):
             cells = (row.get(name, "").replace("\t", " ").splitlines() for name in columns)
             line = "\t".join(map(" ".join, cells)) + "\n"
@@ -181,8 +183,8 @@ def _cut(source: Source, kept: Sequence[Stretch], folder: Path) -> list[Path]:
             content = io.BytesIO()
             soundfile.write(content, samples, SAMPLE_RATE, format="FLAC")
             errors = storage_errors(f"--cut {folder} cannot be written")
-            with errors, whole_file(path, sync=False) as file:
-                file.write(content.getvalue())
+            with errors, made_whole(path, sync=False) as made:
+                made.write_bytes(content.getvalue())
     except AudioError as error:
         raise BulkError(f"{source.path}: {error}") from None
     return paths

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from conch.bulk.inputs import Source, read_audio
 from conch.bulk.sending import Sender, Sending
+from conch.client.together import all_of
 from conch.pseudo_labels.compare import Side, by_segment, whole
 from conch.pseudo_labels.journal import Entry, Journal, stamp_of
 from conch.pseudo_labels.labels import problem_of_name
@@ -49,13 +50,9 @@ async def transcribe(
             journal.append(entry)
             done(entry)
 
-    jobs = [asyncio.create_task(work()) for _ in range(min(sending.jobs, len(sources)))]
     try:
-        await asyncio.gather(*jobs)
+        await all_of(work() for _ in range(min(sending.jobs, len(sources))))
     finally:
-        for job in jobs:
-            job.cancel()
-        await asyncio.gather(*jobs, return_exceptions=True)
         for sender in senders.values():
             await sender.close()
 

@@ -1,12 +1,13 @@
 """A request to an entry point: check it, and open the audio of its rows."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from conch.audio.recording import Recording, file_recording, waveform_recording
 from conch.audio.samples import as_floats, tensor_of
+from conch.bls.service import Asked
 from conch.component import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.wire.errors import (
@@ -19,9 +20,9 @@ from conch.wire.errors import (
 from conch.wire.options import RecognitionOptions
 
 
-@dataclass(frozen=True, slots=True)
-class SpeechRequest:
-    """The tensors of one request, with the batch dimension first, and its options."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechRequest(Asked):
+    """A request with its tensors, which have the batch dimension first."""
 
     wav: Array | None = None
     """FP32 [rows, samples]: mono in [-1, 1], rows padded at the end."""
@@ -33,25 +34,6 @@ class SpeechRequest:
     """INT32 [rows, 1]: Hz; None for 16 kHz."""
     audio: Array | None = None
     """BYTES [rows, 1]: an encoded audio file per row, in place of `wav`."""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Options, not checked yet."""
-    stream_id: int | str = 0
-    """Sequence id of a live chunk; 0 or "" for a recording."""
-    starts: bool = False
-    """Whether it is the first chunk of a live stream."""
-    ends: bool = False
-    """Whether it is the last chunk of a live stream."""
-    repeats_text: bool = False
-    """Whether the answer to a live chunk repeats text: the client asks for TRANSCRIPTS."""
-    request_id: str = ""
-    """Id of the request, safe in a log."""
-    model: str = ""
-    outputs: tuple[str, ...] = ("TRANSCRIPTS", "SCORES", "RESULT")
-    """Names of the requested tensors."""
-    is_decoupled: bool = False
-    """Whether each segment is an answer of its own."""
-    arrived: float | None = None
-    """When the request came, on the monotonic clock; None for now."""
 
     def check(self) -> None:
         """Check that the tensors go together."""
@@ -88,6 +70,11 @@ class SpeechRequest:
         if self.wav_lens is not None and int(self.wav_lens[0].item()) == 0:
             return as_floats(samples[0, :0])
         return as_floats(self._valid(samples[0], 0))
+
+    @property
+    def repeats_text(self) -> bool:
+        """Whether the answer to a live chunk repeats text: the client asks for TRANSCRIPTS."""
+        return "TRANSCRIPTS" in self.outputs
 
     @property
     def sample_rate_sent(self) -> int | None:

@@ -41,19 +41,8 @@ class Recognition:
 
     def parse(self, message: Message) -> SpeechRequest:
         """Read a request; its options and audio are checked when it runs."""
-        return SpeechRequest(
-            **{name.lower(): tensor for name, tensor in message.read_inputs().items()},
-            parameters=message.parameters,
-            stream_id=message.stream_id,
-            starts=message.starts,
-            ends=message.ends,
-            repeats_text="TRANSCRIPTS" in message.outputs,
-            request_id=message.request_id,
-            model=message.model,
-            outputs=message.outputs,
-            is_decoupled=message.is_decoupled,
-            arrived=message.arrived,
-        )
+        fields = {name.lower(): tensor for name, tensor in message.read_inputs().items()}
+        return SpeechRequest(**(fields | message.asked()))
 
     async def run(
         self, request: SpeechRequest, components: Components, record: AccessRecord

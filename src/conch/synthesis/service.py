@@ -20,7 +20,7 @@ from conch.bls.concurrency import RecordingTurns
 from conch.bls.deadline import BEFORE_CALLS, Deadline
 from conch.bls.metrics import REQUESTS, Metric
 from conch.bls.runtime import Runtime
-from conch.bls.service import Answer, Message
+from conch.bls.service import Answer, Asked, Message
 from conch.families import likening, voices_that_stand_for
 from conch.families.family import Synthesizer
 from conch.synthesis.chunks import Growth
@@ -40,15 +40,11 @@ CHARACTERS_A_SECOND = 15.0
 """Rough speed of speech, by which waiting texts are ordered."""
 
 
-@dataclass(frozen=True, slots=True)
-class SynthesisRequest:
-    """A request, not checked yet."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisRequest(Asked):
+    """A request with its text, whose options are not checked yet."""
 
     text: str
-    parameters: Mapping[str, Any]
-    is_streamed: bool
-    outputs: tuple[str, ...]
-    arrived: float
 
 
 class Synthesis:
@@ -66,13 +62,7 @@ class Synthesis:
             sent = "none" if tensor is None else str(tensor.size)
             raise TextError(f"TEXT takes one text; sent: {sent}")
         most = self._config.max_text if message.is_decoupled else self._config.max_whole_text
-        return SynthesisRequest(
-            checked_text(tensor.item(), most),
-            message.parameters,
-            message.is_decoupled,
-            message.outputs,
-            message.arrived,
-        )
+        return SynthesisRequest(text=checked_text(tensor.item(), most), **message.asked())
 
     async def run(
         self, request: SynthesisRequest, components: Components, record: AccessRecord
@@ -118,7 +108,7 @@ class Synthesis:
     ) -> AsyncGenerator[Answer, None]:
         rate = options.sample_rate or synthesizer.sample_rate
         lead_s = options.lead_ms / 1000
-        growth = Growth.of(synthesizer, lead_s if request.is_streamed else inf)
+        growth = Growth.of(synthesizer, lead_s if request.is_decoupled else inf)
         due = request.arrived + lead_s
         speaking = Speaking(request.text, options, synthesizer, calls, growth, due)
         encoder = Encoder(options.format, rate, synthesizer.sample_rate)
@@ -137,7 +127,7 @@ class Synthesis:
             spoken = Spoken(
                 round(speaking.seconds, 4), rate, options.voice, tuple(begun), calls.path
             )
-            if not request.is_streamed or not speaking.is_running:
+            if not request.is_decoupled or not speaking.is_running:
                 spoken = replace(spoken, stages=calls.stages, warnings=speaking.warnings)
                 spoken = replace(spoken, similarity=style.similarity if style else None)
             audio = b"".join(made)
@@ -150,7 +140,7 @@ class Synthesis:
                 begun += [piece.sentence] if piece.sentence else []
                 made.append(await encoded(partial(encoder.write, piece.samples)))
                 served(speaking.done)
-                if request.is_streamed and any(made):
+                if request.is_decoupled and any(made):
                     yield taken()
         if not speaking.seconds:
             raise TextError(

@@ -136,6 +136,11 @@ class Spoken:
     similarity: float | None = None
     """With the option `reference`: cosine of how both sound, as far as the model can say."""
 
+    def later(self, seconds: float) -> "Spoken":
+        """Return it as it is when it begins later, behind other audio."""
+        sentences = tuple(item.later(seconds) for item in self.sentences)
+        return replace(self, duration=round(seconds + self.duration, 4), sentences=sentences)
+
     def to_json(self) -> str:
         return msgspec.json.encode(self).decode()
 

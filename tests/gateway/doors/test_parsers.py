@@ -14,7 +14,7 @@ from wyoming.asr import Transcribe
 from wyoming.audio import AudioChunk
 from wyoming.tts import Synthesize
 
-from conch.gateway import file_request, format, listen_query, plain_session, speak, speech
+from conch.gateway import file_request, format, listen_query, plain_session, speak, speech, voicing
 from conch.gateway.errors import ApiError
 from conch.gateway.realtime.client_events import read_event
 from conch.gateway.realtime.config import SessionConfig
@@ -175,7 +175,10 @@ PARSERS: dict[str, tuple[Callable[[Any], object], st.SearchStrategy[Any]]] = {
         lambda pairs: listen_query.query_of(pairs, {"mine": "small"}),
         queries(*listen_query.OWN),
     ),
-    "query of speak": (lambda pairs: speak.query_of(pairs, {}), queries(*speak.OPTIONS, "format")),
+    "query of speak": (
+        lambda pairs: speak.query_of(pairs, {}),
+        queries(*voicing.OPTIONS, "format"),
+    ),
     "command": (plain_session.command_in, bodies("type", "text")),
     "event of realtime": (_realtime, bodies("type", "audio", "session", "event_id")),
     "body of speech": (
@@ -191,7 +194,7 @@ PARSERS: dict[str, tuple[Callable[[Any], object], st.SearchStrategy[Any]]] = {
     ),
     "options of speech": (
         synthesis.SynthesisOptions.parse,
-        st.dictionaries(st.sampled_from([*speak.OPTIONS, "format"]), values(), max_size=4),
+        st.dictionaries(st.sampled_from([*voicing.OPTIONS, "format"]), values(), max_size=4),
     ),
     "options as texts": (
         lambda pairs: option_texts.options_of_text(dict(pairs)),

@@ -447,12 +447,12 @@ def test_an_answer_tells_what_is_new_and_the_last_one_all():
     assert answers[-1].stable == answers[-1].text
 
 
-@pytest.mark.parametrize("asks", [{"repeat_text": True}, {"repeats_text": True}])
+@pytest.mark.parametrize("asks", [{"repeat_text": True}, {"outputs": ("TRANSCRIPTS",)}])
 @pytest.mark.parametrize(("history_s", "repeated"), [(0, 3), (600, 3), (4, 2), (2, 1)])
 def test_an_answer_repeats_what_was_said_a_while_ago_if_asked(asks, history_s, repeated):
     """By the option, or by the output TRANSCRIPTS of each chunk."""
     options = {key: asks[key] for key in asks if key == "repeat_text"}
-    changes = {key: asks[key] for key in asks if key == "repeats_text"}
+    changes = {key: asks[key] for key in asks if key == "outputs"}
 
     async def scenario(recognizer, components):
         client = Client(recognizer, components, history_s=history_s, **options)

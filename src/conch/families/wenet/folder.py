@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -214,9 +215,7 @@ def _for_cpu(
         raise UnfitModelError(f"it lacks ctc.onnx, which WeNet writes beside {path.name}")
     header_of(ctc)
     _check_gives(header, path, {"output"})
-
-    def number(key: str, least: int = 1) -> int:
-        return whole_number(header, path, key, least)
+    number = partial(whole_number, header, path)
 
     encoder = Encoder(
         path=path,

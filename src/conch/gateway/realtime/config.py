@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from conch.client import OptionValue
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.models import DEFAULT_MODEL, options_of
-from conch.gateway.option_fields import NAMES, known_speakers, with_openais
+from conch.gateway.option_fields import NAMES, known_speakers, phrase, with_openais
 from conch.wire.errors import OptionError
 from conch.wire.known_speakers import without_voices
 from conch.wire.languages import code_of, codes_of
@@ -181,7 +181,7 @@ class SessionConfig:
         if "known_speakers" in chosen:
             chosen.setdefault("speakers", "auto")
         if said.get("keywords"):
-            chosen.setdefault("names", ", ".join(map(_phrase, said["keywords"])))
+            chosen.setdefault("names", ", ".join(map(phrase, said["keywords"])))
         try:
             return with_openais(chosen, languages, said.get("prompt", ""), live=True)[0]
         except OptionError as error:
@@ -256,11 +256,6 @@ def _turn_options(turns: Mapping[str, Any]) -> dict[str, OptionValue]:
         "vad_pad_ms": turns["prefix_padding_ms"],
         "endpoint_silence_ms": turns["silence_duration_ms"],
     }
-
-
-def _phrase(keyword: str) -> str:
-    """Return a keyword without the signs that separate hotwords and their weights."""
-    return " ".join(keyword.replace(",", " ").replace(":", " ").split())
 
 
 _Checks: TypeAlias = Mapping[str, Callable[[str, Any], Any]]

@@ -12,6 +12,7 @@ from conch.families.inverse_normalizer.declaration import INVERSE_NORMALIZER
 from conch.families.punctuation.declaration import PUNCTUATOR
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.models import options_of
+from conch.gateway.option_fields import phrase
 from conch.gateway.riva.protocol import ENCODINGS, Message
 from conch.wire.errors import OptionError
 from conch.wire.languages import code_of
@@ -36,8 +37,6 @@ _ENDPOINTING = {
     "stop_threshold_eou": "",
 }
 """Options by the fields of `endpointing_config`; empty for those without any."""
-_NO_PART = str.maketrans(",:\n", "   ")
-"""What separates hotwords and their weights is no part of a phrase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +142,8 @@ def _hotwords(contexts: Message) -> list[str]:
     return [
         f"{plain}:{context.boost:g}" if context.boost else plain
         for context in contexts
-        for phrase in context.phrases
-        if (plain := " ".join(phrase.translate(_NO_PART).split()))
+        for sent in context.phrases
+        if (plain := phrase(sent))
     ]
 
 

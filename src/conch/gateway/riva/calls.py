@@ -87,9 +87,9 @@ class Call:
         """Find out who calls; raise an ApiError without a key that is needed."""
         self._caller = caller_with(self.gateway, secret_in(self.metadata))
 
-    async def requests(self, within_s: float | None = None) -> AsyncIterator[Message]:
-        """Yield the requests; raise an ApiError if one is of another type, or late."""
-        while (data := await self._read(within_s)) is not grpc.aio.EOF:
+    async def requests(self) -> AsyncIterator[Message]:
+        """Yield the requests; raise an ApiError if one is of another type."""
+        while (data := await self._context.read()) is not grpc.aio.EOF:
             large = len(data) > LARGE_BYTES
             yield await asyncio.to_thread(self._parsed, data) if large else self._parsed(data)
 
@@ -116,13 +116,6 @@ class Call:
         except asyncio.TimeoutError:
             raise ApiError(408, f"no request came within {within_s:g} s") from None
         return None
-
-    async def _read(self, within_s: float | None) -> Any:
-        try:
-            async with timeout(within_s):
-                return await self._context.read()
-        except asyncio.TimeoutError:
-            raise ApiError(408, f"no request came within {within_s:g} s") from None
 
     def _parsed(self, data: bytes) -> Message:
         try:

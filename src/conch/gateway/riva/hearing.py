@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import io
-import struct
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack
 
@@ -14,6 +13,7 @@ from conch.audio.sniffing import (
     named_container_of,
     num_first_bytes,
 )
+from conch.audio.wav import wav_header
 from conch.client import AsyncClient
 from conch.client.timeouts import timeout
 from conch.gateway.callers_live import charged_updates, live_session_of
@@ -102,21 +102,14 @@ def _file_of(audio: bytes, asked: Asked, max_audio_s: float) -> bytes:
     if not audio:
         raise invalid("audio", "audio takes a recording; sent: 0 bytes")
     if _container_of(audio[: num_first_bytes(audio[:16])], asked) is None:
-        audio = _wav_header(len(audio), asked) + audio
+        form = _WAV[asked.encoding or "LINEAR_PCM"]
+        audio = wav_header(asked.sample_rate, len(audio), asked.num_channels, *form) + audio
     if max_audio_s:
         seconds = length_of(io.BytesIO(audio))
         if seconds is not None and seconds > max_audio_s:
             message = f"the audio has {seconds:.0f} s; this server takes at most {max_audio_s:g} s"
             raise ApiError(413, message, param="audio", code="audio_too_long")
     return audio
-
-
-def _wav_header(size: int, asked: Asked) -> bytes:
-    tag, bits = _WAV[asked.encoding or "LINEAR_PCM"]
-    block = asked.num_channels * bits // 8
-    form = tag, asked.num_channels, asked.sample_rate, block * asked.sample_rate, block, bits
-    parts = b"RIFF", size + 36, b"WAVE", b"fmt ", 16, *form, b"data", size
-    return struct.pack("<4sI4s4sIHHIIHH4sI", *parts)
 
 
 async def stream(call: Call) -> None:

@@ -1,12 +1,11 @@
 """`Synthesize` and `SynthesizeOnline`: texts as audio."""
 
-import asyncio
 import html
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, fields
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from conch.audio.encoding import Encoder
@@ -17,20 +16,18 @@ from conch.gateway.riva.calls import Call
 from conch.gateway.riva.models import VOICE_MODEL
 from conch.gateway.riva.protocol import Message
 from conch.gateway.served_voices import served_voices
-from conch.gateway.speech import MAX_INPUT, digest_of, unbroken
+from conch.gateway.speech import MAX_INPUT, digest_of
 from conch.gateway.state import Gateway
+from conch.gateway.voicing import OPTIONS, Voicing, counted, encoded
 from conch.wire.entry_points import SYNTHESIS
 from conch.wire.errors import ConchError, OptionError, ServerError
 from conch.wire.languages import code_of
 from conch.wire.option_texts import options_of_text
-from conch.wire.synthesis import RATES, SpokenSentence, SynthesisOptions
+from conch.wire.synthesis import RATES, SpokenSentence
 from conch.wire.voices import shares_of, synthesizer_of
 
 FORMATS = {"": "pcm_s16", "LINEAR_PCM": "pcm_s16", "OGGOPUS": "opus", "FLAC": "flac"}
 """Formats of the audio by encoding; empty for none that was sent."""
-OPTIONS = {
-    item.name: item for item in fields(SynthesisOptions) if item.name not in ("format", "lead_ms")
-}
 _FIELDS = {
     "sample_rate": "sample_rate_hz",
     "voice": "voice_name",
@@ -50,20 +47,8 @@ _TAG = re.compile(r"</?([A-Za-z!?][^\s/>]*)")
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a `SynthesizeSpeechRequest` asks for."""
-
-    text: str
-    options: Mapping[str, Any]
-    """Options of the request to Conch, checked."""
-    format: str
-    rate: int
-    """Hz of the audio."""
-
-
-def asked_in(request: Message) -> Asked:
-    """Return what a request for speech means; raise an ApiError that names a wrong field."""
+def asked_in(request: Message) -> tuple[str, Voicing]:
+    """Return the text of a request, and how it is to sound; an ApiError names a wrong field."""
     if not 0 < len(text := _without_markup(request.text.strip())) <= MAX_INPUT:
         raise invalid("text", f"text takes 1 to {MAX_INPUT} characters; sent: {len(text)}")
     for field in ("zero_shot_data", "custom_dictionary"):
@@ -84,12 +69,11 @@ def asked_in(request: Message) -> Asked:
             # Opus is decoded at any rate, and made at few.
             rates = (known for known in RATES.get(format, ()) if known >= rate)
             options["sample_rate"] = min(rates, default=rate)
-        parsed = SynthesisOptions.parse({**options, "format": format})
+        voicing = Voicing.parse(options, format)
     except OptionError as error:
         raise named(error, _FIELDS) from None
-    _check_language(request.language_code, parsed.voice)
-    rate = parsed.sample_rate or synthesizer_of(parsed.voice).sample_rate
-    return Asked(text, {**options, "format": "pcm_f32"}, format, rate)
+    _check_language(request.language_code, voicing.voice)
+    return text, voicing
 
 
 def _without_markup(text: str) -> str:
@@ -127,7 +111,7 @@ async def synthesize(call: Call) -> None:
     async def keep(part: Message) -> None:
         parts.append(part)
 
-    await speaker.speak(asked_in(await call.request()), keep)
+    await speaker.speak(*asked_in(await call.request()), keep)
     await speaker.finish(keep)
     texts = {
         name: " ".join(filter(None, (getattr(part.meta, name) for part in parts)))
@@ -142,7 +126,7 @@ async def synthesize_online(call: Call) -> None:
     """Answer texts with their audio, one after the other, while it is made."""
     speaker = _Speaker(call)
     while (request := await call.next_request()) is not None:
-        await speaker.speak(asked_in(request), call.send)
+        await speaker.speak(*asked_in(request), call.send)
     await speaker.finish(call.send)
 
 
@@ -168,60 +152,51 @@ class _Speaker:
         self._spoken_s = 0.0
         """Seconds of the texts before."""
 
-    async def speak(self, asked: Asked, send: Send) -> None:
+    async def speak(self, text: str, voicing: Voicing, send: Send) -> None:
         """Send the audio of a text as it comes.
 
         Raise an ApiError if its audio is to be of another form than before, or if the server fails
         after a part was sent; before that, a ConchError.
         """
-        form = asked.format, asked.rate
+        form = voicing.format, voicing.rate
         if self._form is None or self._encoder is None:
-            self._form, self._encoder = form, Encoder(*form, asked.rate)  # the server resamples
+            self._form, self._encoder = form, voicing.encoder()
         elif form != self._form:
             raise invalid(
                 "encoding",
                 "encoding and sample_rate_hz stay as in the first request of a call, "
                 f"{' at '.join(map(str, self._form))} Hz; sent: {' at '.join(map(str, form))} Hz",
             )
-        caller, route, began = self._call.caller, self._call.method.path, time.monotonic()
+        caller, began, before_s = self._call.caller, time.monotonic(), self._spoken_s
+        place = self._gateway, caller, self._call.method.path
         encoder = self._encoder
 
         async def ask(client: AsyncClient) -> None:
-            seconds = 0.0
+            found = client.synthesize_stream(
+                text, request_id=self._call.request_id, **voicing.options
+            )
             try:
-                found = client.synthesize_stream(
-                    asked.text, request_id=self._call.request_id, **asked.options
-                )
-                async with aclosing(unbroken(found, self._gateway)) as pieces:
+                async with aclosing(counted(found, *place, lambda: began)) as pieces:
                     async for piece in pieces:
-                        if not seconds:
-                            self._gateway.metrics.began(route, began)
-                        seconds = piece.spoken.duration
-                        await self._send(piece, encoder, send)
+                        spoken = piece.spoken.later(before_s)
+                        self._spoken_s = spoken.duration
+                        await self._send(replace(piece, spoken=spoken), encoder, send)
             except ConchError as error:
-                if not seconds:
+                if self._spoken_s == before_s:
                     raise
                 raise api_error(error) from error
-            finally:
-                if seconds:
-                    self._gateway.heard(caller, route, seconds)
-                    self._spoken_s += seconds
 
         try:
             with self._gateway.text_of(caller, has_come=True):
-                await self._gateway.servers.answer(ask, digest_of(asked.text))
+                await self._gateway.servers.answer(ask, digest_of(text))
         except ServerError:
             await _check_voice(self._gateway)
             raise
 
     async def _send(self, piece: Speech, encoder: Encoder, send: Send) -> None:
-        write = encoder.write
-        samples = piece.waveform
-        audio = await asyncio.to_thread(write, samples) if encoder.has_codec else write(samples)
-        sentences = piece.spoken.sentences
+        audio, sentences = await encoded(encoder, piece, ends=False), piece.spoken.sentences
         if audio or sentences:
-            meta = _meta([item.later(self._spoken_s) for item in sentences])
-            await send(self._call.method.response(audio=audio, meta=meta))
+            await send(self._call.method.response(audio=audio, meta=_meta(sentences)))
 
     async def finish(self, send: Send) -> None:
         """Send the end of the file, if it has one."""

@@ -11,8 +11,8 @@ from wyoming.tts import SynthesizeVoice
 from conch.families import voices
 from conch.gateway.doors import WYOMING_SPEAK
 from conch.gateway.errors import invalid
-from conch.gateway.speech import unbroken
 from conch.gateway.state import Caller, Gateway
+from conch.gateway.voicing import counted
 from conch.gateway.wyoming.events import Events
 from conch.wire.synthesis import DEFAULT_VOICE
 
@@ -41,21 +41,19 @@ async def speak(
     request_id: str,
 ) -> None:
     """Send the audio of a text; raise an ApiError if nothing is free, or a ConchError."""
-    began, spoken_s = time.monotonic(), 0.0
+    began = time.monotonic()
     form: dict[str, int] | None = None
     with gateway.text_of(caller, has_come=True):
         async with gateway.servers.reserved() as client:
             found = client.synthesize_stream(text, request_id=request_id, **options)
-            async with aclosing(unbroken(found, gateway)) as pieces:
+            spoken = counted(found, gateway, caller, ROUTE, lambda: began)
+            async with aclosing(spoken) as pieces:
                 async for piece in pieces:
                     if not piece.audio:
                         continue
                     if form is None:
-                        gateway.metrics.began(ROUTE, began)
                         form = {"rate": piece.spoken.sample_rate, "width": _BYTES, "channels": 1}
                         await events.send(AudioStart(**form))
                     await events.send(AudioChunk(**form, audio=piece.audio))
-                    gateway.heard(caller, ROUTE, piece.spoken.duration - spoken_s)
-                    spoken_s = piece.spoken.duration
     if form is not None:
         await events.send(AudioStop())

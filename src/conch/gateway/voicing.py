@@ -1,0 +1,79 @@
+"""How texts are spoken, at every door: what is asked for, and the audio as it comes."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, fields
+from typing import Any
+
+from conch.audio.encoding import Encoder
+from conch.client import Speech
+from conch.gateway.state import Caller, Gateway
+from conch.wire.synthesis import SynthesisOptions
+from conch.wire.voices import synthesizer_of
+
+FORMATS = {
+    **{name: name for name in ("mp3", "opus", "aac", "flac", "wav")},
+    "pcm": "pcm_s16",
+    "pcm_s16": "pcm_s16",
+    "pcm_f32": "pcm_f32",
+}
+"""The option `format` of each `response_format`."""
+OPTIONS = {
+    item.name: item for item in fields(SynthesisOptions) if item.name not in ("format", "lead_ms")
+}
+"""Options of a call or a session, whose texts follow one another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Voicing:
+    """How a text is to sound. The server makes samples at `rate`, and the gateway encodes them."""
+
+    options: Mapping[str, Any]
+    """Options of the request to the server."""
+    format: str
+    voice: str
+    rate: int
+    """Hz of the audio."""
+
+    @classmethod
+    def parse(cls, options: Mapping[str, Any], format: str) -> "Voicing":
+        """Return what options ask for; raise an OptionError for a wrong one."""
+        parsed = SynthesisOptions.parse({**options, "format": format})
+        rate = parsed.sample_rate or synthesizer_of(parsed.voice).sample_rate
+        return cls({**options, "format": "pcm_f32"}, format, parsed.voice, rate)
+
+    def encoder(self) -> Encoder:
+        return Encoder(self.format, self.rate, self.rate)
+
+
+async def counted(
+    pieces: AsyncGenerator[Speech, None],
+    gateway: Gateway,
+    caller: Caller,
+    route: str,
+    began: Callable[[], float],
+) -> AsyncGenerator[Speech, None]:
+    """Yield the pieces of a text, and count their seconds for the caller.
+
+    `began` returns when the first of the text came, on the monotonic clock. Raise an ApiError once
+    a stop has no more time for them.
+    """
+    spoken_s = 0.0
+    async with aclosing(gateway.unbroken(pieces)) as found:
+        async for piece in found:
+            if piece.has_sound and not spoken_s:
+                gateway.metrics.began(route, began())
+            gateway.heard(caller, route, piece.spoken.duration - spoken_s)
+            spoken_s = piece.spoken.duration
+            yield piece
+
+
+async def encoded(encoder: Encoder, piece: Speech, *, ends: bool = True) -> bytes:
+    """Return the bytes of a piece; those of the last one end the file, if the text `ends` it."""
+
+    def work() -> bytes:
+        audio = encoder.write(piece.waveform)
+        return audio + encoder.finish() if ends and piece.spoken.stages else audio
+
+    return await asyncio.to_thread(work) if encoder.has_codec else work()

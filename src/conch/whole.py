@@ -1,0 +1,57 @@
+"""Files and folders that appear whole or not at all, however the program ends."""
+
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+
+MAKING = ".making-"
+"""What the name of a folder begins with that a killed program leaves."""
+
+
+def making_of(target: Path) -> str:
+    """Return what the names of such folders begin with for one target; it may have a long name."""
+    return f"{MAKING}{zlib.crc32(os.fsencode(target.name)):08x}-"
+
+
+@contextmanager
+def made_whole(target: Path, *, sync: bool = True) -> Iterator[Path]:
+    """Yield a path; the file or folder that is made there takes the place of `target` at the end.
+
+    It is in a folder that only this user can read, on the same disk, for other temporary files too.
+    With `sync` what is made survives a loss of power. After an exception nothing is left of it, and
+    `target` is as it was. An OSError says that it cannot be written; no file replaces a folder.
+    """
+    with TemporaryDirectory(
+        dir=target.parent, prefix=making_of(target), ignore_cleanup_errors=True
+    ) as staging:
+        made = Path(staging, target.name)
+        yield made
+        if sync:
+            _sync(made)
+            for path in made.rglob("*") if made.is_dir() else ():
+                _sync(path)
+        if made.is_dir() and target.exists():
+            # The system lets a folder replace none that holds files.
+            target.replace(Path(mkdtemp(dir=staging), "before"))
+        made.replace(target)
+        if sync:
+            _sync(target.parent)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner can read, whole or not at all; its folder exists."""
+    with made_whole(path) as made:
+        made.touch(0o600)
+        made.write_bytes(data)
+
+
+def _sync(path: Path) -> None:
+    if path.exists():  # a link may lead nowhere
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
