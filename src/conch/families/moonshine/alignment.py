@@ -1,7 +1,7 @@
 """Which frame each token of a text was heard in, by the attention of the decoder."""
 
 import numpy as np
-from scipy.ndimage import median_filter
+from numpy.lib.stride_tricks import sliding_window_view
 
 from conch.component.arrays import FloatArray
 
@@ -16,7 +16,7 @@ def warped(attention: FloatArray) -> list[tuple[int, int]]:
     https://doi.org/10.1109/TASSP.1978.1163055).
     """
     mean, spread = attention.mean(axis=0), attention.std(axis=0)
-    cost = -median_filter((attention - mean) / (spread + 1e-9), (1, _MEDIAN_FRAMES)).astype(float)
+    cost = -_smoothed((attention - mean) / (spread + 1e-9)).astype(float)
     totals = np.empty_like(cost)
     totals[0] = np.cumsum(cost[0])
     for token in range(1, len(cost)):
@@ -26,6 +26,16 @@ def warped(attention: FloatArray) -> list[tuple[int, int]]:
         entered = np.minimum(above, np.concatenate(([np.inf], above[:-1])))
         totals[token] = sums + np.minimum.accumulate(entered - (sums - cost[token]))
     return _path_back(totals)
+
+
+def _smoothed(rows: FloatArray) -> FloatArray:
+    """Return the medians around each frame; SciPy's filter would take 8 MB of memory."""
+    side = _MEDIAN_FRAMES // 2
+    windows = sliding_window_view(
+        np.pad(rows, ((0, 0), (side, side)), "symmetric"), _MEDIAN_FRAMES, axis=1
+    )
+    found: FloatArray = np.partition(windows, side, axis=-1)[..., side]
+    return found
 
 
 def _path_back(totals: FloatArray) -> list[tuple[int, int]]:

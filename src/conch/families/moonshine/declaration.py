@@ -27,6 +27,8 @@ GRAPH_FILES = ("encoder.onnx", "cross.onnx", *STEP_FILES, "tokenizer.json")
 """A model as Conch runs it."""
 COMPONENTS = ("moonshine_encoder", "moonshine_decoder")
 LANGUAGES = ("en",)
+MAX_TOKENS = 256
+"""Positions of the decoder."""
 MAX_BEAM = 32
 """Hypotheses of a segment that the decoder searches, or scores."""
 

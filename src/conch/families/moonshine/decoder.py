@@ -16,9 +16,8 @@ from conch.component.waveform import SAMPLE_RATE
 from conch.families.attention.tensors import hidden_states, nbest_outputs, words_outputs
 from conch.families.attention.word_times import split_words, time_words
 from conch.families.moonshine.alignment import warped
-from conch.families.moonshine.declaration import MAX_BEAM, STEP_FILES
+from conch.families.moonshine.declaration import MAX_BEAM, MAX_TOKENS, STEP_FILES
 from conch.families.moonshine.encoder import MAX_S, MoonshineConfig
-from conch.families.moonshine.graphs import MAX_TOKENS
 from conch.families.moonshine.network import (
     FRAME_SAMPLES,
     Advance,

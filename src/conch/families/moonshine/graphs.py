@@ -14,6 +14,7 @@ from onnx import TensorProto
 
 from conch.component.arrays import FloatArray
 from conch.component.graph import MICROSOFT, Graph, quantized
+from conch.families.moonshine.declaration import MAX_TOKENS
 
 Weights = Mapping[str, FloatArray]
 
@@ -22,8 +23,6 @@ ROTATED = 32
 """Values of each head that rotary embeddings turn; the others pass."""
 ENCODER_POSITIONS = 1300
 """Hidden states that have rotary embeddings; 30 s of audio are 1,249."""
-MAX_TOKENS = 256
-"""Positions of the decoder."""
 _EPSILON = 1e-5
 
 
