@@ -36,5 +36,17 @@ def _rows(tensors: tuple[Tensor, ...]) -> Iterator[str]:
         yield f"{names} | {kind} | {meaning} |\n"
 
 
+def without_section(text: str) -> list[str]:
+    """Return the components that have no table in a document."""
+    shown = {marks[2] for marks in MARKED.finditer(text)}
+    return sorted(traits().keys() - shown)
+
+
 if __name__ == "__main__":
-    DOCUMENT.write_text(with_tables(DOCUMENT.read_text()))
+    TEXT = DOCUMENT.read_text()
+    DOCUMENT.write_text(with_tables(TEXT))
+    if missing := without_section(TEXT):
+        print(
+            f"no table for {', '.join(missing)}: {DOCUMENT.name} lacks the lines "
+            f"<!-- tensors of {missing[0]} --> and <!-- /tensors -->, and so on"
+        )

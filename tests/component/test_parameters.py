@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from conch.component.parameters import cores_of_container, read_parameters, share_of_cores
+from conch.wire.entry_points import CODE, CODE_VARIABLE
 from conch.wire.errors import ConfigError
 
 
@@ -93,3 +94,11 @@ def test_the_limit_of_a_container(files, cores, tmp_path):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     assert cores_of_container(tmp_path) == cores
+
+
+def test_code_that_has_not_started_the_server_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setenv(CODE_VARIABLE, str(CODE))
+    assert read_parameters(Config, args()) == Config()
+    monkeypatch.setenv(CODE_VARIABLE, str(tmp_path))
+    with pytest.raises(ConfigError, match=f"runs the code in {CODE}, but conch serve that in"):
+        read_parameters(Config, args())

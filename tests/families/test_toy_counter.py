@@ -144,9 +144,13 @@ def test_its_config_is_held_against_its_declaration() -> None:
 
 
 def test_its_tensors_have_a_table() -> None:
-    text = script("components_table").with_tables(
-        "<!-- tensors of word_counter -->\n<!-- /tensors -->"
+    tables, marks = (
+        script("components_table"),
+        "<!-- tensors of word_counter -->\n<!-- /tensors -->",
     )
+    text = tables.with_tables(marks)
+    assert "word_counter" in tables.without_section("")
+    assert "word_counter" not in tables.without_section(marks)
     assert "| in `word` | BYTES [1], optional | the word; absent for any |" in text
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
+from conch.wire.entry_points import CODE, CODE_VARIABLE
 from conch.wire.errors import ConfigError
 
 Config = TypeVar("Config")
@@ -43,8 +44,14 @@ def read_parameters(kind: type[Config], args: Mapping[str, str]) -> Config:
     Keys in upper case belong to Triton and are ignored. Fields named `device`, `device_index` and
     `instances` follow the model's instance group unless a parameter sets them. `kind` is a
     dataclass with a default for every field of type bool, int, float or str; another key or type is
-    a `ConfigError`.
+    a `ConfigError`. So is code that is not that of the program which has started the server.
     """
+    started_by = os.environ.get(CODE_VARIABLE)
+    if started_by and Path(started_by) != CODE:
+        raise ConfigError(
+            f"this model runs the code in {CODE}, but conch serve that in {started_by}: install "
+            "the latter where the server's Python finds it, as pip install -e does"
+        )
     model = json.loads(args["model_config"])
     sent = model.get("parameters", {})
     parameters = {key: item["string_value"] for key, item in sent.items() if not key.isupper()}

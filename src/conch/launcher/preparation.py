@@ -30,7 +30,7 @@ from conch.launcher.repositories import (
     models_with_config,
 )
 from conch.launcher.weights import with_weights
-from conch.wire.entry_points import DECODER_VARIABLE, SERVED_VARIABLE
+from conch.wire.entry_points import CODE, CODE_VARIABLE, DECODER_VARIABLE, SERVED_VARIABLE
 from conch.wire.needs import decoder_of_chosen
 
 
@@ -76,6 +76,7 @@ def prepare(config: ServerConfig, component_key: str) -> Preparation:
     environment = trace_environment(config.extra_args, environment) | voices_environment(config)
     later: tuple[str, ...] = ()
     if not config.callers_models:
+        environment[CODE_VARIABLE] = str(CODE)
         named = copies(config)
         if named and config.models:
             config = replace(config, models=(*config.models, *named))
