@@ -51,18 +51,19 @@ class Recogniser(Protocol[Encoded]):
         """
         ...
 
-    async def decode_open(
+    async def decode_known(
         self,
         calls: Calls,
         encoded: Encoded,
         options: RecognitionOptions,
-        start: float,
-        said: str,
+        start: float | None,
+        said: str | None,
         draft: str,
     ) -> Decoded:
-        """Decode the latest audio of an open live utterance, as `decode` does a segment.
+        """Decode as `decode` does, with what is known of the text.
 
-        The text may begin with `said`, which is firm; `draft` probably follows.
+        `said` is None for a segment. Of the latest audio of an open live utterance, it is the firm
+        text, with which that of the decoder may begin. `draft` probably follows, if not empty.
         """
         return await self.decode(calls, encoded, options, start)
 

@@ -49,7 +49,8 @@ async def _recognized(heard: Heard, options: RecognitionOptions, calls: Calls) -
     may_lack = options.coverage and decoder_of(options).may_omit_speech
     is_timed = options.word_timestamps or (may_lack and has_pause(probs, threshold))
     encoded = await heard.by(recogniser)
-    first = await recogniser.decode(calls, encoded, options, speech.start if is_timed else None)
+    start = speech.start if is_timed else None
+    first = await recogniser.decode_known(calls, encoded, options, start, None, speech.draft)
     nbest = await rescored(first.nbest, heard, options, calls)
     text = nbest[0].text
     words = first.words.get(text) if is_timed else None
@@ -60,8 +61,8 @@ async def _recognized(heard: Heard, options: RecognitionOptions, calls: Calls) -
             words = await recogniser.align(calls, encoded, text, known, speech.start)
     if words and options.is_rescored:
         words = recogniser.calibrated(words, nbest)
-    start, end = round(speech.start, 3), round(speech.end, 3)
-    segment = Segment(start, end, tuple(nbest[: options.nbest]), words, lattice=first.lattice)
+    span = round(speech.start, 3), round(speech.end, 3)
+    segment = Segment(*span, tuple(nbest[: options.nbest]), words, lattice=first.lattice)
     if not text:
         return segment
     return with_detected_language(segment, first, options)

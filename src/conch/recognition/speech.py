@@ -44,6 +44,9 @@ class SpeechSegment:
     """What a live first pass has encoded already, by the encoder that need not be called for it."""
     said_before: Callable[[], Awaitable[str]] = nothing
     """Returns the text before the segment, as soon as it is known."""
+    draft: str = ""
+    """Text that a live stream has found in it; it changes none, but a greedy search needs fewer
+    steps."""
 
     @property
     def duration(self) -> float:

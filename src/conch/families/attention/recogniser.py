@@ -90,16 +90,17 @@ class AttentionRecogniser(Recogniser[EncodedFrames]):
             language_probability=None if math.isnan(probability) else round(probability, 4),
         )
 
-    async def decode_open(
+    async def decode_known(
         self,
         calls: Calls,
         encoded: EncodedFrames,
         options: RecognitionOptions,
-        start: float,
-        said: str,
+        start: float | None,
+        said: str | None,
         draft: str,
     ) -> Decoded:
-        given = {"said": said, "draft": draft} if self._continues else {}
+        texts = {"said": said, "draft": draft or None} if self._continues else {}
+        given = {name: text for name, text in texts.items() if text is not None}
         return await self.decode(calls, encoded, options, start, given)
 
     async def align(

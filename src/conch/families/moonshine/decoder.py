@@ -25,7 +25,7 @@ from conch.families.moonshine.network import (
     MoonshineDecoder,
     Step,
 )
-from conch.families.moonshine.search import Searched, Token, beam_search, open_search
+from conch.families.moonshine.search import Searched, Token, beam_search, greedy_search
 from conch.families.moonshine.tokens import END, START, MoonshineTokens
 from conch.families.moonshine.weights import TOKENIZER_FILE, moonshine_folder
 from conch.wire.errors import InvalidRequestError, OptionError
@@ -37,6 +37,9 @@ FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
 AHEAD_FRAMES = 3
 """How much earlier the attention to a word begins than its times by Whisper and by the CTC model
 (median of 1171 words of dev: 84 and 100 ms for starts, 100 and -4 ms for ends)."""
+RUN = 3
+"""Tokens of a run whose repetition ends the text of an open window: behind a word that is cut,
+Moonshine often repeats itself."""
 LANGUAGE = "en"
 _BEHIND_LATIN = 0x250
 """First character after those of Latin scripts."""
@@ -68,7 +71,7 @@ class _Job:
     said: list[int] | None
     """Tokens with which the text of an open window begins; None for a whole segment."""
     draft: list[int]
-    """Tokens that probably follow `said`."""
+    """Tokens that probably follow `said`; only a greedy search takes them."""
     aligned: list[int] | None
     """Tokens of a text whose words' times are wanted."""
     scored: list[list[int]] | None
@@ -144,8 +147,11 @@ class DecoderComponent:
     def _searched(self, hypotheses: Hypotheses, job: _Job) -> Generator[Step, Advance, Searched]:
         config, beam_size, seconds = self._config, job.beam_size, len(job.hidden) * FRAME_S
         if job.said is not None:
-            return (yield from open_search(hypotheses, seconds, job.said, job.draft))
-        found = yield from beam_search(hypotheses, beam_size, seconds)
+            return (yield from greedy_search(hypotheses, seconds, job.draft, job.said, RUN))
+        if job.draft and beam_size == 1:
+            found = yield from greedy_search(hypotheses, seconds, job.draft)
+        else:
+            found = yield from beam_search(hypotheses, beam_size, seconds)
         text = self._text(found.ended[0])
         repeats = compression_ratio(text) > config.compression_ratio_threshold > 0
         if repeats and config.no_repeat_ngram_size:

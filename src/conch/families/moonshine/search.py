@@ -17,8 +17,6 @@ PRUNED = 4.0
 
 184 utterances of dev, a beam of ten: 0.7 times the tokens, and the oracle stays (2.72, 2.75 %)."""
 
-RUN = 3
-"""Tokens of a run whose repetition ends the text of an open window."""
 TRIED, SKIPPED = 4, 3
 """Tokens of a draft that are tried again, and how far off the chosen one is looked for. A step with
 four more costs 1.5 times one with a single token."""
@@ -113,18 +111,22 @@ def beam_search(
     return Searched(sorted(ended, key=lambda token: -token.average), wanted_nothing)
 
 
-def open_search(
-    hypotheses: Hypotheses, seconds: float, said: Sequence[int], draft: Sequence[int]
+def greedy_search(
+    hypotheses: Hypotheses,
+    seconds: float,
+    draft: Sequence[int],
+    said: Sequence[int] = (),
+    run: int = 0,
 ) -> Generator[Step, Advance, Searched]:
-    """Yield each step of a greedy search over audio that is cut anywhere, and return its text.
+    """Yield each step of a search with a beam of one over a segment, and return its text.
 
     The text begins with the tokens of `said`. Those of `draft` probably follow: they are verified
     in one step and change no text (speculative decoding, Leviathan et al., 2023,
     https://arxiv.org/abs/2211.17192). Where the search leaves the draft, it tries the next tokens
     of it again.
 
-    Behind a word that is cut, Moonshine often repeats itself. So the text ends before a run of
-    `RUN` tokens that occurs for the second time, unless the draft repeats it as well.
+    The text ends before a run of `run` tokens that occurs for the second time, unless the draft
+    repeats it as well; 0 is for any.
     """
     most = max(int(TOKENS_PER_S * seconds) + MORE_TOKENS, len(said) + 1)
     given, tried = [START, *said], draft[: most - len(said) - 1]
@@ -145,8 +147,8 @@ def open_search(
             if chosen.id != drafted:
                 break
             text, verified = chosen, verified + 1
-        if text and chosen.id in _repeating(text, RUN):
-            return Searched([_without_run(text, len(said))], wanted_nothing)
+        if run and text and chosen.id in _repeating(text, run):
+            return Searched([_without_run(text, run, len(said))], wanted_nothing)
         text = chosen
         if verified < len(tried):
             hypotheses.keep(hypotheses.length - len(tried) + verified)
@@ -167,9 +169,9 @@ def _best(before: Token | None, found: Advance) -> Token:
     return next(token for _, token in _continued([before], found, 0) if before or token.id != END)
 
 
-def _without_run(text: Token, least: int) -> Token:
+def _without_run(text: Token, run: int, least: int) -> Token:
     """Return a text without a run of which the last token is missing; keep the `least` first."""
-    for _ in range(RUN - 1):
+    for _ in range(run - 1):
         if text.before and text.length > least:
             text = text.before
     return text

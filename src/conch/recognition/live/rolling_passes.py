@@ -182,7 +182,7 @@ class LivePasses:
             encoded = await self._recogniser.encode_open(self._calls, speech.waveform)
             asked, start = with_language(self._greedy, self._spoken), speech.start
             known = self.text.expected(start, this.first_pass, speech.end)
-            found = await self._recogniser.decode_open(self._calls, encoded, asked, start, *known)
+            found = await self._recogniser.decode_known(self._calls, encoded, asked, start, *known)
             if this.utterance == self._utterance and (found.language_probability or 0.0) >= SURE:
                 self._spoken = found.language
             text = found.nbest[0].text
@@ -209,7 +209,8 @@ class LivePasses:
 
     def _prepare_second(self, this: _Pass) -> None:
         speech = this.audio(this.span)
-        result = self.second.prepare(this.span, speech)
+        draft = " ".join(self.text.expected(speech.start, this.first_pass, speech.end))
+        result = self.second.prepare(this.span, replace(speech, draft=draft))
         self._begun_until, self._due_since = this.span.end, None
         following = asyncio.create_task(self._follow(this, result, speech))
         self._following.add(following)

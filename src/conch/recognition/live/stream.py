@@ -327,6 +327,7 @@ class LiveStream:
         segment = with_only_language(segment, self.options, self._config)
         self._answers.add(segment, segment.text, text_of_words(passed.firm))
         is_punctuated = passed.heard_until > 0 and self.options.writes_punctuation
+        spoken = replace(spoken, draft=segment.text)
         await self._passes.second.begin(segment, span, spoken, is_punctuated=is_punctuated)
 
     def _segment(
