@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from conch.cli.arguments import add_flags, number, positive
 from conch.cli.bench_arguments import LIMIT, URL, add_input, count
@@ -13,6 +14,13 @@ MAX_SECONDS = 36_000.0
 """Longest joined recording, in seconds."""
 MAX_PAUSE_S = 60.0
 """Longest pause between joined utterances, in seconds."""
+
+
+def script_parser(doc: str | None, flags: str = "", **values: Any) -> argparse.ArgumentParser:
+    """Return the parser of a script, which its first line describes; flags as of `add_flags`."""
+    parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
+    add_flags(parser, flags, **values)
+    return parser
 
 
 def add_whole(group: "argparse._ActionsContainer", flag: str, default: int, help: str) -> None:

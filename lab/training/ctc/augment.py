@@ -47,26 +47,6 @@ SPEEDS = replace(MASKS, speeds=(0.9, 1.0, 1.1), max_freq_mask=20, time_masks_per
 """Wider masks and three speeds: for a round after that."""
 LIGHT = AugmentConfig()
 """Augmentation for trainings of a few epochs."""
-STRONG = AugmentConfig(
-    reverb_chance=0.25,
-    noise_chance=0.3,
-    babble_chance=0.1,
-    snr_db=(4.0, 30.0),
-    gain_db=(-18.0, 6.0),
-    max_freq_mask=27,
-    time_masks_per_s=0.5,
-    max_time_mask=30,
-)
-"""Augmentation for trainings of ten epochs and more."""
-VIEWS = replace(
-    STRONG,
-    speeds=(0.9, 0.95, 1.0, 1.05, 1.1),
-    noise_chance=0.35,
-    snr_db=(3.0, 30.0),
-    time_masks_per_s=1.5,
-    max_time_mask=32,
-)
-"""For `--consistency`: two views of an utterance, of each of which a fifth is hidden."""
 
 
 def augmented(

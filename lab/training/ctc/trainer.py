@@ -17,7 +17,6 @@ from torch import Tensor
 from conch.decoding.units import BLANK, Units
 from lab.training.ctc import checkpoint
 from lab.training.ctc.augment import AugmentConfig, drawn_masks
-from lab.training.ctc.consistency import FULL_CONTEXT, View, disagreement
 from lab.training.ctc.data import Batch, Batches, loaded
 from lab.training.ctc.model import CtcModel
 from lab.training.ctc.scoring import greedy_texts, log_probs_of, wer
@@ -70,8 +69,6 @@ class TrainerConfig:
     """Of an utterance at positions of a long stream, not at its start."""
     masks: AugmentConfig | None = None
     """Masks of the features; none if None."""
-    consistency: float = 0.0
-    """Weight of the disagreement of two views of each batch; 0: one view is enough."""
     bf16: bool = True
     workers: int = 1
     evaluate_minutes: float = 10.0
@@ -92,7 +89,6 @@ class Trainer:
         config: TrainerConfig,
         device: torch.device,
     ) -> None:
-        """Prepare to train a model on a device."""
         self.model = model.to(device)
         self.units, self.batches, self.dev = units, batches, dev
         self.config, self.device = config, device
@@ -189,7 +185,6 @@ class Trainer:
             parameter.requires_grad_(rates[0] > 0)
         # Of the batch's number, not of a running state: a resumed training draws the same.
         rng = np.random.default_rng((config.seed, self.number, self.rank))
-        torch.manual_seed(int(rng.integers(2**62)))  # of dropout
         loss = self._loss(batch, rng)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -200,28 +195,7 @@ class Trainer:
         return mean_loss, seconds
 
     def _loss(self, batch: Batch, rng: np.random.Generator) -> Tensor:
-        """Return a batch's negative log likelihood per unit, and how far its views disagree."""
-        targets, target_lens = batch.targets.to(self.device), batch.target_lens.to(self.device)
-        views = [self._view(batch, rng) for _ in range(2 if self.config.consistency else 1)]
-        losses = [
-            F.ctc_loss(
-                view.log_probs.transpose(0, 1),
-                targets,
-                view.lens,
-                target_lens,
-                blank=BLANK,
-                reduction="sum",
-                zero_infinity=True,
-            )
-            for view in views
-        ]
-        total = torch.stack(losses).mean()
-        if len(views) == 2:
-            total = total + self.config.consistency * disagreement(*views)
-        return total / int(batch.target_lens.sum())
-
-    def _view(self, batch: Batch, rng: np.random.Generator) -> View:
-        """Run the model on a batch under masks and a context drawn for it."""
+        """Return the negative log likelihood per unit, under masks and a context drawn for it."""
         config, device = self.config, self.device
         chunk, left = drawn_context(config, rng)
         moved = rng.random(len(batch.lens)) < config.moved_chance
@@ -234,7 +208,16 @@ class Trainer:
             log_probs, lens = self.model(
                 features, batch.lens.to(device), chunk, left, offsets.to(device)
             )
-        return View(log_probs, lens, chunk or FULL_CONTEXT)
+        total = F.ctc_loss(
+            log_probs.transpose(0, 1),
+            batch.targets.to(device),
+            lens,
+            batch.target_lens.to(device),
+            blank=BLANK,
+            reduction="sum",
+            zero_infinity=True,
+        )
+        return total / int(batch.target_lens.sum())
 
     def _shared(self, loss: float, seconds: float) -> tuple[float, float]:
         """Make the gradients, and the time, those of all processes; return loss and seconds."""
