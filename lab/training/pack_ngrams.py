@@ -7,7 +7,6 @@ made the file that comes with Conch. Nothing is rounded: what is read is what th
 `en-us.lm.bin` holds.
 """
 
-import argparse
 import importlib.util
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.decoding.ngram.table import NgramTable
+from lab.arguments import script_parser
 from lab.training.sphinx_trie import LOG_BASE, read_sphinx_trie
 
 
@@ -61,7 +61,7 @@ def packaged_model() -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = script_parser(__doc__)
     parser.add_argument("out", type=Path, metavar="OUT.npz")
     args = parser.parse_args()
     np.savez_compressed(args.out, **packed(read_sphinx_trie(packaged_model()), LOG_BASE))

@@ -9,7 +9,6 @@ Every row has the same utterances. Streams are fed chunk by chunk, all of them i
 Memory grows from row to row of a chunk length: onnxruntime keeps what its largest batch took.
 """
 
-import argparse
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -19,31 +18,35 @@ from pathlib import Path
 import numpy as np
 
 from conch.bench.memory import tree_memory
+from conch.cli.arguments import positive
 from conch.component import Row
 from conch.component.arrays import FloatArray
 from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
 from conch.families.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
-from lab.training.ctc.data import utterances_of
+from lab.arguments import script_parser
+from lab.training.ctc.data import some_utterances
 from lab.waveforms import waveform_of
+
+FLAGS = """
+--manifest FILE!    utterances
+--split SPLIT=dev   of the manifest
+--model FILE=       an exported .onnx; the one that comes with Conch if left out
+--threads N=1       of a call
+--left-ms N=5120    seen before a chunk
+--limit N=64        utterances, evenly taken
+--runs N=3          of which the median counts
+"""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure as the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    wholes = dict.fromkeys(("threads", "left_ms", "limit", "runs"), positive)
+    parser = script_parser(__doc__, FLAGS, manifest=Path, **wholes)
     add = parser.add_argument
-    add("--manifest", type=Path, required=True)
-    add("--split", default="dev")
-    add("--model", default="", help="an exported .onnx; the one that comes with Conch if left out")
     add("--chunk-ms", type=int, nargs="*", default=[160, 320, 640, 1280])
-    add("--threads", type=int, default=1, help="of a call")
-    add("--left-ms", type=int, default=5120, help="seen before a chunk")
     add("--streams", type=int, nargs="*", default=[1, 4], help="in a batch; fewer first")
-    add("--limit", type=int, default=64, help="utterances, evenly taken")
-    add("--runs", type=int, default=3, help="of which the median counts")
     args = parser.parse_args(arguments)
-    utterances = utterances_of(args.manifest, [args.split])
-    utterances = utterances[:: max(1, len(utterances) // args.limit)]
+    utterances = some_utterances(args.manifest, args.split, args.limit)
     waveforms = [waveform_of(item.path) for item in utterances]
     print(
         f"{len(os.sched_getaffinity(0))} cores, {sum(map(len, waveforms)) / 16_000:.0f} s of audio"

@@ -6,7 +6,6 @@ With --graph also by the decoding graph that comes with Conch, or one of `conch 
 --rescore the n-best of that graph are rescored by an n-gram, as option rescore does it.
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Sequence
@@ -15,34 +14,36 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from conch.cli.arguments import positive
 from conch.decoding.graph.search import DecodingGraph
 from conch.decoding.ngram.model import LanguageModelConfig, load_language_model
 from conch.families.ctc.shipped_graph import unpacked_graph
+from lab.arguments import script_parser
 from lab.training.ctc import checkpoint
 from lab.training.ctc.data import some_utterances
-from lab.training.ctc.graph_rescoring import best_texts, scored_lists
 from lab.training.ctc.model import CtcModel
 from lab.training.ctc.scoring import ExportedModel, greedy_texts, log_probs_of, word_errors
-from lab.training.ctc.texts import graph_texts
+from lab.training.ctc.texts import best_texts, graph_texts, scored_lists
 from lab.training.ctc.trainer import STREAMING_LEFT
 from lab.waveforms import waveform_of
 
 _FRAME_MS = 20
+FLAGS = f"""
+--manifest FILE!        utterances and their texts
+--split SPLIT=dev       of the manifest
+--left-ms N={STREAMING_LEFT * _FRAME_MS}  seen before a chunk
+--language-model FILE=  ARPA; en-us if left out
+--rescore               rescore the n-best of the graph too
+--limit N               utterances, evenly taken; all if left out
+"""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Evaluate as the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = script_parser(__doc__, FLAGS, manifest=Path, left_ms=int, limit=positive)
     add = parser.add_argument
     add("model", type=Path, help="a checkpoint, or an exported .onnx")
-    add("--manifest", type=Path, required=True)
-    add("--split", default="dev")
     add("--chunk-ms", type=int, nargs="*", default=[0, 160, 320, 640, 1280], help="0 is full")
-    add("--left-ms", type=int, default=STREAMING_LEFT * _FRAME_MS, help="seen before a chunk")
-    add("--language-model", default="", help="ARPA; en-us if left out")
     add("--graph", nargs="?", const="", metavar="FILE", help="search in a graph too")
-    add("--rescore", action="store_true", help="rescore the n-best of the graph too")
-    add("--limit", type=int, help="utterances, evenly taken; all if left out")
     args = parser.parse_args(arguments)
     if args.rescore and args.graph is None:
         parser.error("--rescore goes with --graph")
@@ -88,7 +89,6 @@ class Table:
     """Word error rates by source, as lines of Markdown."""
 
     def __init__(self, sources: Sequence[str], references: Sequence[str]) -> None:
-        """Make a table for utterances of these sources."""
         self._sources, self._references = np.array(sources), references
         self._columns = sorted(set(sources))
 

@@ -37,7 +37,6 @@ class Block(nn.Module):
     """A depthwise convolution and two products, around which the input is added."""
 
     def __init__(self, config: Config, dilation: int) -> None:
-        """Make a block of the sizes."""
         super().__init__()
         padding = config.kernel // 2 * dilation
         self.conv = nn.Conv1d(
@@ -65,12 +64,7 @@ class Punctuation(nn.Module):
     """Features of words to logits."""
 
     def __init__(self, config: Config, size: int) -> None:
-        """Make a network.
-
-        Args:
-            config: Sizes.
-            size: Ids of the vocabulary.
-        """
+        """Make a network; `size` counts the ids of the vocabulary."""
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(size, config.embedding)
