@@ -1,8 +1,9 @@
 """Arguments that several commands of the laboratory share, and their types."""
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from conch.cli.arguments import add_flags, number, positive
 from conch.cli.bench_arguments import LIMIT, URL, add_input, count
@@ -14,6 +15,16 @@ MAX_SECONDS = 36_000.0
 """Longest joined recording, in seconds."""
 MAX_PAUSE_S = 60.0
 """Longest pause between joined utterances, in seconds."""
+
+
+Settings = TypeVar("Settings")
+
+
+def settings_of(kind: type[Settings], args: argparse.Namespace, **more: Any) -> Settings:
+    """Return the settings of a benchmark, from the arguments of the same names that are given."""
+    names = {item.name for item in fields(kind)}  # type: ignore[arg-type]
+    given = {name: value for name, value in vars(args).items() if name in names}
+    return kind(**{name: value for name, value in given.items() if value is not None} | more)
 
 
 def script_parser(doc: str | None, flags: str = "", **values: Any) -> argparse.ArgumentParser:

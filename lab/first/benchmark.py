@@ -42,8 +42,6 @@ WARM_UP = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstBenchmark(Choice):
-    """Settings of the benchmark."""
-
     seconds: int = 600
     """Least length of a recording."""
     limit: int | None = 5
@@ -77,8 +75,6 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstReport:
-    """What was found."""
-
     header: Flat[Header]
     rows: Sequence[Row]
 
@@ -96,12 +92,6 @@ class Streamed:
 
 
 def run(benchmark: FirstBenchmark) -> FirstReport:
-    """Run the benchmark.
-
-    Raises:
-        BenchError: the manifest or an audio file is missing, or an answer has no segment.
-        ServerError: the server cannot be started or reached.
-    """
     header = lab_header("first", benchmark)
     utterances = replace(benchmark, limit=None).utterances()
     with TemporaryDirectory(prefix="conch-first-") as folder:
@@ -115,7 +105,6 @@ def run(benchmark: FirstBenchmark) -> FirstReport:
 
 
 def markdown(report: FirstReport) -> str:
-    """Return the table of a report."""
     rows = [
         (
             number(row.length_s, 0),
