@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import soxr
-from av import AudioFrame, CodecContext
 from numpy.typing import NDArray
 
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
@@ -28,13 +27,12 @@ from lab.speakers.turns import Turn
 from lab.telephone import TELEPHONE_SAMPLE_RATE, amplitude, band_pass, rms
 from lab.waveforms import waveform_of
 
-Condition = Literal["clean", "noise", "telephone", "mobile"]
+Condition = Literal["clean", "noise", "telephone"]
 CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 SNR_DB = 15.0
 """Of speech to pink noise, in condition noise."""
 LINE_SNR_DB = 30.0
 """Of speech to the noise of a telephone line."""
-AMR_BIT_RATE = 12_200
 GAP_S = (-1.5, 0.8)
 """Range of the gaps between turns."""
 SILENCE_S, SHARED_S = (0.1, 1.0), (0.2, 1.0)
@@ -85,11 +83,7 @@ class Conversation:
 
 
 def read_sources(manifest: Path, split: str) -> list[Source]:
-    """Return the utterances of a split that have a speaker.
-
-    Raises:
-        BenchError: the manifest cannot be read, or has no such utterances.
-    """
+    """Return the utterances of a split that have a speaker."""
     try:
         text = manifest.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -118,9 +112,6 @@ def conversation(
 
     `overlaps` is the share of the turns that begin before the one before ends; None draws all gaps
     from GAP_S.
-
-    Raises:
-        BenchError: the sources have too few speakers.
     """
     random = np.random.default_rng(seed)
     by_speaker = _fitting(sources)
@@ -230,8 +221,7 @@ def _through(
     line = band_pass(soxr.resample(waveform, SAMPLE_RATE, TELEPHONE_SAMPLE_RATE))
     noise = band_pass(random.standard_normal(len(line), np.float32))
     line += noise * np.float32(level / rms(noise) / amplitude(LINE_SNR_DB))
-    code = mu_law if condition == "telephone" else amr
-    return code(line), TELEPHONE_SAMPLE_RATE
+    return mu_law(line), TELEPHONE_SAMPLE_RATE
 
 
 def mu_law(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -240,30 +230,3 @@ def mu_law(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
     coded = np.round(np.sign(clipped) * np.log1p(255 * np.abs(clipped)) / np.log(256) * 127)
     decoded = np.sign(coded) * np.expm1(np.abs(coded) / 127 * np.log(256)) / 255
     return np.asarray(decoded, np.float32)
-
-
-def amr(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return samples at 8 kHz as mobile telephones leave them: AMR at 12.2 kbit/s (3GPP TS 26.071).
-
-    They are 5 ms late.
-    """
-    rate = TELEPHONE_SAMPLE_RATE
-    encoder: Any = CodecContext.create("libopencore_amrnb", "w")
-    decoder: Any = CodecContext.create("amrnb", "r")
-    for context in (encoder, decoder):
-        context.sample_rate, context.layout = rate, "mono"
-    encoder.format, encoder.bit_rate = "s16", AMR_BIT_RATE
-    encoder.open()
-    samples = np.round(np.clip(waveform, -1, 1) * 32767).astype(np.int16)
-    size = encoder.frame_size
-    samples = np.pad(samples, (0, -len(samples) % size))
-    heard: list[NDArray[np.float32]] = []
-    for start in range(0, len(samples) + size, size):
-        frame = None
-        if start < len(samples):
-            piece = samples[None, start : start + size]
-            frame = AudioFrame.from_ndarray(piece, format="s16", layout="mono")
-            frame.sample_rate, frame.pts = rate, start
-        for packet in encoder.encode(frame):
-            heard += [item.to_ndarray()[0] for item in decoder.decode(packet)]
-    return np.concatenate(heard)[: len(waveform)]

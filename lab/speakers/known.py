@@ -15,14 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.bench.header import Header
-from conch.bench.load import closed_loop
 from conch.bench.progress import progress
 from conch.bench.records import Flat
 from conch.bench.report import origin
 from conch.bench.servers import triton_version
 from conch.bench.turns import activity, edges_of, speakers_of
 from conch.cli.own_server import server_url
-from conch.client import AsyncClient
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.silero.vad import SileroConfig, SileroVad
 from conch.scoring.tables import percent, table
@@ -30,6 +28,7 @@ from conch.wire.errors import BenchError
 from conch.wire.known_speakers import embedding_of, option_of
 from conch.wire.result import Transcript, Turn
 from lab.header import lab_header
+from lab.served import answers
 from lab.speakers.conversations import (
     CONDITIONS,
     Condition,
@@ -61,8 +60,6 @@ Waveform = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownBenchmark:
-    """Settings of the benchmark."""
-
     manifest: Path
     splits: tuple[str, ...] = ("dev", "train_extra")
     people: int = 40
@@ -119,8 +116,6 @@ class NamedConversations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     audio_s: float
     runs: Sequence[NameShares]
@@ -139,12 +134,6 @@ class Person:
 
 
 def run(benchmark: KnownBenchmark) -> KnownReport:
-    """Measure and return the report.
-
-    Raises:
-        BenchError: the manifest or an audio file is missing, or there are too few speakers.
-        ServerError: no server answers, or it cannot be started.
-    """
     people = _people(benchmark)
     known, others = people[::2], people[1::2]
     header = lab_header("speakers", benchmark)
@@ -158,7 +147,7 @@ def run(benchmark: KnownBenchmark) -> KnownReport:
         for condition in benchmark.conditions:
             random = np.random.default_rng([benchmark.seed, CONDITIONS.index(condition)])
             enrolments = [spoken_through(item.enrolment, condition, random) for item in known]
-            sounds = np.array([_sound(found) for found in _answers(url, enrolments, ASKED)])
+            sounds = np.array([_sound(found) for found in answers(url, enrolments, ASKED, AT_ONCE)])
             for seconds in QUERIES_S:
                 length = round(seconds * SAMPLE_RATE)
                 asked = [
@@ -166,10 +155,10 @@ def run(benchmark: KnownBenchmark) -> KnownReport:
                     for item in people
                     for query in item.queries
                 ]
-                answers = _answers(url, [query for _, query in asked], ASKED)
+                found = answers(url, [query for _, query in asked], ASKED, AT_ONCE)
                 heard = [
-                    sounds @ _sound(found) if found.speakers else np.zeros(len(sounds))
-                    for found in answers
+                    sounds @ _sound(item) if item.speakers else np.zeros(len(sounds))
+                    for item in found
                 ]
                 spoken = [name for name, _ in asked]
                 names = [item.name for item in known]
@@ -213,14 +202,14 @@ def _named(
     pairs = zip(known, sounds, strict=True)
     entries = [{"name": item.name, "embedding": sound} for item, sound in pairs]
     asked = {"decoder": "none", "speakers": "auto", "known_speakers": entries}
-    answers = _answers(url, [(item.waveform, item.sample_rate) for item in made], asked)
+    transcripts = answers(url, [(item.waveform, item.sample_rate) for item in made], asked, AT_ONCE)
     names = {person.name for person in known}
     networks, vad = Networks(), SileroVad(SileroConfig())
     live = {"speakers": "auto", "known_speakers": option_of(entries)}
     streams = [asyncio.run(networks.label(item, vad, live)) for item in made]
     turns = [item.turns for item in made]
     right = wrong = 0
-    for item, transcript in zip(made, answers, strict=True):
+    for item, transcript in zip(made, transcripts, strict=True):
         whose = naming(item.turns, transcript.turns)
         for label in names & {speaker.name for speaker in transcript.speakers}:
             right += whose.get(label) == label
@@ -240,13 +229,7 @@ def _named(
 def named_shares(
     names: Collection[str], spoken: Sequence[Sequence[Turn]], told: Sequence[Sequence[Turn]]
 ) -> NamedShares:
-    """Return which share of conversations has its names.
-
-    Args:
-        names: Those of the enrolled people.
-        spoken: Turns of each conversation.
-        told: The turns that were found in it.
-    """
+    """Return which share of conversations, as `spoken` and as `told`, has the names."""
     right = wrong = enrolled = speech = 0.0
     for theirs, ours in zip(spoken, told, strict=True):
         edges = edges_of((*theirs, *ours))
@@ -271,12 +254,9 @@ def shares(
     known: Sequence[str],
     cosines: NDArray[np.float32],
 ) -> list[NameShares]:
-    """Return what becomes of queries at each threshold.
+    """Return what becomes of queries, `spoken` by whom, at each threshold.
 
-    Args:
-        spoken: Who says each query.
-        known: The enrolled people.
-        cosines: `[queries, enrolled]`.
+    `cosines` are those of each query and each of the `known` people.
     """
     best, nearest = cosines.max(axis=1), cosines.argmax(axis=1)
     is_known = np.array([who in known for who in spoken])
@@ -342,26 +322,7 @@ def _sound(found: Transcript) -> Waveform:
     return embedding_of(str(found.speakers[0].embedding))
 
 
-def _answers(
-    url: str, sent: Sequence[tuple[Waveform, int]], options: Mapping[str, Any]
-) -> list[Transcript]:
-    async def answered() -> list[Transcript]:
-        async with AsyncClient(url) as client:
-
-            async def send(index: int) -> Transcript:
-                waveform, rate = sent[index]
-                return await client.transcribe(waveform, sample_rate=rate, **options)
-
-            load = await closed_loop(send, len(sent), AT_ONCE)
-        if errors := [item.error for item in load.outcomes if item.error]:
-            raise BenchError(errors[0])
-        return [item.answer for item in load.outcomes if item.answer is not None]
-
-    return asyncio.run(answered())
-
-
 def markdown(report: KnownReport) -> str:
-    """Return the tables of a report and lines on its origin."""
     columns = ["condition", "query s", "threshold", "right %", "wrong %", "unknown %"]
     rows = [
         [

@@ -41,17 +41,12 @@ class PeerFigures:
 
 
 def require_peer() -> None:
-    """Check that the packages are installed.
-
-    Raises:
-        BenchError: one is missing.
-    """
+    """Raise a BenchError if a package is missing."""
     if lacking := missing(*PACKAGES):
         raise BenchError(f"--peer needs {' and '.join(lacking)}: {INSTALL}")
 
 
 def measured(condition: Condition, speakers: int, made: Sequence[Conversation]) -> PeerFigures:
-    """Return the figures of the other system on some conversations."""
     total, right, began = NO_ERRORS, 0, time.process_time()
     for item in made:
         found = turns(soxr.resample(item.waveform, item.sample_rate, SAMPLE_RATE))

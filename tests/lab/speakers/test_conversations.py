@@ -9,11 +9,9 @@ import soundfile
 
 from conch.cli.demo import SPEECH
 from conch.wire.errors import BenchError
-from conch.wire.result import Word
 from lab.speakers import conversations
 from lab.speakers.conversations import conversation, mu_law, read_sources, speech_spans
-from lab.speakers.turns import Turn, overlap_share
-from lab.speakers.words import errors_by_speaker, wrong_words
+from lab.speakers.turns import overlap_share
 
 
 @pytest.fixture(scope="module")
@@ -76,13 +74,3 @@ def test_g711_keeps_the_level_and_is_coarse():
     coded = mu_law(waveform)
     assert len(np.unique(coded)) <= 255
     np.testing.assert_allclose(coded, waveform, atol=0.03)
-
-
-def test_words_with_the_wrong_speaker_are_counted():
-    said = [Turn("x", 0, 1, "One, two!"), Turn("y", 1, 2, "Three four.")]
-    for owners, wrong, errors in (("xxxyy", 1, 4), ("yyyxx", 3, 4), ("xxyyy", 0, 2)):
-        texts = zip(("one", "too", "three", "four", "five"), owners, strict=True)
-        heard = [Word(text, at, at + 0.5, 1, who) for at, (text, who) in enumerate(texts)]
-        assert wrong_words(said, heard) == (wrong, 4)
-        assert errors_by_speaker(said, heard) == (errors, 4)
-    assert errors_by_speaker(said, []) == (4, 4)
