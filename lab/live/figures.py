@@ -9,7 +9,7 @@ from conch.bench.speed import Latency, latency_ms
 from conch.scoring.error_rates import Scoring
 from conch.wire.result import RollingPasses, Transcript
 from lab.cpu import ORCHESTRATION, share_of
-from lab.live.screen import Revisions, firm_lags_s, revisions, screen_errors
+from lab.live.screen import screen_errors
 from lab.live.shown import Screen, screens
 from lab.live.word_times import TimedWord
 
@@ -71,20 +71,11 @@ class ViewedRun:
     """
     after_endpoint_ms: Latency = field(default_factory=Latency)
     """Time from the answer with an utterance's end to the one with its second pass."""
-    screen_wer_1s: float | None = None
-    """Word errors of the text on the screen 1 s after each word was spoken, a fraction.
+    screen_wer_2s: float | None = None
+    """Word errors of the text on the screen 2 s after each word was spoken, a fraction.
 
     See `lab.live.screen`. None if the times of the reference words are not known.
     """
-    screen_wer_2s: float | None = None
-    """The same 2 s after each word was spoken."""
-    firm_lag_ms: Latency = field(default_factory=Latency)
-    """Time from a word's end to the first answer with the word as firm, or with its final text."""
-    revised_share: float | None = None
-    """Words on the screen that a later text of their utterance replaced or removed, per word of
-    the last texts. A word that changes twice counts twice."""
-    firm_revised_share: float | None = None
-    """Fraction of the firm words that the final text of their utterance replaced or removed."""
     rolling: RollingFigures | None = None
     """None if no answer reports rolling passes."""
     calls_per_chunk: float
@@ -95,12 +86,10 @@ class ViewedRun:
 
     @property
     def streams(self) -> int:
-        """Concurrent streams."""
         return self.run.streams
 
     @property
     def keeps_up(self) -> bool:
-        """Whether p99 of the chunk latency is below the chunk's length."""
         return self.run.keeps_up
 
 
@@ -113,12 +102,7 @@ def viewed(
 ) -> ViewedRun:
     """Return the figures of a run with those of its viewers.
 
-    Args:
-        run: the figures of all streams.
-        records: of each stream.
-        words: of the reference of each stream, on its clock; empty if their times are not known.
-        scoring: what counts as a word.
-        used_cpu_s: CPU seconds of the server by process; None if they are not known.
+    `words` are those of the reference of each stream, on its clock; none if they have no times.
     """
     chunks = max(1, run.chunks)
     seen = [
@@ -126,17 +110,10 @@ def viewed(
         for item, spoken in zip(records, words, strict=True)
         if item.shown and not item.error
     ]
-    revised = sum((revisions(found) for _, found in seen), Revisions())
     return ViewedRun(
         run=run,
         after_endpoint_ms=latency_ms([v for item in records for v in item.after_endpoint_s]),
-        screen_wer_1s=_screen_wer(seen, 1.0),
         screen_wer_2s=_screen_wer(seen, 2.0),
-        firm_lag_ms=latency_ms(
-            [lag for spoken, found in seen for lag in firm_lags_s(spoken, found)]
-        ),
-        revised_share=_ratio(revised.revised, revised.words),
-        firm_revised_share=_ratio(revised.firm_revised, revised.firm),
         rolling=_rolling([item.rolling for item in records if item.rolling]),
         calls_per_chunk=round(sum(item.calls for item in records) / chunks, 3),
         cpu_ms_per_chunk_by_process={
@@ -154,11 +131,9 @@ def _screen_wer(
 
 
 def _rolling(sent: Sequence[Sequence[RollingPasses]]) -> RollingFigures | None:
-    """Return the figures of rolling passes.
+    """Return the figures of rolling passes, from what the answers of each stream say in order.
 
-    Args:
-        sent: of each stream with rolling passes, what its answers say, in order. The counts are
-            those of the stream so far.
+    The counts are those of the stream so far.
     """
     if not sent:
         return None

@@ -117,7 +117,6 @@ def test_telephone_calls_in_small_chunks_with_a_second_pass(server: Any, tmp_pat
     # The noise costs words, but not all of them.
     assert report["wer"] < 0.9
     assert report["screen_wer_2s"] < 1.2
-    assert 0 < report["firm_lag_ms"]["p50"] < 60_000
     # The server told the times of the reference words.
     assert "no word times" not in done.stderr
 

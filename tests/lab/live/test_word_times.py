@@ -86,7 +86,7 @@ def test_an_utterance_is_asked_for_once(monkeypatch):
     ]
     asked = []
 
-    async def ask(self, url, indices):
+    def ask(self, url, indices):
         asked.append(list(indices))
         return {index: () for index in indices}
 
