@@ -48,8 +48,6 @@ RUNS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamesBenchmark(Choice):
-    """Settings of the benchmark."""
-
     split: str | None = "dev"
     train_split: str = "train"
     """Split whose names are distractors, and whose words are no names to find."""
@@ -82,18 +80,12 @@ class RunFigures:
     """Median."""
     latency_ratio: float | None
     """To the median of the run with the same options but no hotwords; None if there is none."""
-    missed: Mapping[str, str]
-    """Text of each utterance with a name that was missed, by path."""
-    false: Mapping[str, str]
-    """Text of each utterance with a name that was invented, by path."""
     errors: int
     """Requests that failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamesReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     names: Names
     utterances: int
@@ -107,11 +99,6 @@ def run(benchmark: NamesBenchmark) -> NamesReport:
     """Measure and return the report.
 
     The runs take turns at each utterance, so that the load of the machine is the same for all.
-
-    Raises:
-        BenchError: the manifest, an audio file or a package is missing.
-        ServerError: no server answers, or it cannot be started.
-        OptionError: the options of a run contradict each other.
     """
     names = listed(benchmark)
     sent = {name: _sent(options, names) for name, options in benchmark.runs.items()}
@@ -165,16 +152,7 @@ def listed(
     spelling: Callable[[], Any] = dictionary,
     words_of_graph: Callable[[], frozenset[str]] = graph_words,
 ) -> Names:
-    """Return the list of hotwords.
-
-    Args:
-        benchmark: the settings.
-        spelling: loads a spelling dictionary.
-        words_of_graph: loads the words that the graph has.
-
-    Raises:
-        BenchError: the manifest or a package is missing, or there are no names.
-    """
+    """Return the list of hotwords, or raise a BenchError if there are no names."""
     require(*COMPARING)
     require("spylls", extra="lab")
     is_spelled = spelling().lookup
@@ -254,30 +232,15 @@ def figures(
     names: Names,
     without_ms: float | None,
 ) -> RunFigures:
-    """Return the figures of a run.
-
-    Args:
-        name: Name of the run.
-        options: Its options.
-        samples: What was sent.
-        outcomes: The answers, in the same order.
-        names: The list of hotwords.
-        without_ms: Median latency without hotwords; None if it was not measured.
-    """
+    """Return the figures of a run; `without_ms` is the median latency without hotwords."""
     listed = frozenset((*names.said, *names.distractors))
     found: list[NameCounts] = []
-    missed, false = {}, {}
     quiet_s, quiet_false = 0.0, 0
     for sample, outcome in zip(samples, outcomes, strict=True):
         if outcome.answer is None:
             continue
-        item, text = sample.utterance, outcome.answer.text
-        one = counts(item.text, text, listed)
+        one = counts(sample.utterance.text, outcome.answer.text, listed)
         found.append(one)
-        if one.found < one.names:
-            missed[str(item.path)] = text
-        if one.invented:
-            false[str(item.path)] = text
         if not one.names:
             quiet_s += sample.duration_s
             quiet_false += one.invented
@@ -292,14 +255,11 @@ def figures(
         invented_per_hour=round(3600 * quiet_false / quiet_s, 2) if quiet_s else None,
         latency_ms=own_ms,
         latency_ratio=round(own_ms / without_ms, 3) if own_ms and without_ms else None,
-        missed=missed,
-        false=false,
         errors=sum(outcome.answer is None for outcome in outcomes),
     )
 
 
 def markdown(report: NamesReport) -> str:
-    """Return the table of a report and lines on its origin."""
     columns = [
         "run",
         "names found %",
