@@ -1,9 +1,8 @@
-"""Ends of turns: rules replayed over cached signals, or a real server's."""
+"""Ends of turns: rules replayed over what is heard in pauses, or a real server's."""
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +51,12 @@ SERVED: Sequence[Mapping[str, Any]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointsBenchmark:
-    """Settings of the benchmark."""
-
     manifest: Path
     sources: tuple[str, ...] = SOURCES
     turns: int = 300
     """Most of each source."""
     seed: int = 7
-    signals: Path | None = None
-    """File that keeps the signals of the pauses."""
-    is_served: bool = False
+    served: bool = False
     url: str | None = None
     streams: int = 2
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -83,8 +78,6 @@ class RuleFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointsReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     turns: int
     audio_s: float
@@ -94,14 +87,8 @@ class EndpointsReport:
 
 
 def run(benchmark: EndpointsBenchmark) -> EndpointsReport:
-    """Measure and return the report.
-
-    Raises:
-        BenchError: the manifest, an audio file or a package is missing, or a stream fails.
-        ServerError: no server answers, or it cannot be started.
-    """
     header = lab_header("endpoints", benchmark)
-    if benchmark.is_served:
+    if benchmark.served:
         return _served(benchmark, header)
     pauses = _signals(benchmark)
     choosing, judging = turns_of(pauses)
@@ -147,20 +134,12 @@ def _compared(name: str, delay: str, rule: End, judging: Sequence[Turn]) -> Rule
 
 
 def _signals(benchmark: EndpointsBenchmark) -> list[Signals]:
-    """Return the signals of all pauses, from the file if it is there."""
-    kept = benchmark.signals
-    if kept is not None and kept.exists():
-        rows = map(json.loads, kept.read_text(encoding="utf-8").splitlines())
-        return [Signals(**{**row, "smart": tuple(row["smart"])}) for row in rows]
     listener, found = Listener(), list[Signals]()
     made = made_turns(benchmark.manifest, benchmark.sources, benchmark.turns, benchmark.seed)
     with progress("turns", benchmark.turns * len(benchmark.sources)) as bar:
         for turn in made:
             found += listener.signals(turn)
             bar.update()
-    if kept is not None:
-        lines = [json.dumps(asdict(item)) for item in found]
-        kept.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return found
 
 
@@ -181,7 +160,6 @@ def _served(benchmark: EndpointsBenchmark, header: Header) -> EndpointsReport:
 
 
 def markdown(report: EndpointsReport) -> str:
-    """Return the tables of a report and lines on its origin."""
     parts = [f"`{report.header.command}`\n"]
     if report.served:
         columns = ["options", "cut", "median s", "mean s", "WER %"]

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from conch.audio.segmentation import closing_threshold
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
 from conch.families.silero.vad import SileroConfig, SileroVad
-from conch.scoring.manifest import manifest_rows
 from conch.wire.errors import BenchError
-from lab.waveforms import duration_s, waveform_of
+from lab.waveforms import duration_s, rows_of, waveform_of
 
 SPEECH = 0.5
 """Probability of the VAD at which speech begins, the default of live streams."""
@@ -88,11 +87,7 @@ class MadeTurn:
 
 
 def made_turns(manifest: Path, sources: Sequence[str], most: int, seed: int) -> Iterator[MadeTurn]:
-    """Yield at most `most` turns of each of some sources of a manifest, the same ones for a seed.
-
-    Raises:
-        BenchError: the manifest cannot be read, or has no recordings of a source.
-    """
+    """Yield at most `most` turns of each of some sources of a manifest, the same ones for a seed."""
     clips = read_clips(manifest)
     for source in sources:
         if source not in clips:
@@ -103,17 +98,9 @@ def made_turns(manifest: Path, sources: Sequence[str], most: int, seed: int) -> 
 
 
 def read_clips(manifest: Path) -> Mapping[str, Sequence[Clip]]:
-    """Return the clips of a manifest by source, in order of their names.
-
-    Raises:
-        BenchError: the manifest cannot be read.
-    """
-    try:
-        text = manifest.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BenchError(f"manifest {manifest} cannot be read: {error}") from None
+    """Return the clips of a manifest by source, in order of their names."""
     found: dict[str, list[Clip]] = {}
-    for row in manifest_rows(str(manifest), text, ("path", "text", "source")):
+    for row in rows_of(manifest, ("path", "text", "source")):
         clip = Clip(manifest.parent / row["path"].strip(), row["text"].strip(), row["source"])
         found.setdefault(clip.source, []).append(clip)
     return {

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
 from conch.families.silero.vad import SileroConfig, SileroVad
-from conch.scoring.manifest import manifest_rows
 from conch.wire.errors import BenchError
 from conch.wire.turns import PAUSE_S, closed
 from lab.recordings.sounds import pink_noise
 from lab.speakers.turns import Turn
 from lab.telephone import TELEPHONE_SAMPLE_RATE, amplitude, band_pass, rms
-from lab.waveforms import waveform_of
+from lab.waveforms import rows_of, waveform_of
 
 Condition = Literal["clean", "noise", "telephone"]
 CONDITIONS: tuple[Condition, ...] = get_args(Condition)
@@ -84,14 +83,10 @@ class Conversation:
 
 def read_sources(manifest: Path, split: str) -> list[Source]:
     """Return the utterances of a split that have a speaker."""
-    try:
-        text = manifest.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BenchError(f"manifest {manifest} cannot be read: {error}") from None
     required = ("path", "text", "speaker", "duration")
     found = [
         Source(manifest.parent / row["path"], row["text"], row["speaker"], float(row["duration"]))
-        for row in manifest_rows(str(manifest), text, required)
+        for row in rows_of(manifest, required)
         if row.get("split") == split and row["speaker"].strip().isdigit()
     ]
     if not found:

@@ -26,11 +26,10 @@ from conch.families.speakers.declaration import PACKAGE
 from conch.families.speakers.fbank import fbank
 from conch.families.speakers.weights import EMBEDDING_WEIGHTS, read_weights
 from conch.packaged import packaged
-from conch.scoring.manifest import manifest_rows
 from lab.arguments import script_parser
 from lab.training.speakers.calls import called
 from lab.training.speakers.network import Embedding
-from lab.waveforms import waveform_of
+from lab.waveforms import rows_of, waveform_of
 
 FLAGS = """
 --manifest FILE!   utterances with their speakers
@@ -140,8 +139,7 @@ def tune(
 def utterances(manifest: Path, split: str, most: int, seed: int) -> list[Utterance]:
     """Return utterances of a split that are long enough, in an order by the seed."""
     required = ("path", "speaker", "source", "duration")
-    text = manifest.read_text(encoding="utf-8")
-    rows = [row for row in manifest_rows(str(manifest), text, required) if row["split"] == split]
+    rows = [row for row in rows_of(manifest, required) if row["split"] == split]
     rows = [row for row in rows if float(row["duration"]) >= 2.2 and row["source"] != "ljspeech"]
     random.Random(seed).shuffle(rows)
     made = []
