@@ -26,7 +26,6 @@ NAME = " ".join(PROGRAM)
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser with every command."""
     parser = argparse.ArgumentParser(
         prog=NAME,
         description="Measure Conch next to other ways to do the same, and part by part.",

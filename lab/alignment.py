@@ -50,8 +50,6 @@ class DeletedRun:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The comparison of a transcript with its reference."""
-
     errors: WordErrors
     deleted_runs: tuple[DeletedRun, ...] = ()
     """Runs of at least `MIN_RUN` words, in order of time."""

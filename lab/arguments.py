@@ -127,7 +127,6 @@ def folder(text: str) -> Path:
 
 
 def seconds(text: str) -> float:
-    """Return the length of joined recordings, in seconds."""
     takes = f"a number of seconds from 1 to {MAX_SECONDS:g}"
     return number(takes, lambda value: 1 <= value <= MAX_SECONDS)(text)
 
@@ -143,7 +142,6 @@ def pauses(text: str) -> tuple[float, float]:
 
 
 def settings(text: str) -> tuple[Setting, ...]:
-    """Return settings of models."""
     try:
         return read_settings(text)
     except BenchError as error:

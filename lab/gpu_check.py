@@ -45,7 +45,6 @@ CHUNK = SAMPLE_RATE * 640 // 1000
 
 
 def transcribed(client: Client, utterance: Utterance, options: Mapping[str, Any]) -> str:
-    """Return the text of a recording."""
     return client.transcribe(utterance.path, **options).text
 
 
@@ -76,7 +75,6 @@ def served(url: str | None, model_config: str) -> Iterator[str]:
 
 
 def main() -> None:
-    """Compare the texts of all paths."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

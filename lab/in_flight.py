@@ -34,7 +34,6 @@ def decoded(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and print a table; return 0 for success, 1 for failure."""
     parser = argparse.ArgumentParser(
         prog="python -m lab.in_flight", description=str(__doc__).partition("\n")[0]
     )

@@ -20,7 +20,6 @@ Sent = tuple[Audio, int]
 
 
 def files(paths: Sequence[Path]) -> list[Sent]:
-    """Return files to send."""
     return [(path, SAMPLE_RATE) for path in paths]
 
 

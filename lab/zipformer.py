@@ -137,7 +137,6 @@ class Network:
 
 
 def encoder() -> Network:
-    """Return the encoder."""
     net = Network(0)
     graph, op, ints = net.graph, net.op, net.graph.ints
     x = op("Unsqueeze", graph.takes("x", "N", CHUNK, MELS), ints(1))
@@ -304,7 +303,6 @@ def _convolved(net: Network, x: str, stack: Stack, before: State) -> str:
 
 
 def predictor() -> Network:
-    """Return the network that reads the last two units."""
     net = Network(1)
     op, y = net.op, net.graph.takes("y", "N", 2, kind=TensorProto.INT64)
     # -1 is before the first.
@@ -317,7 +315,6 @@ def predictor() -> Network:
 
 
 def joiner() -> Network:
-    """Return the network that writes a unit or the blank."""
     net = Network(2)
     frames, said = (net.graph.takes(name, "N", SIZE) for name in ("encoder_out", "decoder_out"))
     x = net.op("Tanh", net.op("Add", frames, said))

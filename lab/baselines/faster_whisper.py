@@ -22,8 +22,6 @@ way, one window after the other. 8 is the default of its `BatchedInferencePipeli
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options that shape the figures."""
-
     model: str
     """A CTranslate2 Whisper folder; empty is the attention components' default."""
     compute_type: str
@@ -61,7 +59,6 @@ def measure(job: Job[Options], on_answer: Callable[[], None]) -> BaselineRun:
 
 
 def main() -> None:
-    """Run the job; called in the child."""
     from faster_whisper import BatchedInferencePipeline, WhisperModel
 
     from conch.families.whisper.config import model_folder

@@ -27,7 +27,6 @@ from lab.waveforms import waveform_of
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Compare as the command line says, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     add = parser.add_argument
     add("folder", type=Path)

@@ -39,7 +39,6 @@ SERVER = "sherpa-onnx-online-websocket-server"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure as the command line says, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     add = parser.add_argument
     add("folder", type=Path)

@@ -51,7 +51,6 @@ INPUTS: Mapping[str, Input] = {
 
 
 def value(name: str) -> float:
-    """Return an input's value."""
     return INPUTS[name].value
 
 

@@ -23,7 +23,6 @@ STREAMS = (8, 50, 200, 1000, 10_000)
 
 
 def stages_table() -> str:
-    """Return a row per process of each kind of work."""
     rows = []
     for work in works():
         servers = work.servers()
@@ -87,8 +86,6 @@ def _windows_per_s(encoder: Encoder) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What one server carries."""
-
     name: str
     streams: float
     """Live streams that one server keeps up with."""
@@ -117,7 +114,6 @@ def servers_for(streams: int, of_one: float) -> int:
 
 
 def servers_table() -> str:
-    """Return the servers for some numbers of streams, a row for each machine."""
     rows = [
         [
             machine.name,
@@ -140,7 +136,6 @@ TABLES = {
 
 
 def with_tables(text: str) -> str:
-    """Return a document with its tables as they are now."""
     return MARKED.sub(lambda marks: f"{marks[1]}{TABLES[marks[2]]()}\n{marks[3]}", text)
 
 

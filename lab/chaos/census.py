@@ -23,8 +23,6 @@ FEW = 12
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """What the processes of a server hold."""
-
     processes: Mapping[str, int]
     """Number of processes by role: `conch serve`, `tritonserver`, or a model."""
     descriptors: Mapping[str, int]
@@ -69,7 +67,6 @@ def names_in(command: Iterable[str]) -> set[str]:
 
 
 def segments_of(name: str) -> list[str]:
-    """Return the files of shared memory of a server."""
     return [item.name for item in SHARED_MEMORY.glob(f"{name}*")]
 
 

@@ -34,7 +34,6 @@ exit codes: 0 everything held, 1 something did not, 2 wrong usage
 
 
 def add_chaos(commands: Subparsers) -> None:
-    """Add the command to those of the laboratory."""
     parser = add_command(
         commands,
         "chaos",
@@ -79,7 +78,6 @@ def add_chaos(commands: Subparsers) -> None:
 
 
 def run_chaos(args: argparse.Namespace) -> int:
-    """Attack, print the table, write the files and return the exit code."""
     from lab.chaos import soak
     from lab.chaos.campaign import PHASES, ChaosCampaign, run
     from lab.chaos.doors import DOORS

@@ -83,7 +83,6 @@ def values() -> st.SearchStrategy[Any]:
 
 
 def nested(depth: int) -> Any:
-    """Return lists in lists."""
     value: Any = 0
     for _ in range(depth):
         value = [value]

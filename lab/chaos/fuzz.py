@@ -74,6 +74,5 @@ async def fuzz(
 
 
 async def send_one(target: Target, sent: Sent, number: int, item: Hostile) -> None:
-    """Send one item and count its answers."""
     for answer in await item.send(target):
         sent.count_answer(number, answer, f"{item!r:.{SHOWN_CHARS}}")

@@ -68,7 +68,6 @@ class HangingModels:
         written.rename(self._order(model))
 
     def has_begun(self, model: str) -> bool:
-        """Return whether the model has taken the order."""
         return not self._order(model).exists()
 
     def _order(self, model: str) -> Path:

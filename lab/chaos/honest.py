@@ -51,8 +51,6 @@ KIND_OF_MODEL: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One honest request."""
-
     kind: str
     sent_at: float
     """Time of `time.monotonic`."""
@@ -62,7 +60,6 @@ class Asked:
 
     @property
     def answered_at(self) -> float:
-        """When its answer came."""
         return self.sent_at + self.took_s
 
 
@@ -74,7 +71,6 @@ class Heard:
 
     @property
     def right(self) -> int:
-        """How many came word for word."""
         return sum(item.outcome == "right" for item in self.asked)
 
     @property
@@ -84,12 +80,10 @@ class Heard:
 
     @property
     def wrong(self) -> list[Asked]:
-        """All others."""
         return [item for item in self.asked if item.outcome not in ("right", "busy")]
 
     @property
     def median_s(self) -> float | None:
-        """Median time to a right answer."""
         times = sorted(item.took_s for item in self.asked if item.outcome == "right")
         return times[len(times) // 2] if times else None
 

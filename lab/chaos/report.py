@@ -16,7 +16,6 @@ MOST_SHOWN = 40
 
 
 def markdown(report: ChaosReport) -> str:
-    """Return the tables of a campaign, what did not hold, and a line on its origin."""
     return _document(report, _phases(report), _strikes(report), _holdings(report))
 
 

@@ -43,8 +43,6 @@ MARKED = re.compile(r"(<!-- soak -->\n).*?(<!-- /soak -->)", flags=re.S)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Soak:
-    """Settings of a soak."""
-
     seconds: int
     seed: int = 1
     models: Sequence[str] = ()
@@ -52,8 +50,6 @@ class Soak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoakRow:
-    """What the client of a kind got."""
-
     kind: str
     asked: int
     right: int
@@ -65,8 +61,6 @@ class SoakRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoakReport:
-    """The report of a soak."""
-
     header: Flat[Header]
     rows: Sequence[SoakRow]
     killed: Sequence[str]
@@ -174,7 +168,6 @@ class _Soaking:
 
 
 def markdown(report: SoakReport) -> str:
-    """Return the table of a soak, what was killed, and a line on its origin."""
     header = ["client", "requests", "right", "busy", "right when sent again", "lost"]
     rows = [
         [row.kind, *map(str, (row.asked, row.right, row.busy, row.again, row.lost))]

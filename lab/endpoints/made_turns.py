@@ -52,8 +52,6 @@ _INNER_END = re.compile(r"[.?!][\"')\]]*\s")
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """A recording of a manifest."""
-
     path: Path
     text: str
     source: str
@@ -87,7 +85,7 @@ class MadeTurn:
 
 
 def made_turns(manifest: Path, sources: Sequence[str], most: int, seed: int) -> Iterator[MadeTurn]:
-    """Yield at most `most` turns of each of some sources of a manifest, the same ones for a seed."""
+    """Yield at most `most` turns of each source, the same ones for a seed."""
     clips = read_clips(manifest)
     for source in sources:
         if source not in clips:

@@ -56,7 +56,6 @@ def log_odds(probability: float) -> float:
 
 
 def is_sentence(text: str) -> bool:
-    """Return whether a text ends a sentence."""
     return text.rstrip("\"')]").endswith(ENDS) and not text.endswith("...")
 
 
@@ -79,7 +78,6 @@ SIGNS: Mapping[str, Signs] = {
 
 
 def silence(seconds: float) -> End:
-    """Return the rule of silence alone."""
     return lambda pause: _step_after(pause, seconds)
 
 

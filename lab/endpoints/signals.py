@@ -49,7 +49,6 @@ class Listener:
         self._end_of_turn = EndOfTurnComponent(TurnsConfig(nice=0))
 
     def signals(self, turn: MadeTurn) -> list[Signals]:
-        """Return the signals of each pause of a turn."""
         return [self._signals(turn, pause.start, pause.end, pause.kind) for pause in turn.pauses]
 
     def _signals(self, turn: MadeTurn, start: int, end: int, kind: str) -> Signals:

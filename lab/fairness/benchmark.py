@@ -44,8 +44,6 @@ Outcome = tuple[float, str | ConchError]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairnessBenchmark:
-    """Settings of the benchmark."""
-
     clients: int = 300
     seconds: int = 10
     """Of each recording of the crowd."""
@@ -92,7 +90,6 @@ class During:
 
     @property
     def ratio(self) -> float | None:
-        """Median during the long one / alone."""
         if self.during.p50 is None or self.alone.p50 is None:
             return None
         return self.during.p50 / self.alone.p50
@@ -100,8 +97,6 @@ class During:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairnessReport:
-    """What was found."""
-
     header: Flat[Header]
     seconds: int
     """Of each recording of the crowd."""

@@ -69,7 +69,6 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """Time of the first segment in its recording / alone."""
         return self.first_s / self.alone_s
 
 

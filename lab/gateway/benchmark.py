@@ -73,8 +73,6 @@ class FileFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamFigures:
-    """Live streams in real time."""
-
     streams: int
     direct_cpu: float
     """CPU seconds of Triton for each second of audio, sent by gRPC."""
@@ -168,7 +166,6 @@ class _Sides:
         return _cpu_s(psutil.Process(self.triton_pid)) + models_s, _cpu_s(self.gateway)
 
     def since(self, before: tuple[float, float]) -> tuple[float, float]:
-        """Return the CPU seconds of Triton and of the gateway since `before`."""
         triton, gateway = self.cpu()
         return triton - before[0], gateway - before[1]
 

@@ -73,8 +73,6 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """The server's cost of a row."""
-
     cost: Flat[Cost]
     peak_memory_mb: float
     """The largest sample within the row (see `conch.bench.memory`).
@@ -97,8 +95,6 @@ class RecordingsRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsRow:
-    """Live streams at once."""
-
     figures: Flat[LiveRun]
     taken: Flat[Taken]
 

@@ -13,7 +13,6 @@ MEMORY = ["`speech` MB", "all MB"]
 
 
 def markdown(report: GrowthReport) -> str:
-    """Return a table for each part of a report and a line on where they come from."""
     machine, versions = report.header.machine, report.header.versions
     where = (
         f"{machine.cpu}, {machine.cores} cores, {machine.memory_gb:g} GB, load average "

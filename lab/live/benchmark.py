@@ -56,7 +56,6 @@ class ViewerReport:
 
     @property
     def rate(self) -> str:
-        """Name of the error rate."""
         return self.scoring.partition(",")[0]
 
 

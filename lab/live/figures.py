@@ -61,8 +61,6 @@ class RollingFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewedRun:
-    """The figures of one run."""
-
     run: Flat[LiveRun]
     offline_wer: float | None = None
     """Word error rate of the offline path on the same audio, sent whole.

@@ -64,8 +64,6 @@ class NamesBenchmark(Choice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFigures:
-    """The figures of one run."""
-
     name: str
     options: RecognitionOptions
     """Options of the requests, defaults included; without the list."""
@@ -131,7 +129,6 @@ def run(benchmark: NamesBenchmark) -> NamesReport:
 
 
 def dictionary() -> Any:
-    """Return a spelling dictionary of English."""
     import spylls
     from spylls.hunspell import Dictionary
 
@@ -139,7 +136,6 @@ def dictionary() -> Any:
 
 
 def graph_words() -> frozenset[str]:
-    """Return the words of the graph that comes with Conch."""
     from conch.decoding.graph.fst_arrays import open_fst
     from conch.families.ctc.shipped_graph import unpacked_graph
 
@@ -170,7 +166,6 @@ def listed(
 
 
 def has_name(utterance: Utterance, names: Names) -> bool:
-    """Return whether a reference has a listed name."""
     return not words_of([utterance]).isdisjoint(names.said)
 
 

@@ -70,7 +70,6 @@ def counts(reference: str, text: str, listed: Collection[str]) -> NameCounts:
 
 
 def total(items: Iterable[NameCounts]) -> NameCounts:
-    """Return the sums of all counts."""
     every = list(items)
     return NameCounts(
         names=sum(item.names for item in every),

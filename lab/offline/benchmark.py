@@ -73,8 +73,6 @@ class Contents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRun:
-    """The figures of one run."""
-
     judged: Flat[JudgedRun]
     versus: Mapping[str, Versus]
     """Comparisons by baseline."""
@@ -82,8 +80,6 @@ class ComparedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineComparison:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     options: RecognitionOptions
     """Options of the requests, defaults included."""

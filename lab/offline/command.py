@@ -29,7 +29,6 @@ exit codes: 0 measured, 1 not measured or every request of a run failed, 2 wrong
 
 
 def add_offline(commands: Subparsers) -> None:
-    """Add the command to those of the laboratory."""
     parser = add_command(
         commands,
         "offline",
@@ -52,7 +51,6 @@ def add_offline(commands: Subparsers) -> None:
 
 
 def run_offline(args: argparse.Namespace) -> int:
-    """Measure, print the table, write the files and return the exit code."""
     from lab.offline import benchmark
     from lab.offline.report import markdown
 

@@ -28,7 +28,6 @@ ONE_CLIENT = Offer(concurrency=1).title
 
 
 def markdown(report: OfflineComparison) -> str:
-    """Return the tables of a report and a line on their origin."""
     runs = [item.judged.run for item in report.runs]
     figures = report.first.judged.run.figures
     accuracies = {"conch": figures.accuracy}

@@ -105,8 +105,6 @@ class OrchestrationBenchmark(Choice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestrationReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     concurrency: Sequence[int]
     """Clients of the closed loops."""

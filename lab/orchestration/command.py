@@ -36,7 +36,6 @@ exit codes: 0 measured, 1 not measured or a request failed, 2 wrong usage
 
 
 def add_orchestration(commands: Subparsers) -> None:
-    """Add the command to those of the laboratory."""
     parser = add_command(
         commands,
         "orchestration",
@@ -52,7 +51,6 @@ def add_orchestration(commands: Subparsers) -> None:
 
 
 def run_orchestration(args: argparse.Namespace) -> int:
-    """Measure, print the tables, write the files and return the exit code."""
     from lab.orchestration import benchmark, plots
     from lab.orchestration.report import markdown
 

@@ -62,7 +62,6 @@ class LoadFigures:
 
     @property
     def offered(self) -> Offer:
-        """The load."""
         return Offer(concurrency=self.concurrency, rate=self.rate)
 
 

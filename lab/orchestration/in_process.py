@@ -95,7 +95,6 @@ def measure(
 
 
 def main() -> None:
-    """Run the job; called in the child."""
     asked = child.job()
     offers = [Offer(**fields) for fields in asked.pop("offers")]
     asyncio.run(_measured(Job(**asked, offers=offers)))

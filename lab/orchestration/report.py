@@ -13,7 +13,6 @@ Systems = Mapping[str, SystemFigures]
 
 
 def markdown(report: OrchestrationReport) -> str:
-    """Return the tables of a report and a line on their origin."""
     where = origin(report.header, f"{report.utterances} utterances", report.audio_s)
     parts = [
         f"`{report.header.command}`",

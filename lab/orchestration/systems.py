@@ -48,7 +48,6 @@ TENSORS = {
 
 
 def blocking(instances: int) -> str:
-    """Return the name of the blocking BLS system with a number of instances."""
     return f"{BLOCKING} x{instances}"
 
 
@@ -68,7 +67,6 @@ class System:
     """Whether it also runs under paced loads."""
 
     def takes(self, offered: Offer) -> bool:
-        """Report whether the system takes a load."""
         return offered.rate is None or self.has_paced
 
 
@@ -87,8 +85,6 @@ class Clip:
 
 @dataclass(frozen=True, slots=True)
 class SystemRun:
-    """The outcomes of one load."""
-
     offered: Offer
     load: Load[str]
     cpu_s: Mapping[str, float]

@@ -74,8 +74,6 @@ class PathsBenchmark(Choice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathFigures:
-    """Speed and accuracy of one path."""
-
     name: str
     options: RecognitionOptions
     """Options of the requests, defaults included."""

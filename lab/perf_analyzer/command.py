@@ -26,7 +26,6 @@ exit codes: 0 written; 1 not written; 2 wrong usage
 
 
 def add_perf_analyzer_input(commands: Subparsers) -> None:
-    """Add the command to those of the laboratory."""
     parser = add_command(
         commands,
         "perf-analyzer-input",
@@ -75,7 +74,6 @@ def add_perf_analyzer_input(commands: Subparsers) -> None:
 
 
 def run_perf_analyzer_input(args: argparse.Namespace) -> int:
-    """Write the files, print the commands and return the exit code."""
     from conch.cli.option_pairs import parse_options
     from lab.perf_analyzer import files
 

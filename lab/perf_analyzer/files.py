@@ -66,8 +66,6 @@ class PerfAnalyzerInput:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the files hold."""
-
     recordings: int
     chunks: int
     """Chunks of all streams; there is a stream for each recording."""

@@ -65,8 +65,6 @@ class Joining:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The utterances of one recording."""
-
     number: int
     """Index of the recording, from 0; part of the seed of its noise."""
     indices: tuple[int, ...]

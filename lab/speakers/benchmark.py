@@ -50,13 +50,11 @@ class SpeakersBenchmark:
 
     @property
     def kinds(self) -> list[tuple[Condition, int]]:
-        """Conditions and numbers of speakers."""
         return [(where, count) for where in self.conditions for count in self.speakers]
 
     def made(
         self, sources: Sequence[Source], condition: Condition, count: int
     ) -> list[Conversation]:
-        """Return the conversations of one kind."""
         return [
             conversation(
                 *(sources, count, self.seconds, condition, [self.seed, count, place]),
@@ -69,8 +67,6 @@ class SpeakersBenchmark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeakersFigures:
-    """The figures of some conversations."""
-
     condition: Condition
     speakers: int
     conversations: int

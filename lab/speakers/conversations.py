@@ -50,8 +50,6 @@ _FRAME = 160
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An utterance of a known speaker."""
-
     path: Path
     text: str
     speaker: str

@@ -47,8 +47,6 @@ CHUNK_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveFigures:
-    """The figures of some conversations."""
-
     condition: Condition
     speakers: int
     conversations: int
@@ -132,7 +130,6 @@ class Networks:
     async def label(
         self, item: Conversation, vad: SileroVad, options: Mapping[str, Any]
     ) -> Labelled:
-        """Label a conversation step by step."""
         waveform = resampled(item.waveform, item.sample_rate)
         labels = LiveLabels(
             RecognitionOptions.parse({**options, "adaptive": False}, live=True), cast(Calls, self)
@@ -261,7 +258,6 @@ def markdown(report: LiveReport) -> str:
 
 
 def _within(turns: Sequence[Turn], start: float, end: float) -> list[Turn]:
-    """Return what of turns is between two times."""
     return [
         Turn(turn.speaker, max(start, turn.start), min(end, turn.end))
         for turn in turns

@@ -206,7 +206,6 @@ class Choices:
 
 
 def report(decoder: str, lists: Sequence[Listed]) -> None:
-    """Print a row for each set of opinions."""
     print("WER %: of the decoder alone, weights chosen on all, cross-validated, the oracle's")
     print(f"{'opinions':20} {'alone':>6} {'all':>6} {'cross':>6} {'oracle':>6}  weights")
     sources = np.array([item.source for item in lists])

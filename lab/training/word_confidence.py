@@ -112,7 +112,6 @@ def area(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
 
 
 def calibration_error(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
-    """Return the expected calibration error."""
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
     gaps = [
         (bins == index).mean() * abs(confidence[bins == index].mean() - right[bins == index].mean())

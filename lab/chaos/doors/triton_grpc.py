@@ -32,7 +32,6 @@ class GrpcCall:
 
 
 async def unary(target: Target, message: bytes, *, patience_s: float = PATIENCE_S) -> Answer:
-    """Send a message to `ModelInfer` and return its answer."""
     call = target.channel.unary_unary(f"{SERVICE}/ModelInfer")
     try:
         await call(message, timeout=patience_s)

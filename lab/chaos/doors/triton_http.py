@@ -38,8 +38,6 @@ CLOSED = ("/v2/repository", "/v2/systemsharedmemory", "/v2/cudasharedmemory", "/
 
 @dataclass(frozen=True, slots=True)
 class HttpCall:
-    """A request to Triton's HTTP."""
-
     path: str
     body: bytes
     json_bytes: int | None = None
@@ -59,7 +57,6 @@ class HttpCall:
 
 @st.composite
 def json_calls(draw: st.DrawFn) -> HttpCall:
-    """Return requests with tensors in JSON."""
     tensors = draw(_tensors())
     document: dict[str, Any] = {"inputs": tensors}
     if draw(st.booleans()):

@@ -89,7 +89,6 @@ def measured(run: Callable[[], object], audio_s: float, runs: int) -> tuple[floa
 
 
 def one_by_one(component: WhisperEncoder | CtcEncoder, waveforms: Sequence[FloatArray]) -> None:
-    """Encode each utterance in a separate call."""
     for waveform in waveforms:
         component([Row({"waveform": waveform})])
 

@@ -97,7 +97,6 @@ class Waveforms:
 
     @property
     def seconds(self) -> FloatArray:
-        """The length of each waveform."""
         return (np.diff(self._starts) / SAMPLE_RATE).astype(np.float32)
 
     def __getitem__(self, index: int) -> FloatArray:

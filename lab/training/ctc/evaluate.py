@@ -94,12 +94,10 @@ class Table:
 
     @property
     def head(self) -> str:
-        """The first two lines."""
         names = ["WER %", *self._columns, "all"]
         return f"| {' | '.join(names)} |\n|{' --- |' * len(names)}"
 
     def row(self, name: str, texts: Sequence[str]) -> str:
-        """Return the line of these texts."""
         rates = []
         for column in [*self._columns, None]:
             some = np.flatnonzero((self._sources == column) | (column is None))

@@ -29,7 +29,6 @@ class ExportedModel:
     """
 
     def __init__(self, path: Path) -> None:
-        """Load a graph."""
         self._graph = CtcGraph(DeviceConfig(model=str(path)))
         vocabulary = self._graph.vocabulary
         self.units = units_from_dict(json.loads(vocabulary.units))
@@ -93,7 +92,6 @@ def log_probs_of(
 
 
 def greedy_texts(log_probs: Sequence[FloatArray], units: Units) -> list[str]:
-    """Return the text of the best unit of each frame."""
     return [greedy_text(item.argmax(1).tolist(), units.vocab) for item in log_probs]
 
 
@@ -109,6 +107,5 @@ def word_errors(references: Sequence[str], texts: Sequence[str]) -> tuple[int, i
 
 
 def wer(references: Sequence[str], texts: Sequence[str]) -> float:
-    """Return the word error rate in per cent."""
     errors, words = word_errors(references, texts)
     return 100 * errors / words

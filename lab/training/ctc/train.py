@@ -57,7 +57,6 @@ FLAGS = """
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train as the command line says."""
     args = parsed(arguments)
     if args.processes > 1:
         with socket.socket() as free:
@@ -86,7 +85,6 @@ def train_one(rank: int, args: argparse.Namespace, address: str) -> None:
 
 
 def fill_cache(args: argparse.Namespace) -> tuple[list[Utterance], Waveforms]:
-    """Return what to train on."""
     utterances = [
         item for path in args.manifest for item in utterances_of(path, args.split or ["train"])
     ]
@@ -96,7 +94,6 @@ def fill_cache(args: argparse.Namespace) -> tuple[list[Utterance], Waveforms]:
 
 
 def train(args: argparse.Namespace) -> None:
-    """Train in this process."""
     if args.device == "cuda":
         # It plans for every shape of a batch, for up to 1.5 s, and hardly two batches share one.
         torch.backends.cudnn.enabled = False
@@ -178,7 +175,6 @@ def starting_model(
 
 
 def loaded_model(path: Path) -> tuple[CtcModel, Units]:
-    """Return the model of a checkpoint or an exported graph, and its units."""
     if path.suffix != ".onnx":
         return checkpoint.load_model(path)
     from lab.training.ctc.imported import load_exported  # only who starts from one needs onnx

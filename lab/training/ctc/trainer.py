@@ -113,7 +113,6 @@ class Trainer:
         config.out.mkdir(parents=True, exist_ok=True)
 
     def resume(self, path: Path) -> None:
-        """Go on from a checkpoint of this training."""
         content = checkpoint.load(path)
         self.model.load_state_dict(content["model"])
         self.optimizer.load_state_dict(content["optimizer"])
@@ -154,7 +153,6 @@ class Trainer:
 
     @property
     def progress(self) -> float:
-        """From 0 to 1, how much of the training is done."""
         if self.config.epochs is not None:
             batches = round(self.config.epochs * self.batches.per_epoch)
             return self.number * self.processes / max(1, batches)

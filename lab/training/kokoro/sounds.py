@@ -26,7 +26,6 @@ RECORDINGS = 4
 
 
 def main() -> None:
-    """Hear some recordings of each voice, and print how alike those of one are."""
     parser = script_parser(__doc__)
     parser.add_argument("manifest", type=Path)
     manifest = parser.parse_args().manifest

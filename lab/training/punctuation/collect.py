@@ -101,7 +101,6 @@ def paragraphs_of_book(clone: Path) -> Iterator[str]:
 
 
 def paragraphs_of_chapter(xhtml: str) -> Iterator[str]:
-    """Return the paragraphs of prose of a chapter."""
     yield from _paragraphs(ElementTree.fromstring(xhtml.encode()))
 
 

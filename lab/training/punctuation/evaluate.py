@@ -107,7 +107,6 @@ def segments_of_manifest(path: Path, splits: Sequence[str]) -> Iterator[Segment]
 
 
 def spoken(words: Iterable[Heard]) -> str:
-    """Return words in lower case, without marks."""
     return " ".join(item.word.lower() for item in words)
 
 
@@ -126,7 +125,6 @@ def first_and_last(texts: Sequence[str]) -> list[str]:
 
 
 def row_of(source: str, name: str, wanted: Sequence[Sequence[Heard]], texts: Sequence[str]) -> str:
-    """Return a row of the table."""
     pairs = [
         pair
         for words, text in zip(wanted, texts, strict=True)

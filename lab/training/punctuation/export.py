@@ -39,7 +39,6 @@ class Int8Embedding(nn.Module):
         self.register_buffer("scale", scale)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Return float32 `[..., D]`."""
         rows = nn.functional.embedding(ids, self.get_buffer("rows")).to(torch.float32)
         return rows * nn.functional.embedding(ids, self.get_buffer("scale"))
 

@@ -18,8 +18,6 @@ CASES = 3
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Sizes."""
-
     embedding: int = 128
     width: int = 192
     hidden: int = 384

@@ -94,7 +94,6 @@ def loss_of(logits: torch.Tensor, batch: data.Batch) -> torch.Tensor:
 
 
 def save(path: Path, model: Punctuation, described: Mapping[str, object]) -> None:
-    """Write a checkpoint."""
     partial = path.with_suffix(".part")
     torch.save({"config": model.config, "state": model.state_dict(), **described}, partial)
     partial.replace(path)
