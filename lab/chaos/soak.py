@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import re
 import shutil
 import time
 from collections import Counter
@@ -38,7 +37,6 @@ PAUSE_S = 1.0
 KILL_EVERY_S = 120.0
 AGAIN_AFTER_S = 5.0
 """Seconds after which a client repeats, once, what the protocol says may be repeated."""
-MARKED = re.compile(r"(<!-- soak -->\n).*?(<!-- /soak -->)", flags=re.S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,16 +183,3 @@ def markdown(report: SoakReport) -> str:
         f"{report.header.started_at}",
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def write_into(path: Path, report: SoakReport) -> None:
-    """Write the report between the markers of a document.
-
-    Raises:
-        ValueError: the markers are not there.
-    """
-    text = path.read_text(encoding="utf-8")
-    if not MARKED.search(text):
-        raise ValueError("the document has no place for the report: <!-- soak --> is missing")
-    written = MARKED.sub(lambda marks: f"{marks[1]}\n{markdown(report)}\n{marks[2]}", text)
-    path.write_text(written, encoding="utf-8")

@@ -1,9 +1,7 @@
 """Pictures of a report of `python -m lab orchestration`."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from lab.orchestration.figures import LoadFigures, SystemFigures
 from lab.panels import panels
@@ -16,14 +14,7 @@ Systems = Mapping[str, SystemFigures]
 
 
 def write(systems: Systems, folder: Path) -> list[Path]:
-    """Write the pictures that a report has figures for, and return them.
-
-    They leave out a run of which every request failed.
-
-    Args:
-        systems: figures in a report of `lab.orchestration`.
-        folder: an existing folder.
-    """
+    """Write the pictures that a report has figures for, without runs that failed altogether."""
     written = []
     if any(run.rate and run.latencies for item in systems.values() for run in item.runs):
         written.append(_latency(systems, folder / LATENCY))
@@ -34,7 +25,7 @@ def write(systems: Systems, folder: Path) -> list[Path]:
 
 def _latency(systems: Systems, path: Path) -> Path:
     """Draw p50 (solid) and p99 (dotted) of paced loads."""
-    with _axes(path) as axes:
+    with panels(path) as (axes,):
         for name, item in systems.items():
             paced = sorted(
                 (run for run in item.runs if run.rate and run.latencies),
@@ -56,7 +47,7 @@ def _latency(systems: Systems, path: Path) -> Path:
 
 def _throughput(systems: Systems, path: Path) -> Path:
     """Draw RTFx against the clients of a closed loop, a whisker from the least to the most."""
-    with _axes(path) as axes:
+    with panels(path) as (axes,):
         for name, item in systems.items():
             closed = [
                 (run.concurrency, run.rtfx, [value for value in run.rtfx_rounds if value])
@@ -84,7 +75,7 @@ def _stages(systems: Systems, path: Path) -> Path:
             run = min(closed, key=lambda run: run.concurrency or 0)
             bars[f"{name}\n{run.title}"] = run
     names = list(bars)[::-1]
-    with _axes(path) as axes:
+    with panels(path) as (axes,):
         left = [0.0] * len(names)
         for title, widths in _parts(bars, names).items():
             axes.barh(names, widths, left=left, label=title)
@@ -111,9 +102,3 @@ def _parts(bars: Mapping[str, LoadFigures], names: list[str]) -> dict[str, list[
         for name, ms in zip(names, known, strict=True)
     ]
     return parts
-
-
-@contextmanager
-def _axes(path: Path) -> Iterator[Any]:
-    with panels(path) as (axes,):
-        yield axes

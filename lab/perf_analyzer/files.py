@@ -11,7 +11,6 @@ import json
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,14 @@ from numpy.typing import NDArray
 
 from conch.bench.progress import progress
 from conch.bench.samples import Send
+from conch.cli.whole_files import whole_file
 from conch.client import OptionValue
 from conch.client.address import Address
 from conch.scoring.manifest import Utterance, read_manifest, spread
 from conch.scoring.recordings import Recording, decode
 from conch.wire.errors import BenchError, OptionError
 
+BEGIN = '{"data": ['
 RECORDINGS_FILE = "recordings.json"
 STREAMS_FILE = "streams.json"
 
@@ -44,7 +45,7 @@ class PerfAnalyzerInput:
 
     inputs: Sequence[Path]
     """Audio files, and manifests (`.tsv`) of them."""
-    folder: Path
+    out: Path
     limit: int | None = None
     """Most recordings, spread evenly."""
     send: Send = "waveform"
@@ -61,7 +62,6 @@ class PerfAnalyzerInput:
     """Options of recordings."""
     stream_options: Mapping[str, OptionValue] = field(default_factory=dict)
     """Options of live streams."""
-    overwrite: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +74,7 @@ class Written:
 
 
 def check(settings: PerfAnalyzerInput) -> None:
-    """Check that perf_analyzer can ask for it.
-
-    Raises:
-        BenchError: the URL is not that of gRPC.
-        OptionError: see `request_parameters`.
-        ServerError: the URL is none.
-    """
+    """Raise an error if perf_analyzer cannot ask for it."""
     request_parameters(settings.options)
     request_parameters(settings.stream_options)
     if not Address.parse(settings.url).is_grpc:
@@ -91,58 +85,33 @@ def check(settings: PerfAnalyzerInput) -> None:
 
 
 def write(settings: PerfAnalyzerInput) -> Written:
-    """Write both files, whole or not at all.
-
-    Raises:
-        BenchError: there is no recording, one cannot be decoded, or a file exists already.
-    """
+    """Write both files, whole or not at all."""
     paths = spread(recordings_in(settings.inputs), settings.limit)
-    targets = [settings.folder / name for name in (RECORDINGS_FILE, STREAMS_FILE)]
-    for target in targets:
-        if target.exists() and not settings.overwrite:
-            raise BenchError(f"{target} exists; --overwrite replaces it")
-    parts = [target.with_name(f"{target.name}.part") for target in targets]
     chunks, seconds = 0, 0.0
-    try:
-        settings.folder.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack, progress("writing", len(paths)) as bar:
-            recordings, streams = (
-                stack.enter_context(part.open("w", encoding="utf-8")) for part in parts
-            )
-            separator = '{"data": [\n'
-            for path in paths:
-                audio = decode(path)
-                samples = as_int16(audio)
-                whole = encoded(path) if settings.send == "file" else chunk(samples, audio)
-                steps = [
-                    chunk(piece, audio)
-                    for piece in cut(samples, audio.sample_rate, settings.chunk_ms)
-                ]
-                recordings.write(separator + json.dumps(whole))
-                streams.write(separator + json.dumps(steps))
-                separator = ",\n"
-                chunks += len(steps)
-                seconds += audio.duration_s
-                bar.update()
-            for file in (recordings, streams):
-                file.write("\n]}\n")
-        for part, target in zip(parts, targets, strict=True):
-            part.replace(target)
-    except OSError as error:
-        raise BenchError(f"{settings.folder} cannot be written to: {error}") from None
-    finally:
-        for part in parts:
-            if part.is_file():
-                part.unlink()
+    settings.out.mkdir(parents=True, exist_ok=True)
+    with (
+        whole_file(settings.out / RECORDINGS_FILE) as recordings,
+        whole_file(settings.out / STREAMS_FILE) as streams,
+        progress("writing", len(paths)) as bar,
+    ):
+        for place, path in enumerate(paths):
+            audio = decode(path)
+            samples = as_int16(audio)
+            whole = encoded(path) if settings.send == "file" else chunk(samples, audio)
+            pieces = cut(samples, audio.sample_rate, settings.chunk_ms)
+            steps = [chunk(piece, audio) for piece in pieces]
+            for file, entry in ((recordings, whole), (streams, steps)):
+                file.write(f"{',' if place else BEGIN}\n{json.dumps(entry)}".encode())
+            chunks += len(steps)
+            seconds += audio.duration_s
+            bar.update()
+        for file in (recordings, streams):
+            file.write(b"\n]}\n")
     return Written(len(paths), chunks, seconds)
 
 
 def recordings_in(inputs: Sequence[Path]) -> list[Path]:
-    """Return the audio files, with those of manifests in place of the manifests.
-
-    Raises:
-        BenchError: a manifest cannot be read, or there is no file at all.
-    """
+    """Return the audio files, with those of manifests in place of the manifests."""
     found: list[Path] = []
     for path in inputs:
         listed = read_manifest(path) if path.suffix == ".tsv" else [Utterance(path, "")]
@@ -184,9 +153,6 @@ def request_parameters(options: Mapping[str, OptionValue]) -> list[str]:
     """Return the flags that send options.
 
     perf_analyzer takes NAME:VALUE:TYPE, and its types are bool, int and string.
-
-    Raises:
-        OptionError: a value has a fraction, or a colon.
     """
     flags = []
     for name, value in options.items():
@@ -206,12 +172,7 @@ def request_parameters(options: Mapping[str, OptionValue]) -> list[str]:
 
 
 def commands(settings: PerfAnalyzerInput, written: Written) -> str:
-    """Return the commands that measure with the files, as a script for the shell.
-
-    Args:
-        settings: What `check` has checked.
-        written: What `write` has written.
-    """
+    """Return the commands that measure with the files, as a script for the shell."""
     recordings = [*_data(settings, RECORDINGS_FILE), *request_parameters(settings.options)]
     streams = [
         *_data(settings, STREAMS_FILE),
@@ -254,7 +215,7 @@ def _tensor(data: bytes, size: int) -> dict[str, Any]:
 
 
 def _data(settings: PerfAnalyzerInput, name: str) -> list[str]:
-    return ["--input-data", str(settings.folder / name)]
+    return ["--input-data", str(settings.out / name)]
 
 
 def _command(
