@@ -53,25 +53,6 @@ class ComparisonBenchmark(OfflineBenchmark):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartContents:
-    """An utterance of a joined recording."""
-
-    path: str
-    start: float
-    """Seconds of the recording."""
-    end: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
-    """The utterances of a joined recording, with times."""
-
-    path: str
-    utterances: Sequence[PartContents]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRun:
     judged: Flat[JudgedRun]
     versus: Mapping[str, Versus]
@@ -84,8 +65,7 @@ class OfflineComparison:
     options: RecognitionOptions
     """Options of the requests, defaults included."""
     joining: Joining | None
-    recordings: Sequence[Contents]
-    """Joined recordings."""
+    recordings: Sequence[JoinedUtterance]
     first: Flat[ComparedRun]
     """The first of the runs."""
     runs: Sequence[ComparedRun]
@@ -141,7 +121,7 @@ def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
         header=header,
         options=RecognitionOptions.parse(benchmark.options),
         joining=benchmark.joining,
-        recordings=[_contents(item) for item in utterances if isinstance(item, JoinedUtterance)],
+        recordings=[item for item in utterances if isinstance(item, JoinedUtterance)],
         first=compared[0],
         runs=compared,
         baselines=baselines,
@@ -164,21 +144,6 @@ def _recordings_and_warmup(
     with recordings_folder(benchmark.save) as folder:
         recordings = write_recordings(utterances, benchmark.joining, folder, benchmark.limit)
         yield recordings, list(islice(cycle(utterances), benchmark.warmup))
-
-
-def _contents(recording: JoinedUtterance) -> Contents:
-    return Contents(
-        path=str(recording.path),
-        utterances=[
-            PartContents(
-                path=str(part.path),
-                start=round(part.start_s, 3),
-                end=round(part.end_s, 3),
-                text=part.text,
-            )
-            for part in recording.parts
-        ],
-    )
 
 
 def _baseline(

@@ -74,8 +74,8 @@ def test_joined_recordings_next_to_a_baseline(server: Any, tmp_path: Path) -> No
         assert 0 < figures["wer"] < 0.5
     assert report["errors"] == 0
     assert report["joining"]["pause_s"] == [0.5, 1]
-    first, second = report["recordings"][0]["utterances"][:2]
-    assert 0.5 <= second["start"] - first["end"] <= 1
+    first, second = report["recordings"][0]["parts"][:2]
+    assert 0.5 <= second["start_s"] - first["end_s"] <= 1
     assert "with noise, telephone calls (seed 1)" in done.stdout
     assert "| word errors |" in done.stdout
 
