@@ -67,13 +67,7 @@ def reference_words(parts: Iterable[Part], scoring: Scoring = ENGLISH_WORDS) -> 
 def align(
     words: Sequence[ReferenceWord], hypothesis: str, scoring: Scoring = ENGLISH_WORDS
 ) -> Alignment:
-    """Return jiwer's alignment of reference words and a text.
-
-    Args:
-        words: at least one.
-        hypothesis: text, which is normalised here.
-        scoring: how the words were counted.
-    """
+    """Return jiwer's alignment of reference words and a text."""
     import jiwer
 
     reference = " ".join(word.text for word in words)

@@ -59,11 +59,7 @@ def answers(
 
 
 def model_parameters(url: str, model: str) -> dict[str, str]:
-    """Return the `parameters` of a model's config.pbtxt.
-
-    Raises:
-        ServerError: no server answers there, or it does not serve the model.
-    """
+    """Return the `parameters` of a model's config.pbtxt."""
     with inference_client(url) as (client, as_json):
         answer = client.get_model_config(model, **as_json)
         # gRPC wraps the answer of HTTP.
@@ -87,11 +83,7 @@ class ModelWork:
 
 
 def model_work(url: str, models: Sequence[str]) -> dict[str, ModelWork]:
-    """Return Triton's own statistics of models.
-
-    Raises:
-        ServerError: no server answers there, or it does not serve a model.
-    """
+    """Return Triton's own statistics of models."""
     found = {}
     with inference_client(url) as (client, as_json):
         for model in models:

@@ -51,16 +51,7 @@ def sendable(models: Sequence[str]) -> Iterator[Mapping[str, Any]]:
 
 
 def measured(models: Sequence[str], idle_s: float, transducer: str = "") -> dict[str, Memory]:
-    """Return the memory of a new server's processes, by what came before.
-
-    Args:
-        models: to load; `all` for all, none for those that `conch serve` loads at its start.
-        idle_s: seconds of rest.
-        transducer: Folder of one; empty for Conch's own models.
-
-    Raises:
-        ConchError: the server does not start, or a request fails.
-    """
+    """Return the memory of a new server's processes, by what came before."""
     waveform, rate = soundfile.read(SPEECH, dtype="float32")
     config = ServerConfig(
         models=() if "all" in models else models,

@@ -33,13 +33,6 @@ def resampled(waveform: NDArray[np.float32], sample_rate: int) -> NDArray[np.flo
     """Return mono samples at 8 kHz, by the lower part of their spectrum.
 
     A telephone's band ends below that part's edge, so its sharpness is not heard.
-
-    Args:
-        waveform: mono.
-        sample_rate: Hz.
-
-    Raises:
-        BenchError: the sample rate is below 8 kHz.
     """
     if sample_rate < TELEPHONE_SAMPLE_RATE:
         raise BenchError(

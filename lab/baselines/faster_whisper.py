@@ -35,13 +35,7 @@ class Options:
 
 
 def options_of(served: Mapping[str, str], language: str, name: str) -> Options:
-    """Return options for the weights and the compute type that a server runs.
-
-    Args:
-        served: the `parameters` of the server's attention_encoder (`WhisperEncoderConfig`).
-        language: code of the language of the speech.
-        name: of the baseline.
-    """
+    """Return options for the weights and the compute type that a server runs."""
     compute_type = served.get("compute_type", "auto")
     return Options(
         model=served.get("model", ""),

@@ -66,11 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 @contextmanager
 def served(folder: Path, streams: int) -> Iterator[tuple[int, MemorySampler]]:
-    """Yield the port of a server of a folder, and what samples its process.
-
-    Raises:
-        BenchError: the package is not installed.
-    """
+    """Yield the port of a server of a folder, and what samples its process."""
     program = shutil.which(SERVER)
     if not program:
         raise BenchError(f"{SERVER} is not on the PATH: pip install sherpa-onnx-bin")

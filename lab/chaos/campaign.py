@@ -115,11 +115,6 @@ class _Found:
 
 
 def run(campaign: ChaosCampaign) -> ChaosReport:
-    """Run a campaign and return its report.
-
-    Raises:
-        ConchError: no server can be started, or it does not answer at its start.
-    """
     return asyncio.run(_run(campaign))
 
 

@@ -40,13 +40,7 @@ class HangingModels:
     def __init__(
         self, components: Path, folder: Path, models: Collection[str] | None = None
     ) -> None:
-        """Copy a repository.
-
-        Args:
-            components: The repository.
-            folder: Gets the copy, and the orders.
-            models: Which of them obey; None for all.
-        """
+        """Copy a repository."""
         self.repository = folder / "models"
         self._orders = folder / "orders"
         self.repository.mkdir()

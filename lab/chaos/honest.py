@@ -92,12 +92,7 @@ class Honest:
     """Clients of a server, and the texts that it gave before the campaign."""
 
     def __init__(self, addresses: Addresses, texts: Mapping[str, str] | None = None) -> None:
-        """Prepare clients; they belong to a `with` block.
-
-        Args:
-            addresses: The server.
-            texts: Texts by kind of request; without, `learn` asks for them.
-        """
+        """Prepare clients; they belong to a `with` block."""
         self._addresses = addresses
         self.texts = dict(texts or {})
         self._clients = AsyncExitStack()
@@ -113,11 +108,7 @@ class Honest:
         await self._clients.aclose()
 
     async def learn(self, kinds: tuple[str, ...]) -> None:
-        """Ask for the text of each kind that is not known yet.
-
-        Raises:
-            ConchError: the server does not answer.
-        """
+        """Ask for the text of each kind that is not known yet."""
         for kind in kinds:
             if kind not in self.texts:
                 self.texts[kind] = await self._text(kind, PATIENCE_S)

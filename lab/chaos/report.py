@@ -37,11 +37,7 @@ def _document(report: ChaosReport, *tables: str) -> str:
 
 
 def with_report(text: str, report: ChaosReport) -> str:
-    """Return a document with the digest of a report between its markers.
-
-    Raises:
-        ValueError: the markers are not there.
-    """
+    """Return a document with the digest of a report between its markers."""
     if not MARKED.search(text):
         raise ValueError("the document has no place for the report: <!-- chaos --> is missing")
     return MARKED.sub(lambda marks: f"{marks[1]}\n{digest(report)}\n{marks[2]}", text)

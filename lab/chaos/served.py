@@ -97,11 +97,7 @@ class Serve:
         return {} if triton is None else model_processes(triton)
 
     async def start(self) -> float:
-        """Start it, wait until it is ready, and return the seconds that this took.
-
-        Raises:
-            ServerError: it does not become ready.
-        """
+        """Start it, wait until it is ready, and return the seconds that this took."""
         begun = time.monotonic()
         self.starts += 1
         self._said = {}

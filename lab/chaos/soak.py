@@ -72,11 +72,7 @@ class SoakReport:
 
 
 def run(soak: Soak) -> SoakReport:
-    """Start a server, ask it and kill its models' processes, and return the report.
-
-    Raises:
-        ConchError: the server does not start.
-    """
+    """Start a server, ask it and kill its models' processes, and return the report."""
     return asyncio.run(_run(soak))
 
 

@@ -46,11 +46,7 @@ class _Spoken:
 async def spoken(
     url: str, turns: Sequence[MadeTurn], options: Mapping[str, Any], streams: int
 ) -> ServedFigures:
-    """Speak turns to a server, `streams` at a time, and return what it did.
-
-    Raises:
-        BenchError: a stream has failed.
-    """
+    """Speak turns to a server, `streams` at a time, and return what it did."""
     async with AsyncClient(url) as client:
 
         async def send(index: int) -> _Spoken:

@@ -78,11 +78,6 @@ def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
 
     The server is measured first and, where it is the benchmark's own, stopped before a baseline
     starts, so that neither takes cores or memory from the other.
-
-    Raises:
-        BenchError: the manifest, an audio file or a package is missing, or recordings are joined
-            for a baseline that hears 30 s.
-        ServerError: no server answers, or it cannot be started.
     """
     by_sherpa = benchmark.baseline in sherpa_onnx_moonshine.FORMATS
     if by_sherpa and benchmark.joining:

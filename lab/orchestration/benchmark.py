@@ -45,12 +45,6 @@ LONGEST_S = 25.0
 
 
 def systems(instances: Sequence[int], varied: Sequence[tuple[Setting, ...]] = ()) -> list[System]:
-    """Return the systems to compare.
-
-    Args:
-        instances: numbers of instances of the blocking model, a system for each.
-        varied: settings of Conch's models, a system for each.
-    """
     blocking_models = ("speech_blocking", *PATH)
     return [
         System(name=CONCH, kind="served", models=("speech", *PATH), options=ALIKE, has_paced=True),
@@ -119,12 +113,6 @@ class OrchestrationReport:
 
 
 def run(benchmark: OrchestrationBenchmark) -> OrchestrationReport:
-    """Measure and return the report.
-
-    Raises:
-        BenchError: the manifest, an audio file or a package is missing, or a baseline ended early.
-        ServerError: a server cannot be started.
-    """
     require(*COMPARING)
     closed = [Offer(concurrency=count) for count in benchmark.concurrency]
     paced = [Offer(rate=rate) for rate in benchmark.rates]

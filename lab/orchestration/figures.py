@@ -221,12 +221,7 @@ def _mean_stages(rounds: Sequence[SystemRun]) -> dict[str, ServedStage]:
 
 
 def ratios(found: Mapping[str, SystemFigures], ours: str) -> dict[str, Ratio]:
-    """Return, of `ours` to each other system on the same path, medians of the rounds' ratios.
-
-    Args:
-        found: figures by system, see `system_figures`.
-        ours: name of Conch's system.
-    """
+    """Return, of `ours` to each other system on the same path, medians of the rounds' ratios."""
     if ours not in found:
         return {}
     has_vad = found[ours].options.get("vad", True)

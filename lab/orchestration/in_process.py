@@ -68,9 +68,6 @@ def measure(
 
     Returns:
         The outcomes of each load, and the peak memory in MB with loading, without waveforms.
-
-    Raises:
-        BenchError: the process failed; its message is on standard error.
     """
     runs: list[InProcessRun] = []
     outcomes: list[Outcome[str]] = []

@@ -111,12 +111,6 @@ def measure(
     warmup: int,
     on_answer: Callable[[], None] = lambda: None,
 ) -> Measured:
-    """Start a system, measure it under each of its loads, and stop it.
-
-    Raises:
-        BenchError: a baseline ended early.
-        ServerError: a server cannot be started.
-    """
     taken = [offered for offered in offers if system.takes(offered)]
     if system.kind == "served":
         return _served(system, clips, taken, warmup, on_answer)

@@ -40,16 +40,6 @@ def write_recordings(
 
     A recording is a FLAC file, or a telephone call's WAV in G.711 µ-law. Next to them are a
     `manifest.tsv`, and `utterances.tsv` with the times of what they are made of.
-
-    Args:
-        utterances: in the order in which they are joined.
-        joining: how.
-        folder: an empty one.
-        limit: largest number of recordings, spread evenly over all.
-
-    Raises:
-        BenchError: a file is missing or not audio.
-        TooLittleSpeechError: there is not enough for one recording.
     """
     durations_s = [duration_s(utterance.path) for utterance in utterances]
     chosen = spread(groups(durations_s, joining), limit)

@@ -20,12 +20,7 @@ from lab.training.sphinx_trie import LOG_BASE, read_sphinx_trie
 
 
 def packed(table: NgramTable, unit: float) -> dict[str, NDArray[Any]]:
-    """Return the arrays of the file.
-
-    Args:
-        table: n-grams of at most 65,536 distinct values each order.
-        unit: nats, of which every value is a float32 multiple.
-    """
+    """Return the arrays of the file."""
     arrays: dict[str, NDArray[Any]] = {
         "words": np.frombuffer("\n".join(table.words).encode(), np.uint8),
         "unit": np.array(unit),

@@ -68,13 +68,7 @@ def _answer(error: "grpc.aio.AioRpcError") -> Answer:
 def message(
     model: str, tensors: dict[str, tuple[str, list[int], bytes]], parameters: dict[str, Any]
 ) -> Any:
-    """Return a ModelInferRequest.
-
-    Args:
-        model: Name of the model.
-        tensors: Datatype, shape and bytes of each input, by name.
-        parameters: Values that are no bool, integer, float or text are sent as text.
-    """
+    """Return a ModelInferRequest."""
     request = service_pb2.ModelInferRequest(model_name=model)
     for name, (kind, shape, data) in tensors.items():
         request.inputs.add(name=name, datatype=kind, shape=[_int64(size) for size in shape])

@@ -55,14 +55,7 @@ def augmented(
     config: AugmentConfig,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Return an utterance with another speed, room, noise and level.
-
-    Args:
-        waveform: float32 `[samples]`, 16 kHz.
-        other: returns a random other utterance at each call.
-        config: chances and ranges.
-        rng: random generator.
-    """
+    """Return an utterance with another speed, room, noise and level."""
     speed = rng.choice(config.speeds)
     if speed != 1.0:
         waveform = soxr.resample(waveform, SAMPLE_RATE * speed, SAMPLE_RATE, quality="LQ")
@@ -128,12 +121,6 @@ def drawn_masks(
     """Return which mel bands and which frames of each utterance are hidden (SpecAugment).
 
     https://arxiv.org/abs/1904.08779
-
-    Args:
-        lens: frames of each utterance.
-        n_mels: mel bands.
-        config: number and width of the masks.
-        rng: random generator.
 
     Returns:
         bool `[B, n_mels]` and bool `[B, longest]`; a span hides a quarter of its

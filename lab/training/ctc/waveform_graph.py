@@ -98,9 +98,6 @@ def waveform_graph(model: Path) -> onnx.ModelProto:
 
     Args:
         model: an .onnx file of `lab.training.ctc.export`.
-
-    Raises:
-        ConfigError: it is no such file.
     """
     graph = CtcGraph(DeviceConfig(model=str(model)))
     # Older runtimes and TensorRT know products in float32 only, and no functions.

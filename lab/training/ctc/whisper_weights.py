@@ -27,9 +27,6 @@ def read_weights(path: Path, prefix: str = "") -> dict[str, NDArray[np.float32]]
     Returns:
         float32 arrays by name; those with int8 weights are multiplied out, small integers such as
         `num_heads` are arrays of shape [].
-
-    Raises:
-        ValueError: the file is of another version or holds another type.
     """
     with path.open("rb") as file:
         version = _number(file, "I")

@@ -152,11 +152,7 @@ def pairs_of(wanted: Sequence[Heard], got: Sequence[Heard]) -> Iterator[tuple[He
 
 
 def f1(is_there: NDArray[np.bool_]) -> float:
-    """Return the harmonic mean of precision and recall.
-
-    Args:
-        is_there: bool `[N, 2]`: whether a place should have it, and whether it was given it.
-    """
+    """Return the harmonic mean of precision and recall."""
     wanted, got = is_there.sum(axis=0)
     both = is_there.all(axis=1).sum()
     return float(2 * both / max(1, wanted + got))
