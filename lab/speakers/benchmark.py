@@ -1,6 +1,7 @@
 """Speaker labels of made conversations: errors, number of speakers, words, and what they cost."""
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,19 +17,20 @@ from conch.bench.turns import NO_ERRORS, SpeakerErrors, errors
 from conch.cli.own_server import server_url
 from conch.scoring import COMPARING, require
 from conch.scoring.tables import number, percent, table
-from conch.wire.result import Transcript
+from conch.wire.result import Transcript, Turn
 from lab.header import lab_header
 from lab.served import answers
+from lab.speakers import peer
 from lab.speakers.conversations import (
     CONDITIONS,
     Condition,
     Conversation,
     Source,
     conversation,
+    overlap_share,
     read_sources,
 )
-from lab.speakers.peer import PeerFigures, measured, require_peer
-from lab.speakers.turns import overlap_share
+from lab.waveforms import resampled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +60,6 @@ class SpeakersBenchmark:
         return [
             conversation(
                 *(sources, count, self.seconds, condition, [self.seed, count, place]),
-                f"{condition}-{count}-{place}",
                 self.overlaps,
             )
             for place in range(self.conversations)
@@ -67,6 +68,8 @@ class SpeakersBenchmark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeakersFigures:
+    system: str
+    """`conch`, or `peer`."""
     condition: Condition
     speakers: int
     conversations: int
@@ -86,19 +89,17 @@ class SpeakersReport:
     header: Flat[Header]
     audio_s: float
     runs: Sequence[SpeakersFigures]
-    peer: Sequence[PeerFigures]
 
 
 def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
     require(*COMPARING)
     if benchmark.peer:
-        require_peer()
+        peer.require_peer()
     sources = read_sources(benchmark.manifest, benchmark.split)
     header = lab_header("speakers", benchmark)
     asked = {"word_timestamps": True, **benchmark.options}
     wanted = {**asked, "speakers": "auto"}
     found: list[SpeakersFigures] = []
-    peer: list[PeerFigures] = []
     with (
         server_url(benchmark.url, [wanted]) as url,
         progress("kinds", len(benchmark.kinds)) as bar,
@@ -110,12 +111,16 @@ def run(benchmark: SpeakersBenchmark) -> SpeakersReport:
             # Without a text, nothing is left without labels.
             plain_s = _measured(url, made, asked)[1] if asked.get("decoder") != "none" else 0.0
             cpu = None if benchmark.url else cpu_s - plain_s
-            found.append(figures(condition, count, made, transcripts, cpu))
+            heard: list[Sequence[Turn]] = [item.turns for item in transcripts]
+            found.append(figures("conch", condition, count, made, heard, cpu))
             if benchmark.peer:
-                peer.append(measured(condition, count, made))
+                began = time.process_time()
+                heard = [peer.turns(resampled(item.waveform, item.sample_rate)) for item in made]
+                cpu = time.process_time() - began
+                found.append(figures("peer", condition, count, made, heard, cpu))
             bar.update()
-    audio_s = round(sum(item.audio_s for item in found), 1)
-    return SpeakersReport(header=header, audio_s=audio_s, runs=found, peer=peer)
+    audio_s = round(sum(item.audio_s for item in found if item.system == "conch"), 1)
+    return SpeakersReport(header=header, audio_s=audio_s, runs=found)
 
 
 def _measured(
@@ -128,16 +133,18 @@ def _measured(
 
 
 def figures(
+    system: str,
     condition: Condition,
     speakers: int,
     made: Sequence[Conversation],
-    transcripts: Sequence[Transcript],
+    heard: Sequence[Sequence[Turn]],
     cpu_s: float | None,
 ) -> SpeakersFigures:
-    pairs = [*zip(made, transcripts, strict=True)]
-    total = sum((errors(item.turns, found.turns) for item, found in pairs), NO_ERRORS)
+    pairs = [*zip(made, heard, strict=True)]
+    total = sum((errors(item.turns, turns) for item, turns in pairs), NO_ERRORS)
     audio_s = sum(item.duration_s for item in made)
     return SpeakersFigures(
+        system=system,
         condition=condition,
         speakers=speakers,
         conversations=len(made),
@@ -145,7 +152,7 @@ def figures(
         overlap=round(sum(overlap_share(item.turns) for item in made) / len(made), 4),
         errors=total,
         der=round(total.rate, 4),
-        right=sum(len(found.speakers) == item.speakers for item, found in pairs),
+        right=sum(len({turn.speaker for turn in turns}) == item.speakers for item, turns in pairs),
         cpu_s_per_audio_s=None if cpu_s is None else round(cpu_s / audio_s, 4),
     )
 
@@ -154,23 +161,20 @@ def markdown(report: SpeakersReport) -> str:
     columns = ["condition", "speakers", "DER %", "missed", "false", "confused", "number right"]
     rows = [
         [
-            name,
+            item.condition if item.system == "conch" else f"{item.condition}, {item.system}",
             str(item.speakers),
             *map(percent, (item.der, *item.errors.shares)),
             f"{item.right} of {item.conversations}",
-            overlap,
+            percent(item.overlap),
             number(item.cpu_s_per_audio_s, 3),
         ]
-        for name, overlap, item in (
-            *((item.condition, percent(item.overlap), item) for item in report.runs),
-            *((f"{item.condition}, peer", "-", item) for item in report.peer),
-        )
+        for item in report.runs
     ]
     said = (
         "DER without a collar, overlapping speech counts, pauses of half a second do not; CPU of "
         "the labels, of all processes of the server"
     )
-    count = sum(item.conversations for item in report.runs)
+    count = sum(item.conversations for item in report.runs if item.system == "conch")
     return (
         f"`{report.header.command}`\n\n"
         f"{table([*columns, 'overlap %', 'CPU s per audio s'], rows)}\n"

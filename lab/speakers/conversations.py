@@ -17,12 +17,13 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
+from conch.bench.turns import activity, edges_of
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
 from conch.families.silero.vad import SileroConfig, SileroVad
 from conch.wire.errors import BenchError
+from conch.wire.result import Turn
 from conch.wire.turns import PAUSE_S, closed
 from lab.recordings.sounds import pink_noise
-from lab.speakers.turns import Turn
 from lab.telephone import TELEPHONE_SAMPLE_RATE, amplitude, band_pass, rms
 from lab.waveforms import rows_of, waveform_of
 
@@ -51,7 +52,6 @@ _FRAME = 160
 @dataclass(frozen=True, slots=True)
 class Source:
     path: Path
-    text: str
     speaker: str
     duration_s: float
 
@@ -60,7 +60,6 @@ class Source:
 class Conversation:
     """A recording, and who speaks when in it."""
 
-    name: str
     condition: Condition
     waveform: NDArray[np.float32]
     """Mono samples."""
@@ -68,7 +67,7 @@ class Conversation:
     turns: tuple[Turn, ...]
     """Stretches of speech, each by one speaker, in order of time; they may overlap."""
     utterances: tuple[Turn, ...]
-    """The utterances, with their texts."""
+    """With their short pauses."""
 
     @property
     def duration_s(self) -> float:
@@ -81,9 +80,9 @@ class Conversation:
 
 def read_sources(manifest: Path, split: str) -> list[Source]:
     """Return the utterances of a split that have a speaker."""
-    required = ("path", "text", "speaker", "duration")
+    required = ("path", "speaker", "duration")
     found = [
-        Source(manifest.parent / row["path"], row["text"], row["speaker"], float(row["duration"]))
+        Source(manifest.parent / row["path"], row["speaker"], float(row["duration"]))
         for row in rows_of(manifest, required)
         if row.get("split") == split and row["speaker"].strip().isdigit()
     ]
@@ -98,7 +97,6 @@ def conversation(
     seconds: float,
     condition: Condition,
     seed: Sequence[int],
-    name: str,
     overlaps: float | None = None,
 ) -> Conversation:
     """Return a conversation of at least `seconds` among speakers that the seed chooses.
@@ -136,9 +134,7 @@ def conversation(
         turns += [
             Turn(who, (at + shift) / SAMPLE_RATE, (to + shift) / SAMPLE_RATE) for at, to in spoken
         ]
-        said.append(
-            Turn(who, start / SAMPLE_RATE, (start + len(waveform)) / SAMPLE_RATE, source.text)
-        )
+        said.append(Turn(who, start / SAMPLE_RATE, (start + len(waveform)) / SAMPLE_RATE))
         # A long overlap may end before the turn before it.
         end, last = max(end, start + len(waveform)), who
     mixed = np.zeros(end + SAMPLE_RATE // 2, np.float32)
@@ -147,7 +143,14 @@ def conversation(
     level = rms(np.concatenate([waveform for _, waveform in pieces]))
     heard, rate = _through(mixed, level, condition, random)
     ordered = sorted(turns, key=lambda turn: turn.start)
-    return Conversation(name, condition, heard, rate, tuple(ordered), tuple(said))
+    return Conversation(condition, heard, rate, tuple(ordered), tuple(said))
+
+
+def overlap_share(turns: Sequence[Turn]) -> float:
+    """Return the share of the time with speech in which several speak."""
+    edges = edges_of(turns)
+    counts, lengths = activity(turns, edges).sum(axis=0), np.diff(edges)
+    return float(lengths[counts > 1].sum() / max(lengths[counts > 0].sum(), 1e-9))
 
 
 def _gap_s(random: np.random.Generator, overlaps: float | None) -> float:
