@@ -67,8 +67,6 @@ class FileFigures:
     """Median of the differences of successive requests."""
     gateway_cpu_ms: float
     """CPU time of the gateway for each request."""
-    triton_cpu_ms: float
-    """CPU time of Triton for each request of the gateway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +74,8 @@ class StreamFigures:
     streams: int
     direct_cpu: float
     """CPU seconds of Triton for each second of audio, sent by gRPC."""
-    triton_cpu: float
-    """The same, sent through the gateway."""
     gateway_cpu: float
     """CPU seconds of the gateway for each second of audio."""
-    first_text_ms: Latency | None
-    """From the first audio to the first text, through the gateway; None without any text."""
 
     @property
     def share(self) -> float:
@@ -122,21 +116,17 @@ def markdown(report: GatewayReport) -> str:
         ["p95 ms", number(files.direct_ms.p95), number(files.gateway_ms.p95)],
         ["added ms, median of pairs", "", number(files.added_ms, 2)],
         ["CPU ms of the gateway", "", number(files.gateway_cpu_ms, 2)],
-        ["CPU ms of Triton", "", number(files.triton_cpu_ms)],
     ]
     live = [
         [
             str(item.streams),
             number(item.direct_cpu, 4),
-            number(item.triton_cpu, 4),
             number(item.gateway_cpu, 4),
             number(100 * item.share),
-            number(item.first_text_ms.p50 if item.first_text_ms else None, 0),
         ]
         for item in report.live
     ]
-    columns = ("streams", "direct", "Triton behind it", "gateway", "gateway, %")
-    columns += ("first text p50 ms",)
+    columns = ("streams", "direct", "gateway", "gateway, %")
     return (
         f"{table(('a file', 'gRPC to Triton', 'gateway'), rows)}\n\n"
         f"CPU seconds for each second of live audio:\n\n{table(columns, live)}\n"
@@ -160,14 +150,13 @@ class _Sides:
     triton_pid: int
     gateway: psutil.Process
 
-    def cpu(self) -> tuple[float, float]:
-        """Return the CPU seconds so far: of Triton with its models, and of the gateway."""
+    def triton_s(self) -> float:
+        """Return the CPU seconds of Triton and its models so far."""
         models_s = sum(cpu_by_process(self.triton_pid).values())
-        return _cpu_s(psutil.Process(self.triton_pid)) + models_s, _cpu_s(self.gateway)
+        return _cpu_s(psutil.Process(self.triton_pid)) + models_s
 
-    def since(self, before: tuple[float, float]) -> tuple[float, float]:
-        triton, gateway = self.cpu()
-        return triton - before[0], gateway - before[1]
+    def gateway_s(self) -> float:
+        return _cpu_s(self.gateway)
 
 
 def _cpu_s(process: psutil.Process) -> float:
@@ -220,21 +209,19 @@ async def _files(
         for _ in range(WARM_UP):
             await direct()
             await through()
-        pairs, triton_s, gateway_s = [], 0.0, 0.0
+        pairs, gateway_s = [], 0.0
         with progress("files", benchmark.requests) as bar:
             for _ in range(benchmark.requests):
                 direct_s = await _timed(direct)
-                before = sides.cpu()
+                before = sides.gateway_s()
                 pairs.append((direct_s, await _timed(through)))
-                used = sides.since(before)
-                triton_s, gateway_s = triton_s + used[0], gateway_s + used[1]
+                gateway_s += sides.gateway_s() - before
                 bar.update()
     return FileFigures(
         direct_ms=latency_ms([pair[0] for pair in pairs]),
         gateway_ms=latency_ms([pair[1] for pair in pairs]),
         added_ms=round(1000 * median(pair[1] - pair[0] for pair in pairs), 3),
         gateway_cpu_ms=round(1000 * gateway_s / len(pairs), 3),
-        triton_cpu_ms=round(1000 * triton_s / len(pairs), 3),
     )
 
 
@@ -251,7 +238,7 @@ async def _streams(
     spoken = np.resize(samples, round(seconds * rate))
     chunks = [spoken[at : at + chunk] for at in range(0, len(spoken), chunk)]
     audio_s = streams * seconds
-    before = sides.cpu()
+    before = sides.triton_s()
     async with AsyncClient(sides.direct_url) as client:
 
         async def direct(number: int) -> None:
@@ -261,23 +248,20 @@ async def _streams(
                 await stream.finish()
 
         await asyncio.gather(*map(direct, range(streams)))
-    direct_s, _ = sides.since(before)
-    before = sides.cpu()
+    direct_s = sides.triton_s() - before
+    before = sides.gateway_s()
     async with aiohttp.ClientSession() as session:
-        firsts = await asyncio.gather(
+        await asyncio.gather(
             *(
                 _listen(session, sides.gateway_url, chunks, rate, number / streams)
                 for number in range(streams)
             )
         )
-    triton_s, gateway_s = sides.since(before)
-    known = [first for first in firsts if first is not None]
+    gateway_s = sides.gateway_s() - before
     return StreamFigures(
         streams=streams,
         direct_cpu=round(direct_s / audio_s, 5),
-        triton_cpu=round(triton_s / audio_s, 5),
         gateway_cpu=round(gateway_s / audio_s, 5),
-        first_text_ms=latency_ms(known) if known else None,
     )
 
 
@@ -287,36 +271,29 @@ async def _listen(
     chunks: Sequence[NDArray[np.int16]],
     rate: int,
     delay_s: float,
-) -> float | None:
-    """Send a stream through the gateway; return the seconds to its first text, if it has one."""
+) -> None:
+    """Send a stream through the gateway, and hear it to its end."""
     query = {"encoding": "pcm16", "sample_rate": str(rate)}
     async with session.ws_connect(f"{url}/v1/listen", params=query) as socket:
         await socket.receive_json()
         sending = asyncio.create_task(_send(socket, chunks, delay_s))
-        first = None
         async for message in socket:
             event = message.json()
             if event["type"] == "error":
                 raise BenchError(f"the gateway: {event['error']['message']}")
-            if event["type"] == "text" and first is None and event["text"]:
-                first = time.perf_counter()
             if event["type"] == "end":
                 break
-        began = await sending
-    return None if first is None else first - began
+        await sending
 
 
 async def _send(
     socket: "aiohttp.ClientWebSocketResponse[Any]",
     chunks: Sequence[NDArray[np.int16]],
     delay_s: float,
-) -> float:
-    """Send chunks when they would be spoken; return when the first one was due."""
-    began = time.perf_counter() + delay_s
+) -> None:
     async for piece in _paced(chunks, delay_s):
         await socket.send_bytes(piece.tobytes())
     await socket.send_json({"type": "close"})
-    return began
 
 
 async def _paced(

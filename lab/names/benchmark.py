@@ -28,6 +28,7 @@ from conch.wire.result import Transcript
 from lab.header import lab_header
 from lab.names.chosen import Names, chosen_names, words_of
 from lab.names.counted import NameCounts, counts, total
+from lab.turns import rotated
 
 LISTED = ("names", "hotwords", "prompt")
 """Options whose value may be the list."""
@@ -72,8 +73,6 @@ class RunFigures:
     recall: float | None
     other_wer: float | None
     """Word error rate of all words but listed names, a fraction."""
-    invented_per_hour: float | None
-    """Listed names in texts of utterances without one, per hour of these."""
     latency_ms: float | None
     """Median."""
     latency_ratio: float | None
@@ -186,36 +185,32 @@ async def answers(
     concurrency: int,
 ) -> dict[str, list[Outcome[Transcript]]]:
     """Return the outcomes of each run, in the order of the samples."""
+    warm_ups = [(samples[0], name) for name in runs]
+    # Each run is the first to hear some of the utterances.
+    asked = [
+        (sample, name) for place, sample in enumerate(samples) for name in rotated([*runs], place)
+    ]
     async with AsyncClient(url) as client:
 
-        async def send(index: int) -> Transcript:
-            place, turn = divmod(index, len(runs))
-            sample = samples[place]
-            # Each run is the first to hear some of the utterances.
-            options = list(runs.values())[(turn + place) % len(runs)]
+        async def transcribe(sample: Sample, name: str) -> Transcript:
+            options = runs[name]
             return await client.transcribe(sample.audio, sample_rate=sample.sample_rate, **options)
 
-        async def warm_up(index: int) -> Transcript:
-            options = list(runs.values())[index]
-            return await client.transcribe(
-                samples[0].audio, sample_rate=samples[0].sample_rate, **options
-            )
-
-        await closed_loop(warm_up, len(runs), 1)
-        with progress("all runs", len(samples) * len(runs)) as bar:
+        await closed_loop(lambda index: transcribe(*warm_ups[index]), len(warm_ups), 1)
+        with progress("all runs", len(asked)) as bar:
 
             def show(outcome: Outcome[Transcript]) -> None:
                 if outcome.error:
-                    path = samples[outcome.index // len(runs)].utterance.path
+                    path = asked[outcome.index][0].utterance.path
                     tqdm.write(f"{path}: {outcome.error}", file=sys.stderr)
                 bar.update()
 
-            load = await closed_loop(send, len(samples) * len(runs), concurrency, show)
+            load = await closed_loop(
+                lambda index: transcribe(*asked[index]), len(asked), concurrency, show
+            )
     found: dict[str, list[Outcome[Transcript]]] = {name: [] for name in runs}
-    order = list(runs)
     for outcome in load.outcomes:
-        place, turn = divmod(outcome.index, len(runs))
-        found[order[(turn + place) % len(runs)]].append(outcome)
+        found[asked[outcome.index][1]].append(outcome)
     return found
 
 
@@ -229,17 +224,11 @@ def figures(
 ) -> RunFigures:
     """Return the figures of a run; `without_ms` is the median latency without hotwords."""
     listed = frozenset((*names.said, *names.distractors))
-    found: list[NameCounts] = []
-    quiet_s, quiet_false = 0.0, 0
-    for sample, outcome in zip(samples, outcomes, strict=True):
-        if outcome.answer is None:
-            continue
-        one = counts(sample.utterance.text, outcome.answer.text, listed)
-        found.append(one)
-        if not one.names:
-            quiet_s += sample.duration_s
-            quiet_false += one.invented
-    all_counts = total(found)
+    all_counts = total(
+        counts(sample.utterance.text, outcome.answer.text, listed)
+        for sample, outcome in zip(samples, outcomes, strict=True)
+        if outcome.answer is not None
+    )
     own_ms = _median_ms(outcomes)
     return RunFigures(
         name=name,
@@ -247,7 +236,6 @@ def figures(
         counts=all_counts,
         recall=all_counts.recall,
         other_wer=all_counts.other_wer,
-        invented_per_hour=round(3600 * quiet_false / quiet_s, 2) if quiet_s else None,
         latency_ms=own_ms,
         latency_ratio=round(own_ms / without_ms, 3) if own_ms and without_ms else None,
         errors=sum(outcome.answer is None for outcome in outcomes),
@@ -255,22 +243,13 @@ def figures(
 
 
 def markdown(report: NamesReport) -> str:
-    columns = [
-        "run",
-        "names found %",
-        "found",
-        "WER % of the rest",
-        "names invented per hour",
-        "invented",
-        "latency",
-    ]
+    columns = ["run", "names found %", "found", "WER % of the rest", "invented", "latency"]
     rows = [
         [
             item.name,
             percent(item.recall),
             f"{item.counts.found} of {item.counts.names}",
             percent(item.other_wer),
-            number(item.invented_per_hour),
             str(item.counts.invented),
             number(item.latency_ratio, 2),
         ]
@@ -278,8 +257,8 @@ def markdown(report: NamesReport) -> str:
     ]
     listed = (
         f"{len(report.names.said)} names among {len(report.names.distractors)} distractors; "
-        f"{report.with_names} utterances with a listed name; names invented per hour of the "
-        "others, and in all; latency: ratio of medians to the same options without hotwords"
+        f"{report.with_names} utterances with a listed name; latency: ratio of medians to the "
+        "same options without hotwords"
     )
     errors = sum(item.errors for item in report.runs)
     parts = [
