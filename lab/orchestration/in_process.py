@@ -62,7 +62,7 @@ class InProcessRun:
 
 
 def measure(
-    job: Job, on_answer: Callable[[], None] = lambda: None
+    job: Job, on_answer: Callable[[], object] = lambda: None
 ) -> tuple[list[InProcessRun], float]:
     """Run the job in a separate process; `on_answer` is called at each answer.
 

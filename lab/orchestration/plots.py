@@ -16,7 +16,7 @@ Systems = Mapping[str, SystemFigures]
 def write(systems: Systems, folder: Path) -> list[Path]:
     """Write the pictures that a report has figures for, without runs that failed altogether."""
     written = []
-    if any(run.rate and run.latencies for item in systems.values() for run in item.runs):
+    if any(run.offered.rate and run.latencies for item in systems.values() for run in item.runs):
         written.append(_latency(systems, folder / LATENCY))
     written.append(_throughput(systems, folder / THROUGHPUT))
     written.append(_stages(systems, folder / STAGES))
@@ -28,12 +28,12 @@ def _latency(systems: Systems, path: Path) -> Path:
     with panels(path) as (axes,):
         for name, item in systems.items():
             paced = sorted(
-                (run for run in item.runs if run.rate and run.latencies),
-                key=lambda run: run.rate or 0.0,
+                (run for run in item.runs if run.offered.rate and run.latencies),
+                key=lambda run: run.offered.rate or 0.0,
             )
             if not paced:
                 continue
-            rates = [run.rate for run in paced]
+            rates = [run.offered.rate for run in paced]
             (line,) = axes.plot(rates, [run.latency_ms.p50 for run in paced], "o-", label=name)
             p99 = [run.latency_ms.p99 for run in paced]
             axes.plot(rates, p99, "o:", color=line.get_color())
@@ -50,9 +50,9 @@ def _throughput(systems: Systems, path: Path) -> Path:
     with panels(path) as (axes,):
         for name, item in systems.items():
             closed = [
-                (run.concurrency, run.rtfx, [value for value in run.rtfx_rounds if value])
+                (run.offered.concurrency, run.rtfx, [value for value in run.rtfx_rounds if value])
                 for run in item.runs
-                if run.concurrency and run.rtfx
+                if run.offered.concurrency and run.rtfx
             ]
             closed.sort()
             clients = [concurrency for concurrency, _, _ in closed]
@@ -70,9 +70,11 @@ def _stages(systems: Systems, path: Path) -> Path:
     """Draw where the time of a request goes, by system, at the least concurrency of each."""
     bars: dict[str, LoadFigures] = {}
     for name, item in systems.items():
-        closed = [run for run in item.runs if run.concurrency and run.stages and run.latencies]
+        closed = [
+            run for run in item.runs if run.offered.concurrency and run.stages and run.latencies
+        ]
         if closed:
-            run = min(closed, key=lambda run: run.concurrency or 0)
+            run = min(closed, key=lambda run: run.offered.concurrency or 0)
             bars[f"{name}\n{run.title}"] = run
     names = list(bars)[::-1]
     with panels(path) as (axes,):

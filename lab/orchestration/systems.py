@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.load import Load, Offer, closed_loop, offer
+from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
 from conch.bench.memory import Memory, MemorySampler, cpu_by_process, cpu_since
 from conch.bench.servers import triton_version
 from conch.client import AsyncClient
@@ -107,9 +107,8 @@ def measure(
     system: System,
     clips: Sequence[Clip],
     offers: Sequence[Offer],
-    *,
     warmup: int,
-    on_answer: Callable[[], None] = lambda: None,
+    on_answer: Callable[[], object],
 ) -> Measured:
     taken = [offered for offered in offers if system.takes(offered)]
     if system.kind == "served":
@@ -134,7 +133,7 @@ def _served(
     clips: Sequence[Clip],
     offers: Sequence[Offer],
     warmup: int,
-    on_answer: Callable[[], None],
+    on_answer: Callable[[], object],
 ) -> Measured:
     runs = []
     # Only the server descends from this process, so the peak includes loading.
@@ -161,16 +160,19 @@ def _served_run(
     system: System,
     clips: Sequence[Clip],
     offered: Offer,
-    on_answer: Callable[[], None],
+    on_answer: Callable[[], object],
 ) -> SystemRun:
     requests = requests_of(offered, len(clips))
     work = model_work(url, system.models[1:])
     # CPU of this thread alone, which is the client: another one samples memory.
     cpu_s, own_s = cpu_by_process(os.getpid()), time.thread_time()
 
+    def show(outcome: Outcome[str]) -> None:
+        on_answer()
+
     async def measured() -> Load[str]:
         async with _sender(url, system, clips, offered.connections) as send:
-            return await offer(send, requests, offered, lambda outcome: on_answer())
+            return await offer(send, requests, offered, show)
 
     load = asyncio.run(measured())
     used = {**cpu_since(os.getpid(), cpu_s), CLIENT: round(time.thread_time() - own_s, 3)}
