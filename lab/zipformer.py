@@ -8,7 +8,6 @@ and speed: its text has no sense. Layers are those of Yao et al. (2024), "Zipfor
 better encoder for automatic speech recognition".
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import onnx
 from onnx import TensorProto
 
 from conch.component.graph import Graph
+from lab.arguments import script_parser
 
 MELS, CHUNK, SHIFT, LEFT, UNITS, SIZE = 80, 45, 32, 128, 500, 512
 QUERY, VALUE, POSITION, POSITION_SIZE = 32, 12, 4, 48
@@ -358,9 +358,7 @@ def write(folder: Path) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the folder and say what it holds; return 0."""
-    parser = argparse.ArgumentParser(
-        prog="python -m lab.zipformer", description=str(__doc__).partition("\n")[0]
-    )
+    parser = script_parser(__doc__)
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     args = parser.parse_args(argv)
     print(f"{args.folder}: {write(args.folder) / 1e6:.1f} million weights")

@@ -1,8 +1,7 @@
 """The baseline: the same weights run by `faster-whisper` in one process, without Triton.
 
 It runs as a user would run it: beam 5, its own VAD filter, the language of the requests or else
-English, everything else at its
-defaults, one utterance after the other on all cores.
+English, everything else at its defaults, one utterance after the other on all cores.
 """
 
 from collections.abc import Callable, Mapping

@@ -41,9 +41,9 @@ FLAGS = """
 --seed N=1              of all that is drawn
 --requests N=3000       hostile requests of the fuzz, over all doors
 --minutes M=15          after which nothing more begins
---phases NAME[,NAME…]=  out of those below (default: all)
+--phases NAME[,NAME…]   out of those below (default: all)
 --only DOOR[:NUMBER]    fuzz one door, or send one of the requests that are drawn for it
---models NAME[,NAME…]=  for conch serve (default: all)
+--models NAME[,NAME…]   for conch serve (default: all)
 --soak-s S              in place of the phases: honest clients for S seconds, while every two
                         minutes a process is killed
 --notes FILE.md         write the table between the markers of this document
@@ -60,9 +60,9 @@ def add_chaos(commands: Subparsers) -> None:
         description="Start a server, attack it, and report what did not hold.",
         epilog=CHAOS_EPILOG,
     )
-    add_flags(
-        parser, FLAGS, seed=count, requests=positive, minutes=minutes, soak_s=positive, notes=Path
-    )
+    texts = {"phases": "", "models": "", "notes": Path}
+    wholes = {"seed": count, "requests": positive, "soak_s": positive}
+    add_flags(parser, FLAGS, minutes=minutes, **wholes, **texts)
     add_output(parser)
 
 

@@ -35,14 +35,15 @@ FLAGS = f"""
 --split SPLIT       of the manifest
 --source SOURCE     of the manifest
 --limit N           utterances, spread evenly
---model FILE=       an exported .onnx; the one that comes with Conch if left out
+--model FILE        an exported .onnx (default: the one that comes with Conch)
 --beam-size N=16    of the beam
 --oov-log-prob N={CtcDecoderConfig().oov_log_prob}  of words that the n-gram lacks
 """
 
 
 def main() -> None:
-    parser = script_parser(__doc__, FLAGS, limit=positive, beam_size=positive, oov_log_prob=float)
+    wholes = dict.fromkeys(("limit", "beam_size"), positive)
+    parser = script_parser(__doc__, FLAGS, model="", oov_log_prob=float, **wholes)
     add = parser.add_argument
     add("manifest", type=Path)
     add("--graph", type=Path, action="append", help="of `conch graph`; may be given again")

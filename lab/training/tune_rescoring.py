@@ -9,7 +9,6 @@ with weights chosen on all utterances, and cross-validated: weights chosen on ev
 and applied to the others, both ways. The oracle takes the best text of each list.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -35,7 +34,6 @@ FLAGS = """
 --decoder {attention,moonshine,wfst}=attention  whose lists to rescore
 --nbest N           length of the lists (default: the decoder's beam_size)
 --url URL           of a running server; one is started without
---cache FILE        keep the lists in this JSON file
 """
 IN_FLIGHT = 4
 EVERYTHING = {"rescore_margin": 1000.0, "coverage": False, "word_bonus": 0.0}
@@ -95,19 +93,13 @@ class Listed:
 
 
 def main() -> None:
-    parser = script_parser(__doc__, FLAGS, nbest=int, cache=Path)
+    parser = script_parser(__doc__, FLAGS, nbest=int)
     parser.add_argument("manifest", type=Path, help="as for conch bench offline")
     args = parser.parse_args()
     utterances = [
         item for item in select(read_manifest(args.manifest), split=args.split) if item.text
     ]
-    if args.cache and args.cache.exists():
-        lists = [_listed(item) for item in json.loads(args.cache.read_text())]
-    else:
-        lists = decoded(utterances, args.decoder, args.nbest, args.url)
-        if args.cache:
-            args.cache.write_text(json.dumps(lists, default=vars))
-    report(args.decoder, lists)
+    report(args.decoder, decoded(utterances, args.decoder, args.nbest, args.url))
 
 
 def decoded(
@@ -150,11 +142,6 @@ def _segments(lms: Sequence[str], heard: Sequence[Transcript]) -> list[list[Cand
                     if name and score is not None
                 }
     return [[*texts.values()] for texts in segments.values()]
-
-
-def _listed(data: Mapping[str, Any]) -> Listed:
-    segments = [[Candidate(**item) for item in segment] for segment in data["segments"]]
-    return Listed(data["source"], data["reference"], segments)
 
 
 class Choices:

@@ -31,7 +31,7 @@ from lab.waveforms import waveform_of
 FLAGS = """
 --manifest FILE!    utterances
 --split SPLIT=dev   of the manifest
---model FILE=       an exported .onnx; the one that comes with Conch if left out
+--model FILE        an exported .onnx (default: the one that comes with Conch)
 --threads N=1       of a call
 --left-ms N=5120    seen before a chunk
 --limit N=64        utterances, evenly taken
@@ -41,7 +41,7 @@ FLAGS = """
 
 def main(arguments: list[str] | None = None) -> None:
     wholes = dict.fromkeys(("threads", "left_ms", "limit", "runs"), positive)
-    parser = script_parser(__doc__, FLAGS, manifest=Path, **wholes)
+    parser = script_parser(__doc__, FLAGS, manifest=Path, model="", **wholes)
     add = parser.add_argument
     add("--chunk-ms", type=int, nargs="*", default=[160, 320, 640, 1280])
     add("--streams", type=int, nargs="*", default=[1, 4], help="in a batch; fewer first")

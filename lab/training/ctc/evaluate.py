@@ -32,14 +32,15 @@ FLAGS = f"""
 --manifest FILE!        utterances and their texts
 --split SPLIT=dev       of the manifest
 --left-ms N={STREAMING_LEFT * _FRAME_MS}  seen before a chunk
---language-model FILE=  ARPA; en-us if left out
+--language-model FILE   ARPA (default: en-us)
 --rescore               rescore the n-best of the graph too
 --limit N               utterances, evenly taken; all if left out
 """
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = script_parser(__doc__, FLAGS, manifest=Path, left_ms=int, limit=positive)
+    values = {"manifest": Path, "left_ms": int, "limit": positive, "language_model": ""}
+    parser = script_parser(__doc__, FLAGS, **values)
     add = parser.add_argument
     add("model", type=Path, help="a checkpoint, or an exported .onnx")
     add("--chunk-ms", type=int, nargs="*", default=[0, 160, 320, 640, 1280], help="0 is full")

@@ -31,7 +31,7 @@ from lab.training.punctuation.written import Heard, case_of, heard_words, words_
 from lab.waveforms import waveform_of
 
 FLAGS = """
---model FILE=      an .onnx of export; the shipped one by default
+--model FILE       an .onnx of export (default: the shipped one)
 --manifest FILE    recordings with printed texts
 --split SPLIT...   of the manifest
 --source SOURCE...  of the manifest
@@ -54,7 +54,7 @@ class Segment(NamedTuple):
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = script_parser(__doc__, FLAGS, manifest=Path)
+    parser = script_parser(__doc__, FLAGS, manifest=Path, model="")
     parser.add_argument("--texts", type=Path, nargs="*", default=[])
     args = parser.parse_args(arguments)
     segments = [item for path in args.texts for item in segments_of_text(path)]
