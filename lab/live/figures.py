@@ -21,12 +21,10 @@ class ViewerRecord(StreamRecord):
         super().__init__(script, has_second_pass)
         self.shown: list[Shown] = []
         """What each answer shows."""
-        self.rolling: list[RollingPasses] = []
-        """What each answer says about rolling passes, if it does."""
+        self.rolling: RollingPasses | None = None
+        """The counts of the stream so far, if an answer has them."""
         self.after_endpoint_s: list[float] = []
         """Seconds from the answer with the end of each utterance to that with its second pass."""
-        self.calls = 0
-        """Calls of components."""
         self._ended_s: dict[int, float] = {}
         self._corrected: set[int] = set()
 
@@ -34,10 +32,7 @@ class ViewerRecord(StreamRecord):
         """Record an answer that came `now_s` seconds after the stream's first sample was spoken."""
         shown = super().see(answer, now_s)
         self.shown.append(shown)
-        if answer.rolling is not None:
-            self.rolling.append(answer.rolling)
-        stages = answer.stages.items()
-        self.calls += sum(stage.calls for name, stage in stages if name != "total")
+        self.rolling = answer.rolling or self.rolling
         for segment in answer.segments:
             ended_s = self._ended_s.setdefault(segment.index, now_s)
             if segment.passes == 2 and segment.index not in self._corrected:
@@ -52,11 +47,6 @@ class RollingFigures:
 
     made: int
     skipped: int
-    refused: int
-    interval_ms: float | None
-    """Mean of the interval over the answers that have one."""
-    late_ms: Latency
-    """Time from when a pass was due to its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +66,6 @@ class ViewedRun:
     """
     rolling: RollingFigures | None = None
     """None if no answer reports rolling passes."""
-    calls_per_chunk: float
-    """Calls of components, without those of second passes."""
     cpu_ms_per_chunk_by_process: Mapping[str, float]
     orchestration_share: float | None
     """Fraction of the CPU spent in `speech` and Triton itself, which are no components."""
@@ -112,8 +100,7 @@ def viewed(
         run=run,
         after_endpoint_ms=latency_ms([v for item in records for v in item.after_endpoint_s]),
         screen_wer_2s=_screen_wer(seen, 2.0),
-        rolling=_rolling([item.rolling for item in records if item.rolling]),
-        calls_per_chunk=round(sum(item.calls for item in records) / chunks, 3),
+        rolling=_rolling([item.rolling for item in records if item.rolling is not None]),
         cpu_ms_per_chunk_by_process={
             name: round(1000 * seconds / chunks, 3) for name, seconds in (used_cpu_s or {}).items()
         },
@@ -128,26 +115,11 @@ def _screen_wer(
     return _ratio(errors, sum(len(spoken) for spoken, _ in seen))
 
 
-def _rolling(sent: Sequence[Sequence[RollingPasses]]) -> RollingFigures | None:
-    """Return the figures of rolling passes, from what the answers of each stream say in order.
-
-    The counts are those of the stream so far.
-    """
-    if not sent:
+def _rolling(told: Sequence[RollingPasses]) -> RollingFigures | None:
+    if not told:
         return None
-    intervals = [item.interval_ms for stream in sent for item in stream if item.interval_ms]
-    late_s = [
-        item.late_ms / 1000
-        for stream in sent
-        for made, item in zip([0, *(item.made for item in stream)], stream, strict=False)
-        if item.made > made
-    ]
     return RollingFigures(
-        made=sum(stream[-1].made for stream in sent),
-        skipped=sum(stream[-1].skipped for stream in sent),
-        refused=sum(stream[-1].refused for stream in sent),
-        interval_ms=round(sum(intervals) / len(intervals), 1) if intervals else None,
-        late_ms=latency_ms(late_s),
+        made=sum(item.made for item in told), skipped=sum(item.skipped for item in told)
     )
 
 

@@ -1,4 +1,4 @@
-"""A report of `python -m lab live` as Markdown and as a picture."""
+"""A report of `python -m lab live` as Markdown."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,10 @@ from lab.live.figures import ViewedRun
 
 def markdown(report: ViewerReport) -> str:
     rate = report.rate
-    columns = [*COLUMNS, "calls/chunk", "orchestration %", f"{rate} %", f"offline {rate} %"]
+    columns = [*COLUMNS, "orchestration %", f"{rate} %", f"offline {rate} %"]
     rows = [
         [
             *cells(item.run),
-            number(item.calls_per_chunk, 2),
             percent(item.orchestration_share),
             percent(item.run.wer),
             percent(item.offline_wer),
@@ -26,7 +25,6 @@ def markdown(report: ViewerReport) -> str:
         f"`{report.header.command}`",
         table(columns, rows),
         _viewer(report.runs, rate),
-        _rolling(report.runs),
         *errors,
         f"Error rates: {report.scoring}.",
         origin(report.header),
@@ -41,6 +39,8 @@ def _viewer(runs: Sequence[ViewedRun], rate: str) -> str:
         f"{rate} % after 2 s",
         "endpoint to second pass p50 ms",
         "p95",
+        "rolling passes",
+        "skipped",
     ]
     rows = [
         [
@@ -48,32 +48,8 @@ def _viewer(runs: Sequence[ViewedRun], rate: str) -> str:
             percent(item.screen_wer_2s),
             number(item.after_endpoint_ms.p50, 0),
             number(item.after_endpoint_ms.p95, 0),
+            *((str(found.made), str(found.skipped)) if (found := item.rolling) else ("-", "-")),
         ]
         for item in runs
     ]
     return table(columns, rows)
-
-
-def _rolling(runs: Sequence[ViewedRun]) -> str:
-    """Return the table of rolling passes; an empty text if no run has them."""
-    columns = [
-        "streams: rolling passes",
-        "made",
-        "skipped",
-        "refused",
-        "interval ms",
-        "late ms, mean",
-        "p95",
-    ]
-    rows = [
-        [
-            str(item.streams),
-            *(str(count) for count in (found.made, found.skipped, found.refused)),
-            number(found.interval_ms, 0),
-            number(found.late_ms.mean, 0),
-            number(found.late_ms.p95, 0),
-        ]
-        for item in runs
-        if (found := item.rolling) is not None
-    ]
-    return table(columns, rows) if rows else ""

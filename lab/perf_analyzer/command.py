@@ -49,10 +49,11 @@ def add_perf_analyzer_input(commands: Subparsers) -> None:
         "inputs", nargs="+", type=Path, metavar="FILE", help="a recording, or a manifest (.tsv)"
     )
     add_flags(parser, FLAGS + SEND, limit=positive, chunk_ms=chunk_ms, out=Path)
+    how = parser.add_argument_group("commands")
     clients = "recordings at once; several numbers make one command each (default: 1)"
-    add_counts(parser, "--concurrency", clients)
+    add_counts(how, "--concurrency", clients)
     streams = "live streams at once; several numbers make one pair of commands each (default: 8)"
-    add_counts(parser, "--streams", streams)
+    add_counts(how, "--streams", streams)
 
 
 def run_perf_analyzer_input(args: argparse.Namespace) -> int:

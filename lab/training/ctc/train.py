@@ -137,8 +137,10 @@ def train(args: argparse.Namespace) -> None:
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
     wholes = ("output_only_steps", "warm_up_steps", "processes", "workers", "seed")
-    numbers = ("epochs", "minutes", "batch_s", "rate", "output_rate")
-    numbers += ("evaluate_minutes", "checkpoint_minutes")
+    numbers = (
+        *("epochs", "minutes", "batch_s", "rate", "output_rate"),
+        *("evaluate_minutes", "checkpoint_minutes"),
+    )
     parser = script_parser(
         __doc__,
         FLAGS,

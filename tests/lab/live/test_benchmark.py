@@ -16,7 +16,6 @@ from conch.wire.result import (
     OpenUtterance,
     RollingPasses,
     Segment,
-    Stage,
     Word,
 )
 from lab.live.benchmark import ViewerBenchmark, offline_wer, words_of
@@ -71,27 +70,25 @@ def test_a_run_tells_what_a_viewer_sees():
     record, gone = (ViewerRecord(script, True) for _ in range(2))
     gone.error = "gone"
 
-    def open_answer(firm, rest, made, interval_ms=500):
+    def open_answer(firm, rest, made):
         words = [tuple(Word(word, 0.0, 0.0, 1.0) for word in part.split()) for part in (firm, rest)]
         return replace(
             answer(f"{firm} {rest}".strip()),
             utterance=OpenUtterance(0.0, *words),
-            rolling=RollingPasses(interval_ms, made, 2, 1, late_ms=100 * made),
+            rolling=RollingPasses(500, made, 2, 1, late_ms=100 * made),
         )
 
-    record.see(open_answer("", "a", 0, interval_ms=0), 1.5)
+    record.see(open_answer("", "a", 0), 1.5)
     record.see(open_answer("a", "x", 1), 2.5)
     record.see(open_answer("a x", "c", 1), 3.5)
-    record.see(open_answer("a x", "c d", 2, interval_ms=1000), 4.5)
+    record.see(open_answer("a x", "c d", 2), 4.5)
     segment = Segment(0.0, 5.0, (Hypothesis("a b c d", 0, 0),), passes=2)
     record.see(replace(answer("a b c d", segment), is_final=True), 6.0)
     run = seen([record, gone], [spoken("a b c d")] * 2, used_s={"speech": 0.1, "vad": 0.3})
     # After 2 s "b" is still "x", and "c" and "d" are right.
     assert run.screen_wer_2s == 0.25
     assert run.after_endpoint_ms.p50 == 0
-    assert (run.rolling.made, run.rolling.skipped, run.rolling.refused) == (2, 2, 1)
-    # Answers without a new pass repeat how late the last one was.
-    assert (run.rolling.interval_ms, run.rolling.late_ms.mean) == (666.7, 150)
+    assert (run.rolling.made, run.rolling.skipped) == (2, 2)
     assert run.orchestration_share == 0.25
 
 
@@ -104,13 +101,11 @@ def test_a_server_without_rolling_passes_and_a_script_without_times_have_no_such
     assert (run.screen_wer_2s, run.rolling, run.orchestration_share) == (None, None, None)
 
 
-def test_calls_of_components_count_by_chunk():
+def test_the_cpu_counts_by_chunk():
     record = ViewerRecord(Script(np.zeros(16_000, np.float32), 16_000, ((0.0, 1.0),), "a"), False)
     record.chunk_s = [0.1, 0.1]
-    stages = {"vad": Stage(1, 1.0), "ctc_streaming_encoder": Stage(2, 1.0), "total": Stage(1, 3.0)}
-    record.see(replace(answer("a"), stages=stages), 0.5)
+    record.see(answer("a"), 0.5)
     run = seen([record], [()], used_s={"speech": 0.1, "tritonserver": 0.15, "vad": 0.75})
-    assert run.calls_per_chunk == 1.5
     assert run.cpu_ms_per_chunk_by_process["speech"] == 50
     assert run.orchestration_share == 0.25
 
