@@ -56,10 +56,6 @@ class Length:
         """Return what bulk takes more, without Ray's start, as a fraction of transcribe's time."""
         return (self.bulk_s - start_s - self.transcribe_s) / self.transcribe_s
 
-    def per_file_ms(self, start_s: float) -> float:
-        """Return what bulk takes more for each file, without Ray's start, in milliseconds."""
-        return 1000 * (self.bulk_s - start_s - self.transcribe_s) / self.files
-
     def rtfx(self, start_s: float) -> float | None:
         """Return seconds of audio a second; None for a run that Ray's start hides."""
         if self.bulk_s <= start_s:
@@ -105,7 +101,7 @@ def markdown(report: BulkReport) -> str:
             f"{item.seconds} s",
             *(str(item.files), number(item.transcribe_s), number(item.bulk_s)),
             *(number(item.bulk_s - start_s), percent(item.over(start_s), sign=True)),
-            *(number(item.per_file_ms(start_s), sign=True), number(item.rtfx(start_s))),
+            number(item.rtfx(start_s)),
         )
         for item in report.lengths
     ]
@@ -113,7 +109,7 @@ def markdown(report: BulkReport) -> str:
     audio_s = sum(item.files * item.seconds for item in report.lengths)
     come_from = origin(report.header, f"{files} files", audio_s)
     start = f"A run of one file of a second takes {start_s:.1f} s, which is Ray's start and end."
-    return "\n\n".join((come_from, start, table((*columns, "for each file ms", "RTFx"), rows)))
+    return "\n\n".join((come_from, start, table((*columns, "RTFx"), rows)))
 
 
 def _files(folder: Path, seconds: int, count: int) -> Path:

@@ -9,8 +9,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from conch.bench.header import Header
 from conch.bench.live import (
     LiveBenchmark,
@@ -22,7 +20,6 @@ from conch.bench.live import (
 )
 from conch.bench.live_figures import Script
 from conch.bench.records import Flat
-from conch.bench.samples import Sample
 from conch.bench.servers import server_of, triton_version
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring, word_error_rate
 from conch.wire.options import RecognitionOptions
@@ -30,16 +27,9 @@ from lab.header import lab_header
 from lab.live.figures import ViewedRun, ViewerRecord, viewed
 from lab.live.word_times import TimedWord, WordTimes
 from lab.served import outcomes
-from lab.telephone import TELEPHONE_SAMPLE_RATE, resampled, telephone
 
 OFFLINE_CLIENTS = 4
 """Clients that send the streams' audio to the offline path."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewerBenchmark(LiveBenchmark):
-    telephone: bool = False
-    """Whether the streams are noisy telephone calls at 8 kHz; see `lab.telephone`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +49,7 @@ class ViewerReport:
         return self.scoring.partition(",")[0]
 
 
-def run(benchmark: ViewerBenchmark) -> ViewerReport:
+def run(benchmark: LiveBenchmark) -> ViewerReport:
     samples, scoring = prepared(benchmark)
     begun = lab_header("live", benchmark)
     with server_of(benchmark.url, benchmark.weights) as (url, memory):
@@ -67,7 +57,7 @@ def run(benchmark: ViewerBenchmark) -> ViewerReport:
         times = WordTimes(samples, benchmark.options, benchmark.headers, scoring)
 
         def measured(streams: int) -> ViewedRun:
-            said = spoken(samples, streams, benchmark)
+            said = scripts(samples, streams, benchmark)
             known = times.of(url, [index for script in said for index in script.utterances])
             found = observed(url, said, benchmark, memory, ViewerRecord)
             words = [words_of(script, known) for script in said]
@@ -78,7 +68,7 @@ def run(benchmark: ViewerBenchmark) -> ViewerReport:
             best = best_of(runs)
             for place, item in enumerate(runs):
                 if place < len(benchmark.streams) or item is best:
-                    said = spoken(samples, item.streams, benchmark)
+                    said = scripts(samples, item.streams, benchmark)
                     found = offline_wer(url, said, benchmark, scoring)
                     runs[place] = replace(item, offline_wer=found)
     return ViewerReport(
@@ -88,25 +78,6 @@ def run(benchmark: ViewerBenchmark) -> ViewerReport:
         best=best_of(runs),
         runs=runs,
     )
-
-
-def spoken(samples: Sequence[Sample], streams: int, benchmark: ViewerBenchmark) -> list[Script]:
-    """Return the script of each stream, on a telephone line if the benchmark asks for one."""
-    said = scripts(samples, streams, benchmark)
-    if not benchmark.telephone:
-        return said
-    return [on_telephone(script, seed) for seed, script in enumerate(said)]
-
-
-def on_telephone(script: Script, seed: int) -> Script:
-    """Return the script as it is heard over a telephone line, whose noise has a seed."""
-    rate = TELEPHONE_SAMPLE_RATE
-    waveform = telephone(
-        resampled(script.waveform, script.sample_rate),
-        [(round(start * rate), round(end * rate)) for start, end in script.spans],
-        np.random.default_rng(seed),
-    )
-    return replace(script, waveform=waveform, sample_rate=rate)
 
 
 def words_of(script: Script, times: Mapping[int, Sequence[TimedWord]]) -> list[TimedWord]:

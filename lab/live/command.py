@@ -2,20 +2,15 @@
 
 import argparse
 
-from conch.cli.arguments import Subparsers, add_command, add_flags
+from conch.cli.arguments import Subparsers, add_command
 from conch.cli.bench import add_streams, live_benchmark_of
 from conch.cli.bench_arguments import add_output, write_report
 
 EPILOG = """
 examples:
   python -m lab live --manifest speech/manifest.tsv --split dev --streams 8,24 --chunk-ms 200
-  python -m lab live --manifest calls.tsv --telephone --streams 4 --json calls.json
 
 exit codes: 0 measured; 1 not measured, or every stream of a run failed; 2 wrong usage
-"""
-TELEPHONE = """
---telephone  as noisy telephone calls: 8 kHz, 300 to 3400 Hz, noise 15 dB below the speech; the same
-             noise each time
 """
 
 
@@ -29,16 +24,17 @@ def add_live(commands: Subparsers) -> None:
         "is, the rolling passes, and the error rate of the offline path on the same audio.",
         epilog=EPILOG,
     )
-    add_flags(add_streams(parser), TELEPHONE)
+    add_streams(parser)
     add_output(parser)
 
 
 def run_live(args: argparse.Namespace) -> int:
     settings = live_benchmark_of(args)
+    from conch.bench.live import LiveBenchmark
     from lab.live import benchmark
     from lab.live.report import markdown
 
-    asked = benchmark.ViewerBenchmark(**settings, telephone=args.telephone)
+    asked = LiveBenchmark(**settings)
     report = benchmark.run(asked)
     write_report(args, report, markdown(report))
     runs = [item.run for item in report.runs[: len(asked.streams)]]

@@ -1,13 +1,13 @@
 """The same texts by the bare package and by Conch's components, in one process with one thread."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 import numpy as np
-from hibari import Hibari, dsp
+from hibari import Hibari
 
 from conch.bench.header import Header
 from conch.bench.records import Flat
@@ -17,9 +17,7 @@ from conch.component.arrays import FloatArray
 from conch.families import voices
 from conch.families.hibari.components import Acoustic, Vocoder
 from conch.families.hibari.front_end import FrontEnd, FrontEndConfig
-from conch.families.hibari.weights import HIBARI as NETWORK
-from conch.families.hibari.weights import LATENTS, PITCH, SPECTRUM
-from conch.families.speech.graphs import ACOUSTIC, VOCODER, VoiceConfig
+from conch.families.speech.graphs import VoiceConfig
 from conch.scoring.tables import number, table
 from conch.synthesis.chunks import Growth
 from conch.wire.sentences import sentences
@@ -42,24 +40,6 @@ class SynthesisReport:
     """By way to speak."""
     chunk_difference: float
     """Largest difference of a sample in chunks to the same one of the whole."""
-
-
-class SameWeights(Hibari):  # type: ignore[misc]
-    """The package with the weights of Conch's graphs: int8 for a sentence, floats for its sound."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._acoustic = NETWORK.open(CONFIG, ACOUSTIC)
-        self._vocoder = NETWORK.open(CONFIG, VOCODER)
-
-    def from_ids(self, ids: Sequence[int], speed: float = 1.0, rng: Any = None) -> FloatArray:
-        """Return the sound of tokens."""
-        inputs = {"ids": np.array([ids], np.int64), "speed": np.array([speed], np.float32)}
-        latents, pitch = self._acoustic.run([LATENTS, PITCH], inputs)
-        (spectrum,) = self._vocoder.run([SPECTRUM], {LATENTS: latents})
-        parts = np.split(spectrum[0].T, 5)
-        found: FloatArray = dsp.synth(*parts, pitch[0], rng or np.random.default_rng())
-        return found
 
 
 class Own:
@@ -92,10 +72,9 @@ class Own:
 def run(benchmark: SynthesisBenchmark) -> SynthesisReport:
     texts = [item.text for item in benchmark.utterances()]
     begun = lab_header("synthesis", benchmark).with_triton("none")
-    bare, same, own = Hibari(), SameWeights(), Own()
+    bare, own = Hibari(), Own()
     ways: dict[str, Callable[[str], Any]] = {
         "package": bare,
-        "package, same weights": same,
         "Conch, whole": lambda text: own.speak(text, Growth.of(HIBARI, inf)),
         "Conch, chunks": lambda text: own.speak(text, Growth.of(HIBARI)),
     }
@@ -122,7 +101,7 @@ def run(benchmark: SynthesisBenchmark) -> SynthesisReport:
 
 
 def markdown(report: SynthesisReport) -> str:
-    base = report.cpu_s_per_audio_s["package, same weights"]
+    base = report.cpu_s_per_audio_s["package"]
     rows = [
         [name, number(value, 5), number(value / base, 2)]
         for name, value in report.cpu_s_per_audio_s.items()

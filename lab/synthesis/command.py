@@ -20,9 +20,9 @@ def add_synthesis(commands: Subparsers) -> None:
         "synthesis",
         run_synthesis,
         help="hibari by the bare package and by Conch's components",
-        description="Speak the texts of a manifest in one process: by the package hibari-tts as it "
-        "is, with the weights that Conch makes of it, and by Conch's components, whole and in "
-        "chunks. Report CPU time, and the difference of chunks to the whole.",
+        description="Speak the texts of a manifest in one process: by the package hibari-tts "
+        "and by Conch's components, whole and in chunks. Report CPU time, and the difference of "
+        "chunks to the whole.",
         epilog=EPILOG,
     )
     add_input(parser, "--limit N=40  texts, spread evenly over the manifest", limit=positive)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from live_samples import answer, sample
 
-from conch.bench.live import scripts
+from conch.bench.live import LiveBenchmark, scripts
 from conch.bench.live_figures import Script, Shown, figures
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
 from conch.wire.result import (
@@ -18,12 +18,11 @@ from conch.wire.result import (
     Segment,
     Word,
 )
-from lab.live.benchmark import ViewerBenchmark, offline_wer, words_of
-from lab.live.benchmark import spoken as said_by
+from lab.live.benchmark import offline_wer, words_of
 from lab.live.figures import ViewedRun, ViewerRecord, viewed
 from lab.live.word_times import TimedWord, timed_words
 
-BENCHMARK = ViewerBenchmark(manifest=Path("none"), seconds=4.0, pause_s=0.5)
+BENCHMARK = LiveBenchmark(manifest=Path("none"), seconds=4.0, pause_s=0.5)
 
 
 def seen(
@@ -121,20 +120,6 @@ def test_the_words_of_a_script_are_on_its_clock():
         for word, (start, _) in zip(found, script.spans, strict=True):
             assert (word.start_s, word.end_s) == (start + 0.2, start + 0.6)
     assert words_of(script, {}) == []
-
-
-def test_telephone_streams_are_at_8_khz_and_keep_their_times():
-    samples = [sample("one", 1.0), sample("two", 2.0)]
-    clear = said_by(samples, 2, BENCHMARK)
-    calls = said_by(samples, 2, replace(BENCHMARK, telephone=True))
-    for script, call in zip(clear, calls, strict=True):
-        assert call.sample_rate == 8000
-        assert len(call.waveform) == len(script.waveform) // 2
-        assert (call.spans, call.text) == (script.spans, script.text)
-    # Each stream has its own noise, the same each time.
-    again = said_by(samples, 2, replace(BENCHMARK, telephone=True))
-    np.testing.assert_array_equal(calls[1].waveform, again[1].waveform)
-    assert not np.array_equal(calls[0].waveform[-4000:], calls[1].waveform[-4000:])
 
 
 def test_characters_count_on_the_screen_where_they_count_in_the_text():

@@ -3,12 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
+from conch.bench.live import LiveBenchmark
 from conch.bench.live_figures import figures
 from conch.bench.speed import Latency
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
 from conch.wire.options import RecognitionOptions
 from lab.header import lab_header
-from lab.live.benchmark import ViewerBenchmark, ViewerReport
+from lab.live.benchmark import ViewerReport
 from lab.live.figures import RollingFigures, ViewedRun, viewed
 from lab.live.report import markdown
 
@@ -20,7 +21,7 @@ def run(streams: int, keeps_up: bool = True, wer: float | None = 0.1) -> ViewedR
 
 def report(*runs: ViewedRun, scoring: Scoring = ENGLISH_WORDS) -> str:
     found = ViewerReport(
-        header=lab_header("live", ViewerBenchmark(manifest=Path("none"))).with_triton("2.51.0"),
+        header=lab_header("live", LiveBenchmark(manifest=Path("none"))).with_triton("2.51.0"),
         options=RecognitionOptions(),
         scoring=scoring.title,
         best=runs[0],
