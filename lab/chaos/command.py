@@ -13,6 +13,7 @@ from conch.cli.arguments import (
     positive,
 )
 from conch.cli.bench_arguments import add_output, count, write_report
+from lab.arguments import settings_of
 
 CHAOS_EPILOG = """
 phases:
@@ -84,16 +85,7 @@ def run_chaos(args: argparse.Namespace) -> int:
     if args.only and (door not in DOORS or not (place or "0").isdecimal()):
         raise UsageError(f"--only takes one of {'; '.join(DOORS)}, and a number; got {args.only!r}")
     print(f"chaos: seed {args.seed}", file=sys.stderr)
-    report = run(
-        ChaosCampaign(
-            seed=args.seed,
-            requests=args.requests,
-            minutes=args.minutes,
-            phases=phases,
-            only=args.only,
-            models=models,
-        )
-    )
+    report = run(settings_of(ChaosCampaign, args, phases=phases, models=models))
     write_report(args, report, markdown(report))
     if args.notes:
         write_into(args.notes, report)

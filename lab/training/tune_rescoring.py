@@ -86,7 +86,6 @@ class Candidate:
 class Listed:
     """The n-best lists of one utterance, one for each segment."""
 
-    source: str
     reference: str
     """Normalised."""
     segments: Sequence[Sequence[Candidate]]
@@ -116,7 +115,7 @@ def decoded(
         ]
     lms = [str(run.get("rescorer", "")) for run in runs]
     return [
-        Listed(item.source, ENGLISH_WORDS.normalized(item.text), _segments(lms, heard))
+        Listed(ENGLISH_WORDS.normalized(item.text), _segments(lms, heard))
         for item, heard in zip(utterances, zip(*found, strict=True), strict=True)
     ]
 
@@ -195,7 +194,6 @@ class Choices:
 def report(decoder: str, lists: Sequence[Listed]) -> None:
     print("WER %: of the decoder alone, weights chosen on all, cross-validated, the oracle's")
     print(f"{'opinions':20} {'alone':>6} {'all':>6} {'cross':>6} {'oracle':>6}  weights")
-    sources = np.array([item.source for item in lists])
     for names in decoders()[decoder].weights:
         grid = GRIDS[decoder]
         points = np.array(
@@ -211,16 +209,9 @@ def report(decoder: str, lists: Sequence[Listed]) -> None:
         best = _best(points, errors)
         alone = np.array([item.errors(np.eye(len(names) + 2)[0]) for item in choices])
         fewest = np.array([item.fewest() for item in choices])
-        weights = _weights(names, points[best])
-        for source in ("all", *np.unique(sources)):
-            some = (sources == source) | (source == "all")
-            rates = [
-                100 * counts[some].sum() / words[some].sum()
-                for counts in (alone, errors[best], crossed, fewest)
-            ]
-            title = "+".join(names) if source == "all" else f"  {source}"[:20]
-            row = " ".join(f"{rate:6.2f}" for rate in rates)
-            print(f"{title:20} {row}  {weights if source == 'all' else ''}")
+        rates = [100 * of.sum() / words.sum() for of in (alone, errors[best], crossed, fewest)]
+        row = " ".join(f"{rate:6.2f}" for rate in rates)
+        print(f"{'+'.join(names):20} {row}  {_weights(names, points[best])}")
 
 
 def _best(points: NDArray[np.float64], errors: NDArray[np.int64]) -> int:
