@@ -6,8 +6,6 @@ With --graph also by the decoding graph that comes with Conch, or one of `conch 
 --rescore the n-best of that graph are rescored by an n-gram, as option rescore does it.
 """
 
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,11 +16,13 @@ from conch.cli.arguments import positive
 from conch.decoding.graph.search import DecodingGraph
 from conch.decoding.ngram.model import LanguageModelConfig, load_language_model
 from conch.families.ctc.shipped_graph import unpacked_graph
+from conch.scoring.error_rates import word_error_rate
+from conch.scoring.tables import percent
 from lab.arguments import script_parser
 from lab.training.ctc import checkpoint
 from lab.training.ctc.data import some_utterances
 from lab.training.ctc.model import CtcModel
-from lab.training.ctc.scoring import ExportedModel, greedy_texts, log_probs_of, word_errors
+from lab.training.ctc.scoring import ExportedModel, greedy_texts, log_probs_of
 from lab.training.ctc.texts import best_texts, graph_texts, scored_lists
 from lab.training.ctc.trainer import STREAMING_LEFT
 from lab.waveforms import waveform_of
@@ -58,7 +58,6 @@ def main(arguments: list[str] | None = None) -> None:
         model.to("cuda" if torch.cuda.is_available() else "cpu")
     utterances = some_utterances(args.manifest, args.split, args.limit)
     waveforms = [waveform_of(item.path) for item in utterances]
-    audio_s = sum(map(len, waveforms)) / 16_000
     table = Table([item.source for item in utterances], [item.text for item in utterances])
     if args.graph is not None:
         path = Path(args.graph) if args.graph else unpacked_graph()
@@ -67,17 +66,14 @@ def main(arguments: list[str] | None = None) -> None:
         language_model = load_language_model(LanguageModelConfig(model=args.language_model))
     print(table.head, flush=True)
     for chunk_ms in args.chunk_ms:
-        started = time.monotonic()
         log_probs = log_probs_of(
             model,
             waveforms,
             chunk_frames=chunk_ms // _FRAME_MS,
             left_frames=args.left_ms // _FRAME_MS,
         )
-        rtfx = audio_s / (time.monotonic() - started)
         context = f"{chunk_ms} ms" if chunk_ms else "full"
         print(table.row(f"{context}, greedy", greedy_texts(log_probs, units)), flush=True)
-        print(f"{context}: RTFx {rtfx:.0f}", file=sys.stderr)
         if args.graph is not None:
             texts = graph_texts(graph, log_probs)
             print(table.row(f"{context}, graph", texts), flush=True)
@@ -102,10 +98,8 @@ class Table:
         rates = []
         for column in [*self._columns, None]:
             some = np.flatnonzero((self._sources == column) | (column is None))
-            errors, words = word_errors(
-                [self._references[index] for index in some], [texts[index] for index in some]
-            )
-            rates.append(f"{100 * errors / words:.2f}")
+            references = [self._references[index] for index in some]
+            rates.append(percent(word_error_rate(references, [texts[index] for index in some])))
         return f"| {name} | {' | '.join(rates)} |"
 
 

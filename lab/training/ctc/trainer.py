@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from conch.decoding.units import BLANK, Units
+from conch.scoring.error_rates import word_error_rate
+from conch.scoring.tables import percent
 from lab.training.ctc import checkpoint
 from lab.training.ctc.augment import AugmentConfig, drawn_masks
 from lab.training.ctc.data import Batch, Batches, loaded
 from lab.training.ctc.model import CtcModel
-from lab.training.ctc.scoring import greedy_texts, log_probs_of, wer
+from lab.training.ctc.scoring import greedy_texts, log_probs_of
 
 STREAMING_CHUNK = 32
 """Encoder frames of the streaming figure: 640 ms."""
@@ -169,8 +171,9 @@ class Trainer:
             found = log_probs_of(
                 self.model, self.dev.waveforms, chunk_frames=chunk, left_frames=STREAMING_LEFT
             )
-            rates.append(wer(self.dev.texts, greedy_texts(found, self.units)))
-        self._log(f"dev WER, greedy: full context {rates[0]:.2f} %, 640 ms {rates[1]:.2f} %")
+            rate = word_error_rate(self.dev.texts, greedy_texts(found, self.units))
+            rates.append(percent(rate))
+        self._log(f"dev WER, greedy: full context {rates[0]} %, 640 ms {rates[1]} %")
 
     def _train(self, batch: Batch) -> tuple[float, float]:
         """Take one step and return its loss and its seconds of audio, of all processes."""
