@@ -14,7 +14,6 @@ from conch.bench.servers import triton_version
 from conch.cli.own_server import server_url
 from conch.component.waveform import SAMPLE_RATE
 from conch.recognition.live.turn_end import FINISHED
-from conch.scoring import COMPARING, require
 from conch.scoring.tables import number, percent, table
 from lab.endpoints.made_turns import made_turns
 from lab.endpoints.replay import (
@@ -23,11 +22,11 @@ from lab.endpoints.replay import (
     Figures,
     Turn,
     chosen,
+    cuts_of_silence,
     figures,
     log_odds,
     signs,
     silence,
-    silence_at,
     turns_of,
 )
 from lab.endpoints.served import ServedFigures, spoken
@@ -72,8 +71,6 @@ class RuleFigures:
     judged: Flat[Figures]
     silence_cuts: float
     """Cuts of silence alone at an equal delay."""
-    sooner_s: float
-    """How much sooner than silence alone at equal cuts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,13 +120,11 @@ def _built(long_s: float) -> End:
 def _compared(name: str, delay: str, rule: End, judging: Sequence[Turn]) -> RuleFigures:
     """Return what a rule does to turns next to silence alone; `delay` is a field of `Figures`."""
     found = figures(judging, rule)
-    delay_s = getattr(found, delay)
     return RuleFigures(
         rule=name,
         delay=delay.removesuffix("_s"),
         judged=found,
-        silence_cuts=silence_at(judging, delay_s, delay, "cuts"),
-        sooner_s=silence_at(judging, found.cuts, "cuts", delay) - delay_s,
+        silence_cuts=cuts_of_silence(judging, getattr(found, delay), delay),
     )
 
 
@@ -144,7 +139,6 @@ def _signals(benchmark: EndpointsBenchmark) -> list[Signals]:
 
 
 def _served(benchmark: EndpointsBenchmark, header: Header) -> EndpointsReport:
-    require(*COMPARING)
     made = [*made_turns(benchmark.manifest, benchmark.sources, benchmark.turns, benchmark.seed)]
     asked = [{**options, **benchmark.options} for options in SERVED]
     with server_url(benchmark.url, asked, live=True) as url:
@@ -162,30 +156,27 @@ def _served(benchmark: EndpointsBenchmark, header: Header) -> EndpointsReport:
 def markdown(report: EndpointsReport) -> str:
     parts = [f"`{report.header.command}`\n"]
     if report.served:
-        columns = ["options", "cut", "median s", "mean s", "WER %"]
+        columns = ["options", "cut", "median s", "mean s"]
         rows = [
             [
                 ", ".join(f"{name}={value}" for name, value in item.options.items()),
                 percent(item.cuts),
                 number(item.median_s, 2),
                 number(item.mean_s, 2),
-                percent(item.wer),
             ]
             for item in report.served
         ]
         parts.append(table(columns, rows))
     if report.rules:
-        columns = ["rule", "chosen by", "cut", "median s", "mean s", "p90 s"]
-        columns += ["silence: cut", "fewer", "sooner s"]
+        columns = ["rule", "chosen by", "cut", "median s", "mean s", "silence: cut", "fewer"]
         rows = [
-            [f"silence {seconds:g} s", "", *_columns(item), "", "", ""]
+            [f"silence {seconds:g} s", "", *_columns(item), "", ""]
             for seconds, item in report.silences
         ]
         rows += [
             [
                 *(item.rule, item.delay, *_columns(item.judged), percent(item.silence_cuts)),
                 percent(1 - item.judged.cuts / max(item.silence_cuts, 1e-9)),
-                number(item.sooner_s, 2),
             ]
             for item in report.rules
         ]
@@ -197,5 +188,4 @@ def markdown(report: EndpointsReport) -> str:
 
 
 def _columns(item: Figures) -> list[str]:
-    delays = (item.median_s, item.mean_s, item.p90_s)
-    return [percent(item.cuts), *(number(delay, 2) for delay in delays)]
+    return [percent(item.cuts), number(item.median_s, 2), number(item.mean_s, 2)]

@@ -77,7 +77,6 @@ class MadeTurn:
 
     name: str
     source: str
-    text: str
     waveform: NDArray[np.float32]
     """16 kHz."""
     pauses: tuple[Pause, ...]
@@ -195,8 +194,7 @@ def _made(group: Sequence[Clip], random: np.random.Generator) -> MadeTurn | None
         Pause(end, start, _kind(marks, end, start)) for (_, end), (start, _) in pairwise(spans)
     ]
     pauses.append(Pause(spans[-1][1], len(waveform), "end"))
-    text = " ".join(clip.text for clip in group)
-    return MadeTurn(group[0].path.stem, group[0].source, text, waveform, tuple(pauses))
+    return MadeTurn(group[0].path.stem, group[0].source, waveform, tuple(pauses))
 
 
 def _kind(marks: Sequence[tuple[int, Kind]], start: int, end: int) -> Kind:

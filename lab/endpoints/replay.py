@@ -36,7 +36,6 @@ class Figures:
     median_s: float
     """Delay from the last word to the end of the turn."""
     mean_s: float
-    p90_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +102,7 @@ def figures(turns: Sequence[Turn], end: End) -> Figures:
             for place, pause in enumerate(turn)
         )
         delays.append(ended[len(turn) - 1])
-    median, p90 = np.percentile(delays, (50, 90))
-    return Figures(cuts / len(turns), float(median), float(np.mean(delays)), float(p90))
+    return Figures(cuts / len(turns), float(np.median(delays)), float(np.mean(delays)))
 
 
 def turns_of(pauses: Iterable[Signals]) -> tuple[list[Turn], list[Turn]]:
@@ -126,11 +124,12 @@ def chosen(turns: Sequence[Turn], item: Signs, most_s: float, delay: str) -> End
     return found[min(fitting)[2]][1] if fitting else None
 
 
-def silence_at(turns: Sequence[Turn], wanted: float, field: str, other: str) -> float:
-    """Return a field of silence alone where another one of it is `wanted`."""
+def cuts_of_silence(turns: Sequence[Turn], delay_s: float, delay: str) -> float:
+    """Return the cuts of silence alone where its `delay`, a field, is so many seconds."""
     curve = [figures(turns, silence(ms / 1000)) for ms in range(100, 2501, 50)]
-    points = sorted((getattr(item, field), getattr(item, other)) for item in curve)
-    return float(np.interp(wanted, [at for at, _ in points], [value for _, value in points]))
+    points = sorted((getattr(item, delay), item.cuts) for item in curve)
+    delays, cuts = np.array(points).T
+    return float(np.interp(delay_s, delays, cuts))
 
 
 def _step_after(pause: Signals, seconds: float) -> float:
