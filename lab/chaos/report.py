@@ -5,6 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
+from conch.bench.report import machine_line
 from conch.scoring.tables import number, table
 from lab.chaos.answers import OUTCOMES
 from lab.chaos.campaign import ChaosReport
@@ -31,7 +32,7 @@ def _document(report: ChaosReport, *tables: str) -> str:
         *tables,
         _failures(report),
         _left_out(report),
-        _origin(report),
+        f"{report.took_s / 60:.1f} minutes; {machine_line(report.header)}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -167,12 +168,3 @@ def _left_out(report: ChaosReport) -> str:
 def _plain(line: str) -> str:
     """Return a line without what Markdown or a page would take for its own."""
     return line.replace("\n", " ").replace("<", "&lt;").replace("|", "&#124;").replace("`", "'")
-
-
-def _origin(report: ChaosReport) -> str:
-    machine, versions = report.header.machine, report.header.versions
-    return (
-        f"{report.took_s / 60:.1f} minutes; {machine.cpu}, {machine.cores} cores, "
-        f"{machine.memory_gb:g} GB; Triton {versions['triton']}, Python {versions['python']}; "
-        f"{report.header.started_at}"
-    )
