@@ -8,10 +8,10 @@ from conch.bench.records import Flat
 from conch.bench.speed import Latency, latency_ms
 from conch.scoring.error_rates import Scoring
 from conch.wire.result import RollingPasses, Transcript
+from lab.alignment import TimedWord
 from lab.cpu import ORCHESTRATION, share_of
 from lab.live.screen import screen_errors
 from lab.live.shown import Screen, screens
-from lab.live.word_times import TimedWord
 
 
 class ViewerRecord(StreamRecord):

@@ -20,8 +20,8 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from lab.alignment import TimedWord
 from lab.live.shown import Screen
-from lab.live.word_times import TimedWord
 
 
 @dataclass(frozen=True, slots=True)

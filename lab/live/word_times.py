@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,23 +12,11 @@ from conch.bench.samples import Sample
 from conch.bench.servers import NO_HEADERS
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
 from conch.wire.result import Word
+from lab.alignment import TimedWord
 from lab.served import outcomes
 
 CLIENTS = 4
 """Clients that send the utterances to the offline path."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimedWord:
-    """A normalised word of a reference."""
-
-    text: str
-    start_s: float
-    end_s: float
-
-    def after(self, offset_s: float) -> "TimedWord":
-        """Return the word on a clock that is `offset_s` seconds ahead."""
-        return replace(self, start_s=self.start_s + offset_s, end_s=self.end_s + offset_s)
 
 
 class WordTimes:

@@ -18,9 +18,10 @@ from conch.wire.result import (
     Segment,
     Word,
 )
+from lab.alignment import TimedWord
 from lab.live.benchmark import offline_wer, words_of
 from lab.live.figures import ViewedRun, ViewerRecord, viewed
-from lab.live.word_times import TimedWord, timed_words
+from lab.live.word_times import timed_words
 
 BENCHMARK = LiveBenchmark(manifest=Path("none"), seconds=4.0, pause_s=0.5)
 

@@ -6,9 +6,9 @@ from math import inf
 
 import jiwer
 
+from lab.alignment import TimedWord
 from lab.live.screen import PrefixAligner, screen_errors
 from lab.live.shown import Screen
-from lab.live.word_times import TimedWord
 
 
 def spoken(text: str) -> list[TimedWord]:

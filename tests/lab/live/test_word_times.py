@@ -8,7 +8,8 @@ import pytest
 from conch.bench.samples import Sample
 from conch.scoring.manifest import Utterance
 from conch.wire.result import Word
-from lab.live.word_times import TimedWord, WordTimes, timed_words
+from lab.alignment import TimedWord
+from lab.live.word_times import WordTimes, timed_words
 
 
 def words(*items: tuple[str, float, float]) -> list[Word]:
