@@ -66,7 +66,6 @@ class Length:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkReport:
     header: Flat[Header]
-    settings: BulkBenchmark
     start_s: float
     """Seconds of a bulk run with one file of a second: mostly Ray's start and end."""
     lengths: tuple[Length, ...]
@@ -88,9 +87,7 @@ def run(settings: BulkBenchmark) -> BulkReport:
             count = max(1, settings.audio // seconds)
             made = _files(root / str(seconds), seconds, count)
             lengths.append(_length(settings, url, seconds, made))
-    return BulkReport(
-        header=header, settings=settings, start_s=median(starts[1:]), lengths=tuple(lengths)
-    )
+    return BulkReport(header=header, start_s=median(starts[1:]), lengths=tuple(lengths))
 
 
 def markdown(report: BulkReport) -> str:

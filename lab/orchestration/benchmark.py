@@ -87,10 +87,6 @@ class OrchestrationBenchmark(Choice):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestrationReport:
     header: Flat[Header]
-    concurrency: Sequence[int]
-    """Clients of the closed loops."""
-    rates: Sequence[float]
-    """Requests a second of the paced loads."""
     utterances: int
     audio_s: float
     systems: Mapping[str, SystemFigures]
@@ -121,8 +117,6 @@ def run(benchmark: OrchestrationBenchmark) -> OrchestrationReport:
     by_name = {name: system_figures(item, utterances, clips) for name, item in rounds.items()}
     return OrchestrationReport(
         header=header.with_triton(next(filter(None, served), "not measured")),
-        concurrency=benchmark.concurrency,
-        rates=benchmark.rates,
         utterances=len(clips),
         audio_s=round(sum(clip.duration_s for clip in clips), 3),
         systems=by_name,
