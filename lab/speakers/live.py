@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from conch.bench.header import Header
 from conch.bench.memory import cpu_by_process, cpu_since
@@ -36,6 +35,7 @@ from conch.scoring.tables import number, percent, table
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Turn
 from lab.header import lab_header
+from lab.orchestration.component_queues import HostTensor
 from lab.speakers.benchmark import SpeakersBenchmark
 from lab.speakers.conversations import Condition, Conversation, read_sources
 from lab.waveforms import resampled
@@ -80,7 +80,7 @@ class Labelled:
 
 
 def run(benchmark: SpeakersBenchmark, *, streams: bool) -> LiveReport:
-    """Measure and return the report; without `streams`, in process alone."""
+    """Measure; without `streams`, in process alone."""
     sources = read_sources(benchmark.manifest, benchmark.split)
     header = lab_header("speakers", benchmark)
     networks, vad = Networks(), SileroVad(SileroConfig())
@@ -125,7 +125,7 @@ class Networks:
         (found,) = self._components[model]([Row(inputs, parameters or {})])
         if isinstance(found, Exception):
             raise found
-        return {name: _Output(found[name]) for name in outputs}
+        return {name: HostTensor(found[name]) for name in outputs}
 
     async def label(
         self, item: Conversation, vad: SileroVad, options: Mapping[str, Any]
@@ -148,14 +148,6 @@ class Networks:
                 turns += _within(labels.turns(edges[0]), *edges)
         found = await labels.finish()
         return Labelled(decided, found.turns)
-
-
-@dataclass(frozen=True, slots=True)
-class _Output:
-    array: NDArray[Any]
-
-    def numpy(self) -> NDArray[Any]:
-        return self.array
 
 
 def figures(

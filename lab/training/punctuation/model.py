@@ -23,7 +23,6 @@ class Config:
     hidden: int = 384
     kernel: int = 5
     dilations: tuple[int, ...] = (1, 1, 2, 2, 4, 4)
-    dropout: float = 0.0
 
     @property
     def reach(self) -> int:
@@ -48,13 +47,12 @@ class Block(nn.Module):
         self.norm = nn.LayerNorm(config.width)
         self.up = nn.Linear(config.width, config.hidden)
         self.down = nn.Linear(config.hidden, config.width)
-        self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor, is_word: Tensor) -> Tensor:
         """Return float `[B, T, width]`; padding stays 0."""
         y = self.conv(x.transpose(1, 2)).transpose(1, 2)
         y = self.down(nn.functional.relu(self.up(self.norm(y))))
-        added: Tensor = (x + self.dropout(y)) * is_word
+        added: Tensor = (x + y) * is_word
         return added
 
 
