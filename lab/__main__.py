@@ -14,7 +14,6 @@ from lab.gateway import command as gateway
 from lab.growth import command as growth
 from lab.header import PROGRAM
 from lab.live import command as live
-from lab.manifest import command as manifest
 from lab.names import command as names
 from lab.offline import command as offline
 from lab.orchestration import command as orchestration
@@ -27,7 +26,6 @@ NAME = " ".join(PROGRAM)
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser with every command."""
     parser = argparse.ArgumentParser(
         prog=NAME,
         description="Measure Conch next to other ways to do the same, and part by part.",
@@ -50,7 +48,6 @@ def build_parser() -> argparse.ArgumentParser:
     chaos.add_chaos(commands)
     bulk.add_bulk(commands)
     perf_analyzer.add_perf_analyzer_input(commands)
-    manifest.add_manifest(commands)
     return parser
 
 

@@ -5,7 +5,7 @@ error rate hides, because a whole sentence lost costs as much as as many slips o
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring, WordErrors
@@ -17,14 +17,16 @@ MIN_RUN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class ReferenceWord:
+class TimedWord:
     """A normalised word of a reference, or a character where those count."""
 
     text: str
     start_s: float
-    """Seconds on the recording's clock, as if all words of a part took the same time."""
     end_s: float
-    """Seconds on the recording's clock."""
+
+    def after(self, offset_s: float) -> "TimedWord":
+        """Return the word on a clock that is `offset_s` seconds ahead."""
+        return replace(self, start_s=self.start_s + offset_s, end_s=self.end_s + offset_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class DeletedRun:
 
     first_word: int
     """Index in the reference of the recording, from 0."""
-    words: tuple[ReferenceWord, ...]
+    words: tuple[TimedWord, ...]
 
     @property
     def text(self) -> str:
@@ -50,32 +52,24 @@ class DeletedRun:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The comparison of a transcript with its reference."""
-
     errors: WordErrors
     deleted_runs: tuple[DeletedRun, ...] = ()
     """Runs of at least `MIN_RUN` words, in order of time."""
 
 
-def reference_words(parts: Iterable[Part], scoring: Scoring = ENGLISH_WORDS) -> list[ReferenceWord]:
+def reference_words(parts: Iterable[Part], scoring: Scoring = ENGLISH_WORDS) -> list[TimedWord]:
     """Return the normalised words of a recording with their times, or what else `scoring` counts.
 
-    The normaliser changes the number of words, so it runs on each part alone. A word is then
-    never outside its part.
+    All words of a part take the same time. The normaliser changes the number of words, so it runs
+    on each part alone. A word is then never outside its part.
     """
     return [word for part in parts for word in _words(part, scoring)]
 
 
 def align(
-    words: Sequence[ReferenceWord], hypothesis: str, scoring: Scoring = ENGLISH_WORDS
+    words: Sequence[TimedWord], hypothesis: str, scoring: Scoring = ENGLISH_WORDS
 ) -> Alignment:
-    """Return jiwer's alignment of reference words and a text.
-
-    Args:
-        words: at least one.
-        hypothesis: text, which is normalised here.
-        scoring: how the words were counted.
-    """
+    """Return jiwer's alignment of reference words and a text."""
     import jiwer
 
     reference = " ".join(word.text for word in words)
@@ -87,16 +81,16 @@ def align(
     )
 
 
-def _words(part: Part, scoring: Scoring) -> list[ReferenceWord]:
+def _words(part: Part, scoring: Scoring) -> list[TimedWord]:
     texts = scoring.tokens(part.text)
     word_s = (part.end_s - part.start_s) / max(1, len(texts))
     return [
-        ReferenceWord(text, part.start_s + place * word_s, part.start_s + (place + 1) * word_s)
+        TimedWord(text, part.start_s + place * word_s, part.start_s + (place + 1) * word_s)
         for place, text in enumerate(texts)
     ]
 
 
-def _deleted_runs(words: Sequence[ReferenceWord], chunks: Iterable[Any]) -> Iterable[DeletedRun]:
+def _deleted_runs(words: Sequence[TimedWord], chunks: Iterable[Any]) -> Iterable[DeletedRun]:
     """Yield the runs among jiwer's chunks, in which neighbours of one kind are together."""
     for chunk in chunks:
         first, end = chunk.ref_start_idx, chunk.ref_end_idx

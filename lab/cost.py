@@ -2,15 +2,16 @@
 
     python -m lab.cost --manifest speech/manifest.tsv --split dev --json cost.json
     python -m lab.cost --compare before.json cost.json --plot cost.png
+    python -m lab.cost --manifest speech/manifest.tsv --split dev --limit 96 --capacity
 
 One client sends recordings, which are joined utterances. Live streams run in real time.
 """
 
-import argparse
 import asyncio
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from conch.bench.samples import Choice, Sample, load_samples
 from conch.bench.servers import own_server
 from conch.scoring.tables import number, table
 from conch.wire.errors import ConchError
+from lab.arguments import script_parser
 from lab.growth.benchmark import at_16_khz, clips, joined
 from lab.panels import panels
 
@@ -33,6 +35,20 @@ PATHS: Mapping[str, Mapping[str, str]] = {
     "speakers=auto": {"speakers": "auto"},
 }
 """Request options of each path of a recording."""
+OF_CAPACITY: Mapping[str, Mapping[str, str]] = {
+    "attention": {"decoder": "attention"},
+    "graph": {"decoder": "wfst"},
+}
+FLAGS = """
+--manifest FILE   utterances to join
+--split SPLIT     one part of the manifest (default: all)
+--limit N=60      utterances
+--length N=180    seconds of a recording
+--recordings N=2  of each path
+--capacity        what lab/capacity computes with: utterances as they are, eight at once
+--json FILE       write the figures here
+--plot FILE.png   draw them here, one bar for each file
+"""
 LIVE = "8 live streams"
 STREAMS, STREAM_S = 8, 30
 SHOWN = 0.001
@@ -43,25 +59,38 @@ Costs = Mapping[str, Mapping[str, float]]
 
 
 def measured(samples: Sequence[Sample], length_s: int, count: int) -> Costs:
-    """Return the costs on a server of this checkout, with `count` recordings of a length.
-
-    The samples have 16 kHz.
-    """
+    """Return the costs of `count` recordings of a length, sent by one client."""
     audio = [item.audio for item in samples if isinstance(item.audio, np.ndarray)]
     recordings = clips(joined(audio), length_s, count)
+    return costs(recordings, Offer(concurrency=1), PATHS, samples, {"mode": "two_pass"})
+
+
+def capacities(samples: Sequence[Sample]) -> Costs:
+    """Return the costs that `lab.capacity` computes with: of utterances, eight at once."""
+    return costs(samples, Offer(concurrency=STREAMS), OF_CAPACITY, samples, OF_CAPACITY["graph"])
+
+
+def costs(
+    recordings: Sequence[Sample],
+    offered: Offer,
+    paths: Mapping[str, Mapping[str, str]],
+    samples: Sequence[Sample],
+    live: Mapping[str, str],
+) -> Costs:
+    """Return the costs of recordings down some paths, and of live streams of samples (16 kHz)."""
     found: dict[str, dict[str, float]] = {}
+    audio_s = sum(item.duration_s for item in recordings)
     with own_server() as (url, memory):
-        for path, options in PATHS.items():
-            one = Offer(concurrency=1)
-            asyncio.run(send_all(url, recordings[:1], offered=one, options=options))  # loads models
+        for path, options in paths.items():
+            asyncio.run(send_all(url, recordings[:1], offered=offered, options=options))  # loads
             before = memory.cpu_s()
-            asyncio.run(send_all(url, recordings, offered=one, options=options))
+            asyncio.run(send_all(url, recordings, offered=offered, options=options))
             used = memory.cpu_since(before)
-            found[path] = {name: value / (length_s * count) for name, value in used.items()}
-        live = LiveBenchmark(manifest=Path(), seconds=STREAM_S, options={"mode": "two_pass"})
-        said = scripts(samples, STREAMS, live)
+            found[path] = {name: value / audio_s for name, value in used.items()}
+        benchmark = LiveBenchmark(manifest=Path(), seconds=STREAM_S, options=live)
+        said = scripts(samples, STREAMS, benchmark)
         before = memory.cpu_s()
-        asyncio.run(all_streams(url, said, live, StreamRecord))
+        asyncio.run(all_streams(url, said, benchmark, StreamRecord))
         audio_s = sum(len(script.waveform) / script.sample_rate for script in said)
         found[LIVE] = {name: value / audio_s for name, value in memory.cpu_since(before).items()}
     return found
@@ -100,19 +129,12 @@ def plot(runs: Mapping[str, Costs], path: Path) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure or compare, print a table; return 0 for success, 1 for failure."""
-    parser = argparse.ArgumentParser(
-        prog="python -m lab.cost", description=str(__doc__).partition("\n")[0]
-    )
-    parser.add_argument("--manifest", type=Path, help="utterances to join")
-    parser.add_argument("--split", help="one part of the manifest (default: all)")
-    parser.add_argument("--limit", type=int, default=60, help="utterances (default: 60)")
-    parser.add_argument("--length", type=int, default=180, help="seconds of a recording (180)")
-    parser.add_argument("--recordings", type=int, default=2, help="of each path (default: 2)")
-    parser.add_argument("--json", type=Path, help="write the figures here")
+    wholes = dict.fromkeys(("limit", "length", "recordings"), int)
+    paths = dict.fromkeys(("manifest", "json", "plot"), Path)
+    parser = script_parser(__doc__, FLAGS, **wholes, **paths)
     parser.add_argument(
         "--compare", type=Path, nargs="+", metavar="FILE.json", help="earlier figures, not measured"
     )
-    parser.add_argument("--plot", type=Path, help="draw them here, one bar for each file")
     args = parser.parse_args(argv)
     if not (args.compare or args.manifest):
         parser.error("give --manifest to measure, or --compare to compare files")
@@ -122,14 +144,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             choice = Choice(manifest=args.manifest, split=args.split, limit=args.limit)
             samples = [at_16_khz(item) for item in load_samples(choice.utterances(), "waveform")]
-            runs = {"now": measured(samples, args.length, args.recordings)}
+            by_length = partial(measured, length_s=args.length, count=args.recordings)
+            runs = {"now": (capacities if args.capacity else by_length)(samples)}
     except ConchError as error:
         print(f"cost: {error}", file=sys.stderr)
         return 1
-    for name, costs in runs.items():
-        print(f"{name}\n\n{markdown(costs)}\n")
+    for name, found in runs.items():
+        print(f"{name}\n\n{markdown(found)}\n")
         if args.json and not args.compare:
-            args.json.write_text(json.dumps(costs, indent=1))
+            args.json.write_text(json.dumps(found, indent=1))
     if args.plot:
         plot(runs, args.plot)
     return 0

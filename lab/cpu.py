@@ -7,12 +7,7 @@ ORCHESTRATION = ("speech", "tritonserver")
 
 
 def share_of(cpu_s: Mapping[str, float], names: Collection[str]) -> float | None:
-    """Return the fraction of CPU that some processes have used; None if none was used.
-
-    Args:
-        cpu_s: CPU seconds by process.
-        names: names of the processes.
-    """
+    """Return the fraction of CPU that some processes have used; None if none was used."""
     total = sum(cpu_s.values())
     used = sum(seconds for name, seconds in cpu_s.items() if name in names)
     return round(used / total, 4) if total else None

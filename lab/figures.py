@@ -54,8 +54,6 @@ class DeletedWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """The accuracy of texts."""
-
     accuracy: Flat[Accuracy]
     deleted_runs: Sequence[DeletedWords]
     """Runs of three or more words, in order of time."""
@@ -63,8 +61,6 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """The speed and accuracy of a system."""
-
     rtfx: float | None
     judged: Flat[Judged]
 
@@ -78,7 +74,6 @@ class JudgedRun:
 
     @property
     def scored(self) -> Scored:
-        """Speed and accuracy of the run."""
         figures = self.run.figures
         judged = Judged(accuracy=figures.accuracy, deleted_runs=self.deleted_runs)
         return Scored(rtfx=figures.rtfx, judged=judged)

@@ -7,7 +7,6 @@ Prints a row for each path, and writes the texts. `conch bench offline` and `con
 measure how much a server carries.
 """
 
-import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -23,8 +22,16 @@ from conch.scoring.error_rates import word_error_rate
 from conch.scoring.manifest import Utterance, read_manifest
 from conch.scoring.tables import number, percent, table
 from conch.wire.errors import ConchError
+from lab.arguments import script_parser
 from lab.waveforms import waveform_of
 
+FLAGS = """
+--manifest FILE          recordings (default: the test data)
+--model-config NAME=gpu  of the server that is started
+--url URL                of a running server; one is started without
+--out FILE!              for the texts
+--reference FILE         the texts of another run
+"""
 MANIFEST = Path(__file__).parents[1] / "tests" / "data" / "manifest.tsv"
 GRAPH = {"decoder": "wfst"}
 PATHS: Mapping[str, Mapping[str, Any]] = {
@@ -45,7 +52,6 @@ CHUNK = SAMPLE_RATE * 640 // 1000
 
 
 def transcribed(client: Client, utterance: Utterance, options: Mapping[str, Any]) -> str:
-    """Return the text of a recording."""
     return client.transcribe(utterance.path, **options).text
 
 
@@ -76,16 +82,8 @@ def served(url: str | None, model_config: str) -> Iterator[str]:
 
 
 def main() -> None:
-    """Compare the texts of all paths."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--manifest", type=Path, default=MANIFEST, help="default: the test data")
-    parser.add_argument("--model-config", default="gpu", help="default: %(default)s")
-    parser.add_argument("--url", help="of a running server; one is started without")
-    parser.add_argument("--out", type=Path, required=True, help="for the texts")
-    parser.add_argument("--reference", type=Path, help="the texts of another run")
-    args = parser.parse_args()
+    paths = {"manifest": (Path, MANIFEST), "out": Path, "reference": Path}
+    args = script_parser(__doc__, FLAGS, **paths).parse_args()
     utterances = read_manifest(args.manifest)
     reference = json.loads(args.reference.read_text()) if args.reference else {}
     texts: dict[str, dict[str, str]] = {}

@@ -6,20 +6,33 @@ Groups of each size are decoded by turns in this process, without a server. Each
 with that of the segment alone.
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+from conch.cli.arguments import positive
+from conch.cli.bench_arguments import counts
 from conch.component import Outputs, Row
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
 from conch.families.moonshine.encoder import MAX_S, EncoderComponent, MoonshineConfig
 from conch.scoring.manifest import read_manifest, select
+from conch.scoring.tables import table
 from conch.wire.errors import ConchError
+from lab.arguments import script_parser
 from lab.waveforms import waveform_of
+
+FLAGS = """
+--manifest FILE!   utterances with their texts
+--split NAME       one part of the manifest (default: all)
+--limit N=40       utterances
+--beam-size N=1    hypotheses
+--sizes N[,N…]     of the groups (default: 1,2,4,8)
+--runs N=3         of each; medians
+"""
+SIZES = (1, 2, 4, 8)
 
 
 def decoded(
@@ -34,17 +47,8 @@ def decoded(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and print a table; return 0 for success, 1 for failure."""
-    parser = argparse.ArgumentParser(
-        prog="python -m lab.in_flight", description=str(__doc__).partition("\n")[0]
-    )
-    parser.add_argument("--manifest", type=Path, required=True, help="utterances with their texts")
-    parser.add_argument("--split", help="one part of the manifest (default: all)")
-    parser.add_argument("--limit", type=int, default=40, help="utterances (default: 40)")
-    parser.add_argument("--beam-size", type=int, default=1, help="hypotheses (default: 1)")
-    parser.add_argument("--sizes", default="1,2,4,8", help="of the groups (default: 1,2,4,8)")
-    parser.add_argument("--runs", type=int, default=3, help="of each; medians (default: 3)")
-    args = parser.parse_args(argv)
+    whole = dict.fromkeys(("limit", "beam_size", "runs"), positive)
+    args = script_parser(__doc__, FLAGS, manifest=Path, sizes=counts, **whole).parse_args(argv)
     try:
         chosen = select(read_manifest(args.manifest), split=args.split, limit=args.limit)
         waveforms = [waveform_of(item.path)[: int(MAX_S * SAMPLE_RATE)] for item in chosen]
@@ -56,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"in_flight: {error}", file=sys.stderr)
         return 1
     audio_s = sum(map(len, waveforms)) / SAMPLE_RATE
-    sizes = [int(size) for size in args.sizes.split(",")]
+    sizes = args.sizes or SIZES
     taken: dict[int, list[float]] = {size: [] for size in sizes}
     differ = dict.fromkeys(sizes, 0)
     for _ in range(args.runs):
@@ -64,9 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             texts, cpu_s = decoded(decoder, states, args.beam_size, size)
             taken[size].append(cpu_s / audio_s)
             differ[size] += sum(one != other for one, other in zip(texts, alone, strict=True))
-    print("| in flight | CPU s / audio s | texts that differ |\n| ---: | ---: | ---: |")
-    for size in sizes:
-        print(f"| {size} | {median(taken[size]):.4f} | {differ[size]} |")
+    rows = [[str(size), f"{median(taken[size]):.4f}", str(differ[size])] for size in sizes]
+    print(table(["in flight", "CPU s / audio s", "texts that differ"], rows))
     return 0
 
 

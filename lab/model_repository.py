@@ -20,16 +20,7 @@ REPOSITORIES = Path(__file__).parent / "repositories"
 
 @contextmanager
 def repository_of(models: Sequence[str], settings: Sequence[Setting] = ()) -> Iterator[Path]:
-    """Yield a model repository of the named models, a copy that is removed afterwards.
-
-    Args:
-        models: folders of Conch's repositories and of those under lab/repositories/.
-        settings: settings of these models that replace those of their config.pbtxt files.
-
-    Raises:
-        BenchError: no repository has a model, or a setting is for another model or
-            impossible.
-    """
+    """Yield a model repository of the named models, a copy that is removed afterwards."""
     for setting in settings:
         if setting.model not in models:
             raise BenchError(f"cannot set {setting}: the models are {', '.join(models)}")
@@ -53,11 +44,6 @@ def own_repositories() -> tuple[Path, ...]:
 
 
 def model_folder(model: str) -> Path:
-    """Return the folder of a model.
-
-    Raises:
-        BenchError: no repository has it.
-    """
     places = (*shipped_repositories(), *own_repositories())
     for place in places:
         if (place / model / "config.pbtxt").is_file():

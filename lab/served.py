@@ -1,17 +1,65 @@
-"""Ask a running Triton about its models."""
+"""Ask a running server: recordings several at once, and Triton about its models."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from conch.bench.servers import inference_client
+from conch.bench.load import Outcome, closed_loop
+from conch.bench.progress import progress
+from conch.bench.servers import NO_HEADERS, inference_client
+from conch.client import AsyncClient
+from conch.client.tensors import Audio
+from conch.component.waveform import SAMPLE_RATE
+from conch.wire.errors import BenchError
+from conch.wire.result import Transcript
+
+Sent = tuple[Audio, int]
+"""Audio and its rate in Hz, which a file has itself."""
+
+
+def files(paths: Sequence[Path]) -> list[Sent]:
+    return [(path, SAMPLE_RATE) for path in paths]
+
+
+def outcomes(
+    url: str,
+    sent: Sequence[Sent],
+    options: Mapping[str, Any],
+    at_once: int,
+    *,
+    title: str = "",
+    headers: Mapping[str, str] = NO_HEADERS,
+) -> Sequence[Outcome[Transcript]]:
+    """Return what becomes of recordings, in their order."""
+
+    async def sending() -> Sequence[Outcome[Transcript]]:
+        async with AsyncClient(url, headers=headers) as client:
+
+            async def send(index: int) -> Transcript:
+                audio, rate = sent[index]
+                return await client.transcribe(audio, sample_rate=rate, **options)
+
+            with progress(title or "recordings", len(sent)) as bar:
+                load = await closed_loop(send, len(sent), at_once, lambda outcome: bar.update())
+        return load.outcomes
+
+    return asyncio.run(sending())
+
+
+def answers(
+    url: str, sent: Sequence[Sent], options: Mapping[str, Any], at_once: int, title: str = ""
+) -> list[Transcript]:
+    """Return the answers to recordings, or raise a BenchError if one has none."""
+    found = outcomes(url, sent, options, at_once, title=title)
+    if errors := [item.error for item in found if item.error]:
+        raise BenchError(errors[0])
+    return [item.answer for item in found if item.answer is not None]
 
 
 def model_parameters(url: str, model: str) -> dict[str, str]:
-    """Return the `parameters` of a model's config.pbtxt.
-
-    Raises:
-        ServerError: no server answers there, or it does not serve the model.
-    """
+    """Return the `parameters` of a model's config.pbtxt."""
     with inference_client(url) as (client, as_json):
         answer = client.get_model_config(model, **as_json)
         # gRPC wraps the answer of HTTP.
@@ -35,11 +83,7 @@ class ModelWork:
 
 
 def model_work(url: str, models: Sequence[str]) -> dict[str, ModelWork]:
-    """Return Triton's own statistics of models.
-
-    Raises:
-        ServerError: no server answers there, or it does not serve a model.
-    """
+    """Return Triton's own statistics of models."""
     found = {}
     with inference_client(url) as (client, as_json):
         for model in models:

@@ -10,7 +10,6 @@ process's PSS in MB of 10⁶ bytes. The instances of a model are added up. Libra
 all processes of the machine, so run it while no other server runs.
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,10 +21,17 @@ from conch.bench.memory import Memory, process_tree, tree_memory
 from conch.cli.demo import SPEECH
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
+from conch.scoring.tables import table
 from conch.wire.errors import ConchError
 from conch.wire.needs import PATHS, components_of
 from conch.wire.options import RecognitionOptions
+from lab.arguments import script_parser, seconds
 
+FLAGS = """
+--models NAME[,NAME…]  or all (default: as conch serve)
+--transducer FOLDER    one of your own
+--idle-s S=25          of rest
+"""
 CHUNK = 10240
 """Samples of a live chunk: 640 ms."""
 SENT: tuple[Mapping[str, Any], ...] = (
@@ -51,16 +57,7 @@ def sendable(models: Sequence[str]) -> Iterator[Mapping[str, Any]]:
 
 
 def measured(models: Sequence[str], idle_s: float, transducer: str = "") -> dict[str, Memory]:
-    """Return the memory of a new server's processes, by what came before.
-
-    Args:
-        models: to load; `all` for all, none for those that `conch serve` loads at its start.
-        idle_s: seconds of rest.
-        transducer: Folder of one; empty for Conch's own models.
-
-    Raises:
-        ConchError: the server does not start, or a request fails.
-    """
+    """Return the memory of a new server's processes, by what came before."""
     waveform, rate = soundfile.read(SPEECH, dtype="float32")
     config = ServerConfig(
         models=() if "all" in models else models,
@@ -91,29 +88,15 @@ def markdown(found: Mapping[str, Memory]) -> str:
     """Return a table: a row for each process, the largest first, and their sum."""
     first, *_, last = found.values()
     names = sorted(first.by_process_mb, key=lambda name: -last.by_process_mb.get(name, 0.0))
-    rows = [["", *found], ["---", *("---:" for _ in found)]]
-    rows += [[n, *(f"{m.by_process_mb.get(n, 0):.0f}" for m in found.values())] for n in names]
-    rows += [["all", *(f"{memory.total_mb:.0f}" for memory in found.values())]]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    rows = [[n, *(f"{m.by_process_mb.get(n, 0):.0f}" for m in found.values())] for n in names]
+    return table(["", *found], [*rows, ["all", *(f"{m.total_mb:.0f}" for m in found.values())]])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and print the table; return 0 for success, 1 for failure."""
-    parser = argparse.ArgumentParser(
-        prog="python -m lab.server_memory", description=str(__doc__).partition("\n")[0]
-    )
-    parser.add_argument(
-        "--models", default="", help="separated by commas, or all (default: as conch serve)"
-    )
-    parser.add_argument("--transducer", default="", metavar="FOLDER", help="one of your own")
-    parser.add_argument("--idle-s", type=float, default=25.0, help="of rest (default: 25)")
-    args = parser.parse_args(argv)
+    args = script_parser(__doc__, FLAGS, models="", transducer="", idle_s=seconds).parse_args(argv)
+    models = [*filter(None, args.models.split(","))]
     try:
-        print(
-            markdown(
-                measured([*filter(None, args.models.split(","))], args.idle_s, args.transducer)
-            )
-        )
+        print(markdown(measured(models, args.idle_s, args.transducer)))
     except ConchError as error:
         print(f"server_memory: {error}", file=sys.stderr)
         return 1

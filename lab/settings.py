@@ -28,12 +28,7 @@ class Setting:
         return f"{self.model}.{self.name}={self.value}"
 
     def apply(self, config: Any) -> None:
-        """Write the setting into a model's `ModelConfig`; only the model checks its parameters.
-
-        Raises:
-            BenchError: it is neither a parameter nor a single field, or the value has another
-                type than the field's.
-        """
+        """Write the setting into a model's `ModelConfig`; only the model checks its parameters."""
         if self.name in config.parameters:
             config.parameters[self.name].string_value = self.value
             return
@@ -70,9 +65,6 @@ def read_settings(text: str) -> tuple[Setting, ...]:
 
     >>> [str(item) for item in read_settings("vad.instances=2,speech.max_streams=9")]
     ['vad.instances=2', 'speech.max_streams=9']
-
-    Raises:
-        BenchError: one is not in the form MODEL.NAME=VALUE.
     """
     found = []
     for part in text.split(","):

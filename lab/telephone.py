@@ -9,8 +9,6 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.wire.errors import BenchError
-
 TELEPHONE_SAMPLE_RATE = 8_000
 TELEPHONE_BAND_HZ = (300.0, 3400.0)
 TELEPHONE_SNR_DB = 15.0
@@ -29,31 +27,6 @@ def amplitude(decibels: float) -> float:
     return float(10 ** (decibels / 20))
 
 
-def resampled(waveform: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
-    """Return mono samples at 8 kHz, by the lower part of their spectrum.
-
-    A telephone's band ends below that part's edge, so its sharpness is not heard.
-
-    Args:
-        waveform: mono.
-        sample_rate: Hz.
-
-    Raises:
-        BenchError: the sample rate is below 8 kHz.
-    """
-    if sample_rate < TELEPHONE_SAMPLE_RATE:
-        raise BenchError(
-            f"a telephone line takes recordings of at least {TELEPHONE_SAMPLE_RATE} Hz; "
-            f"found: {sample_rate}"
-        )
-    if sample_rate == TELEPHONE_SAMPLE_RATE:
-        return waveform
-    length = round(len(waveform) * TELEPHONE_SAMPLE_RATE / sample_rate)
-    spectrum = np.fft.rfft(waveform)[: length // 2 + 1]
-    found: NDArray[np.float32] = np.fft.irfft(spectrum, length).astype(np.float32)
-    return found * np.float32(length / len(waveform))
-
-
 def telephone(
     waveform: NDArray[np.float32],
     spans: Sequence[tuple[int, int]],
@@ -62,7 +35,7 @@ def telephone(
     """Return a waveform as it leaves a noisy telephone line, before it is coded (G.711).
 
     Args:
-        waveform: mono at 8 kHz; see `resampled`.
+        waveform: mono at 8 kHz.
         spans: first and last sample of each utterance, for the level of the speech.
         random: generator of the noise, which is white within the band.
 

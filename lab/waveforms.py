@@ -1,5 +1,6 @@
-"""Decode audio files to the waveforms that components take."""
+"""Rows of manifests, and audio files as the waveforms that components take."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,16 +9,22 @@ import soxr
 from numpy.typing import NDArray
 
 from conch.component.waveform import SAMPLE_RATE
+from conch.scoring.manifest import manifest_rows
 from conch.scoring.recordings import decode
 from conch.wire.errors import BenchError
 
 
-def waveform_of(path: Path) -> NDArray[np.float32]:
-    """Decode a file to mono samples at 16 kHz.
+def rows_of(manifest: Path, required: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Return the rows of a manifest with all of its columns."""
+    try:
+        text = manifest.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BenchError(f"manifest {manifest} cannot be read: {error}") from None
+    return manifest_rows(str(manifest), text, required)
 
-    Raises:
-        BenchError: the file is missing or not audio.
-    """
+
+def waveform_of(path: Path) -> NDArray[np.float32]:
+    """Decode a file to mono samples at 16 kHz."""
     recording = decode(path)
     return resampled(recording.waveform, recording.sample_rate)
 
@@ -31,11 +38,7 @@ def resampled(waveform: NDArray[np.float32], sample_rate: int) -> NDArray[np.flo
 
 
 def duration_s(path: Path) -> float:
-    """Return the seconds of a file, by its header alone if possible.
-
-    Raises:
-        BenchError: the file is missing or not audio.
-    """
+    """Return the seconds of a file, by its header alone if possible."""
     try:
         return float(soundfile.info(path).duration)
     except (OSError, soundfile.LibsndfileError) as error:

@@ -8,7 +8,6 @@ and speed: its text has no sense. Layers are those of Yao et al. (2024), "Zipfor
 better encoder for automatic speech recognition".
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import onnx
 from onnx import TensorProto
 
 from conch.component.graph import Graph
+from lab.arguments import script_parser
 
 MELS, CHUNK, SHIFT, LEFT, UNITS, SIZE = 80, 45, 32, 128, 500, 512
 QUERY, VALUE, POSITION, POSITION_SIZE = 32, 12, 4, 48
@@ -137,7 +137,6 @@ class Network:
 
 
 def encoder() -> Network:
-    """Return the encoder."""
     net = Network(0)
     graph, op, ints = net.graph, net.op, net.graph.ints
     x = op("Unsqueeze", graph.takes("x", "N", CHUNK, MELS), ints(1))
@@ -304,7 +303,6 @@ def _convolved(net: Network, x: str, stack: Stack, before: State) -> str:
 
 
 def predictor() -> Network:
-    """Return the network that reads the last two units."""
     net = Network(1)
     op, y = net.op, net.graph.takes("y", "N", 2, kind=TensorProto.INT64)
     # -1 is before the first.
@@ -317,7 +315,6 @@ def predictor() -> Network:
 
 
 def joiner() -> Network:
-    """Return the network that writes a unit or the blank."""
     net = Network(2)
     frames, said = (net.graph.takes(name, "N", SIZE) for name in ("encoder_out", "decoder_out"))
     x = net.op("Tanh", net.op("Add", frames, said))
@@ -361,9 +358,7 @@ def write(folder: Path) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the folder and say what it holds; return 0."""
-    parser = argparse.ArgumentParser(
-        prog="python -m lab.zipformer", description=str(__doc__).partition("\n")[0]
-    )
+    parser = script_parser(__doc__)
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     args = parser.parse_args(argv)
     print(f"{args.folder}: {write(args.folder) / 1e6:.1f} million weights")

@@ -106,7 +106,6 @@ def live(
 
 
 def text_of(outputs: Outputs) -> str:
-    """Return the best text."""
     return str(outputs["hypotheses"][0].decode())
 
 

@@ -1,8 +1,7 @@
 """The baseline: the same weights run by `faster-whisper` in one process, without Triton.
 
 It runs as a user would run it: beam 5, its own VAD filter, the language of the requests or else
-English, everything else at its
-defaults, one utterance after the other on all cores.
+English, everything else at its defaults, one utterance after the other on all cores.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,8 +21,6 @@ way, one window after the other. 8 is the default of its `BatchedInferencePipeli
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options that shape the figures."""
-
     model: str
     """A CTranslate2 Whisper folder; empty is the attention components' default."""
     compute_type: str
@@ -37,13 +34,7 @@ class Options:
 
 
 def options_of(served: Mapping[str, str], language: str, name: str) -> Options:
-    """Return options for the weights and the compute type that a server runs.
-
-    Args:
-        served: the `parameters` of the server's attention_encoder (`WhisperEncoderConfig`).
-        language: code of the language of the speech.
-        name: of the baseline.
-    """
+    """Return options for the weights and the compute type that a server runs."""
     compute_type = served.get("compute_type", "auto")
     return Options(
         model=served.get("model", ""),
@@ -61,7 +52,6 @@ def measure(job: Job[Options], on_answer: Callable[[], None]) -> BaselineRun:
 
 
 def main() -> None:
-    """Run the job; called in the child."""
     from faster_whisper import BatchedInferencePipeline, WhisperModel
 
     from conch.families.whisper.config import model_folder

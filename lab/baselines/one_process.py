@@ -51,11 +51,7 @@ class BaselineRun:
 
 
 def measure(module: str, job: Job[Any], on_answer: Callable[[], None]) -> BaselineRun:
-    """Run the job by a module in a separate process; `on_answer` is called at each utterance.
-
-    Raises:
-        BenchError: the process failed; its message is on standard error.
-    """
+    """Run the job by a module in a separate process; `on_answer` is called at each utterance."""
     texts: list[str] = []
     latencies: list[float] = []
     last: dict[str, float] | None = None

@@ -6,7 +6,6 @@ Conch's components run in this process, without a server. Live audio comes in pi
 The log probabilities are those of words with the same text, where the runtime tells them.
 """
 
-import argparse
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,35 +14,37 @@ import numpy as np
 from tqdm import tqdm
 
 from conch.catalogue.detection import detect
+from conch.cli.arguments import positive
 from conch.component import Outputs
 from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
+from conch.scoring.manifest import spread
 from conch.wire.errors import BenchError
+from lab.arguments import script_parser
 from lab.baselines.components import KINDS, live, recorded, text_of, words_of
 from lab.baselines.folder_peers import Heard, peer_of
 from lab.training.ctc.data import utterances_of
 from lab.training.ctc.evaluate import Table
 from lab.waveforms import waveform_of
 
+FLAGS = """
+--manifest FILE!   utterances with their texts
+--split NAME=dev   of the manifest
+--limit N          utterances, evenly taken (default: all)
+--step-ms N=100    live audio that comes at once
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Compare as the command line says, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    add = parser.add_argument
-    add("folder", type=Path)
-    add("--manifest", type=Path, required=True)
-    add("--split", default="dev")
-    add("--limit", type=int, help="utterances, evenly taken; all if left out")
-    add("--beam", type=int, nargs="*", default=[1, 4], help="beam sizes; 1 is greedy")
-    add("--step-ms", type=int, default=100, help="live audio that comes at once")
+    parser = script_parser(__doc__, FLAGS, manifest=Path, limit=positive, step_ms=positive)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--beam", type=int, nargs="*", default=[1, 4], help="sizes; 1 is greedy")
     args = parser.parse_args(arguments)
     kind, folder, found = detect(str(args.folder))
     if kind.name not in KINDS:
         raise BenchError(f"{folder} is a {kind.title}, which has no peer here")
     utterances = utterances_of(args.manifest, [args.split])
-    if args.limit:
-        places = np.linspace(0, len(utterances), args.limit, endpoint=False).astype(int)
-        utterances = [utterances[place] for place in places]
+    utterances = spread(utterances, args.limit)
     waveforms = [waveform_of(item.path) for item in tqdm(utterances, "recordings")]
     table = Table([item.source for item in utterances], [item.text for item in utterances])
     head, line = table.head.splitlines()

@@ -11,7 +11,6 @@ streams as there are, and otherwise its defaults. The server does not say which 
 answers: so the latency is that of the end of a stream.
 """
 
-import argparse
 import asyncio
 import json
 import os
@@ -34,19 +33,20 @@ from conch.bench.memory import MemorySampler
 from conch.cli.bench_arguments import counts
 from conch.families.transducer.folder import read_transducer
 from conch.wire.errors import BenchError
+from lab.arguments import script_parser, seconds
 
+FLAGS = """
+--manifest FILE!  utterances with their texts
+--split NAME      of the manifest
+--streams N[,N…]  at once (default: 8)
+--seconds S=60    least audio of a stream
+"""
 SERVER = "sherpa-onnx-online-websocket-server"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure as the command line says, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    add = parser.add_argument
-    add("folder", type=Path)
-    add("--manifest", type=Path, required=True)
-    add("--split")
-    add("--streams", type=counts, default=[8], metavar="N[,N…]")
-    add("--seconds", type=float, default=60.0, help="least seconds of audio of a stream")
+    parser = script_parser(__doc__, FLAGS, manifest=Path, streams=(counts, [8]), seconds=seconds)
+    parser.add_argument("folder", type=Path)
     args = parser.parse_args(arguments)
     benchmark = LiveBenchmark(manifest=args.manifest, split=args.split, seconds=args.seconds)
     samples, scoring = prepared(benchmark)
@@ -67,11 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 @contextmanager
 def served(folder: Path, streams: int) -> Iterator[tuple[int, MemorySampler]]:
-    """Yield the port of a server of a folder, and what samples its process.
-
-    Raises:
-        BenchError: the package is not installed.
-    """
+    """Yield the port of a server of a folder, and what samples its process."""
     program = shutil.which(SERVER)
     if not program:
         raise BenchError(f"{SERVER} is not on the PATH: pip install sherpa-onnx-bin")

@@ -29,8 +29,6 @@ makes the weights float32 again; of `onnx`, ONNX Runtime does so once, while it 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options that shape the figures."""
-
     model: str
     """Folder with the files; empty is the model of the installed packages."""
     format: str
@@ -84,7 +82,6 @@ def _bytes(unit: str) -> bytes:
 
 
 def main() -> None:
-    """Run the job; called in the child."""
     import sherpa_onnx
 
     asked = child.job()

@@ -8,8 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -24,24 +23,18 @@ from conch.bench.servers import server_of, triton_version
 from conch.cli.demo import SPEECH
 from conch.scoring.tables import number, percent, table
 from conch.wire.errors import BenchError
-from lab.bulk import cluster
 from lab.header import lab_header
 
 SAMPLE_RATE = 16_000
-MILLION_HOURS = 1e6
-HOURS_A_MONTH = 730.0
 SUBTYPE = "PCM_16"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkBenchmark:
-    """Settings of the benchmark."""
-
     seconds: tuple[int, ...] = (1, 10, 3600)
     """Lengths of files."""
     audio: int = 3600
     """Seconds of audio of each length, at least one file."""
-    nodes: tuple[int, ...] = (1, 2, 4)
     jobs: int = 4
     turns: int = 3
     """Times that each is measured, in turn; the median counts."""
@@ -63,38 +56,23 @@ class Length:
         """Return what bulk takes more, without Ray's start, as a fraction of transcribe's time."""
         return (self.bulk_s - start_s - self.transcribe_s) / self.transcribe_s
 
-    def per_file_ms(self, start_s: float) -> float:
-        """Return what bulk takes more for each file, without Ray's start, in milliseconds."""
-        return 1000 * (self.bulk_s - start_s - self.transcribe_s) / self.files
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nodes:
-    """A run on some nodes of this machine, which share the server."""
-
-    nodes: int
-    wall_s: float
-    rtfx: float
+    def rtfx(self, start_s: float) -> float | None:
+        """Return seconds of audio a second; None for a run that Ray's start hides."""
+        if self.bulk_s <= start_s:
+            return None
+        return self.files * self.seconds / (self.bulk_s - start_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkReport:
-    """Every figure of the benchmark."""
-
     header: Flat[Header]
-    settings: BulkBenchmark
     start_s: float
     """Seconds of a bulk run with one file of a second: mostly Ray's start and end."""
     lengths: tuple[Length, ...]
-    nodes: tuple[Nodes, ...]
 
 
 def run(settings: BulkBenchmark) -> BulkReport:
-    """Measure.
-
-    Raises:
-        BenchError: a command fails, or there is no environment with Ray.
-    """
+    """Measure, or raise a BenchError if a command fails or there is no environment with Ray."""
     if not Path(settings.bulk).is_file():
         raise BenchError(f"--bulk {settings.bulk}: no such program; make bulk-env makes it")
     header = lab_header("bulk", settings)
@@ -104,86 +82,31 @@ def run(settings: BulkBenchmark) -> BulkReport:
         one = _files(root / "one", 1, 1)
         # The first start reads the modules, which the others find in memory.
         starts = [_bulk(settings, url, one, root / f"start{n}") for n in range(settings.turns + 1)]
-        start_s = median(starts[1:])
-        lengths, folders = [], {}
+        lengths = []
         for seconds in settings.seconds:
             count = max(1, settings.audio // seconds)
-            folders[seconds] = _files(root / str(seconds), seconds, count)
-            lengths.append(_length(settings, url, seconds, folders[seconds]))
-        middle = sorted(folders)[len(folders) // 2]
-        runs = []
-        for nodes in settings.nodes:
-            with _cluster(settings, nodes) as address:
-                out = root / f"nodes{nodes}"
-                wall_s = _median_bulk(settings, url, folders[middle], out, "--ray", address)
-            audio_s = middle * len(list(folders[middle].iterdir()))
-            runs.append(Nodes(nodes=nodes, wall_s=wall_s, rtfx=audio_s / wall_s))
-    return BulkReport(
-        header=header,
-        settings=settings,
-        start_s=start_s,
-        lengths=tuple(lengths),
-        nodes=tuple(runs),
-    )
+            made = _files(root / str(seconds), seconds, count)
+            lengths.append(_length(settings, url, seconds, made))
+    return BulkReport(header=header, start_s=median(starts[1:]), lengths=tuple(lengths))
 
 
 def markdown(report: BulkReport) -> str:
-    """Return the tables of a report."""
     start_s = report.start_s
-    lengths = table(
+    columns = ("files of", "files", "transcribe s", "bulk s", "without Ray's start s", "more %")
+    rows = [
         (
-            *("files of", "files", "transcribe s", "bulk s", "without Ray's start s"),
-            *("more %", "more for each file ms"),
-        ),
-        [
-            (
-                f"{item.seconds} s",
-                *(str(item.files), number(item.transcribe_s), number(item.bulk_s)),
-                number(item.bulk_s - start_s),
-                percent(item.over(start_s), sign=True),
-                number(item.per_file_ms(start_s), sign=True),
-            )
-            for item in report.lengths
-        ],
-    )
-    nodes = table(
-        ("nodes on this machine", "seconds", "RTFx"),
-        [(str(item.nodes), number(item.wall_s), number(item.rtfx)) for item in report.nodes],
-    )
-    paper = table(
-        ("files of", "RTFx here", "machine hours for a million hours", "such machines for a month"),
-        [
-            (
-                f"{item.seconds} s",
-                number(_rtfx(item, start_s)),
-                number(_million(item, start_s), 0),
-                number(_months(_million(item, start_s)), 0),
-            )
-            for item in report.lengths
-        ],
-    )
+            f"{item.seconds} s",
+            *(str(item.files), number(item.transcribe_s), number(item.bulk_s)),
+            *(number(item.bulk_s - start_s), percent(item.over(start_s), sign=True)),
+            number(item.rtfx(start_s)),
+        )
+        for item in report.lengths
+    ]
     files = sum(item.files for item in report.lengths)
     audio_s = sum(item.files * item.seconds for item in report.lengths)
     come_from = origin(report.header, f"{files} files", audio_s)
     start = f"A run of one file of a second takes {start_s:.1f} s, which is Ray's start and end."
-    return "\n\n".join((come_from, start, lengths, nodes, paper))
-
-
-def _rtfx(item: Length, start_s: float) -> float | None:
-    """Return seconds of audio a second; None for a run that Ray's start hides."""
-    if item.bulk_s <= start_s:
-        return None
-    return item.files * item.seconds / (item.bulk_s - start_s)
-
-
-def _million(item: Length, start_s: float) -> float | None:
-    """Return the hours of this machine for a million hours of such files."""
-    rtfx = _rtfx(item, start_s)
-    return None if rtfx is None else MILLION_HOURS / rtfx
-
-
-def _months(hours: float | None) -> float | None:
-    return None if hours is None else hours / HOURS_A_MONTH
+    return "\n\n".join((come_from, start, table((*columns, "RTFx"), rows)))
 
 
 def _files(folder: Path, seconds: int, count: int) -> Path:
@@ -220,14 +143,6 @@ def _length(settings: BulkBenchmark, url: str, seconds: int, folder: Path) -> Le
     )
 
 
-def _median_bulk(settings: BulkBenchmark, url: str, folder: Path, out: Path, *more: str) -> float:
-    taken_s = []
-    for _ in range(settings.turns):
-        taken_s.append(_bulk(settings, url, folder, out, "--overwrite", *more))
-        print(f"  bulk {taken_s[-1]:.1f} s", file=sys.stderr, flush=True)
-    return median(taken_s)
-
-
 def _bulk(settings: BulkBenchmark, url: str, folder: Path, out: Path, *more: str) -> float:
     bulk = [settings.bulk, "-m", "conch.cli", "bulk", str(folder), "--out", str(out)]
     return _timed([*bulk, "--url", url, "--jobs", str(settings.jobs), *more])
@@ -239,23 +154,3 @@ def _timed(command: Sequence[str]) -> float:
     if done.returncode:
         raise BenchError(f"{' '.join(command[:5])} …: {done.stderr.strip()[-500:]}")
     return time.perf_counter() - begun
-
-
-@contextmanager
-def _cluster(settings: BulkBenchmark, nodes: int) -> Iterator[str]:
-    """Run a Ray cluster of some nodes on this machine; yield its address."""
-    print(f"{nodes} nodes", file=sys.stderr)
-    command = [settings.bulk, cluster.__file__, str(nodes)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            for line in process.stdout:
-                if line.startswith("ready "):
-                    yield line.split()[1]
-                    return
-            raise BenchError(f"no Ray cluster of {nodes} nodes")
-        finally:
-            process.stdin.close()
-            process.wait()

@@ -46,7 +46,6 @@ class Answer:
     """What a visit was given: a text that was heard, or `audio`."""
 
     def __str__(self) -> str:
-        """Return status and text, shortened."""
         return f"{self.status} {self.text[:160]}".strip()
 
 
@@ -75,7 +74,6 @@ def outcome(answer: Answer) -> str:
 
 
 def holds(answer: Answer) -> bool:
-    """Return whether an answer is one that a hostile request may get."""
     return outcome(answer) in OUTCOMES
 
 

@@ -41,8 +41,6 @@ CHUNK_S, AHEAD = 20, 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flood:
-    """How much a flood sends."""
-
     files: int = 64
     file_mb: float = 199.0
     streams: int = 16
@@ -152,7 +150,6 @@ async def _stream(target: Target, number: int, until: float) -> list[Answer]:
 
 @asynccontextmanager
 async def _silence(megabytes: float) -> AsyncIterator[str]:
-    """Yield the path of a WAV file of silence."""
     with tempfile.NamedTemporaryFile(suffix=".wav") as file:
         frames = round(megabytes * 1e6 / 8)
         with soundfile.SoundFile(file.name, "w", FLOOD_RATE, 2, "FLOAT") as out:

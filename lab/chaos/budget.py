@@ -26,10 +26,6 @@ def worst_case_mb(speech: RecognitionConfig, gateway: GatewayConfig) -> Mapping[
     """Return the most memory of `conch serve` in MB of 10⁶ bytes, by what it is for.
 
     The room for uploads is not in it: it is on the disk, unless `/tmp` is memory.
-
-    Args:
-        speech: Settings of `speech`, which answers for all entry points.
-        gateway: Settings of the gateway.
     """
     audio_s = speech.max_audio_in_flight_s * (1 + FOR_SHORT)
     backlog_s = gateway.max_sessions * gateway.max_backlog_s

@@ -59,8 +59,6 @@ IDLE_STREAMS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChaosCampaign:
-    """Settings of a campaign."""
-
     seed: int = 1
     requests: int = 3_000
     """Hostile items, over all doors."""
@@ -90,8 +88,6 @@ class PhaseRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChaosReport:
-    """The report of a campaign."""
-
     header: Flat[Header]
     phases: Sequence[PhaseRow]
     faults: Sequence[Fault]
@@ -119,11 +115,6 @@ class _Found:
 
 
 def run(campaign: ChaosCampaign) -> ChaosReport:
-    """Run a campaign and return its report.
-
-    Raises:
-        ConchError: no server can be started, or it does not answer at its start.
-    """
     return asyncio.run(_run(campaign))
 
 
@@ -194,7 +185,6 @@ class Running:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of honest requests that the server's models can answer."""
         return kinds_of(self.serve.models)
 
     async def all_phases(self) -> None:
@@ -233,7 +223,6 @@ class Running:
         return round(stop_s, 2)
 
     async def close(self) -> None:
-        """Stop what still runs."""
         await self._connections.aclose()
         if self.serve.is_running:
             await self.serve.stop()

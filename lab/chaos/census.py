@@ -23,8 +23,6 @@ FEW = 12
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """What the processes of a server hold."""
-
     processes: Mapping[str, int]
     """Number of processes by role: `conch serve`, `tritonserver`, or a model."""
     descriptors: Mapping[str, int]
@@ -37,12 +35,7 @@ class Census:
 
 
 def census(root: int, streams: int) -> Census:
-    """Count what a `conch serve` and its children hold.
-
-    Args:
-        root: Its process id.
-        streams: Live streams by its metrics.
-    """
+    """Count what a `conch serve` and its children hold."""
     counts: tuple[Counter[str], ...] = (Counter(), Counter(), Counter())
     names = set()
     for process in [psutil.Process(root), *psutil.Process(root).children(recursive=True)]:
@@ -69,7 +62,6 @@ def names_in(command: Iterable[str]) -> set[str]:
 
 
 def segments_of(name: str) -> list[str]:
-    """Return the files of shared memory of a server."""
     return [item.name for item in SHARED_MEMORY.glob(f"{name}*")]
 
 
@@ -98,12 +90,7 @@ def grown(before: Census, after: Census) -> list[str]:
 
 
 def left_over(names: Iterable[str], addresses: Addresses) -> list[str]:
-    """Return what a server that has ended left on the machine, in words.
-
-    Args:
-        names: Its names, see `names_in`.
-        addresses: Where it listened.
-    """
+    """Return what a server that has ended left on the machine, in words."""
     found = [f"shared memory {item}" for name in names for item in segments_of(name)]
     wanted = set(names)
     for process in psutil.process_iter(["cmdline"]):

@@ -4,9 +4,16 @@ import argparse
 import sys
 from pathlib import Path
 
-from conch.cli.arguments import Subparsers, UsageError, add_command, number, positive
+from conch.cli.arguments import (
+    Subparsers,
+    UsageError,
+    add_command,
+    add_flags,
+    number,
+    positive,
+)
 from conch.cli.bench_arguments import add_output, count, write_report
-from lab.arguments import add_whole
+from lab.arguments import settings_of
 
 CHAOS_EPILOG = """
 phases:
@@ -31,10 +38,21 @@ examples:
 
 exit codes: 0 everything held, 1 something did not, 2 wrong usage
 """
+FLAGS = """
+--seed N=1              of all that is drawn
+--requests N=3000       hostile requests of the fuzz, over all doors
+--minutes M=15          after which nothing more begins
+--phases NAME[,NAME…]   out of those below (default: all)
+--only DOOR[:NUMBER]    fuzz one door, or send one of the requests that are drawn for it
+--models NAME[,NAME…]   for conch serve (default: all)
+--soak-s S              in place of the phases: honest clients for S seconds, while every two
+                        minutes a process is killed
+--notes FILE.md         write the table between the markers of this document
+"""
+minutes = number("a number of minutes above 0", lambda value: 0 < value < float("inf"))
 
 
 def add_chaos(commands: Subparsers) -> None:
-    """Add the command to those of the laboratory."""
     parser = add_command(
         commands,
         "chaos",
@@ -43,43 +61,13 @@ def add_chaos(commands: Subparsers) -> None:
         description="Start a server, attack it, and report what did not hold.",
         epilog=CHAOS_EPILOG,
     )
-    what = parser.add_argument_group("what is done")
-    what.add_argument("--seed", type=count, default=1, metavar="N", help="(default: %(default)s)")
-    add_whole(what, "--requests", 3_000, "hostile requests of the fuzz, over all doors")
-    what.add_argument(
-        "--minutes",
-        type=number("a number of minutes above 0", lambda value: 0 < value < float("inf")),
-        default=15.0,
-        metavar="M",
-        help="after which nothing more begins (default: %(default)g)",
-    )
-    what.add_argument("--phases", metavar="NAME[,NAME…]", help="out of those below (default: all)")
-    what.add_argument(
-        "--only",
-        metavar="DOOR[:NUMBER]",
-        help="fuzz one door, or send one of the requests that are drawn for it",
-    )
-    what.add_argument(
-        "--models", default="", metavar="NAME[,NAME…]", help="for conch serve (default: all)"
-    )
-    what.add_argument(
-        "--soak-s",
-        type=positive,
-        metavar="S",
-        help="in place of the phases: honest clients for N seconds, while every two minutes "
-        "a process is killed",
-    )
-    out = add_output(parser)
-    out.add_argument(
-        "--notes",
-        type=Path,
-        metavar="FILE.md",
-        help="write the table between the markers of this document",
-    )
+    texts = {"phases": "", "models": "", "notes": Path}
+    wholes = {"seed": count, "requests": positive, "soak_s": positive}
+    add_flags(parser, FLAGS, minutes=minutes, **wholes, **texts)
+    add_output(parser)
 
 
 def run_chaos(args: argparse.Namespace) -> int:
-    """Attack, print the table, write the files and return the exit code."""
     from lab.chaos import soak
     from lab.chaos.campaign import PHASES, ChaosCampaign, run
     from lab.chaos.doors import DOORS
@@ -89,8 +77,6 @@ def run_chaos(args: argparse.Namespace) -> int:
     if args.soak_s:
         soaked = soak.run(soak.Soak(seconds=args.soak_s, seed=args.seed, models=models))
         write_report(args, soaked, soak.markdown(soaked))
-        if args.notes:
-            soak.write_into(args.notes, soaked)
         return 1 if soaked.lost or soaked.restarts else 0
     phases = tuple(args.phases.split(",")) if args.phases else PHASES
     if unknown := [name for name in phases if name not in PHASES]:
@@ -99,16 +85,7 @@ def run_chaos(args: argparse.Namespace) -> int:
     if args.only and (door not in DOORS or not (place or "0").isdecimal()):
         raise UsageError(f"--only takes one of {'; '.join(DOORS)}, and a number; got {args.only!r}")
     print(f"chaos: seed {args.seed}", file=sys.stderr)
-    report = run(
-        ChaosCampaign(
-            seed=args.seed,
-            requests=args.requests,
-            minutes=args.minutes,
-            phases=phases,
-            only=args.only,
-            models=models,
-        )
-    )
+    report = run(settings_of(ChaosCampaign, args, phases=phases, models=models))
     write_report(args, report, markdown(report))
     if args.notes:
         write_into(args.notes, report)

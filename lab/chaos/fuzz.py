@@ -53,14 +53,7 @@ class Sent:
 async def fuzz(
     target: Target, phase: str, items: Sequence[Hostile], *, until: float = float("inf")
 ) -> Sent:
-    """Send items in their order, `CLIENTS` at a time.
-
-    Args:
-        target: The server.
-        phase: Name of the door.
-        items: What was drawn for it.
-        until: Time of `time.monotonic` after which nothing more is sent.
-    """
+    """Send items in their order, `CLIENTS` at a time."""
     sent, waiting = Sent(phase), iter(enumerate(items))
 
     async def client() -> None:
@@ -74,6 +67,5 @@ async def fuzz(
 
 
 async def send_one(target: Target, sent: Sent, number: int, item: Hostile) -> None:
-    """Send one item and count its answers."""
     for answer in await item.send(target):
         sent.count_answer(number, answer, f"{item!r:.{SHOWN_CHARS}}")

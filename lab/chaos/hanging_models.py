@@ -40,13 +40,7 @@ class HangingModels:
     def __init__(
         self, components: Path, folder: Path, models: Collection[str] | None = None
     ) -> None:
-        """Copy a repository.
-
-        Args:
-            components: The repository.
-            folder: Gets the copy, and the orders.
-            models: Which of them obey; None for all.
-        """
+        """Copy a repository."""
         self.repository = folder / "models"
         self._orders = folder / "orders"
         self.repository.mkdir()
@@ -68,7 +62,6 @@ class HangingModels:
         written.rename(self._order(model))
 
     def has_begun(self, model: str) -> bool:
-        """Return whether the model has taken the order."""
         return not self._order(model).exists()
 
     def _order(self, model: str) -> Path:

@@ -51,8 +51,6 @@ KIND_OF_MODEL: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One honest request."""
-
     kind: str
     sent_at: float
     """Time of `time.monotonic`."""
@@ -62,7 +60,6 @@ class Asked:
 
     @property
     def answered_at(self) -> float:
-        """When its answer came."""
         return self.sent_at + self.took_s
 
 
@@ -74,7 +71,6 @@ class Heard:
 
     @property
     def right(self) -> int:
-        """How many came word for word."""
         return sum(item.outcome == "right" for item in self.asked)
 
     @property
@@ -84,12 +80,10 @@ class Heard:
 
     @property
     def wrong(self) -> list[Asked]:
-        """All others."""
         return [item for item in self.asked if item.outcome not in ("right", "busy")]
 
     @property
     def median_s(self) -> float | None:
-        """Median time to a right answer."""
         times = sorted(item.took_s for item in self.asked if item.outcome == "right")
         return times[len(times) // 2] if times else None
 
@@ -98,12 +92,7 @@ class Honest:
     """Clients of a server, and the texts that it gave before the campaign."""
 
     def __init__(self, addresses: Addresses, texts: Mapping[str, str] | None = None) -> None:
-        """Prepare clients; they belong to a `with` block.
-
-        Args:
-            addresses: The server.
-            texts: Texts by kind of request; without, `learn` asks for them.
-        """
+        """Prepare clients; they belong to a `with` block."""
         self._addresses = addresses
         self.texts = dict(texts or {})
         self._clients = AsyncExitStack()
@@ -119,11 +108,7 @@ class Honest:
         await self._clients.aclose()
 
     async def learn(self, kinds: tuple[str, ...]) -> None:
-        """Ask for the text of each kind that is not known yet.
-
-        Raises:
-            ConchError: the server does not answer.
-        """
+        """Ask for the text of each kind that is not known yet."""
         for kind in kinds:
             if kind not in self.texts:
                 self.texts[kind] = await self._text(kind, PATIENCE_S)

@@ -4,5 +4,4 @@ import sys
 
 
 def say(message: str) -> None:
-    """Write a line to standard error."""
     print(f"chaos: {message}", file=sys.stderr, flush=True)

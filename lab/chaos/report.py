@@ -5,6 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
+from conch.bench.report import machine_line
 from conch.scoring.tables import number, table
 from lab.chaos.answers import OUTCOMES
 from lab.chaos.campaign import ChaosReport
@@ -16,7 +17,6 @@ MOST_SHOWN = 40
 
 
 def markdown(report: ChaosReport) -> str:
-    """Return the tables of a campaign, what did not hold, and a line on its origin."""
     return _document(report, _phases(report), _strikes(report), _holdings(report))
 
 
@@ -32,17 +32,13 @@ def _document(report: ChaosReport, *tables: str) -> str:
         *tables,
         _failures(report),
         _left_out(report),
-        _origin(report),
+        f"{report.took_s / 60:.1f} minutes; {machine_line(report.header)}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def with_report(text: str, report: ChaosReport) -> str:
-    """Return a document with the digest of a report between its markers.
-
-    Raises:
-        ValueError: the markers are not there.
-    """
+    """Return a document with the digest of a report between its markers."""
     if not MARKED.search(text):
         raise ValueError("the document has no place for the report: <!-- chaos --> is missing")
     return MARKED.sub(lambda marks: f"{marks[1]}\n{digest(report)}\n{marks[2]}", text)
@@ -172,12 +168,3 @@ def _left_out(report: ChaosReport) -> str:
 def _plain(line: str) -> str:
     """Return a line without what Markdown or a page would take for its own."""
     return line.replace("\n", " ").replace("<", "&lt;").replace("|", "&#124;").replace("`", "'")
-
-
-def _origin(report: ChaosReport) -> str:
-    machine, versions = report.header.machine, report.header.versions
-    return (
-        f"{report.took_s / 60:.1f} minutes; {machine.cpu}, {machine.cores} cores, "
-        f"{machine.memory_gb:g} GB; Triton {versions['triton']}, Python {versions['python']}; "
-        f"{report.header.started_at}"
-    )

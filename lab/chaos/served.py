@@ -63,7 +63,6 @@ class Serve:
 
     @property
     def addresses(self) -> Addresses:
-        """Where it listens."""
         said = self._said
         return Addresses(said["http"], said["grpc"], said["metrics"], said["gateway"])
 
@@ -74,13 +73,11 @@ class Serve:
 
     @property
     def pid(self) -> int:
-        """Process id of `conch serve`."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether `conch serve` has not ended."""
         return self._process is not None and self._process.returncode is None
 
     @property
@@ -100,11 +97,7 @@ class Serve:
         return {} if triton is None else model_processes(triton)
 
     async def start(self) -> float:
-        """Start it, wait until it is ready, and return the seconds that this took.
-
-        Raises:
-            ServerError: it does not become ready.
-        """
+        """Start it, wait until it is ready, and return the seconds that this took."""
         begun = time.monotonic()
         self.starts += 1
         self._said = {}

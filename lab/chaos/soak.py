@@ -2,11 +2,10 @@
 
 import asyncio
 import random
-import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import psutil
 
 from conch.bench.header import Header
 from conch.bench.records import Flat
+from conch.bench.report import machine_line
 from conch.bench.servers import triton_version
 from conch.scoring.tables import number, table
 from lab.chaos.honest import (
@@ -38,37 +38,22 @@ PAUSE_S = 1.0
 KILL_EVERY_S = 120.0
 AGAIN_AFTER_S = 5.0
 """Seconds after which a client repeats, once, what the protocol says may be repeated."""
-MARKED = re.compile(r"(<!-- soak -->\n).*?(<!-- /soak -->)", flags=re.S)
+COLUMNS = {"right": "right", "busy": "busy", "again": "right when sent again", "lost": "lost"}
+"""What becomes of a request, as the report and the table name it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Soak:
-    """Settings of a soak."""
-
     seconds: int
     seed: int = 1
     models: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SoakRow:
-    """What the client of a kind got."""
-
-    kind: str
-    asked: int
-    right: int
-    busy: int
-    again: int
-    """Right when it was sent again."""
-    lost: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SoakReport:
-    """The report of a soak."""
-
     header: Flat[Header]
-    rows: Sequence[SoakRow]
+    counts: Mapping[str, Mapping[str, int]]
+    """What became of the requests of each client: asked, and COLUMNS."""
     killed: Sequence[str]
     restarts: int
     first_losses: Sequence[str]
@@ -76,15 +61,11 @@ class SoakReport:
     @property
     def lost(self) -> int:
         """Answers of stateless requests that never came."""
-        return sum(row.lost for row in self.rows if row.kind != LIVE)
+        return sum(found["lost"] for kind, found in self.counts.items() if kind != LIVE)
 
 
 def run(soak: Soak) -> SoakReport:
-    """Start a server, ask it and kill its models' processes, and return the report.
-
-    Raises:
-        ConchError: the server does not start.
-    """
+    """Start a server, ask it and kill its models' processes, and return the report."""
     return asyncio.run(_run(soak))
 
 
@@ -124,14 +105,14 @@ class _Soaking:
             await asyncio.gather(*clients)
         return SoakReport(
             header=header,
-            rows=[self._row(kind) for kind in kinds],
+            counts=self._counts,
             killed=self._killed,
             restarts=self._restarts,
             first_losses=self._losses[:10],
         )
 
     async def _client(self, honest: Honest, kind: str) -> None:
-        counts = self._counts.setdefault(kind, Counter())
+        counts = self._counts[kind] = Counter(dict.fromkeys(("asked", *COLUMNS), 0))
         while time.monotonic() < self._until and self._serve.is_running:
             counts["asked"] += 1
             asked = await honest.ask(kind)
@@ -161,47 +142,17 @@ class _Soaking:
                 with suppress(psutil.NoSuchProcess):
                     psutil.Process(pid).kill()
 
-    def _row(self, kind: str) -> SoakRow:
-        found = self._counts[kind]
-        return SoakRow(
-            kind=kind,
-            asked=found["asked"],
-            right=found["right"],
-            busy=found["busy"],
-            again=found["again"],
-            lost=found["lost"],
-        )
-
 
 def markdown(report: SoakReport) -> str:
-    """Return the table of a soak, what was killed, and a line on its origin."""
-    header = ["client", "requests", "right", "busy", "right when sent again", "lost"]
-    rows = [
-        [row.kind, *map(str, (row.asked, row.right, row.busy, row.again, row.lost))]
-        for row in report.rows
-    ]
-    machine = report.header.machine
+    names = ("asked", *COLUMNS)
+    rows = [[kind, *(str(found[name]) for name in names)] for kind, found in report.counts.items()]
     seconds = report.header.settings["seconds"]
     assert isinstance(seconds, int)
     parts = [
         f"`{report.header.command}`",
-        table(header, rows),
+        table(["client", "requests", *COLUMNS.values()], rows),
         f"Killed, one process every {KILL_EVERY_S:.0f} s: {', '.join(report.killed) or 'none'}.",
         *(f"- {item}" for item in report.first_losses),
-        f"{number(seconds / 60, 0)} minutes; {machine.cpu}, {machine.cores} cores; "
-        f"{report.header.started_at}",
+        f"{number(seconds / 60, 0)} minutes; {machine_line(report.header)}",
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def write_into(path: Path, report: SoakReport) -> None:
-    """Write the report between the markers of a document.
-
-    Raises:
-        ValueError: the markers are not there.
-    """
-    text = path.read_text(encoding="utf-8")
-    if not MARKED.search(text):
-        raise ValueError("the document has no place for the report: <!-- soak --> is missing")
-    written = MARKED.sub(lambda marks: f"{marks[1]}\n{markdown(report)}\n{marks[2]}", text)
-    path.write_text(written, encoding="utf-8")

@@ -55,7 +55,6 @@ def files() -> Mapping[str, bytes]:
 
 
 def wav_file() -> bytes:
-    """Return the recording as a WAV file of 16 bits."""
     file = io.BytesIO()
     soundfile.write(file, speech(), RATE, format="WAV", subtype="PCM_16")
     return file.getvalue()

@@ -43,7 +43,6 @@ class Strike:
 
     @property
     def is_healed(self) -> bool:
-        """Whether the server came back by itself."""
         return self.without_service_s is not None
 
 

@@ -1,9 +1,8 @@
-"""Ends of turns: rules replayed over cached signals, or a real server's."""
+"""Ends of turns: rules replayed over what is heard in pauses, or a real server's."""
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from conch.bench.servers import triton_version
 from conch.cli.own_server import server_url
 from conch.component.waveform import SAMPLE_RATE
 from conch.recognition.live.turn_end import FINISHED
-from conch.scoring import COMPARING, require
 from conch.scoring.tables import number, percent, table
 from lab.endpoints.made_turns import made_turns
 from lab.endpoints.replay import (
@@ -24,11 +22,11 @@ from lab.endpoints.replay import (
     Figures,
     Turn,
     chosen,
+    cuts_of_silence,
     figures,
     log_odds,
     signs,
     silence,
-    silence_at,
     turns_of,
 )
 from lab.endpoints.served import ServedFigures, spoken
@@ -52,16 +50,12 @@ SERVED: Sequence[Mapping[str, Any]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointsBenchmark:
-    """Settings of the benchmark."""
-
     manifest: Path
     sources: tuple[str, ...] = SOURCES
     turns: int = 300
     """Most of each source."""
     seed: int = 7
-    signals: Path | None = None
-    """File that keeps the signals of the pauses."""
-    is_served: bool = False
+    served: bool = False
     url: str | None = None
     streams: int = 2
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -77,14 +71,10 @@ class RuleFigures:
     judged: Flat[Figures]
     silence_cuts: float
     """Cuts of silence alone at an equal delay."""
-    sooner_s: float
-    """How much sooner than silence alone at equal cuts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointsReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     turns: int
     audio_s: float
@@ -94,14 +84,8 @@ class EndpointsReport:
 
 
 def run(benchmark: EndpointsBenchmark) -> EndpointsReport:
-    """Measure and return the report.
-
-    Raises:
-        BenchError: the manifest, an audio file or a package is missing, or a stream fails.
-        ServerError: no server answers, or it cannot be started.
-    """
     header = lab_header("endpoints", benchmark)
-    if benchmark.is_served:
+    if benchmark.served:
         return _served(benchmark, header)
     pauses = _signals(benchmark)
     choosing, judging = turns_of(pauses)
@@ -136,36 +120,25 @@ def _built(long_s: float) -> End:
 def _compared(name: str, delay: str, rule: End, judging: Sequence[Turn]) -> RuleFigures:
     """Return what a rule does to turns next to silence alone; `delay` is a field of `Figures`."""
     found = figures(judging, rule)
-    delay_s = getattr(found, delay)
     return RuleFigures(
         rule=name,
         delay=delay.removesuffix("_s"),
         judged=found,
-        silence_cuts=silence_at(judging, delay_s, delay, "cuts"),
-        sooner_s=silence_at(judging, found.cuts, "cuts", delay) - delay_s,
+        silence_cuts=cuts_of_silence(judging, getattr(found, delay), delay),
     )
 
 
 def _signals(benchmark: EndpointsBenchmark) -> list[Signals]:
-    """Return the signals of all pauses, from the file if it is there."""
-    kept = benchmark.signals
-    if kept is not None and kept.exists():
-        rows = map(json.loads, kept.read_text(encoding="utf-8").splitlines())
-        return [Signals(**{**row, "smart": tuple(row["smart"])}) for row in rows]
     listener, found = Listener(), list[Signals]()
     made = made_turns(benchmark.manifest, benchmark.sources, benchmark.turns, benchmark.seed)
     with progress("turns", benchmark.turns * len(benchmark.sources)) as bar:
         for turn in made:
             found += listener.signals(turn)
             bar.update()
-    if kept is not None:
-        lines = [json.dumps(asdict(item)) for item in found]
-        kept.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return found
 
 
 def _served(benchmark: EndpointsBenchmark, header: Header) -> EndpointsReport:
-    require(*COMPARING)
     made = [*made_turns(benchmark.manifest, benchmark.sources, benchmark.turns, benchmark.seed)]
     asked = [{**options, **benchmark.options} for options in SERVED]
     with server_url(benchmark.url, asked, live=True) as url:
@@ -181,33 +154,29 @@ def _served(benchmark: EndpointsBenchmark, header: Header) -> EndpointsReport:
 
 
 def markdown(report: EndpointsReport) -> str:
-    """Return the tables of a report and lines on its origin."""
     parts = [f"`{report.header.command}`\n"]
     if report.served:
-        columns = ["options", "cut", "median s", "mean s", "WER %"]
+        columns = ["options", "cut", "median s", "mean s"]
         rows = [
             [
                 ", ".join(f"{name}={value}" for name, value in item.options.items()),
                 percent(item.cuts),
                 number(item.median_s, 2),
                 number(item.mean_s, 2),
-                percent(item.wer),
             ]
             for item in report.served
         ]
         parts.append(table(columns, rows))
     if report.rules:
-        columns = ["rule", "chosen by", "cut", "median s", "mean s", "p90 s"]
-        columns += ["silence: cut", "fewer", "sooner s"]
+        columns = ["rule", "chosen by", "cut", "median s", "mean s", "silence: cut", "fewer"]
         rows = [
-            [f"silence {seconds:g} s", "", *_columns(item), "", "", ""]
+            [f"silence {seconds:g} s", "", *_columns(item), "", ""]
             for seconds, item in report.silences
         ]
         rows += [
             [
                 *(item.rule, item.delay, *_columns(item.judged), percent(item.silence_cuts)),
                 percent(1 - item.judged.cuts / max(item.silence_cuts, 1e-9)),
-                number(item.sooner_s, 2),
             ]
             for item in report.rules
         ]
@@ -219,5 +188,4 @@ def markdown(report: EndpointsReport) -> str:
 
 
 def _columns(item: Figures) -> list[str]:
-    delays = (item.median_s, item.mean_s, item.p90_s)
-    return [percent(item.cuts), *(number(delay, 2) for delay in delays)]
+    return [percent(item.cuts), number(item.median_s, 2), number(item.mean_s, 2)]

@@ -3,22 +3,28 @@
 import argparse
 from pathlib import Path
 
-from conch.cli.arguments import Subparsers, UsageError, add_command
-from conch.cli.bench_arguments import add_output, count, write_report
-from conch.wire.errors import OptionError
-from lab.arguments import add_url, add_whole
+from conch.cli.arguments import Subparsers, add_command, add_flags, positive
+from conch.cli.bench_arguments import OPTION, URL, add_output, count, options_of, write_report
+from lab.arguments import settings_of
 
 EPILOG = """
 examples:
-  python -m lab endpoints --manifest speech/manifest.tsv --signals signals.jsonl
+  python -m lab endpoints --manifest speech/manifest.tsv
   python -m lab endpoints --manifest speech/manifest.tsv --served --turns 20
 
 exit codes: 0 measured, 1 not measured, 2 wrong usage
 """
+FLAGS = """
+--manifest FILE!  recordings with punctuated texts
+--source NAME...  (default: ljspeech and common_voice)
+--turns N=300     most turns of each source
+--seed N=7        of all that is drawn
+--served          speak the turns to a server
+--streams N=2     with --served: turns at a time
+"""
 
 
 def add_endpoints(commands: Subparsers) -> None:
-    """Add the command to those of the laboratory."""
     parser = add_command(
         commands,
         "endpoints",
@@ -28,52 +34,24 @@ def add_endpoints(commands: Subparsers) -> None:
         "rules for their ends over what is heard in the pauses; or speak them to a server.",
         epilog=EPILOG,
     )
-    what = parser.add_argument_group("what")
-    what.add_argument("--manifest", type=Path, required=True, metavar="FILE")
-    what.add_argument(
-        "--source",
-        action="append",
-        metavar="NAME",
-        help="(default: ljspeech and common_voice)",
+    add_flags(
+        parser,
+        FLAGS + OPTION + URL,
+        manifest=Path,
+        turns=positive,
+        seed=count,
+        streams=positive,
     )
-    add_whole(what, "--turns", 300, "most turns of each source")
-    what.add_argument("--seed", type=count, default=7, metavar="N", help="(default: 7)")
-    how = parser.add_argument_group("how")
-    how.add_argument(
-        "--signals",
-        type=Path,
-        metavar="FILE",
-        help="file that keeps what is heard in the pauses; read if it is there",
-    )
-    how.add_argument("--served", action="store_true", help="speak the turns to a server")
-    add_whole(how, "--streams", 2, "with --served: turns at a time")
-    how.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE", help="of the streams"
-    )
-    add_url(how)
     add_output(parser)
 
 
 def run_endpoints(args: argparse.Namespace) -> int:
-    """Measure and return the exit code."""
-    from conch.cli.option_pairs import parse_options
     from lab.endpoints import benchmark
 
-    try:
-        report = benchmark.run(
-            benchmark.EndpointsBenchmark(
-                manifest=args.manifest,
-                sources=tuple(args.source or benchmark.SOURCES),
-                turns=args.turns,
-                seed=args.seed,
-                signals=args.signals,
-                is_served=args.served,
-                url=args.url,
-                streams=args.streams,
-                options=parse_options(args.option, live=True),
-            )
-        )
-    except OptionError as error:
-        raise UsageError(str(error)) from None
+    options = options_of(args, live=True)
+    sources = tuple(args.source or benchmark.SOURCES)
+    report = benchmark.run(
+        settings_of(benchmark.EndpointsBenchmark, args, sources=sources, options=options)
+    )
     write_report(args, report, benchmark.markdown(report))
     return 0

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from conch.audio.segmentation import closing_threshold
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
 from conch.families.silero.vad import SileroConfig, SileroVad
-from conch.scoring.manifest import manifest_rows
 from conch.wire.errors import BenchError
-from lab.waveforms import duration_s, waveform_of
+from lab.waveforms import duration_s, rows_of, waveform_of
 
 SPEECH = 0.5
 """Probability of the VAD at which speech begins, the default of live streams."""
@@ -53,8 +52,6 @@ _INNER_END = re.compile(r"[.?!][\"')\]]*\s")
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """A recording of a manifest."""
-
     path: Path
     text: str
     source: str
@@ -80,7 +77,6 @@ class MadeTurn:
 
     name: str
     source: str
-    text: str
     waveform: NDArray[np.float32]
     """16 kHz."""
     pauses: tuple[Pause, ...]
@@ -88,11 +84,7 @@ class MadeTurn:
 
 
 def made_turns(manifest: Path, sources: Sequence[str], most: int, seed: int) -> Iterator[MadeTurn]:
-    """Yield at most `most` turns of each of some sources of a manifest, the same ones for a seed.
-
-    Raises:
-        BenchError: the manifest cannot be read, or has no recordings of a source.
-    """
+    """Yield at most `most` turns of each source, the same ones for a seed."""
     clips = read_clips(manifest)
     for source in sources:
         if source not in clips:
@@ -103,17 +95,9 @@ def made_turns(manifest: Path, sources: Sequence[str], most: int, seed: int) -> 
 
 
 def read_clips(manifest: Path) -> Mapping[str, Sequence[Clip]]:
-    """Return the clips of a manifest by source, in order of their names.
-
-    Raises:
-        BenchError: the manifest cannot be read.
-    """
-    try:
-        text = manifest.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BenchError(f"manifest {manifest} cannot be read: {error}") from None
+    """Return the clips of a manifest by source, in order of their names."""
     found: dict[str, list[Clip]] = {}
-    for row in manifest_rows(str(manifest), text, ("path", "text", "source")):
+    for row in rows_of(manifest, ("path", "text", "source")):
         clip = Clip(manifest.parent / row["path"].strip(), row["text"].strip(), row["source"])
         found.setdefault(clip.source, []).append(clip)
     return {
@@ -210,8 +194,7 @@ def _made(group: Sequence[Clip], random: np.random.Generator) -> MadeTurn | None
         Pause(end, start, _kind(marks, end, start)) for (_, end), (start, _) in pairwise(spans)
     ]
     pauses.append(Pause(spans[-1][1], len(waveform), "end"))
-    text = " ".join(clip.text for clip in group)
-    return MadeTurn(group[0].path.stem, group[0].source, text, waveform, tuple(pauses))
+    return MadeTurn(group[0].path.stem, group[0].source, waveform, tuple(pauses))
 
 
 def _kind(marks: Sequence[tuple[int, Kind]], start: int, end: int) -> Kind:

@@ -21,7 +21,6 @@ SHARES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 """Shares of the ends of turns below which a threshold is tried."""
 LONG_S = (0.8, 1.0, 1.2, 1.5, 2.0)
 """Silences that are tried for pauses in which a rule hears no end."""
-_NEVER = -99.0
 
 End = Callable[[Signals], float]
 """Returns the silence after which a rule ends an utterance in a pause, in seconds."""
@@ -37,7 +36,6 @@ class Figures:
     median_s: float
     """Delay from the last word to the end of the turn."""
     mean_s: float
-    p90_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,41 +55,28 @@ def log_odds(probability: float) -> float:
 
 
 def is_sentence(text: str) -> bool:
-    """Return whether a text ends a sentence."""
     return text.rstrip("\"')]").endswith(ENDS) and not text.endswith("...")
-
-
-def _by_chance(pause: Signals) -> float:
-    return zlib.crc32(f"{pause.turn} {pause.start_s}".encode()) / 2**32
 
 
 def _stable(pause: Signals) -> float:
     return float(is_sentence(pause.late)) + float(pause.early == pause.late)
 
 
-def _model_and_stop(pause: Signals) -> float:
-    return log_odds(pause.smart[0]) if is_sentence(pause.late) else _NEVER
-
-
 def _model_and_sign(pause: Signals) -> float:
-    return log_odds(pause.smart[0]) + log_odds(pause.end_prob) / 2
+    return log_odds(pause.smart) + log_odds(pause.end_prob) / 2
 
 
 SIGNS: Mapping[str, Signs] = {
-    "always": Signs(lambda pause: 0.0, LEAST_QUIET_S, MODEL_S),
-    "chance": Signs(_by_chance, LEAST_QUIET_S, MODEL_S),
     "full stop": Signs(lambda pause: float(is_sentence(pause.late)), LATE_S, PASS_S),
     "full stop, stable text": Signs(_stable, LATE_S, PASS_S),
     "its probability": Signs(lambda pause: log_odds(pause.end_prob), LATE_S, PASS_S),
-    "smart-turn": Signs(lambda pause: log_odds(pause.smart[0]), LEAST_QUIET_S, MODEL_S),
-    "smart-turn and full stop": Signs(_model_and_stop, LATE_S, PASS_S),
+    "smart-turn": Signs(lambda pause: log_odds(pause.smart), LEAST_QUIET_S, MODEL_S),
     "smart-turn and its probability": Signs(_model_and_sign, LATE_S, PASS_S),
 }
-"""The rules by name. The first two hear nothing: what they win, the timing wins."""
+"""The rules by name."""
 
 
 def silence(seconds: float) -> End:
-    """Return the rule of silence alone."""
     return lambda pause: _step_after(pause, seconds)
 
 
@@ -117,8 +102,7 @@ def figures(turns: Sequence[Turn], end: End) -> Figures:
             for place, pause in enumerate(turn)
         )
         delays.append(ended[len(turn) - 1])
-    median, p90 = np.percentile(delays, (50, 90))
-    return Figures(cuts / len(turns), float(median), float(np.mean(delays)), float(p90))
+    return Figures(cuts / len(turns), float(np.median(delays)), float(np.mean(delays)))
 
 
 def turns_of(pauses: Iterable[Signals]) -> tuple[list[Turn], list[Turn]]:
@@ -130,11 +114,7 @@ def turns_of(pauses: Iterable[Signals]) -> tuple[list[Turn], list[Turn]]:
 
 
 def chosen(turns: Sequence[Turn], item: Signs, most_s: float, delay: str) -> End | None:
-    """Return the rule with the fewest cuts whose delay is at most `most_s`.
-
-    Args:
-        delay: Field of `Figures`.
-    """
+    """Return the rule with the fewest cuts whose `delay`, a field, is at most `most_s`."""
     scores = [item.score(turn[-1]) for turn in turns]
     thresholds = sorted({float(np.quantile(scores, share)) for share in SHARES})
     rules = [signs(item, *setting) for setting in product(thresholds, LONG_S)]
@@ -144,11 +124,12 @@ def chosen(turns: Sequence[Turn], item: Signs, most_s: float, delay: str) -> End
     return found[min(fitting)[2]][1] if fitting else None
 
 
-def silence_at(turns: Sequence[Turn], wanted: float, field: str, other: str) -> float:
-    """Return a field of silence alone where another one of it is `wanted`."""
+def cuts_of_silence(turns: Sequence[Turn], delay_s: float, delay: str) -> float:
+    """Return the cuts of silence alone where its `delay`, a field, is so many seconds."""
     curve = [figures(turns, silence(ms / 1000)) for ms in range(100, 2501, 50)]
-    points = sorted((getattr(item, field), getattr(item, other)) for item in curve)
-    return float(np.interp(wanted, [at for at, _ in points], [value for _, value in points]))
+    points = sorted((getattr(item, delay), item.cuts) for item in curve)
+    delays, cuts = np.array(points).T
+    return float(np.interp(delay_s, delays, cuts))
 
 
 def _step_after(pause: Signals, seconds: float) -> float:

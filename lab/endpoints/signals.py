@@ -11,13 +11,11 @@ from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderC
 from conch.families.moonshine.encoder import EncoderComponent, MoonshineConfig
 from conch.families.turns.declaration import WINDOW_S
 from conch.families.turns.model import EndOfTurnComponent, TurnsConfig
-from lab.endpoints.made_turns import MadeTurn
+from lab.endpoints.made_turns import LEAST_QUIET_S, MadeTurn
 
 EARLY_S, LATE_S = 0.1, 0.3
 """Silence that the two passes in a pause hear: a short one, and all of the padding of an utterance.
 """
-ASKED_S = (0.2, 0.6)
-"""Silence after which smart-turn is asked."""
 ENDS = (".", "?", "!")
 
 
@@ -38,21 +36,19 @@ class Signals:
     """Text of one that hears LATE_S of it."""
     end_prob: float
     """Probability of a sign that ends a sentence behind the words of the late text."""
-    smart: tuple[float, ...]
-    """Probability of an end of the turn by smart-turn after each of ASKED_S that the pause has."""
+    smart: float
+    """Probability of an end of the turn by smart-turn, as soon as it is asked."""
 
 
 class Listener:
     """Hears pauses with Moonshine and with smart-turn."""
 
     def __init__(self) -> None:
-        """Load the models."""
         self._encode = EncoderComponent(MoonshineConfig(nice=0))
         self._decode = DecoderComponent(MoonshineDecoderConfig(nice=0))
         self._end_of_turn = EndOfTurnComponent(TurnsConfig(nice=0))
 
     def signals(self, turn: MadeTurn) -> list[Signals]:
-        """Return the signals of each pause of a turn."""
         return [self._signals(turn, pause.start, pause.end, pause.kind) for pause in turn.pauses]
 
     def _signals(self, turn: MadeTurn, start: int, end: int, kind: str) -> Signals:
@@ -62,8 +58,7 @@ class Listener:
         quiet_s = (end - start) / SAMPLE_RATE
         early, _ = self._text(until(EARLY_S))
         late, end_prob = self._text(until(min(LATE_S, quiet_s)))
-        asked = [seconds for seconds in ASKED_S if seconds <= quiet_s]
-        smart = tuple(round(self._smart_turn(until(seconds)), 4) for seconds in asked)
+        smart = round(self._smart_turn(until(LEAST_QUIET_S)), 4)
         return Signals(
             turn.name,
             turn.source,

@@ -6,22 +6,29 @@ first alone and then while the long one is recognised, so that both medians have
 """
 
 import asyncio
+import io
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+import soundfile
 
 from conch.bench.header import Header
 from conch.bench.records import Flat
 from conch.bench.report import origin
 from conch.bench.servers import server_of, triton_version
 from conch.bench.speed import Latency, latency_ms, rtfx
+from conch.cli.demo import SPEECH
 from conch.client import AsyncClient
 from conch.scoring.tables import number, table
 from conch.wire.errors import ConchError, OverloadedError
-from lab.fairness.speech import LANGUAGE, PATIENT_S, speech_of
 from lab.header import lab_header
 
+LANGUAGE = "en"
+PATIENT_S = 3600.0
+"""Longest wait for an answer, in seconds; the server does not know it."""
 WARM_UP = 12
 """Requests before the first figure; the server learns its own speed from them."""
 PAUSE_S = 0.2
@@ -37,8 +44,6 @@ Outcome = tuple[float, str | ConchError]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairnessBenchmark:
-    """Settings of the benchmark."""
-
     clients: int = 300
     seconds: int = 10
     """Of each recording of the crowd."""
@@ -85,7 +90,6 @@ class During:
 
     @property
     def ratio(self) -> float | None:
-        """Median during the long one / alone."""
         if self.during.p50 is None or self.alone.p50 is None:
             return None
         return self.during.p50 / self.alone.p50
@@ -93,8 +97,6 @@ class During:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairnessReport:
-    """What was found."""
-
     header: Flat[Header]
     seconds: int
     """Of each recording of the crowd."""
@@ -103,11 +105,6 @@ class FairnessReport:
 
 
 def run(benchmark: FairnessBenchmark) -> FairnessReport:
-    """Run the benchmark.
-
-    Raises:
-        ServerError: the server cannot be started or reached.
-    """
     header = lab_header("fairness", benchmark)
     with server_of(benchmark.url) as (url, _):
         crowd, during = asyncio.run(_measured(benchmark, url))
@@ -116,7 +113,6 @@ def run(benchmark: FairnessBenchmark) -> FairnessReport:
 
 
 def markdown(report: FairnessReport) -> str:
-    """Return the tables of a report."""
     crowd, during = report.crowd, report.during
     crowded = table(
         (
@@ -153,17 +149,18 @@ def markdown(report: FairnessReport) -> str:
     return "\n\n".join((come_from, crowded, shorts, took))
 
 
+def speech_of(seconds: int) -> bytes:
+    """Return a WAV file of this many seconds: the sample of `conch demo`, repeated."""
+    samples, rate = soundfile.read(SPEECH, dtype="int16")
+    file = io.BytesIO()
+    soundfile.write(file, np.resize(samples, seconds * rate), rate, format="WAV")
+    return file.getvalue()
+
+
 def crowd_of(
     outcomes: Sequence[Outcome], late: Sequence[Outcome], seconds: float, wall_s: float
 ) -> Crowd:
-    """Return what became of a crowd.
-
-    Args:
-        outcomes: For each client its wait in seconds, and the text or the error that it got.
-        late: The same for those that were sent while the crowd was served.
-        seconds: Length of each recording.
-        wall_s: Seconds until the last answer.
-    """
+    """Return what became of a crowd; `late` are those that were sent while it was served."""
     texts = Counter(found for _, found in outcomes if isinstance(found, str))
     usual = texts.most_common(1)[0][1] if texts else 0
     waits = [wait_s for wait_s, found in outcomes if isinstance(found, str)]

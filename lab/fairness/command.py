@@ -1,11 +1,10 @@
 """`python -m lab fairness`: who waits how long when a server has more to do than it can."""
 
 import argparse
-import dataclasses
 
-from conch.cli.arguments import Subparsers, add_command
-from conch.cli.bench_arguments import add_output, write_report
-from lab.arguments import add_url, add_whole
+from conch.cli.arguments import Subparsers, add_command, add_flags, positive
+from conch.cli.bench_arguments import URL, add_output, write_report
+from lab.arguments import settings_of
 
 EPILOG = """
 examples:
@@ -14,10 +13,16 @@ examples:
 
 exit codes: 0 measured, 1 not measured, or an answer was wrong, 2 wrong usage
 """
+FLAGS = """
+--clients N=300  clients of the crowd
+--seconds N=10   of each recording of the crowd
+--short N=5      seconds of the short recording
+--long N=3600    seconds of the long one
+--times N=12     times that the short one is sent, alone and during the long one
+"""
 
 
 def add_fairness(commands: Subparsers) -> None:
-    """Add the command to those of the laboratory."""
     parser = add_command(
         commands,
         "fairness",
@@ -27,23 +32,14 @@ def add_fairness(commands: Subparsers) -> None:
         "one is recognised. All recordings are the sample of conch demo, repeated.",
         epilog=EPILOG,
     )
-    what = parser.add_argument_group("input")
-    add_whole(what, "--clients", 300, "clients of the crowd")
-    add_whole(what, "--seconds", 10, "of each recording of the crowd")
-    add_whole(what, "--short", 5, "seconds of the short recording")
-    add_whole(what, "--long", 3600, "seconds of the long one")
-    times = "times that the short one is sent, alone and during the long one"
-    add_whole(what, "--times", 12, times)
-    add_url(parser.add_argument_group("how"))
+    names = ("clients", "seconds", "short", "long", "times")
+    add_flags(parser.add_argument_group("input"), FLAGS + URL, **dict.fromkeys(names, positive))
     add_output(parser)
 
 
 def run_fairness(args: argparse.Namespace) -> int:
-    """Measure, print the table, write the files and return the exit code."""
     from lab.fairness import benchmark
 
-    names = [item.name for item in dataclasses.fields(benchmark.FairnessBenchmark)]
-    settings = benchmark.FairnessBenchmark(**{name: getattr(args, name) for name in names})
-    report = benchmark.run(settings)
+    report = benchmark.run(settings_of(benchmark.FairnessBenchmark, args))
     write_report(args, report, benchmark.markdown(report))
     return 1 if report.crowd.wrong or report.crowd.failed else 0

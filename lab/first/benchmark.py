@@ -42,8 +42,6 @@ WARM_UP = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstBenchmark(Choice):
-    """Settings of the benchmark."""
-
     seconds: int = 600
     """Least length of a recording."""
     limit: int | None = 5
@@ -65,20 +63,14 @@ class Row:
     """Until the first segment of all of the recording."""
     whole_s: float
     """Until the last segment."""
-    calls: Mapping[str, int]
-    """Calls of each component for all of the recording."""
-    segments: int
 
     @property
     def ratio(self) -> float:
-        """Time of the first segment in its recording / alone."""
         return self.first_s / self.alone_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstReport:
-    """What was found."""
-
     header: Flat[Header]
     rows: Sequence[Row]
 
@@ -91,17 +83,9 @@ class Streamed:
     whole_s: float
     first_end: float
     """End of the first segment in the audio, in seconds."""
-    segments: int
-    calls: Mapping[str, int]
 
 
 def run(benchmark: FirstBenchmark) -> FirstReport:
-    """Run the benchmark.
-
-    Raises:
-        BenchError: the manifest or an audio file is missing, or an answer has no segment.
-        ServerError: the server cannot be started or reached.
-    """
     header = lab_header("first", benchmark)
     utterances = replace(benchmark, limit=None).utterances()
     with TemporaryDirectory(prefix="conch-first-") as folder:
@@ -115,18 +99,15 @@ def run(benchmark: FirstBenchmark) -> FirstReport:
 
 
 def markdown(report: FirstReport) -> str:
-    """Return the table of a report."""
     rows = [
         (
             number(row.length_s, 0),
-            str(row.segments),
-            str(row.calls["attention_encoder"]) if "attention_encoder" in row.calls else "",
             *(number(value, 2) for value in (row.alone_s, row.first_s, row.ratio)),
             number(row.whole_s),
         )
         for row in report.rows
     ]
-    titles = ("audio s", "segments", "encoded", "alone s", "first s", "ratio", "whole s")
+    titles = ("audio s", "alone s", "first s", "ratio", "whole s")
     audio_s = sum(row.length_s for row in report.rows)
     come_from = origin(report.header, f"{len(report.rows)} recordings", audio_s)
     return f"{come_from}\n\n{table(titles, rows)}\n"
@@ -152,8 +133,6 @@ async def _rows(benchmark: FirstBenchmark, url: str, paths: Sequence[Path]) -> l
                     alone_s=round(median(item.first_s for item in alone), 3),
                     first_s=round(median(item.first_s for item in whole), 3),
                     whole_s=round(median(item.whole_s for item in whole), 3),
-                    calls=whole[-1].calls,
-                    segments=whole[-1].segments,
                 )
             )
     return rows
@@ -167,14 +146,11 @@ def _flac(waveform: Array, rate: int) -> bytes:
 
 async def _streamed(client: AsyncClient, file: bytes, options: Mapping[str, Any]) -> Streamed:
     began = time.perf_counter()
-    first_s, first_end, segments = 0.0, 0.0, 0
-    calls: Mapping[str, int] = {}
+    first_s, first_end = 0.0, 0.0
     async with aclosing(client.stream(file, **options)) as parts:
         async for part in parts:
-            if part.segments and not segments:
+            if part.segments and not first_end:
                 first_s, first_end = time.perf_counter() - began, part.segments[0].end
-            segments += len(part.segments)
-            calls = {name: stage.calls for name, stage in part.stages.items() if name != "total"}
-    if not segments:
+    if not first_end:
         raise BenchError("an answer has no segment: the recordings must have speech")
-    return Streamed(first_s, time.perf_counter() - began, first_end, segments, calls)
+    return Streamed(first_s, time.perf_counter() - began, first_end)

@@ -2,16 +2,16 @@
 
 import argparse
 
-from conch.cli.arguments import Subparsers, add_command, add_flags
+from conch.cli.arguments import Subparsers, add_command, add_flags, positive
 from conch.cli.bench_arguments import (
     OPTION,
+    URL,
     add_input,
     add_output,
-    choice_of,
     options_of,
     write_report,
 )
-from lab.arguments import add_url, add_whole
+from lab.arguments import settings_of
 
 EPILOG = """
 Without --url every run of the command starts a server. To compare two versions, run it with both in
@@ -23,10 +23,14 @@ examples:
 
 exit codes: 0 measured, 1 not measured, 2 wrong usage
 """
+FLAGS = """
+--seconds N=600  of a recording, at least
+--limit N=5      recordings at most, spread evenly over the manifest
+--times N=3      times that each one is sent
+"""
 
 
 def add_first(commands: Subparsers) -> None:
-    """Add the command to those of the laboratory."""
     parser = add_command(
         commands,
         "first",
@@ -36,27 +40,14 @@ def add_first(commands: Subparsers) -> None:
         "stream: how long the first segment takes, alone and in its recording.",
         epilog=EPILOG,
     )
-    what = add_input(parser)
-    add_whole(what, "--seconds", 600, "of a recording, at least")
-    add_whole(what, "--limit", 5, "recordings at most, spread evenly over the manifest")
-    add_whole(what, "--times", 3, "times that each one is sent")
-    add_flags(what, OPTION)
-    add_url(parser.add_argument_group("how"))
+    add_input(parser, FLAGS + OPTION, **dict.fromkeys(("seconds", "limit", "times"), positive))
+    add_flags(parser.add_argument_group("how"), URL)
     add_output(parser)
 
 
 def run_first(args: argparse.Namespace) -> int:
-    """Measure, print the table, write the files and return the exit code."""
     from lab.first import benchmark
 
-    report = benchmark.run(
-        benchmark.FirstBenchmark(
-            **choice_of(args),
-            seconds=args.seconds,
-            times=args.times,
-            options=options_of(args),
-            url=args.url,
-        )
-    )
+    report = benchmark.run(settings_of(benchmark.FirstBenchmark, args, options=options_of(args)))
     write_report(args, report, benchmark.markdown(report))
     return 0

@@ -3,13 +3,12 @@
 The benchmark starts a Triton and a gateway, each a process of its own. A file goes to Triton by
 gRPC and to the gateway by HTTP, in turn, so that a change of the machine meets both. Then live
 streams are sent in real time, first to Triton and then to the gateway, and the CPU time of both
-programs is read. The same streams go to the gateway by Riva's API too.
+programs is read.
 """
 
 import asyncio
 import io
 import os
-import re
 import subprocess
 import sys
 import time
@@ -21,7 +20,6 @@ from statistics import median
 from typing import Any
 
 import aiohttp
-import grpc  # type: ignore[import-untyped]
 import numpy as np
 import psutil
 import soundfile
@@ -34,7 +32,6 @@ from conch.bench.records import Flat
 from conch.bench.servers import triton_version
 from conch.bench.speed import Latency, latency_ms
 from conch.client import AsyncClient
-from conch.gateway.riva.protocol import RECOGNITION, methods_of
 from conch.launcher import ServerConfig, TritonServer
 from conch.scoring.tables import number, table
 from conch.wire.errors import BenchError
@@ -48,8 +45,6 @@ WARM_UP = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayBenchmark:
-    """Settings of the benchmark."""
-
     audio: Path
     """A recording; files and live streams are made of it."""
     file_s: float = 5.0
@@ -72,25 +67,15 @@ class FileFigures:
     """Median of the differences of successive requests."""
     gateway_cpu_ms: float
     """CPU time of the gateway for each request."""
-    triton_cpu_ms: float
-    """CPU time of Triton for each request of the gateway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamFigures:
-    """Live streams in real time."""
-
     streams: int
     direct_cpu: float
     """CPU seconds of Triton for each second of audio, sent by gRPC."""
-    triton_cpu: float
-    """The same, sent through the gateway."""
     gateway_cpu: float
     """CPU seconds of the gateway for each second of audio."""
-    riva_cpu: float
-    """The same, of streams by Riva's gRPC API."""
-    first_text_ms: Latency | None
-    """From the first audio to the first text, through the gateway; None without any text."""
 
     @property
     def share(self) -> float:
@@ -100,29 +85,21 @@ class StreamFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     files: FileFigures
     live: Sequence[StreamFigures]
 
 
 def run(benchmark: GatewayBenchmark) -> GatewayReport:
-    """Measure and return the report.
-
-    Raises:
-        BenchError: the recording cannot be read.
-        ServerError: Triton or the gateway cannot be started.
-    """
     samples, rate = _read(benchmark.audio)
     begun = lab_header("gateway", benchmark)
     print("starting a server and a gateway", file=sys.stderr)
     with (
         TritonServer(ServerConfig(log_level="warning")) as server,
         server.healing(),
-        _gateway(f"grpc://{server.grpc_url}") as (gateway_url, riva, gateway),
+        _gateway(f"grpc://{server.grpc_url}") as (gateway_url, gateway),
     ):
-        sides = _Sides(f"grpc://{server.grpc_url}", gateway_url, riva, server.pid, gateway)
+        sides = _Sides(f"grpc://{server.grpc_url}", gateway_url, server.pid, gateway)
         files = asyncio.run(_files(sides, samples, rate, benchmark))
         live = [
             asyncio.run(_streams(sides, samples, rate, streams, benchmark.seconds))
@@ -133,38 +110,23 @@ def run(benchmark: GatewayBenchmark) -> GatewayReport:
 
 
 def markdown(report: GatewayReport) -> str:
-    """Return the tables of a report."""
     files = report.files
     rows = [
         ["p50 ms", number(files.direct_ms.p50), number(files.gateway_ms.p50)],
         ["p95 ms", number(files.direct_ms.p95), number(files.gateway_ms.p95)],
         ["added ms, median of pairs", "", number(files.added_ms, 2)],
         ["CPU ms of the gateway", "", number(files.gateway_cpu_ms, 2)],
-        ["CPU ms of Triton", "", number(files.triton_cpu_ms)],
     ]
     live = [
         [
             str(item.streams),
             number(item.direct_cpu, 4),
-            number(item.triton_cpu, 4),
             number(item.gateway_cpu, 4),
             number(100 * item.share),
-            number(item.riva_cpu, 4),
-            number(100 * item.riva_cpu / item.direct_cpu),
-            number(item.first_text_ms.p50 if item.first_text_ms else None, 0),
         ]
         for item in report.live
     ]
-    columns = (
-        "streams",
-        "direct",
-        "Triton behind it",
-        "gateway",
-        "gateway, %",
-        "by Riva's API",
-        "by Riva's API, %",
-        "first text p50 ms",
-    )
+    columns = ("streams", "direct", "gateway", "gateway, %")
     return (
         f"{table(('a file', 'gRPC to Triton', 'gateway'), rows)}\n\n"
         f"CPU seconds for each second of live audio:\n\n{table(columns, live)}\n"
@@ -185,20 +147,16 @@ class _Sides:
 
     direct_url: str
     gateway_url: str
-    riva: str
-    """`HOST:PORT` of Riva's API."""
     triton_pid: int
     gateway: psutil.Process
 
-    def cpu(self) -> tuple[float, float]:
-        """Return the CPU seconds so far: of Triton with its models, and of the gateway."""
+    def triton_s(self) -> float:
+        """Return the CPU seconds of Triton and its models so far."""
         models_s = sum(cpu_by_process(self.triton_pid).values())
-        return _cpu_s(psutil.Process(self.triton_pid)) + models_s, _cpu_s(self.gateway)
+        return _cpu_s(psutil.Process(self.triton_pid)) + models_s
 
-    def since(self, before: tuple[float, float]) -> tuple[float, float]:
-        """Return the CPU seconds of Triton and of the gateway since `before`."""
-        triton, gateway = self.cpu()
-        return triton - before[0], gateway - before[1]
+    def gateway_s(self) -> float:
+        return _cpu_s(self.gateway)
 
 
 def _cpu_s(process: psutil.Process) -> float:
@@ -207,28 +165,24 @@ def _cpu_s(process: psutil.Process) -> float:
 
 
 @contextmanager
-def _gateway(server_url: str) -> Iterator[tuple[str, str, psutil.Process]]:
-    """Run `conch gateway` in front of a server; yield its addresses and its process."""
+def _gateway(server_url: str) -> Iterator[tuple[str, psutil.Process]]:
+    """Run `conch gateway` in front of a server; yield its address and its process."""
     command = [sys.executable, "-m", "conch.cli", "gateway", "--url", server_url]
     # The caller's own keys would lock it.
     environment = {**os.environ, "XDG_CONFIG_HOME": os.devnull, "CONCH_API_KEYS": ""}
     with subprocess.Popen(
-        [*command, "--riva", "127.0.0.1:0", "--listen", "127.0.0.1:0", "--log-level", "error"],
+        [*command, "--listen", "127.0.0.1:0", "--log-level", "error"],
         stdout=subprocess.PIPE,
         text=True,
         env=environment,
     ) as process:
         try:
             assert process.stdout is not None
-            welcome = ""
-            for line in process.stdout:
-                welcome += line
-                if "Ctrl-C" in line:
-                    break
-            found = re.search(r"(http://\S+)[^$]*  Riva +grpc://(\S+)", welcome)
-            if found is None:
+            urls = (word for line in process.stdout for word in line.split())
+            url = next((word for word in urls if word.startswith("http://")), None)
+            if url is None:
                 raise BenchError("the gateway did not start, for the reason above")
-            yield found[1], found[2], psutil.Process(process.pid)
+            yield url, psutil.Process(process.pid)
         finally:
             process.terminate()
 
@@ -237,7 +191,7 @@ async def _files(
     sides: _Sides, samples: NDArray[np.int16], rate: int, benchmark: GatewayBenchmark
 ) -> FileFigures:
     file = io.BytesIO()
-    soundfile.write(file, _first(samples, round(benchmark.file_s * rate)), rate, format="WAV")
+    soundfile.write(file, np.resize(samples, round(benchmark.file_s * rate)), rate, format="WAV")
     content = file.getvalue()
     async with AsyncClient(sides.direct_url) as client, aiohttp.ClientSession() as session:
 
@@ -255,21 +209,19 @@ async def _files(
         for _ in range(WARM_UP):
             await direct()
             await through()
-        pairs, triton_s, gateway_s = [], 0.0, 0.0
+        pairs, gateway_s = [], 0.0
         with progress("files", benchmark.requests) as bar:
             for _ in range(benchmark.requests):
                 direct_s = await _timed(direct)
-                before = sides.cpu()
+                before = sides.gateway_s()
                 pairs.append((direct_s, await _timed(through)))
-                used = sides.since(before)
-                triton_s, gateway_s = triton_s + used[0], gateway_s + used[1]
+                gateway_s += sides.gateway_s() - before
                 bar.update()
     return FileFigures(
         direct_ms=latency_ms([pair[0] for pair in pairs]),
         gateway_ms=latency_ms([pair[1] for pair in pairs]),
         added_ms=round(1000 * median(pair[1] - pair[0] for pair in pairs), 3),
         gateway_cpu_ms=round(1000 * gateway_s / len(pairs), 3),
-        triton_cpu_ms=round(1000 * triton_s / len(pairs), 3),
     )
 
 
@@ -279,19 +231,14 @@ async def _timed(ask: Callable[[], Awaitable[object]]) -> float:
     return time.perf_counter() - began
 
 
-def _first(samples: NDArray[np.int16], length: int) -> NDArray[np.int16]:
-    """Return the first samples, of a recording that is repeated where it is too short."""
-    return np.resize(samples, length)
-
-
 async def _streams(
     sides: _Sides, samples: NDArray[np.int16], rate: int, streams: int, seconds: float
 ) -> StreamFigures:
     chunk = round(CHUNK_S * rate)
-    spoken = _first(samples, round(seconds * rate))
+    spoken = np.resize(samples, round(seconds * rate))
     chunks = [spoken[at : at + chunk] for at in range(0, len(spoken), chunk)]
     audio_s = streams * seconds
-    before = sides.cpu()
+    before = sides.triton_s()
     async with AsyncClient(sides.direct_url) as client:
 
         async def direct(number: int) -> None:
@@ -301,29 +248,20 @@ async def _streams(
                 await stream.finish()
 
         await asyncio.gather(*map(direct, range(streams)))
-    direct_s, _ = sides.since(before)
-    before = sides.cpu()
+    direct_s = sides.triton_s() - before
+    before = sides.gateway_s()
     async with aiohttp.ClientSession() as session:
-        firsts = await asyncio.gather(
+        await asyncio.gather(
             *(
                 _listen(session, sides.gateway_url, chunks, rate, number / streams)
                 for number in range(streams)
             )
         )
-    triton_s, gateway_s = sides.since(before)
-    before = sides.cpu()
-    async with grpc.aio.insecure_channel(sides.riva) as channel:
-        delays = (number / streams for number in range(streams))
-        await asyncio.gather(*(_recognize(channel, chunks, rate, delay_s) for delay_s in delays))
-    _, riva_s = sides.since(before)
-    known = [first for first in firsts if first is not None]
+    gateway_s = sides.gateway_s() - before
     return StreamFigures(
         streams=streams,
         direct_cpu=round(direct_s / audio_s, 5),
-        triton_cpu=round(triton_s / audio_s, 5),
         gateway_cpu=round(gateway_s / audio_s, 5),
-        riva_cpu=round(riva_s / audio_s, 5),
-        first_text_ms=latency_ms(known) if known else None,
     )
 
 
@@ -333,53 +271,29 @@ async def _listen(
     chunks: Sequence[NDArray[np.int16]],
     rate: int,
     delay_s: float,
-) -> float | None:
-    """Send a stream through the gateway; return the seconds to its first text, if it has one."""
+) -> None:
+    """Send a stream through the gateway, and hear it to its end."""
     query = {"encoding": "pcm16", "sample_rate": str(rate)}
     async with session.ws_connect(f"{url}/v1/listen", params=query) as socket:
         await socket.receive_json()
         sending = asyncio.create_task(_send(socket, chunks, delay_s))
-        first = None
         async for message in socket:
             event = message.json()
             if event["type"] == "error":
                 raise BenchError(f"the gateway: {event['error']['message']}")
-            if event["type"] == "text" and first is None and event["text"]:
-                first = time.perf_counter()
             if event["type"] == "end":
                 break
-        began = await sending
-    return None if first is None else first - began
-
-
-async def _recognize(
-    channel: Any, chunks: Sequence[NDArray[np.int16]], rate: int, delay_s: float
-) -> None:
-    """Send a stream by Riva's API, with partial results."""
-    method = methods_of(RECOGNITION)["StreamingRecognize"]
-
-    async def requests() -> AsyncIterator[bytes]:
-        config = {"encoding": "LINEAR_PCM", "sample_rate_hertz": rate, "verbatim_transcripts": True}
-        asked = {"config": config, "interim_results": True}
-        yield method.request(streaming_config=asked).SerializeToString()
-        async for piece in _paced(chunks, delay_s):
-            yield method.request(audio_content=piece.tobytes()).SerializeToString()
-
-    async for _ in channel.stream_stream(method.path)(requests()):
-        pass
+        await sending
 
 
 async def _send(
     socket: "aiohttp.ClientWebSocketResponse[Any]",
     chunks: Sequence[NDArray[np.int16]],
     delay_s: float,
-) -> float:
-    """Send chunks when they would be spoken; return when the first one was due."""
-    began = time.perf_counter() + delay_s
+) -> None:
     async for piece in _paced(chunks, delay_s):
         await socket.send_bytes(piece.tobytes())
     await socket.send_json({"type": "close"})
-    return began
 
 
 async def _paced(

@@ -48,7 +48,7 @@ WARMUP = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowthBenchmark(Choice):
-    """Settings of the benchmark. An empty sequence leaves a part without rows."""
+    """An empty sequence leaves a part without rows."""
 
     lengths: Sequence[int] = (1, 5, 30, 300, 3600)
     """Seconds of a recording."""
@@ -73,8 +73,6 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """The server's cost of a row."""
-
     cost: Flat[Cost]
     peak_memory_mb: float
     """The largest sample within the row (see `conch.bench.memory`).
@@ -97,21 +95,16 @@ class RecordingsRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsRow:
-    """Live streams at once."""
-
     figures: Flat[LiveRun]
     taken: Flat[Taken]
 
     @property
     def streams(self) -> int:
-        """How many."""
         return self.figures.streams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowthReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     lengths: Sequence[RecordingsRow]
     concurrency: Sequence[RecordingsRow]
@@ -126,12 +119,6 @@ class GrowthReport:
 
 
 def run(benchmark: GrowthBenchmark) -> GrowthReport:
-    """Measure and return the report.
-
-    Raises:
-        BenchError: the manifest, an audio file or a package is missing.
-        ServerError: a server cannot be started.
-    """
     require(*COMPARING)
     samples = [at_16_khz(item) for item in load_samples(benchmark.utterances(), "waveform")]
     audio = joined([item.audio for item in samples if isinstance(item.audio, np.ndarray)])
@@ -161,11 +148,6 @@ def clips(audio: NDArray[np.float32], length_s: int, count: int) -> list[Sample]
     """Cut clips of exactly `length_s` seconds out of endlessly repeated audio.
 
     They follow each other, so no two are the same before the audio is used up.
-
-    Args:
-        audio: mono, 16 kHz.
-        length_s: seconds of a clip.
-        count: number of clips.
     """
     size = length_s * SAMPLE_RATE
     starts = [index * size % len(audio) for index in range(count)]
@@ -183,17 +165,11 @@ def clips(audio: NDArray[np.float32], length_s: int, count: int) -> list[Sample]
 
 
 def repeats(length_s: int) -> int:
-    """Return the number of recordings of a length in a row."""
     return math.ceil(ROW_AUDIO_S / length_s)
 
 
 def costs(used_s: Mapping[str, float], audio_s: float) -> Cost:
-    """Return the cost of a second of audio.
-
-    Args:
-        used_s: CPU seconds by process.
-        audio_s: seconds of audio answered; 0 has no cost.
-    """
+    """Return the cost of a second of audio, from CPU seconds by process; 0 s have no cost."""
     if not audio_s:
         return Cost()
     orchestration = sum(used_s.get(name, 0.0) for name in ORCHESTRATION)

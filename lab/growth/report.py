@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from conch.bench.figures import RunFigures
+from conch.bench.report import machine_line
 from conch.scoring.tables import number, percent, table
 from lab.growth.benchmark import Cost, GrowthReport, RecordingsRow, Taken
 from lab.panels import panels
@@ -13,16 +14,14 @@ MEMORY = ["`speech` MB", "all MB"]
 
 
 def markdown(report: GrowthReport) -> str:
-    """Return a table for each part of a report and a line on where they come from."""
-    machine, versions = report.header.machine, report.header.versions
-    where = (
-        f"{machine.cpu}, {machine.cores} cores, {machine.memory_gb:g} GB, load average "
-        f"{machine.load_average:g} at the start; Triton {versions['triton']}, Python "
-        f"{versions['python']}; {report.header.started_at}"
-    )
     tables = [_recordings([*report.lengths, *report.concurrency]), _streams(report)]
     errors = [f"**{message}**" for message in report.errors]
-    parts = [f"`{report.header.command}`", *filter(None, tables), *errors, where]
+    parts = [
+        f"`{report.header.command}`",
+        *filter(None, tables),
+        *errors,
+        machine_line(report.header),
+    ]
     return "\n\n".join(parts) + "\n"
 
 

@@ -1,23 +1,19 @@
-"""A report of `python -m lab live` as Markdown and as a picture."""
+"""A report of `python -m lab live` as Markdown."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from conch.bench.live_report import COLUMNS, cells, origin
 from conch.scoring.tables import number, percent, table
 from lab.live.benchmark import ViewerReport
 from lab.live.figures import ViewedRun
-from lab.panels import panels
 
 
 def markdown(report: ViewerReport) -> str:
-    """Return the tables of a report and a line on their origin."""
     rate = report.rate
-    columns = [*COLUMNS, "calls/chunk", "orchestration %", f"{rate} %", f"offline {rate} %"]
+    columns = [*COLUMNS, "orchestration %", f"{rate} %", f"offline {rate} %"]
     rows = [
         [
             *cells(item.run),
-            number(item.calls_per_chunk, 2),
             percent(item.orchestration_share),
             percent(item.run.wer),
             percent(item.offline_wer),
@@ -29,7 +25,6 @@ def markdown(report: ViewerReport) -> str:
         f"`{report.header.command}`",
         table(columns, rows),
         _viewer(report.runs, rate),
-        _rolling(report.runs),
         *errors,
         f"Error rates: {report.scoring}.",
         origin(report.header),
@@ -41,94 +36,20 @@ def _viewer(runs: Sequence[ViewedRun], rate: str) -> str:
     """Return the table of what a viewer sees; `rate` is the name of the error rate."""
     columns = [
         "streams: what a viewer sees",
-        f"{rate} % after 1 s",
-        "after 2 s",
-        "firm after ms, mean",
-        "p50",
-        "p95",
-        "words revised %",
-        "firm words revised %",
+        f"{rate} % after 2 s",
         "endpoint to second pass p50 ms",
         "p95",
+        "rolling passes",
+        "skipped",
     ]
     rows = [
         [
             str(item.streams),
-            percent(item.screen_wer_1s),
             percent(item.screen_wer_2s),
-            number(item.firm_lag_ms.mean, 0),
-            number(item.firm_lag_ms.p50, 0),
-            number(item.firm_lag_ms.p95, 0),
-            percent(item.revised_share),
-            percent(item.firm_revised_share),
             number(item.after_endpoint_ms.p50, 0),
             number(item.after_endpoint_ms.p95, 0),
+            *((str(found.made), str(found.skipped)) if (found := item.rolling) else ("-", "-")),
         ]
         for item in runs
     ]
     return table(columns, rows)
-
-
-def _rolling(runs: Sequence[ViewedRun]) -> str:
-    """Return the table of rolling passes; an empty text if no run has them."""
-    columns = [
-        "streams: rolling passes",
-        "made",
-        "skipped",
-        "refused",
-        "interval ms",
-        "late ms, mean",
-        "p95",
-    ]
-    rows = [
-        [
-            str(item.streams),
-            *(str(count) for count in (found.made, found.skipped, found.refused)),
-            number(found.interval_ms, 0),
-            number(found.late_ms.mean, 0),
-            number(found.late_ms.p95, 0),
-        ]
-        for item in runs
-        if (found := item.rolling) is not None
-    ]
-    return table(columns, rows) if rows else ""
-
-
-def plot(runs: Sequence[ViewedRun], path: Path, rate: str = "WER") -> None:
-    """Draw error rates against the number of streams.
-
-    A line is left out if no run has its figure. A hollow point marks a run that fell behind.
-
-    Args:
-        runs: of a report, in any order.
-        path: of the picture; its suffix is its format.
-        rate: name of the error rate.
-    """
-    ordered = sorted(runs, key=lambda item: item.streams)
-    lines = {
-        "on the screen after 1 s": [item.screen_wer_1s for item in ordered],
-        "on the screen after 2 s": [item.screen_wer_2s for item in ordered],
-        "final text": [item.run.wer for item in ordered],
-        "offline": [item.offline_wer for item in ordered],
-    }
-    with panels(path) as (axes,):
-        for title, values in lines.items():
-            known = [
-                (item.streams, 100 * value, item.keeps_up)
-                for item, value in zip(ordered, values, strict=True)
-                if value is not None
-            ]
-            if not known:
-                continue
-            (line,) = axes.plot(*zip(*(point[:2] for point in known), strict=True), "o-")
-            line.set_label(title)
-            behind = [point[:2] for point in known if not point[2]]
-            if behind:
-                color = line.get_color()
-                axes.plot(*zip(*behind, strict=True), "o", color=color, markerfacecolor="white")
-        axes.set(
-            xlabel="streams at once (hollow: the server fell behind)",
-            ylabel=f"{rate} %",
-            ylim=(0, None),
-        )
-        axes.set_xticks([item.streams for item in ordered])

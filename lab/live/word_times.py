@@ -1,37 +1,22 @@
 """Times of reference words: a manifest has none, so Conch's offline path gives them."""
 
-import asyncio
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from conch.bench.load import closed_loop
-from conch.bench.progress import progress
 from conch.bench.samples import Sample
 from conch.bench.servers import NO_HEADERS
-from conch.client import AsyncClient
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
 from conch.wire.result import Word
+from lab.alignment import TimedWord
+from lab.served import outcomes
 
 CLIENTS = 4
 """Clients that send the utterances to the offline path."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimedWord:
-    """A normalised word of a reference."""
-
-    text: str
-    start_s: float
-    end_s: float
-
-    def after(self, offset_s: float) -> "TimedWord":
-        """Return the word on a clock that is `offset_s` seconds ahead."""
-        return replace(self, start_s=self.start_s + offset_s, end_s=self.end_s + offset_s)
 
 
 class WordTimes:
@@ -44,14 +29,7 @@ class WordTimes:
         headers: Mapping[str, str] = NO_HEADERS,
         scoring: Scoring = ENGLISH_WORDS,
     ) -> None:
-        """Start without any times.
-
-        Args:
-            samples: the utterances, with samples.
-            options: options of the streams; the offline path gets their language.
-            headers: headers of every request.
-            scoring: what counts as a word.
-        """
+        """Start without any times; of the streams' options, the offline path gets the language."""
         self._samples, self._headers, self._scoring = samples, headers, scoring
         self._options = {key: value for key, value in options.items() if key == "language"}
         self._known: dict[int, tuple[TimedWord, ...]] = {}
@@ -61,10 +39,6 @@ class WordTimes:
 
         A message on standard error counts words whose times are only interpolated because the
         server did not transcribe their utterance.
-
-        Args:
-            url: address of the server.
-            indices: of the utterances among the samples.
         """
         asked = [
             index
@@ -72,27 +46,15 @@ class WordTimes:
             if index not in self._known and self._samples[index].utterance.text.strip()
         ]
         if asked:
-            self._known |= asyncio.run(self._ask(url, asked))
+            self._known |= self._ask(url, asked)
         return self._known
 
-    async def _ask(self, url: str, asked: Sequence[int]) -> dict[int, tuple[TimedWord, ...]]:
-        async with AsyncClient(url, headers=self._headers) as client:
-
-            async def transcribe(place: int) -> tuple[Word, ...]:
-                sample = self._samples[asked[place]]
-                answer = await client.transcribe(
-                    sample.audio,
-                    sample_rate=sample.sample_rate,
-                    word_timestamps=True,
-                    **self._options,
-                )
-                return answer.words
-
-            with progress("times of words", len(asked)) as bar:
-                load = await closed_loop(
-                    transcribe, len(asked), CLIENTS, on_outcome=lambda outcome: bar.update()
-                )
-        if errors := [outcome.error for outcome in load.outcomes if outcome.error]:
+    def _ask(self, url: str, asked: Sequence[int]) -> dict[int, tuple[TimedWord, ...]]:
+        samples = [self._samples[index] for index in asked]
+        sent = [(item.audio, item.sample_rate) for item in samples]
+        options = {"word_timestamps": True, **self._options}
+        found = outcomes(url, sent, options, CLIENTS, title="times of words", headers=self._headers)
+        if errors := [outcome.error for outcome in found if outcome.error]:
             print(
                 f"lab live: the server gives no word times of {len(errors)} of {len(asked)} "
                 f"utterances, so they are spread by characters: {errors[0]}",
@@ -100,12 +62,12 @@ class WordTimes:
             )
         return {
             index: timed_words(
-                self._samples[index].utterance.text,
-                outcome.answer or (),
-                self._samples[index].duration_s,
+                sample.utterance.text,
+                outcome.answer.words if outcome.answer else (),
+                sample.duration_s,
                 self._scoring,
             )
-            for index, outcome in zip(asked, load.outcomes, strict=True)
+            for index, sample, outcome in zip(asked, samples, found, strict=True)
         }
 
 
@@ -118,14 +80,7 @@ def timed_words(
     reference as a whole, and recognised words one at a time. A recognised word that becomes several
     shares its time among them. The two are aligned by edit distance. A reference word has the times
     of an equal recognised word. Other words share the time between their timed neighbours by
-    their numbers of characters.
-
-    Args:
-        reference: text of one utterance.
-        recognised: words with times, in seconds from the start of the utterance; none spreads the
-            reference over the whole utterance.
-        duration_s: length of the utterance.
-        scoring: what counts as a word.
+    their numbers of characters; without any recognised word, over the whole utterance.
     """
     texts = scoring.tokens(reference)
     heard = [piece for word in recognised for piece in _pieces(word, duration_s, scoring)]

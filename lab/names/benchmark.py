@@ -28,6 +28,7 @@ from conch.wire.result import Transcript
 from lab.header import lab_header
 from lab.names.chosen import Names, chosen_names, words_of
 from lab.names.counted import NameCounts, counts, total
+from lab.turns import rotated
 
 LISTED = ("names", "hotwords", "prompt")
 """Options whose value may be the list."""
@@ -48,8 +49,6 @@ RUNS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamesBenchmark(Choice):
-    """Settings of the benchmark."""
-
     split: str | None = "dev"
     train_split: str = "train"
     """Split whose names are distractors, and whose words are no names to find."""
@@ -66,8 +65,6 @@ class NamesBenchmark(Choice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFigures:
-    """The figures of one run."""
-
     name: str
     options: RecognitionOptions
     """Options of the requests, defaults included; without the list."""
@@ -76,24 +73,16 @@ class RunFigures:
     recall: float | None
     other_wer: float | None
     """Word error rate of all words but listed names, a fraction."""
-    invented_per_hour: float | None
-    """Listed names in texts of utterances without one, per hour of these."""
     latency_ms: float | None
     """Median."""
     latency_ratio: float | None
     """To the median of the run with the same options but no hotwords; None if there is none."""
-    missed: Mapping[str, str]
-    """Text of each utterance with a name that was missed, by path."""
-    false: Mapping[str, str]
-    """Text of each utterance with a name that was invented, by path."""
     errors: int
     """Requests that failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamesReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     names: Names
     utterances: int
@@ -107,11 +96,6 @@ def run(benchmark: NamesBenchmark) -> NamesReport:
     """Measure and return the report.
 
     The runs take turns at each utterance, so that the load of the machine is the same for all.
-
-    Raises:
-        BenchError: the manifest, an audio file or a package is missing.
-        ServerError: no server answers, or it cannot be started.
-        OptionError: the options of a run contradict each other.
     """
     names = listed(benchmark)
     sent = {name: _sent(options, names) for name, options in benchmark.runs.items()}
@@ -144,7 +128,6 @@ def run(benchmark: NamesBenchmark) -> NamesReport:
 
 
 def dictionary() -> Any:
-    """Return a spelling dictionary of English."""
     import spylls
     from spylls.hunspell import Dictionary
 
@@ -152,7 +135,6 @@ def dictionary() -> Any:
 
 
 def graph_words() -> frozenset[str]:
-    """Return the words of the graph that comes with Conch."""
     from conch.decoding.graph.fst_arrays import open_fst
     from conch.families.ctc.shipped_graph import unpacked_graph
 
@@ -165,16 +147,7 @@ def listed(
     spelling: Callable[[], Any] = dictionary,
     words_of_graph: Callable[[], frozenset[str]] = graph_words,
 ) -> Names:
-    """Return the list of hotwords.
-
-    Args:
-        benchmark: the settings.
-        spelling: loads a spelling dictionary.
-        words_of_graph: loads the words that the graph has.
-
-    Raises:
-        BenchError: the manifest or a package is missing, or there are no names.
-    """
+    """Return the list of hotwords, or raise a BenchError if there are no names."""
     require(*COMPARING)
     require("spylls", extra="lab")
     is_spelled = spelling().lookup
@@ -192,7 +165,6 @@ def listed(
 
 
 def has_name(utterance: Utterance, names: Names) -> bool:
-    """Return whether a reference has a listed name."""
     return not words_of([utterance]).isdisjoint(names.said)
 
 
@@ -213,36 +185,32 @@ async def answers(
     concurrency: int,
 ) -> dict[str, list[Outcome[Transcript]]]:
     """Return the outcomes of each run, in the order of the samples."""
+    warm_ups = [(samples[0], name) for name in runs]
+    # Each run is the first to hear some of the utterances.
+    asked = [
+        (sample, name) for place, sample in enumerate(samples) for name in rotated([*runs], place)
+    ]
     async with AsyncClient(url) as client:
 
-        async def send(index: int) -> Transcript:
-            place, turn = divmod(index, len(runs))
-            sample = samples[place]
-            # Each run is the first to hear some of the utterances.
-            options = list(runs.values())[(turn + place) % len(runs)]
+        async def transcribe(sample: Sample, name: str) -> Transcript:
+            options = runs[name]
             return await client.transcribe(sample.audio, sample_rate=sample.sample_rate, **options)
 
-        async def warm_up(index: int) -> Transcript:
-            options = list(runs.values())[index]
-            return await client.transcribe(
-                samples[0].audio, sample_rate=samples[0].sample_rate, **options
-            )
-
-        await closed_loop(warm_up, len(runs), 1)
-        with progress("all runs", len(samples) * len(runs)) as bar:
+        await closed_loop(lambda index: transcribe(*warm_ups[index]), len(warm_ups), 1)
+        with progress("all runs", len(asked)) as bar:
 
             def show(outcome: Outcome[Transcript]) -> None:
                 if outcome.error:
-                    path = samples[outcome.index // len(runs)].utterance.path
+                    path = asked[outcome.index][0].utterance.path
                     tqdm.write(f"{path}: {outcome.error}", file=sys.stderr)
                 bar.update()
 
-            load = await closed_loop(send, len(samples) * len(runs), concurrency, show)
+            load = await closed_loop(
+                lambda index: transcribe(*asked[index]), len(asked), concurrency, show
+            )
     found: dict[str, list[Outcome[Transcript]]] = {name: [] for name in runs}
-    order = list(runs)
     for outcome in load.outcomes:
-        place, turn = divmod(outcome.index, len(runs))
-        found[order[(turn + place) % len(runs)]].append(outcome)
+        found[asked[outcome.index][1]].append(outcome)
     return found
 
 
@@ -254,34 +222,13 @@ def figures(
     names: Names,
     without_ms: float | None,
 ) -> RunFigures:
-    """Return the figures of a run.
-
-    Args:
-        name: Name of the run.
-        options: Its options.
-        samples: What was sent.
-        outcomes: The answers, in the same order.
-        names: The list of hotwords.
-        without_ms: Median latency without hotwords; None if it was not measured.
-    """
+    """Return the figures of a run; `without_ms` is the median latency without hotwords."""
     listed = frozenset((*names.said, *names.distractors))
-    found: list[NameCounts] = []
-    missed, false = {}, {}
-    quiet_s, quiet_false = 0.0, 0
-    for sample, outcome in zip(samples, outcomes, strict=True):
-        if outcome.answer is None:
-            continue
-        item, text = sample.utterance, outcome.answer.text
-        one = counts(item.text, text, listed)
-        found.append(one)
-        if one.found < one.names:
-            missed[str(item.path)] = text
-        if one.invented:
-            false[str(item.path)] = text
-        if not one.names:
-            quiet_s += sample.duration_s
-            quiet_false += one.invented
-    all_counts = total(found)
+    all_counts = total(
+        counts(sample.utterance.text, outcome.answer.text, listed)
+        for sample, outcome in zip(samples, outcomes, strict=True)
+        if outcome.answer is not None
+    )
     own_ms = _median_ms(outcomes)
     return RunFigures(
         name=name,
@@ -289,33 +236,20 @@ def figures(
         counts=all_counts,
         recall=all_counts.recall,
         other_wer=all_counts.other_wer,
-        invented_per_hour=round(3600 * quiet_false / quiet_s, 2) if quiet_s else None,
         latency_ms=own_ms,
         latency_ratio=round(own_ms / without_ms, 3) if own_ms and without_ms else None,
-        missed=missed,
-        false=false,
         errors=sum(outcome.answer is None for outcome in outcomes),
     )
 
 
 def markdown(report: NamesReport) -> str:
-    """Return the table of a report and lines on its origin."""
-    columns = [
-        "run",
-        "names found %",
-        "found",
-        "WER % of the rest",
-        "names invented per hour",
-        "invented",
-        "latency",
-    ]
+    columns = ["run", "names found %", "found", "WER % of the rest", "invented", "latency"]
     rows = [
         [
             item.name,
             percent(item.recall),
             f"{item.counts.found} of {item.counts.names}",
             percent(item.other_wer),
-            number(item.invented_per_hour),
             str(item.counts.invented),
             number(item.latency_ratio, 2),
         ]
@@ -323,8 +257,8 @@ def markdown(report: NamesReport) -> str:
     ]
     listed = (
         f"{len(report.names.said)} names among {len(report.names.distractors)} distractors; "
-        f"{report.with_names} utterances with a listed name; names invented per hour of the "
-        "others, and in all; latency: ratio of medians to the same options without hotwords"
+        f"{report.with_names} utterances with a listed name; latency: ratio of medians to the "
+        "same options without hotwords"
     )
     errors = sum(item.errors for item in report.runs)
     parts = [

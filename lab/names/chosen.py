@@ -55,12 +55,8 @@ def chosen_names(
 ) -> Names:
     """Return the same list for the same manifest; it is shorter if there are too few names.
 
-    Args:
-        spoken: Utterances that are measured.
-        training: Utterances whose words are no news to a model, and whose names are distractors.
-        is_word: Reports whether a dictionary has a word that is in lower case.
-        said: Number of names that are said. They are in none of `training`.
-        distractors: Number of names of `training` that are not in `spoken`.
+    Names that are said are in none of `training`, whose other names are the distractors. `is_word`
+    tells whether a dictionary has a word that is in lower case.
     """
     here, there = words_of(spoken), words_of(training)
     draw = random.Random(SEED)

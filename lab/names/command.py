@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from conch.cli.arguments import Subparsers, UsageError, add_command
-from conch.cli.bench_arguments import add_output, choice_of, count, write_report
+from conch.cli.arguments import Subparsers, UsageError, add_command, positive
+from conch.cli.bench_arguments import LIMIT, URL, add_input, add_output, count, write_report
 from conch.wire.errors import OptionError
-from lab.arguments import add_url, add_what, add_whole
+from lab.arguments import settings_of
 
 EPILOG = """
 A run is a name and its options. `names`, `hotwords` and `prompt` among them without a value stand
@@ -24,10 +24,18 @@ examples:
 
 exit codes: 0 measured, 1 not measured or every request of a run failed, 2 wrong usage
 """
+FLAGS = """
+--train-split NAME=train  whose names are distractors, and whose words are not looked for
+--names N=100             names to find
+--distractors N=1000      names in the list that are never said
+--unlisted                take only names that the graph in Conch lacks, for a graph with words of
+                          one's own
+--list                    print the list of hotwords and measure nothing
+--concurrency N=1         clients at once
+"""
 
 
 def add_names(commands: Subparsers) -> None:
-    """Add the command to those of the laboratory."""
     parser = add_command(
         commands,
         "names",
@@ -37,27 +45,9 @@ def add_names(commands: Subparsers) -> None:
         "names of the training split that are never said. Count the names that are found.",
         epilog=EPILOG,
     )
-    what = add_what(parser)
+    wholes = dict.fromkeys(("limit", "names", "concurrency"), positive)
+    what = add_input(parser, LIMIT + FLAGS + URL, distractors=count, **wholes)
     what.set_defaults(split="dev")
-    what.add_argument(
-        "--train-split",
-        default="train",
-        metavar="NAME",
-        help="whose names are distractors, and whose words are not looked for (default: train)",
-    )
-    add_whole(what, "--names", 100, "names to find")
-    what.add_argument(
-        "--distractors",
-        type=count,
-        default=1000,
-        metavar="N",
-        help="names in the list that are never said (default: 1000)",
-    )
-    what.add_argument(
-        "--unlisted",
-        action="store_true",
-        help="take only names that the graph in Conch lacks, for a graph with words of one's own",
-    )
     what.add_argument(
         "--run",
         dest="runs",
@@ -67,29 +57,14 @@ def add_names(commands: Subparsers) -> None:
         metavar="NAME[:OPTION=VALUE]…",
         help="a run, as often as needed (default: every decoder with and without hotwords)",
     )
-    what.add_argument(
-        "--list", action="store_true", help="print the list of hotwords and measure nothing"
-    )
-    how = parser.add_argument_group("how")
-    add_whole(how, "--concurrency", 1, "clients at once")
-    add_url(how)
     add_output(parser)
 
 
 def run_names(args: argparse.Namespace) -> int:
-    """Measure, print the table, write the files and return the exit code."""
     from lab.names import benchmark
 
-    settings = benchmark.NamesBenchmark(
-        **choice_of(args),
-        train_split=args.train_split,
-        names=args.names,
-        distractors=args.distractors,
-        unlisted=args.unlisted,
-        concurrency=args.concurrency,
-        url=args.url,
-        runs=dict(args.runs) or benchmark.RUNS,
-    )
+    runs = dict(args.runs) or benchmark.RUNS
+    settings = settings_of(benchmark.NamesBenchmark, args, runs=runs)
     if args.list:
         listed = benchmark.listed(settings)
         print("\n".join((*listed.said, "", *listed.distractors)))

@@ -38,11 +38,6 @@ def counts(reference: str, text: str, listed: Collection[str]) -> NameCounts:
 
     A name is found where the alignment has the very word. An extra word next to a name that was
     missed belongs to that error, not to the rest: `for lock` in place of `verloc` is no word more.
-
-    Args:
-        reference: What was said.
-        text: What was recognised.
-        listed: The hotwords, in lower case.
     """
     import jiwer
 
@@ -75,7 +70,6 @@ def counts(reference: str, text: str, listed: Collection[str]) -> NameCounts:
 
 
 def total(items: Iterable[NameCounts]) -> NameCounts:
-    """Return the sums of all counts."""
     every = list(items)
     return NameCounts(
         names=sum(item.names for item in every),

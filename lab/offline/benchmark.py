@@ -53,28 +53,7 @@ class ComparisonBenchmark(OfflineBenchmark):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartContents:
-    """An utterance of a joined recording."""
-
-    path: str
-    start: float
-    """Seconds of the recording."""
-    end: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
-    """The utterances of a joined recording, with times."""
-
-    path: str
-    utterances: Sequence[PartContents]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRun:
-    """The figures of one run."""
-
     judged: Flat[JudgedRun]
     versus: Mapping[str, Versus]
     """Comparisons by baseline."""
@@ -82,14 +61,11 @@ class ComparedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineComparison:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     options: RecognitionOptions
     """Options of the requests, defaults included."""
     joining: Joining | None
-    recordings: Sequence[Contents]
-    """Joined recordings."""
+    recordings: Sequence[JoinedUtterance]
     first: Flat[ComparedRun]
     """The first of the runs."""
     runs: Sequence[ComparedRun]
@@ -102,11 +78,6 @@ def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
 
     The server is measured first and, where it is the benchmark's own, stopped before a baseline
     starts, so that neither takes cores or memory from the other.
-
-    Raises:
-        BenchError: the manifest, an audio file or a package is missing, or recordings are joined
-            for a baseline that hears 30 s.
-        ServerError: no server answers, or it cannot be started.
     """
     by_sherpa = benchmark.baseline in sherpa_onnx_moonshine.FORMATS
     if by_sherpa and benchmark.joining:
@@ -145,7 +116,7 @@ def run(benchmark: ComparisonBenchmark) -> OfflineComparison:
         header=header,
         options=RecognitionOptions.parse(benchmark.options),
         joining=benchmark.joining,
-        recordings=[_contents(item) for item in utterances if isinstance(item, JoinedUtterance)],
+        recordings=[item for item in utterances if isinstance(item, JoinedUtterance)],
         first=compared[0],
         runs=compared,
         baselines=baselines,
@@ -168,21 +139,6 @@ def _recordings_and_warmup(
     with recordings_folder(benchmark.save) as folder:
         recordings = write_recordings(utterances, benchmark.joining, folder, benchmark.limit)
         yield recordings, list(islice(cycle(utterances), benchmark.warmup))
-
-
-def _contents(recording: JoinedUtterance) -> Contents:
-    return Contents(
-        path=str(recording.path),
-        utterances=[
-            PartContents(
-                path=str(part.path),
-                start=round(part.start_s, 3),
-                end=round(part.end_s, 3),
-                text=part.text,
-            )
-            for part in recording.parts
-        ],
-    )
 
 
 def _baseline(

@@ -2,11 +2,13 @@
 
 import argparse
 
-from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags
+from conch.cli.arguments import Subparsers, UsageError, add_command, add_flags, positive
 from conch.cli.bench_arguments import (
+    LIMIT,
     METRIC,
     OPTION,
     SEND,
+    add_input,
     add_offered,
     add_output,
     add_server,
@@ -15,7 +17,7 @@ from conch.cli.bench_arguments import (
     write_report,
 )
 from conch.wire.errors import BenchError
-from lab.arguments import add_baseline, add_joining, add_what, joining
+from lab.arguments import add_joining, joining
 
 EPILOG = """
 examples:
@@ -26,10 +28,16 @@ examples:
 
 exit codes: 0 measured, 1 not measured or every request of a run failed, 2 wrong usage
 """
+NAMES = "faster-whisper,faster-whisper-batched,sherpa-onnx-moonshine,sherpa-onnx-moonshine-onnx"
+BASELINE = f"""
+--baseline {{{NAMES}}}  measure this too, on the same recordings, in one process: with the weights
+                        of the server's Whisper (batched decodes 8 segments of a recording at once),
+                        or of its Moonshine, from the files of its packages or from ONNX made of
+                        them
+"""
 
 
 def add_offline(commands: Subparsers) -> None:
-    """Add the command to those of the laboratory."""
     parser = add_command(
         commands,
         "offline",
@@ -39,20 +47,16 @@ def add_offline(commands: Subparsers) -> None:
         "utterances, and next to a baseline.",
         epilog=EPILOG,
     )
-    what = add_what(parser)
-    add_flags(what, SEND)
-    add_flags(what, OPTION)
-    add_flags(what, METRIC)
+    add_input(parser, LIMIT + SEND + OPTION + METRIC, limit=positive)
     add_joining(parser.add_argument_group("long recordings, joined of the utterances"))
     how = parser.add_argument_group("how")
     add_offered(how)
     add_server(how)
-    add_baseline(how)
+    add_flags(how, BASELINE)
     add_output(parser)
 
 
 def run_offline(args: argparse.Namespace) -> int:
-    """Measure, print the table, write the files and return the exit code."""
     from lab.offline import benchmark
     from lab.offline.report import markdown
 

@@ -1,12 +1,10 @@
 """A report of `python -m lab offline` as Markdown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from conch.bench.load import Offer
-from conch.bench.offline import OfflineRun
 from conch.bench.report import (
-    character_errors,
     columns_of,
     comparison,
     origin,
@@ -28,21 +26,13 @@ ONE_CLIENT = Offer(concurrency=1).title
 
 
 def markdown(report: OfflineComparison) -> str:
-    """Return the tables of a report and a line on their origin."""
     runs = [item.judged.run for item in report.runs]
     figures = report.first.judged.run.figures
-    accuracies = {"conch": figures.accuracy}
-    for name, other in report.baselines.items():
-        accuracies[name] = other.scored.judged.accuracy
     parts = [
         f"`{report.header.command}`",
         _comparison(report),
         _word_errors(report),
         _deleted_runs(report),
-        _by_source({name: found.wer_by_source for name, found in accuracies.items()}),
-        character_errors(runs),
-        _by_source({name: found.cer_by_source for name, found in accuracies.items()}, "CER"),
-        _stages(runs),
         scoring_line(runs),
         origin(report.header, f"{figures.utterances} {_what(report.joining)}", figures.audio_s),
     ]
@@ -139,35 +129,6 @@ def _deleted_runs(report: OfflineComparison) -> str:
     )
     header = ["deleted in", "by", "from s", "to s", "words", "which"]
     return table(header, rows) + left_out if rows else ""
-
-
-def _by_source(columns: Mapping[str, Mapping[str, float | None]], metric: str = "WER") -> str:
-    """Return the table of the error rate by source; an empty text for a single source.
-
-    Args:
-        columns: error rate by source of each system; the first system has all sources.
-        metric: name of the rate.
-    """
-    first = next(iter(columns.values()))
-    if len(first) < 2:
-        return ""
-    rows = [
-        [source, *(percent(column.get(source)) for column in columns.values())] for source in first
-    ]
-    return table([f"{metric} % by source", *columns], rows)
-
-
-def _stages(runs: Sequence[OfflineRun]) -> str:
-    """Return the table of the work of each component for a request."""
-    names = dict.fromkeys(name for run in runs for name in run.figures.stages)
-    header = ["mean per request", "calls", *(f"ms, {run.title}" for run in runs)]
-    rows = []
-    for name in names:
-        found = [run.figures.stages.get(name) for run in runs]
-        calls = next(stage.calls for stage in found if stage)
-        times = [number(stage.ms if stage else None) for stage in found]
-        rows.append([name, number(calls, 2), *times])
-    return table(header, rows) if rows else ""
 
 
 def _what(joining: Joining | None) -> str:

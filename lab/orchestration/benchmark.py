@@ -8,8 +8,9 @@ round, and their median counts, but for those of p99: of the requests of all rou
 on. Paced loads are in the first round only.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from conch.bench.header import Header
@@ -45,44 +46,24 @@ LONGEST_S = 25.0
 
 
 def systems(instances: Sequence[int], varied: Sequence[tuple[Setting, ...]] = ()) -> list[System]:
-    """Return the systems to compare.
-
-    Args:
-        instances: numbers of instances of the blocking model, a system for each.
-        varied: settings of Conch's models, a system for each.
-    """
-    blocking_models = ("speech_blocking", *PATH)
+    served = partial(System, kind="served", has_paced=True)
+    conch = partial(served, models=("speech", *PATH), options=ALIKE)
+    without_vad = partial(System, kind="served")
+    no_vad = {**ALIKE, "vad": False}
     return [
-        System(name=CONCH, kind="served", models=("speech", *PATH), options=ALIKE, has_paced=True),
-        *(
-            System(
-                name=_varied_name(settings),
-                kind="served",
-                models=("speech", *PATH),
-                options=ALIKE,
-                settings=settings,
-                has_paced=True,
-            )
-            for settings in varied
-        ),
+        conch(name=CONCH),
+        *(conch(name=_varied_name(settings), settings=settings) for settings in varied),
         System(name=in_process.NAME, kind="in process", models=PATH, options=ALIKE, has_paced=True),
         *(
-            System(
+            served(
                 name=blocking(count),
-                kind="served",
-                models=blocking_models,
+                models=("speech_blocking", *PATH),
                 settings=(Setting("speech_blocking", INSTANCES, str(count)),),
-                has_paced=True,
             )
             for count in instances
         ),
-        System(
-            name=CONCH_NO_VAD,
-            kind="served",
-            models=("speech", *PATH[1:]),
-            options={**ALIKE, "vad": False},
-        ),
-        System(name=ENSEMBLE, kind="served", models=("attention_ensemble", *PATH[1:])),
+        without_vad(name=CONCH_NO_VAD, models=("speech", *PATH[1:]), options=no_vad),
+        without_vad(name=ENSEMBLE, models=("attention_ensemble", *PATH[1:])),
     ]
 
 
@@ -105,13 +86,7 @@ class OrchestrationBenchmark(Choice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestrationReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
-    concurrency: Sequence[int]
-    """Clients of the closed loops."""
-    rates: Sequence[float]
-    """Requests a second of the paced loads."""
     utterances: int
     audio_s: float
     systems: Mapping[str, SystemFigures]
@@ -121,12 +96,6 @@ class OrchestrationReport:
 
 
 def run(benchmark: OrchestrationBenchmark) -> OrchestrationReport:
-    """Measure and return the report.
-
-    Raises:
-        BenchError: the manifest, an audio file or a package is missing, or a baseline ended early.
-        ServerError: a server cannot be started.
-    """
     require(*COMPARING)
     closed = [Offer(concurrency=count) for count in benchmark.concurrency]
     paced = [Offer(rate=rate) for rate in benchmark.rates]
@@ -142,33 +111,17 @@ def run(benchmark: OrchestrationBenchmark) -> OrchestrationReport:
             taken = [offered for offered in offers if item.system.takes(offered)]
             requests = sum(requests_of(offered, len(clips)) for offered in taken)
             with progress(f"round {number + 1}, {name}", requests) as bar:
-                item.measured.append(
-                    measure(
-                        item.system,
-                        clips,
-                        offers,
-                        warmup=benchmark.warmup,
-                        on_answer=_ticks(bar),
-                    )
-                )
+                found = measure(item.system, clips, offers, benchmark.warmup, bar.update)
+                item.measured.append(found)
     served = [m.triton_version for item in rounds.values() for m in item.measured]
-    found = {name: system_figures(item, utterances, clips) for name, item in rounds.items()}
+    by_name = {name: system_figures(item, utterances, clips) for name, item in rounds.items()}
     return OrchestrationReport(
         header=header.with_triton(next(filter(None, served), "not measured")),
-        concurrency=benchmark.concurrency,
-        rates=benchmark.rates,
         utterances=len(clips),
         audio_s=round(sum(clip.duration_s for clip in clips), 3),
-        systems=found,
-        ratios=ratios(found, CONCH) | ratios(found, CONCH_NO_VAD),
+        systems=by_name,
+        ratios=ratios(by_name, CONCH) | ratios(by_name, CONCH_NO_VAD),
     )
-
-
-def _ticks(bar: Any) -> Callable[[], None]:
-    def tick() -> None:
-        bar.update()
-
-    return tick
 
 
 def _varied_name(settings: Sequence[Setting]) -> str:

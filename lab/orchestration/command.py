@@ -1,22 +1,22 @@
 """`python -m lab orchestration`: Conch next to the alternatives."""
 
 import argparse
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from conch.cli.arguments import Subparsers, add_command
+from conch.cli.arguments import Subparsers, add_command, add_flags, positive
 from conch.cli.bench_arguments import (
+    LIMIT,
     add_counts,
+    add_input,
     add_output,
     add_rate,
-    choice_of,
     distinct,
     write_report,
 )
 from conch.scoring import require
-from lab.arguments import add_what, add_whole, folder, settings
-
-if TYPE_CHECKING:
-    from lab.orchestration.benchmark import OrchestrationBenchmark, OrchestrationReport
+from conch.wire.errors import BenchError
+from lab.arguments import settings_of
+from lab.settings import Setting, read_settings
 
 EPILOG = """
 The systems are: conch; in process; blocking x1, x4 and x8 (see --instances); conch, no VAD;
@@ -33,10 +33,13 @@ examples:
 
 exit codes: 0 measured, 1 not measured or a request failed, 2 wrong usage
 """
+FLAGS = """
+--runs N=3        rounds through all
+--only SYSTEM...  a system to measure (default: all)
+"""
 
 
 def add_orchestration(commands: Subparsers) -> None:
-    """Add the command to those of the laboratory."""
     parser = add_command(
         commands,
         "orchestration",
@@ -46,60 +49,12 @@ def add_orchestration(commands: Subparsers) -> None:
         "process, by a blocking BLS model and by an ensemble.",
         epilog=EPILOG,
     )
-    add_compared(parser)
-    out = add_output(parser)
-    out.add_argument("--plots", type=folder, metavar="FOLDER", help="for the PNG files")
-
-
-def run_orchestration(args: argparse.Namespace) -> int:
-    """Measure, print the tables, write the files and return the exit code."""
-    from lab.orchestration import benchmark, plots
-    from lab.orchestration.report import markdown
-
-    if args.plots:
-        require("matplotlib", extra="lab")
-    report = benchmark.run(benchmark_of(args))
-    write_report(args, report, markdown(report))
-    if args.plots:
-        plots.write(report.systems, args.plots)
-    return status_of(report)
-
-
-def benchmark_of(args: argparse.Namespace) -> "OrchestrationBenchmark":
-    """Return the benchmark that the arguments of `add_compared` ask for."""
-    from lab.orchestration.benchmark import OrchestrationBenchmark
-
-    return OrchestrationBenchmark(
-        **choice_of(args),
-        concurrency=distinct(args.concurrency or [1, 4, 8]),
-        rates=distinct(args.rate or []),
-        instances=distinct(args.instances or [1, 4, 8]),
-        only=args.only,
-        varied=args.vary,
-        runs=args.runs,
-    )
-
-
-def status_of(report: "OrchestrationReport") -> int:
-    """Return the exit code: 1 if a request failed."""
-    return 1 if any(run.errors for item in report.systems.values() for run in item.runs) else 0
-
-
-def add_compared(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    """Add the systems, loads and rounds; return their group."""
-    add_what(parser)
+    add_input(parser, LIMIT, limit=positive)
     how = parser.add_argument_group("how")
     add_counts(how, "--concurrency", "clients of the closed loops (default: 1,4,8)")
     add_rate(how)
     add_counts(how, "--instances", "of the blocking BLS model (default: 1,4,8)")
-    add_whole(how, "--runs", 3, "rounds through all")
-    how.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        metavar="SYSTEM",
-        help="a system to measure; may be given several times (default: all)",
-    )
+    add_flags(how, FLAGS, runs=positive)
     how.add_argument(
         "--vary",
         type=settings,
@@ -109,4 +64,35 @@ def add_compared(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
         help="Conch with these settings as well, a system for each --vary: NAME is a parameter in "
         "the model's config.pbtxt, a single number elsewhere in it, or instances",
     )
-    return how
+    add_flags(add_output(parser), "--plots FOLDER  for the PNG files", plots=folder)
+
+
+def run_orchestration(args: argparse.Namespace) -> int:
+    from lab.orchestration import benchmark, plots
+    from lab.orchestration.report import markdown
+
+    if args.plots:
+        require("matplotlib", extra="lab")
+    more = {"rates": distinct(args.rate or []), "varied": args.vary}
+    report = benchmark.run(settings_of(benchmark.OrchestrationBenchmark, args, **more))
+    write_report(args, report, markdown(report))
+    if args.plots:
+        plots.write(report.systems, args.plots)
+    return 1 if any(run.errors for item in report.systems.values() for run in item.runs) else 0
+
+
+def folder(text: str) -> Path:
+    """Return the name of a folder, which is created if it is missing."""
+    path = Path(text)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"not a folder that can be written: {error}") from None
+    return path
+
+
+def settings(text: str) -> tuple[Setting, ...]:
+    try:
+        return read_settings(text)
+    except BenchError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

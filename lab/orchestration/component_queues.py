@@ -129,12 +129,7 @@ class InProcessComponents:
 
 
 def load_components(models: Sequence[str]) -> dict[str, BatchingQueue]:
-    """Load component models as their config.pbtxt files say, each with its queue.
-
-    Raises:
-        ConfigError: a model cannot be loaded.
-        KeyError: a model belongs to no offline path.
-    """
+    """Load component models as their config.pbtxt files say, each with its queue."""
     queues = {}
     for model in models:
         config = read_config(model)

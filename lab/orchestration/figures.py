@@ -31,9 +31,7 @@ class LoadFigures:
     """The figures of one system under one load, over all rounds."""
 
     title: str
-    load: str
-    concurrency: int | None
-    rate: float | None
+    offered: Flat[Offer]
     rtfx: float | None
     """Median of the rounds."""
     rtfx_rounds: Sequence[float | None]
@@ -60,11 +58,6 @@ class LoadFigures:
     """Fraction of the server's CPU outside the components' processes; None without a
     server."""
 
-    @property
-    def offered(self) -> Offer:
-        """The load."""
-        return Offer(concurrency=self.concurrency, rate=self.rate)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemFigures:
@@ -89,8 +82,6 @@ class LoadRatio:
     """Medians of the rounds' ratios under one load; p99 is of the requests of all rounds."""
 
     title: str
-    load: str
-    concurrency: int | None
     rtfx: float | None
     p50: float | None
     p99: float | None
@@ -154,9 +145,7 @@ def _load_figures(
     failed = [item for run in rounds for item in run.load.outcomes if item.answer is None]
     return LoadFigures(
         title=first.offered.title,
-        load=first.offered.load,
-        concurrency=first.offered.concurrency,
-        rate=first.offered.rate,
+        offered=first.offered,
         rtfx=_median(rates),
         rtfx_rounds=rates,
         accuracy=accuracy(errors),
@@ -222,12 +211,7 @@ def _mean_stages(rounds: Sequence[SystemRun]) -> dict[str, ServedStage]:
 
 
 def ratios(found: Mapping[str, SystemFigures], ours: str) -> dict[str, Ratio]:
-    """Return, of `ours` to each other system on the same path, medians of the rounds' ratios.
-
-    Args:
-        found: figures by system, see `system_figures`.
-        ours: name of Conch's system.
-    """
+    """Return, of `ours` to each other system on the same path, medians of the rounds' ratios."""
     if ours not in found:
         return {}
     has_vad = found[ours].options.get("vad", True)
@@ -256,8 +240,6 @@ def _load_ratio(own: LoadFigures, their: LoadFigures) -> LoadRatio:
     cpu = own.cpu_s_per_audio_s.get("total"), their.cpu_s_per_audio_s.get("total")
     return LoadRatio(
         title=own.title,
-        load=own.load,
-        concurrency=own.concurrency,
         rtfx=_median_ratio(own.rtfx_rounds, their.rtfx_rounds),
         p50=_median_ratio(own.p50_ms_rounds, their.p50_ms_rounds),
         p99=_p99_ratio(own, their),

@@ -62,15 +62,12 @@ class InProcessRun:
 
 
 def measure(
-    job: Job, on_answer: Callable[[], None] = lambda: None
+    job: Job, on_answer: Callable[[], object] = lambda: None
 ) -> tuple[list[InProcessRun], float]:
     """Run the job in a separate process; `on_answer` is called at each answer.
 
     Returns:
         The outcomes of each load, and the peak memory in MB with loading, without waveforms.
-
-    Raises:
-        BenchError: the process failed; its message is on standard error.
     """
     runs: list[InProcessRun] = []
     outcomes: list[Outcome[str]] = []
@@ -95,7 +92,6 @@ def measure(
 
 
 def main() -> None:
-    """Run the job; called in the child."""
     asked = child.job()
     offers = [Offer(**fields) for fields in asked.pop("offers")]
     asyncio.run(_measured(Job(**asked, offers=offers)))

@@ -36,17 +36,7 @@ class PlainClient:
         wanted: str,
         parameters: Mapping[str, Any] | None = None,
     ) -> Array:
-        """Return an output tensor, batch dimension in front.
-
-        Args:
-            model: its name.
-            sent: the only input: name and content, batch dimension in front.
-            wanted: name of the output.
-            parameters: of the request.
-
-        Raises:
-            ConchError: the server answers with an error, or not at all.
-        """
+        """Return an output tensor, batch dimension in front."""
         name, array = sent
         item = tritonhttp.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
         try:

@@ -1,9 +1,7 @@
 """Pictures of a report of `python -m lab orchestration`."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from lab.orchestration.figures import LoadFigures, SystemFigures
 from lab.panels import panels
@@ -16,16 +14,9 @@ Systems = Mapping[str, SystemFigures]
 
 
 def write(systems: Systems, folder: Path) -> list[Path]:
-    """Write the pictures that a report has figures for, and return them.
-
-    They leave out a run of which every request failed.
-
-    Args:
-        systems: figures in a report of `lab.orchestration`.
-        folder: an existing folder.
-    """
+    """Write the pictures that a report has figures for, without runs that failed altogether."""
     written = []
-    if any(run.rate and run.latencies for item in systems.values() for run in item.runs):
+    if any(run.offered.rate and run.latencies for item in systems.values() for run in item.runs):
         written.append(_latency(systems, folder / LATENCY))
     written.append(_throughput(systems, folder / THROUGHPUT))
     written.append(_stages(systems, folder / STAGES))
@@ -34,15 +25,15 @@ def write(systems: Systems, folder: Path) -> list[Path]:
 
 def _latency(systems: Systems, path: Path) -> Path:
     """Draw p50 (solid) and p99 (dotted) of paced loads."""
-    with _axes(path) as axes:
+    with panels(path) as (axes,):
         for name, item in systems.items():
             paced = sorted(
-                (run for run in item.runs if run.rate and run.latencies),
-                key=lambda run: run.rate or 0.0,
+                (run for run in item.runs if run.offered.rate and run.latencies),
+                key=lambda run: run.offered.rate or 0.0,
             )
             if not paced:
                 continue
-            rates = [run.rate for run in paced]
+            rates = [run.offered.rate for run in paced]
             (line,) = axes.plot(rates, [run.latency_ms.p50 for run in paced], "o-", label=name)
             p99 = [run.latency_ms.p99 for run in paced]
             axes.plot(rates, p99, "o:", color=line.get_color())
@@ -56,12 +47,12 @@ def _latency(systems: Systems, path: Path) -> Path:
 
 def _throughput(systems: Systems, path: Path) -> Path:
     """Draw RTFx against the clients of a closed loop, a whisker from the least to the most."""
-    with _axes(path) as axes:
+    with panels(path) as (axes,):
         for name, item in systems.items():
             closed = [
-                (run.concurrency, run.rtfx, [value for value in run.rtfx_rounds if value])
+                (run.offered.concurrency, run.rtfx, [value for value in run.rtfx_rounds if value])
                 for run in item.runs
-                if run.concurrency and run.rtfx
+                if run.offered.concurrency and run.rtfx
             ]
             closed.sort()
             clients = [concurrency for concurrency, _, _ in closed]
@@ -79,12 +70,14 @@ def _stages(systems: Systems, path: Path) -> Path:
     """Draw where the time of a request goes, by system, at the least concurrency of each."""
     bars: dict[str, LoadFigures] = {}
     for name, item in systems.items():
-        closed = [run for run in item.runs if run.concurrency and run.stages and run.latencies]
+        closed = [
+            run for run in item.runs if run.offered.concurrency and run.stages and run.latencies
+        ]
         if closed:
-            run = min(closed, key=lambda run: run.concurrency or 0)
+            run = min(closed, key=lambda run: run.offered.concurrency or 0)
             bars[f"{name}\n{run.title}"] = run
     names = list(bars)[::-1]
-    with _axes(path) as axes:
+    with panels(path) as (axes,):
         left = [0.0] * len(names)
         for title, widths in _parts(bars, names).items():
             axes.barh(names, widths, left=left, label=title)
@@ -111,9 +104,3 @@ def _parts(bars: Mapping[str, LoadFigures], names: list[str]) -> dict[str, list[
         for name, ms in zip(names, known, strict=True)
     ]
     return parts
-
-
-@contextmanager
-def _axes(path: Path) -> Iterator[Any]:
-    with panels(path) as (axes,):
-        yield axes

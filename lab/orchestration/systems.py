@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.load import Load, Offer, closed_loop, offer
+from conch.bench.load import Load, Offer, Outcome, closed_loop, offer
 from conch.bench.memory import Memory, MemorySampler, cpu_by_process, cpu_since
 from conch.bench.servers import triton_version
 from conch.client import AsyncClient
@@ -48,7 +48,6 @@ TENSORS = {
 
 
 def blocking(instances: int) -> str:
-    """Return the name of the blocking BLS system with a number of instances."""
     return f"{BLOCKING} x{instances}"
 
 
@@ -68,7 +67,6 @@ class System:
     """Whether it also runs under paced loads."""
 
     def takes(self, offered: Offer) -> bool:
-        """Report whether the system takes a load."""
         return offered.rate is None or self.has_paced
 
 
@@ -87,8 +85,6 @@ class Clip:
 
 @dataclass(frozen=True, slots=True)
 class SystemRun:
-    """The outcomes of one load."""
-
     offered: Offer
     load: Load[str]
     cpu_s: Mapping[str, float]
@@ -111,16 +107,9 @@ def measure(
     system: System,
     clips: Sequence[Clip],
     offers: Sequence[Offer],
-    *,
     warmup: int,
-    on_answer: Callable[[], None] = lambda: None,
+    on_answer: Callable[[], object],
 ) -> Measured:
-    """Start a system, measure it under each of its loads, and stop it.
-
-    Raises:
-        BenchError: a baseline ended early.
-        ServerError: a server cannot be started.
-    """
     taken = [offered for offered in offers if system.takes(offered)]
     if system.kind == "served":
         return _served(system, clips, taken, warmup, on_answer)
@@ -144,7 +133,7 @@ def _served(
     clips: Sequence[Clip],
     offers: Sequence[Offer],
     warmup: int,
-    on_answer: Callable[[], None],
+    on_answer: Callable[[], object],
 ) -> Measured:
     runs = []
     # Only the server descends from this process, so the peak includes loading.
@@ -171,16 +160,19 @@ def _served_run(
     system: System,
     clips: Sequence[Clip],
     offered: Offer,
-    on_answer: Callable[[], None],
+    on_answer: Callable[[], object],
 ) -> SystemRun:
     requests = requests_of(offered, len(clips))
     work = model_work(url, system.models[1:])
     # CPU of this thread alone, which is the client: another one samples memory.
     cpu_s, own_s = cpu_by_process(os.getpid()), time.thread_time()
 
+    def show(outcome: Outcome[str]) -> None:
+        on_answer()
+
     async def measured() -> Load[str]:
         async with _sender(url, system, clips, offered.connections) as send:
-            return await offer(send, requests, offered, lambda outcome: on_answer())
+            return await offer(send, requests, offered, show)
 
     load = asyncio.run(measured())
     used = {**cpu_since(os.getpid(), cpu_s), CLIENT: round(time.thread_time() - own_s, 3)}

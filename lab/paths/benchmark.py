@@ -66,8 +66,6 @@ _COLOURS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathsBenchmark(Choice):
-    """Settings of the benchmark."""
-
     concurrency: int = 4
     url: str | None = None
     warmup: int = 4
@@ -76,8 +74,6 @@ class PathsBenchmark(Choice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathFigures:
-    """Speed and accuracy of one path."""
-
     name: str
     options: RecognitionOptions
     """Options of the requests, defaults included."""
@@ -87,19 +83,11 @@ class PathFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathsReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     paths: Sequence[PathFigures]
 
 
 def run(benchmark: PathsBenchmark) -> PathsReport:
-    """Measure and return the report.
-
-    Raises:
-        BenchError: the manifest, an audio file or a package is missing.
-        ServerError: no server answers, or it cannot be started.
-    """
     utterances = benchmark.utterances()
     require(*COMPARING)
     samples = load_samples(utterances, "waveform")
@@ -131,7 +119,6 @@ def run(benchmark: PathsBenchmark) -> PathsReport:
 
 
 def markdown(report: PathsReport) -> str:
-    """Return the table of a report and a line on its origin."""
     first = report.paths[0].figures
     sources = list(first.accuracy.wer_by_source)
     columns = ["path", "RTFx", "p50 ms", "p99 ms", "WER %", *sources]

@@ -4,11 +4,11 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from conch.cli.arguments import Subparsers, add_command, output
-from conch.cli.bench_arguments import add_output, choice_of, write_report
+from conch.cli.arguments import Subparsers, add_command, add_flags, output, positive
+from conch.cli.bench_arguments import LIMIT, URL, add_input, add_output, write_report
 from conch.scoring import require
 from conch.wire.errors import OptionError
-from lab.arguments import add_url, add_what, add_whole
+from lab.arguments import settings_of
 
 EPILOG = """
 examples:
@@ -20,7 +20,6 @@ exit codes: 0 measured, 1 not measured or every request of a path failed, 2 wron
 
 
 def add_paths(commands: Subparsers) -> None:
-    """Add the command to those of the laboratory."""
     parser = add_command(
         commands,
         "paths",
@@ -30,36 +29,28 @@ def add_paths(commands: Subparsers) -> None:
         "other, in a closed loop.",
         epilog=EPILOG,
     )
-    add_what(parser).add_argument(
+    what = add_input(parser, LIMIT, limit=positive)
+    what.add_argument(
         "--path",
+        dest="paths",
         type=_path,
         action="append",
-        default=[],
         metavar="NAME[:OPTION=VALUE]…",
         help="a path and its options, as often as needed (default: every decoder, with and without "
         "each kind of rescoring)",
     )
     how = parser.add_argument_group("how")
-    add_whole(how, "--concurrency", 4, "clients at once")
-    add_url(how)
-    out = add_output(parser)
-    out.add_argument("--plot", type=output, metavar="FILE.png", help="WER against RTFx")
+    add_flags(how, "--concurrency N=4  clients at once" + URL, concurrency=positive)
+    add_flags(add_output(parser), "--plot FILE.png  WER against RTFx", plot=output)
 
 
 def run_paths(args: argparse.Namespace) -> int:
-    """Measure, print the table, write the files and return the exit code."""
     from lab.paths import benchmark
 
     if args.plot:
         require("matplotlib", extra="lab")
-    report = benchmark.run(
-        benchmark.PathsBenchmark(
-            **choice_of(args),
-            concurrency=args.concurrency,
-            url=args.url,
-            paths=dict(args.path) or benchmark.PATHS,
-        )
-    )
+    more = {"paths": dict(args.paths)} if args.paths else {}
+    report = benchmark.run(settings_of(benchmark.PathsBenchmark, args, **more))
     write_report(args, report, benchmark.markdown(report))
     if args.plot:
         benchmark.plot(report.paths, args.plot)

@@ -11,7 +11,6 @@ import json
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from conch.scoring.recordings import Recording, decode
 from conch.whole import made_whole
 from conch.wire.errors import BenchError, OptionError
 
+BEGIN = '{"data": ['
 RECORDINGS_FILE = "recordings.json"
 STREAMS_FILE = "streams.json"
 
@@ -45,7 +45,7 @@ class PerfAnalyzerInput:
 
     inputs: Sequence[Path]
     """Audio files, and manifests (`.tsv`) of them."""
-    folder: Path
+    out: Path
     limit: int | None = None
     """Most recordings, spread evenly."""
     send: Send = "waveform"
@@ -62,13 +62,10 @@ class PerfAnalyzerInput:
     """Options of recordings."""
     stream_options: Mapping[str, OptionValue] = field(default_factory=dict)
     """Options of live streams."""
-    overwrite: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the files hold."""
-
     recordings: int
     chunks: int
     """Chunks of all streams; there is a stream for each recording."""
@@ -77,13 +74,7 @@ class Written:
 
 
 def check(settings: PerfAnalyzerInput) -> None:
-    """Check that perf_analyzer can ask for it.
-
-    Raises:
-        BenchError: the URL is not that of gRPC.
-        OptionError: see `request_parameters`.
-        ServerError: the URL is none.
-    """
+    """Raise an error if perf_analyzer cannot ask for it."""
     request_parameters(settings.options)
     request_parameters(settings.stream_options)
     if not Address.parse(settings.url).is_grpc:
@@ -94,52 +85,35 @@ def check(settings: PerfAnalyzerInput) -> None:
 
 
 def write(settings: PerfAnalyzerInput) -> Written:
-    """Write both files, whole or not at all.
-
-    Raises:
-        BenchError: there is no recording, one cannot be decoded, or a file exists already.
-    """
+    """Write both files, whole or not at all."""
     paths = spread(recordings_in(settings.inputs), settings.limit)
-    targets = [settings.folder / name for name in (RECORDINGS_FILE, STREAMS_FILE)]
-    for target in targets:
-        if target.exists() and not settings.overwrite:
-            raise BenchError(f"{target} exists; --overwrite replaces it")
     chunks, seconds = 0, 0.0
-    try:
-        settings.folder.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack, progress("writing", len(paths)) as bar:
-            made = [stack.enter_context(made_whole(target)) for target in targets]
-            recordings, streams = (
-                stack.enter_context(path.open("w", encoding="utf-8")) for path in made
-            )
-            separator = '{"data": [\n'
-            for path in paths:
-                audio = decode(path)
-                samples = as_int16(audio)
-                whole = encoded(path) if settings.send == "file" else chunk(samples, audio)
-                steps = [
-                    chunk(piece, audio)
-                    for piece in cut(samples, audio.sample_rate, settings.chunk_ms)
-                ]
-                recordings.write(separator + json.dumps(whole))
-                streams.write(separator + json.dumps(steps))
-                separator = ",\n"
-                chunks += len(steps)
-                seconds += audio.duration_s
-                bar.update()
-            for file in (recordings, streams):
-                file.write("\n]}\n")
-    except OSError as error:
-        raise BenchError(f"{settings.folder} cannot be written to: {error}") from None
+    settings.out.mkdir(parents=True, exist_ok=True)
+    with (
+        made_whole(settings.out / RECORDINGS_FILE) as made,
+        made_whole(settings.out / STREAMS_FILE) as made_streams,
+        made.open("w", encoding="utf-8") as recordings,
+        made_streams.open("w", encoding="utf-8") as streams,
+        progress("writing", len(paths)) as bar,
+    ):
+        for place, path in enumerate(paths):
+            audio = decode(path)
+            samples = as_int16(audio)
+            whole = encoded(path) if settings.send == "file" else chunk(samples, audio)
+            pieces = cut(samples, audio.sample_rate, settings.chunk_ms)
+            steps = [chunk(piece, audio) for piece in pieces]
+            for file, entry in ((recordings, whole), (streams, steps)):
+                file.write(f"{',' if place else BEGIN}\n{json.dumps(entry)}")
+            chunks += len(steps)
+            seconds += audio.duration_s
+            bar.update()
+        for file in (recordings, streams):
+            file.write("\n]}\n")
     return Written(len(paths), chunks, seconds)
 
 
 def recordings_in(inputs: Sequence[Path]) -> list[Path]:
-    """Return the audio files, with those of manifests in place of the manifests.
-
-    Raises:
-        BenchError: a manifest cannot be read, or there is no file at all.
-    """
+    """Return the audio files, with those of manifests in place of the manifests."""
     found: list[Path] = []
     for path in inputs:
         listed = read_manifest(path) if path.suffix == ".tsv" else [Utterance(path, "")]
@@ -181,9 +155,6 @@ def request_parameters(options: Mapping[str, OptionValue]) -> list[str]:
     """Return the flags that send options.
 
     perf_analyzer takes NAME:VALUE:TYPE, and its types are bool, int and string.
-
-    Raises:
-        OptionError: a value has a fraction, or a colon.
     """
     flags = []
     for name, value in options.items():
@@ -203,12 +174,7 @@ def request_parameters(options: Mapping[str, OptionValue]) -> list[str]:
 
 
 def commands(settings: PerfAnalyzerInput, written: Written) -> str:
-    """Return the commands that measure with the files, as a script for the shell.
-
-    Args:
-        settings: What `check` has checked.
-        written: What `write` has written.
-    """
+    """Return the commands that measure with the files, as a script for the shell."""
     recordings = [*_data(settings, RECORDINGS_FILE), *request_parameters(settings.options)]
     streams = [
         *_data(settings, STREAMS_FILE),
@@ -251,7 +217,7 @@ def _tensor(data: bytes, size: int) -> dict[str, Any]:
 
 
 def _data(settings: PerfAnalyzerInput, name: str) -> list[str]:
-    return ["--input-data", str(settings.folder / name)]
+    return ["--input-data", str(settings.out / name)]
 
 
 def _command(

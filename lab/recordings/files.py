@@ -1,6 +1,7 @@
 """Joined recordings as files, so that Conch, a baseline and others get the same samples."""
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,7 +11,6 @@ import soundfile
 from conch.bench.progress import progress
 from conch.scoring.manifest import Utterance, spread
 from conch.wire.errors import BenchError
-from lab.manifest.writing import write_manifest, write_table
 from lab.parts import JoinedUtterance
 from lab.recordings.joined import JoinedRecording, Joining, groups, join
 from lab.waveforms import duration_s, waveform_of
@@ -18,11 +18,7 @@ from lab.waveforms import duration_s, waveform_of
 
 @contextmanager
 def recordings_folder(save: Path | None) -> Iterator[Path]:
-    """Yield the folder of the recordings: the user's empty one, or a temporary one.
-
-    Raises:
-        BenchError: the user's folder is not empty or cannot be created.
-    """
+    """Yield the folder of the recordings: the user's empty one, or a temporary one."""
     if save is None:
         with TemporaryDirectory(prefix="conch-recordings-") as folder:
             yield Path(folder)
@@ -44,16 +40,6 @@ def write_recordings(
 
     A recording is a FLAC file, or a telephone call's WAV in G.711 µ-law. Next to them are a
     `manifest.tsv`, and `utterances.tsv` with the times of what they are made of.
-
-    Args:
-        utterances: in the order in which they are joined.
-        joining: how.
-        folder: an empty one.
-        limit: largest number of recordings, spread evenly over all.
-
-    Raises:
-        BenchError: a file is missing or not audio.
-        TooLittleSpeechError: there is not enough for one recording.
     """
     durations_s = [duration_s(utterance.path) for utterance in utterances]
     chosen = spread(groups(durations_s, joining), limit)
@@ -102,3 +88,25 @@ def _utterance(
         language=languages.pop() if len(languages) == 1 else "",
         parts=recording.parts,
     )
+
+
+def write_manifest(file: Path, utterances: Iterable[Utterance]) -> None:
+    """Write a manifest that `read_manifest` reads, with paths relative to it."""
+    write_table(
+        file,
+        ("path", "split", "source", "text"),
+        [
+            (os.path.relpath(item.path, file.parent), item.split, item.source, item.text)
+            for item in utterances
+        ],
+    )
+
+
+def write_table(file: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Write lines of fields, or raise a BenchError if a tab or a line break is in one."""
+    lines = ["\t".join(header)]
+    for row in rows:
+        if any(len(field.splitlines()) > 1 or "\t" in field for field in row):
+            raise BenchError(f"a tab or a line break is in a field for {file}: {row}")
+        lines.append("\t".join(row))
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")

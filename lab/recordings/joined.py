@@ -65,8 +65,6 @@ class Joining:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The utterances of one recording."""
-
     number: int
     """Index of the recording, from 0; part of the seed of its noise."""
     indices: tuple[int, ...]
@@ -98,11 +96,7 @@ class JoinedRecording:
 
 
 def groups(durations_s: Sequence[float], joining: Joining) -> list[Group]:
-    """Return which utterances make up each recording, and the pauses between them.
-
-    Raises:
-        TooLittleSpeechError: all utterances together are shorter than half a recording.
-    """
+    """Return which utterances make up each recording, and the pauses between them."""
     random = np.random.default_rng(joining.seed)
     found: list[Group] = []
     indices: list[int] = []
@@ -135,14 +129,7 @@ def join(
     group: Group,
     joining: Joining,
 ) -> JoinedRecording:
-    """Return the recording of a group.
-
-    Args:
-        utterances: of the group, in order.
-        waveforms: theirs, mono at 16 kHz.
-        group: its pauses and number.
-        joining: what the pauses hold, and whether it is a telephone call.
-    """
+    """Return the recording of a group."""
     pauses = [round(pause_s * SAMPLE_RATE) for pause_s in group.pauses_s]
     starts = np.cumsum([0, *map(sum, zip(map(len, waveforms[:-1]), pauses, strict=True))])
     spans = [

@@ -62,13 +62,7 @@ def telephone_call(
     spans: Sequence[tuple[int, int]],
     random: np.random.Generator,
 ) -> NDArray[np.float32]:
-    """Return a waveform at 16 kHz as a noisy telephone call at 8 kHz; see `telephone`.
-
-    Args:
-        waveform: mono at 16 kHz.
-        spans: first and last sample of each utterance, for the level of the speech.
-        random: generator of the noise.
-    """
+    """Return a waveform at 16 kHz as a noisy telephone call at 8 kHz; see `telephone`."""
     halved = [(start // 2, end // 2) for start, end in spans]
     speech = soxr.resample(waveform, SAMPLE_RATE, TELEPHONE_SAMPLE_RATE)
     return telephone(speech, halved, random)

@@ -11,30 +11,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import soxr
-from av import AudioFrame, CodecContext
 from numpy.typing import NDArray
 
+from conch.bench.turns import activity, edges_of
 from conch.component.waveform import SAMPLE_RATE, VAD_FRAME_SAMPLES, VAD_STATE_SIZE
 from conch.families.silero.vad import SileroConfig, SileroVad
-from conch.scoring.manifest import manifest_rows
 from conch.wire.errors import BenchError
+from conch.wire.result import Turn
 from conch.wire.turns import PAUSE_S, closed
 from lab.recordings.sounds import pink_noise
-from lab.speakers.turns import Turn
 from lab.telephone import TELEPHONE_SAMPLE_RATE, amplitude, band_pass, rms
-from lab.waveforms import waveform_of
+from lab.waveforms import rows_of, waveform_of
 
-Condition = Literal["clean", "noise", "telephone", "mobile"]
+Condition = Literal["clean", "noise", "telephone"]
 CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 SNR_DB = 15.0
 """Of speech to pink noise, in condition noise."""
 LINE_SNR_DB = 30.0
 """Of speech to the noise of a telephone line."""
-AMR_BIT_RATE = 12_200
 GAP_S = (-1.5, 0.8)
 """Range of the gaps between turns."""
 SILENCE_S, SHARED_S = (0.1, 1.0), (0.2, 1.0)
@@ -53,10 +51,7 @@ _FRAME = 160
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An utterance of a known speaker."""
-
     path: Path
-    text: str
     speaker: str
     duration_s: float
 
@@ -65,7 +60,6 @@ class Source:
 class Conversation:
     """A recording, and who speaks when in it."""
 
-    name: str
     condition: Condition
     waveform: NDArray[np.float32]
     """Mono samples."""
@@ -73,7 +67,7 @@ class Conversation:
     turns: tuple[Turn, ...]
     """Stretches of speech, each by one speaker, in order of time; they may overlap."""
     utterances: tuple[Turn, ...]
-    """The utterances, with their texts."""
+    """With their short pauses."""
 
     @property
     def duration_s(self) -> float:
@@ -85,19 +79,11 @@ class Conversation:
 
 
 def read_sources(manifest: Path, split: str) -> list[Source]:
-    """Return the utterances of a split that have a speaker.
-
-    Raises:
-        BenchError: the manifest cannot be read, or has no such utterances.
-    """
-    try:
-        text = manifest.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BenchError(f"manifest {manifest} cannot be read: {error}") from None
-    required = ("path", "text", "speaker", "duration")
+    """Return the utterances of a split that have a speaker."""
+    required = ("path", "speaker", "duration")
     found = [
-        Source(manifest.parent / row["path"], row["text"], row["speaker"], float(row["duration"]))
-        for row in manifest_rows(str(manifest), text, required)
+        Source(manifest.parent / row["path"], row["speaker"], float(row["duration"]))
+        for row in rows_of(manifest, required)
         if row.get("split") == split and row["speaker"].strip().isdigit()
     ]
     if not found:
@@ -111,16 +97,12 @@ def conversation(
     seconds: float,
     condition: Condition,
     seed: Sequence[int],
-    name: str,
     overlaps: float | None = None,
 ) -> Conversation:
     """Return a conversation of at least `seconds` among speakers that the seed chooses.
 
     `overlaps` is the share of the turns that begin before the one before ends; None draws all gaps
     from GAP_S.
-
-    Raises:
-        BenchError: the sources have too few speakers.
     """
     random = np.random.default_rng(seed)
     by_speaker = _fitting(sources)
@@ -152,9 +134,7 @@ def conversation(
         turns += [
             Turn(who, (at + shift) / SAMPLE_RATE, (to + shift) / SAMPLE_RATE) for at, to in spoken
         ]
-        said.append(
-            Turn(who, start / SAMPLE_RATE, (start + len(waveform)) / SAMPLE_RATE, source.text)
-        )
+        said.append(Turn(who, start / SAMPLE_RATE, (start + len(waveform)) / SAMPLE_RATE))
         # A long overlap may end before the turn before it.
         end, last = max(end, start + len(waveform)), who
     mixed = np.zeros(end + SAMPLE_RATE // 2, np.float32)
@@ -163,7 +143,14 @@ def conversation(
     level = rms(np.concatenate([waveform for _, waveform in pieces]))
     heard, rate = _through(mixed, level, condition, random)
     ordered = sorted(turns, key=lambda turn: turn.start)
-    return Conversation(name, condition, heard, rate, tuple(ordered), tuple(said))
+    return Conversation(condition, heard, rate, tuple(ordered), tuple(said))
+
+
+def overlap_share(turns: Sequence[Turn]) -> float:
+    """Return the share of the time with speech in which several speak."""
+    edges = edges_of(turns)
+    counts, lengths = activity(turns, edges).sum(axis=0), np.diff(edges)
+    return float(lengths[counts > 1].sum() / max(lengths[counts > 0].sum(), 1e-9))
 
 
 def _gap_s(random: np.random.Generator, overlaps: float | None) -> float:
@@ -230,8 +217,7 @@ def _through(
     line = band_pass(soxr.resample(waveform, SAMPLE_RATE, TELEPHONE_SAMPLE_RATE))
     noise = band_pass(random.standard_normal(len(line), np.float32))
     line += noise * np.float32(level / rms(noise) / amplitude(LINE_SNR_DB))
-    code = mu_law if condition == "telephone" else amr
-    return code(line), TELEPHONE_SAMPLE_RATE
+    return mu_law(line), TELEPHONE_SAMPLE_RATE
 
 
 def mu_law(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -240,30 +226,3 @@ def mu_law(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
     coded = np.round(np.sign(clipped) * np.log1p(255 * np.abs(clipped)) / np.log(256) * 127)
     decoded = np.sign(coded) * np.expm1(np.abs(coded) / 127 * np.log(256)) / 255
     return np.asarray(decoded, np.float32)
-
-
-def amr(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return samples at 8 kHz as mobile telephones leave them: AMR at 12.2 kbit/s (3GPP TS 26.071).
-
-    They are 5 ms late.
-    """
-    rate = TELEPHONE_SAMPLE_RATE
-    encoder: Any = CodecContext.create("libopencore_amrnb", "w")
-    decoder: Any = CodecContext.create("amrnb", "r")
-    for context in (encoder, decoder):
-        context.sample_rate, context.layout = rate, "mono"
-    encoder.format, encoder.bit_rate = "s16", AMR_BIT_RATE
-    encoder.open()
-    samples = np.round(np.clip(waveform, -1, 1) * 32767).astype(np.int16)
-    size = encoder.frame_size
-    samples = np.pad(samples, (0, -len(samples) % size))
-    heard: list[NDArray[np.float32]] = []
-    for start in range(0, len(samples) + size, size):
-        frame = None
-        if start < len(samples):
-            piece = samples[None, start : start + size]
-            frame = AudioFrame.from_ndarray(piece, format="s16", layout="mono")
-            frame.sample_rate, frame.pts = rate, start
-        for packet in encoder.encode(frame):
-            heard += [item.to_ndarray()[0] for item in decoder.decode(packet)]
-    return np.concatenate(heard)[: len(waveform)]

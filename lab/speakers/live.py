@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-import soxr
-from numpy.typing import NDArray
 
 from conch.bench.header import Header
 from conch.bench.memory import cpu_by_process, cpu_since
@@ -37,9 +35,10 @@ from conch.scoring.tables import number, percent, table
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Turn
 from lab.header import lab_header
+from lab.orchestration.component_queues import HostTensor
 from lab.speakers.benchmark import SpeakersBenchmark
-from lab.speakers.conversations import Condition, Conversation, conversation, read_sources
-from lab.speakers.turns import naming
+from lab.speakers.conversations import Condition, Conversation, read_sources
+from lab.waveforms import resampled
 
 LATE_S = (0.5, 1.0, 2.0, 4.0)
 STEP = 10_240
@@ -48,21 +47,14 @@ CHUNK_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveFigures:
-    """The figures of some conversations."""
-
     condition: Condition
     speakers: int
     conversations: int
     audio_s: float
     der: Mapping[str, float]
-    """By how many seconds late one decides; `end` is after the labels at the end, and `whole` the
-    same if the pauses of an utterance are speech."""
+    """By how many seconds late one decides; `end` is after the labels at the end."""
     right: int
     """Conversations whose number of speakers was found at the end."""
-    swaps: int
-    """Letters that stand for another speaker in the second half than in the first."""
-    relabelled: float
-    """Share of the speech that has another speaker at the end."""
     cpu_s_per_audio_s: float | None
     """Of all processes of the server, beyond those without labels; None without a server of its
     own."""
@@ -73,8 +65,6 @@ class LiveFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveReport:
-    """The report of the benchmark."""
-
     header: Flat[Header]
     audio_s: float
     runs: Sequence[LiveFigures]
@@ -86,35 +76,19 @@ class Labelled:
 
     decided: Mapping[float, Sequence[Turn]]
     """By how late one decides."""
-    settled: Sequence[Turn]
     end: Sequence[Turn]
-    relabelled: Sequence[Turn]
 
 
 def run(benchmark: SpeakersBenchmark, *, streams: bool) -> LiveReport:
-    """Measure and return the report; without `streams`, in process alone.
-
-    Raises:
-        BenchError: the manifest or an audio file is missing.
-        ServerError: no server answers, or it cannot be started.
-    """
+    """Measure; without `streams`, in process alone."""
     sources = read_sources(benchmark.manifest, benchmark.split)
     header = lab_header("speakers", benchmark)
     networks, vad = Networks(), SileroVad(SileroConfig())
-    kinds = [(where, count) for where in benchmark.conditions for count in benchmark.speakers]
+    options = {"speakers": "auto"}
     found = []
-    with progress("kinds", len(kinds)) as bar:
-        for condition, count in kinds:
-            made = [
-                conversation(
-                    *(sources, count, benchmark.seconds, condition),
-                    [benchmark.seed, count, place],
-                    f"{condition}-{count}-{place}",
-                    benchmark.overlaps,
-                )
-                for place in range(benchmark.conversations)
-            ]
-            options = {"speakers": count if benchmark.is_number_given else "auto"}
+    with progress("kinds", len(benchmark.kinds)) as bar:
+        for condition, count in benchmark.kinds:
+            made = benchmark.made(sources, condition, count)
             labelled = [asyncio.run(networks.label(item, vad, options)) for item in made]
             cpu: float | None = None
             late_s: Sequence[float] = ()
@@ -151,13 +125,12 @@ class Networks:
         (found,) = self._components[model]([Row(inputs, parameters or {})])
         if isinstance(found, Exception):
             raise found
-        return {name: _Output(found[name]) for name in outputs}
+        return {name: HostTensor(found[name]) for name in outputs}
 
     async def label(
         self, item: Conversation, vad: SileroVad, options: Mapping[str, Any]
     ) -> Labelled:
-        """Label a conversation step by step."""
-        waveform = _heard(item)
+        waveform = resampled(item.waveform, item.sample_rate)
         labels = LiveLabels(
             RecognitionOptions.parse({**options, "adaptive": False}, live=True), cast(Calls, self)
         )
@@ -173,17 +146,8 @@ class Networks:
             for late_s, turns in decided.items():
                 edges = until - late_s - STEP / SAMPLE_RATE, until - (0 if ends else late_s)
                 turns += _within(labels.turns(edges[0]), *edges)
-        settled = labels.turns(0.0)
         found = await labels.finish()
-        return Labelled(decided, settled, found.turns, found.relabelled)
-
-
-@dataclass(frozen=True, slots=True)
-class _Output:
-    array: NDArray[Any]
-
-    def numpy(self) -> NDArray[Any]:
-        return self.array
+        return Labelled(decided, found.turns)
 
 
 def figures(
@@ -194,23 +158,13 @@ def figures(
     cpu: float | None,
     late_s: Sequence[float],
 ) -> LiveFigures:
-    """Return the figures of conversations of one kind."""
     totals: dict[str, SpeakerErrors] = {}
-    right = swaps = 0
-    changed_s = 0.0
+    right = 0
     for item, found in zip(made, labelled, strict=True):
         kinds = {f"{late_s:g}": turns for late_s, turns in found.decided.items()}
         for name, turns in {**kinds, "end": found.end}.items():
             totals[name] = totals.get(name, NO_ERRORS) + errors(item.turns, turns)
-        totals["whole"] = totals.get("whole", NO_ERRORS) + errors(item.utterances, found.end)
         right += len({turn.speaker for turn in found.end}) == item.speakers
-        middle = item.duration_s / 2
-        halves = [
-            naming(*(_within(turns, *edges) for turns in (item.turns, found.settled)))
-            for edges in ((0.0, middle), (middle, item.duration_s))
-        ]
-        swaps += sum(halves[1].get(name, who) != who for name, who in halves[0].items())
-        changed_s += sum(turn.end - turn.start for turn in found.relabelled)
     audio_s = sum(item.duration_s for item in made)
     return LiveFigures(
         condition=condition,
@@ -219,8 +173,6 @@ def figures(
         audio_s=round(audio_s, 1),
         der={name: round(total.rate, 4) for name, total in totals.items()},
         right=right,
-        swaps=swaps,
-        relabelled=round(changed_s / totals["end"].spoken_s, 4),
         cpu_s_per_audio_s=cpu,
         late_s=tuple(round(float(item), 2) for item in late_s),
     )
@@ -269,12 +221,10 @@ async def _late(
 
 
 def markdown(report: LiveReport) -> str:
-    """Return the table of a report and lines on its origin."""
     lates = [f"{late_s:g} s late" for late_s in LATE_S]
     columns = [
         *("condition", "speakers", *(f"DER %, {name}" for name in lates)),
-        *("end", "end, whole utterances", "number right"),
-        *("swaps", "relabelled %", "CPU s per audio s"),
+        *("end", "number right", "CPU s per audio s"),
         *("word shown s, median", "95 %", "label s, median", "95 %"),
     ]
     rows = [
@@ -283,8 +233,6 @@ def markdown(report: LiveReport) -> str:
             str(item.speakers),
             *(percent(der) for der in item.der.values()),
             f"{item.right} of {item.conversations}",
-            str(item.swaps),
-            percent(item.relabelled),
             number(item.cpu_s_per_audio_s, 3),
             *(number(value, 1) for value in (*item.late_s, *[None] * 4)[:4]),
         ]
@@ -301,15 +249,7 @@ def markdown(report: LiveReport) -> str:
     )
 
 
-def _heard(item: Conversation) -> NDArray[np.float32]:
-    if item.sample_rate == SAMPLE_RATE:
-        return item.waveform
-    found = soxr.resample(item.waveform, item.sample_rate, SAMPLE_RATE)
-    return np.asarray(found, np.float32)
-
-
 def _within(turns: Sequence[Turn], start: float, end: float) -> list[Turn]:
-    """Return what of turns is between two times."""
     return [
         Turn(turn.speaker, max(start, turn.start), min(end, turn.end))
         for turn in turns

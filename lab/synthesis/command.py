@@ -2,9 +2,9 @@
 
 import argparse
 
-from conch.cli.arguments import Subparsers, add_command
-from conch.cli.bench_arguments import add_input, add_output, choice_of, write_report
-from lab.arguments import add_whole
+from conch.cli.arguments import Subparsers, add_command, positive
+from conch.cli.bench_arguments import add_input, add_output, write_report
+from lab.arguments import settings_of
 
 EPILOG = """
 examples:
@@ -15,26 +15,23 @@ exit codes: 0 measured, 1 not measured, 2 wrong usage
 
 
 def add_synthesis(commands: Subparsers) -> None:
-    """Add the command to those of the laboratory."""
     parser = add_command(
         commands,
         "synthesis",
         run_synthesis,
         help="hibari by the bare package and by Conch's components",
-        description="Speak the texts of a manifest in one process: by the package hibari-tts as it "
-        "is, with the weights that Conch makes of it, and by Conch's components, whole and in "
-        "chunks. Report CPU time, the difference of chunks to the whole, and how rough seams are.",
+        description="Speak the texts of a manifest in one process: by the package hibari-tts "
+        "and by Conch's components, whole and in chunks. Report CPU time, and the difference of "
+        "chunks to the whole.",
         epilog=EPILOG,
     )
-    what = add_input(parser)
-    add_whole(what, "--limit", 40, "texts, spread evenly over the manifest")
+    add_input(parser, "--limit N=40  texts, spread evenly over the manifest", limit=positive)
     add_output(parser)
 
 
 def run_synthesis(args: argparse.Namespace) -> int:
-    """Measure, print the table, write the files and return the exit code."""
     from lab.synthesis import benchmark
 
-    report = benchmark.run(benchmark.SynthesisBenchmark(**choice_of(args)))
+    report = benchmark.run(settings_of(benchmark.SynthesisBenchmark, args))
     write_report(args, report, benchmark.markdown(report))
     return 0

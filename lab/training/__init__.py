@@ -1,1 +1,1 @@
-"""Recipes of the project's own weights, and of others."""
+"""Recipes of the project's own weights."""

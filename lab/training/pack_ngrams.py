@@ -7,7 +7,6 @@ made the file that comes with Conch. Nothing is rounded: what is read is what th
 `en-us.lm.bin` holds.
 """
 
-import argparse
 import importlib.util
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.decoding.ngram.table import NgramTable
+from lab.arguments import script_parser
 from lab.training.sphinx_trie import LOG_BASE, read_sphinx_trie
 
 
 def packed(table: NgramTable, unit: float) -> dict[str, NDArray[Any]]:
-    """Return the arrays of the file.
-
-    Args:
-        table: n-grams of at most 65,536 distinct values each order.
-        unit: nats, of which every value is a float32 multiple.
-    """
+    """Return the arrays of the file."""
     arrays: dict[str, NDArray[Any]] = {
         "words": np.frombuffer("\n".join(table.words).encode(), np.uint8),
         "unit": np.array(unit),
@@ -61,7 +56,7 @@ def packaged_model() -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = script_parser(__doc__)
     parser.add_argument("out", type=Path, metavar="OUT.npz")
     args = parser.parse_args()
     np.savez_compressed(args.out, **packed(read_sphinx_trie(packaged_model()), LOG_BASE))

@@ -23,11 +23,7 @@ _UNIGRAM = np.dtype([("log_prob", "<f4"), ("backoff", "<f4"), ("first", "<u4")])
 
 
 def read_sphinx_trie(path: Path) -> NgramTable:
-    """Return the n-grams of a `.lm.bin`.
-
-    Raises:
-        ConfigError: the file is truncated or has another format.
-    """
+    """Return the n-grams of a `.lm.bin`."""
     try:
         return _parsed(path.read_bytes())
     except (IndexError, ValueError, struct.error) as error:

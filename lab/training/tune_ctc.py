@@ -8,13 +8,13 @@ penalty, decodes them, and every pair of the former rescores the graph's n-best.
 error rate of each.
 """
 
-import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from tqdm import tqdm
 
+from conch.cli.arguments import positive
 from conch.component.arrays import FloatArray
 from conch.decoding.beam import CtcSearchOptions
 from conch.decoding.fusion import load_fused_language_model
@@ -27,23 +27,26 @@ from conch.families.ctc.shipped_graph import unpacked_graph
 from conch.scoring.error_rates import word_error_rate
 from conch.scoring.manifest import read_manifest, select
 from conch.wire.weights import Weights
-from lab.training.ctc.graph_rescoring import Scored, best_texts, scored_lists
-from lab.training.ctc.texts import beam_texts, graph_texts
+from lab.arguments import script_parser
+from lab.training.ctc.texts import Scored, beam_texts, best_texts, graph_texts, scored_lists
 from lab.waveforms import waveform_of
+
+FLAGS = f"""
+--split SPLIT       of the manifest
+--source SOURCE     of the manifest
+--limit N           utterances, spread evenly
+--model FILE        an exported .onnx (default: the one that comes with Conch)
+--beam-size N=16    of the beam
+--oov-log-prob N={CtcDecoderConfig().oov_log_prob}  of words that the n-gram lacks
+"""
 
 
 def main() -> None:
-    """Decode with all weights and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    wholes = dict.fromkeys(("limit", "beam_size"), positive)
+    parser = script_parser(__doc__, FLAGS, model="", oov_log_prob=float, **wholes)
     add = parser.add_argument
     add("manifest", type=Path)
-    add("--split")
-    add("--source")
-    add("--limit", type=int)
-    add("--model", default="", help="an exported .onnx; the one that comes with Conch if left out")
     add("--graph", type=Path, action="append", help="of `conch graph`; may be given again")
-    add("--beam-size", type=int, default=16)
-    add("--oov-log-prob", type=float, default=CtcDecoderConfig().oov_log_prob)
     add("--lm-weights", type=float, nargs="*", default=[0.3, 0.5, 0.8, 1.1, 1.5])
     add("--word-bonuses", type=float, nargs="*", default=[0.0, 1.5, 3.0, 4.5])
     add("--acoustic-scales", type=float, nargs="*", default=[0.8, 1.0, 1.2, 1.5])

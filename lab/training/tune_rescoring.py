@@ -9,9 +9,6 @@ with weights chosen on all utterances, and cross-validated: weights chosen on ev
 and applied to the others, both ways. The oracle takes the best text of each list.
 """
 
-import argparse
-import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -21,16 +18,23 @@ from typing import Any
 import jiwer
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from conch.cli.own_server import server_url
-from conch.client import AsyncClient
 from conch.families import decoders
 from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import Utterance, read_manifest, select
 from conch.wire.options import RecognitionOptions
+from conch.wire.result import Transcript
 from conch.wire.weights import Weights
+from lab.arguments import script_parser
+from lab.served import answers, files
 
+FLAGS = """
+--split SPLIT=dev   rows of the manifest to use
+--decoder {attention,moonshine,wfst}=attention  whose lists to rescore
+--nbest N           length of the lists (default: the decoder's beam_size)
+--url URL           of a running server; one is started without
+"""
 IN_FLIGHT = 4
 EVERYTHING = {"rescore_margin": 1000.0, "coverage": False, "word_bonus": 0.0}
 """Options that score every hypothesis of a list."""
@@ -82,37 +86,19 @@ class Candidate:
 class Listed:
     """The n-best lists of one utterance, one for each segment."""
 
-    source: str
     reference: str
     """Normalised."""
     segments: Sequence[Sequence[Candidate]]
 
 
 def main() -> None:
-    """Decode, try all weights and print the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0] if __doc__ else None,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    add = parser.add_argument
-    add("manifest", type=Path, help="as for conch bench offline")
-    add("--split", default="dev", help="rows of the manifest to use")
-    add("--decoder", choices=[*GRIDS], default="attention", help="whose lists to rescore")
-    add("--nbest", type=int, help="length of the lists (default: the decoder's beam_size)")
-    add("--url", help="of a running server; one is started without")
-    add("--cache", type=Path, help="keep the lists in this JSON file")
+    parser = script_parser(__doc__, FLAGS, nbest=int)
+    parser.add_argument("manifest", type=Path, help="as for conch bench offline")
     args = parser.parse_args()
-
     utterances = [
         item for item in select(read_manifest(args.manifest), split=args.split) if item.text
     ]
-    if args.cache and args.cache.exists():
-        lists = [_listed(item) for item in json.loads(args.cache.read_text())]
-    else:
-        lists = decoded(utterances, args.decoder, args.nbest, args.url)
-        if args.cache:
-            args.cache.write_text(json.dumps(lists, default=vars))
-    report(args.decoder, lists)
+    report(args.decoder, decoded(utterances, args.decoder, args.nbest, args.url))
 
 
 def decoded(
@@ -121,50 +107,40 @@ def decoded(
     """Return the lists of the utterances with all opinions."""
     runs = [{"decoder": decoder, **EVERYTHING, **UNWEIGHTED, **run} for run in RUNS[decoder]]
     beam = nbest or RecognitionOptions.parse(runs[0]).beam_size
+    sent = files([item.path for item in utterances])
     with server_url(url, runs) as server:
-        return asyncio.run(_decoded(server, utterances, runs, beam))
+        found = [
+            answers(server, sent, {**run, "beam_size": beam, "nbest": beam}, IN_FLIGHT)
+            for run in runs
+        ]
+    lms = [str(run.get("rescorer", "")) for run in runs]
+    return [
+        Listed(ENGLISH_WORDS.normalized(item.text), _segments(lms, heard))
+        for item, heard in zip(utterances, zip(*found, strict=True), strict=True)
+    ]
 
 
-async def _decoded(
-    url: str, utterances: Sequence[Utterance], runs: Sequence[Mapping[str, Any]], beam: int
-) -> list[Listed]:
-    slots = asyncio.Semaphore(IN_FLIGHT)
-    progress = tqdm(total=len(utterances), unit="file", disable=None)
-
-    async def one(client: AsyncClient, utterance: Utterance) -> Listed:
-        segments: dict[int, dict[str, Candidate]] = {}
-        async with slots:
-            for run in runs:
-                found = await client.transcribe(utterance.path, beam_size=beam, nbest=beam, **run)
-                lm = run.get("rescorer", "")
-                for index, segment in enumerate(found.segments):
-                    texts = segments.setdefault(index, {})
-                    for item in segment.nbest:
-                        # The first run has no language model of its own, or that of the decoder.
-                        new = Candidate(item.text, base=item.score, am=item.am_score)
-                        known = texts.setdefault(item.text, new)
-                        known.num_words = item.num_words or 0
-                        known.opinions |= {
-                            name: score
-                            for name, score in (
-                                (lm, item.lm_score),
-                                ("ctc", item.ctc_score),
-                                ("attention", item.attention_score),
-                            )
-                            if name and score is not None
-                        }
-        progress.update()
-        lists = [[*texts.values()] for texts in segments.values()]
-        return Listed(utterance.source, ENGLISH_WORDS.normalized(utterance.text), lists)
-
-    async with AsyncClient(url) as client:
-        with progress:
-            return await asyncio.gather(*(one(client, item) for item in utterances))
-
-
-def _listed(data: Mapping[str, Any]) -> Listed:
-    segments = [[Candidate(**item) for item in segment] for segment in data["segments"]]
-    return Listed(data["source"], data["reference"], segments)
+def _segments(lms: Sequence[str], heard: Sequence[Transcript]) -> list[list[Candidate]]:
+    """Return the list of each segment, from the answers to runs with these language models."""
+    segments: dict[int, dict[str, Candidate]] = {}
+    for lm, answer in zip(lms, heard, strict=True):
+        for index, segment in enumerate(answer.segments):
+            texts = segments.setdefault(index, {})
+            for item in segment.nbest:
+                # The first run has no language model of its own, or that of the decoder.
+                new = Candidate(item.text, base=item.score, am=item.am_score)
+                known = texts.setdefault(item.text, new)
+                known.num_words = item.num_words or 0
+                known.opinions |= {
+                    name: score
+                    for name, score in (
+                        (lm, item.lm_score),
+                        ("ctc", item.ctc_score),
+                        ("attention", item.attention_score),
+                    )
+                    if name and score is not None
+                }
+    return [[*texts.values()] for texts in segments.values()]
 
 
 class Choices:
@@ -216,10 +192,8 @@ class Choices:
 
 
 def report(decoder: str, lists: Sequence[Listed]) -> None:
-    """Print a row for each set of opinions."""
     print("WER %: of the decoder alone, weights chosen on all, cross-validated, the oracle's")
     print(f"{'opinions':20} {'alone':>6} {'all':>6} {'cross':>6} {'oracle':>6}  weights")
-    sources = np.array([item.source for item in lists])
     for names in decoders()[decoder].weights:
         grid = GRIDS[decoder]
         points = np.array(
@@ -235,16 +209,9 @@ def report(decoder: str, lists: Sequence[Listed]) -> None:
         best = _best(points, errors)
         alone = np.array([item.errors(np.eye(len(names) + 2)[0]) for item in choices])
         fewest = np.array([item.fewest() for item in choices])
-        weights = _weights(names, points[best])
-        for source in ("all", *np.unique(sources)):
-            some = (sources == source) | (source == "all")
-            rates = [
-                100 * counts[some].sum() / words[some].sum()
-                for counts in (alone, errors[best], crossed, fewest)
-            ]
-            title = "+".join(names) if source == "all" else f"  {source}"[:20]
-            row = " ".join(f"{rate:6.2f}" for rate in rates)
-            print(f"{title:20} {row}  {weights if source == 'all' else ''}")
+        rates = [100 * of.sum() / words.sum() for of in (alone, errors[best], crossed, fewest)]
+        row = " ".join(f"{rate:6.2f}" for rate in rates)
+        print(f"{'+'.join(names):20} {row}  {_weights(names, points[best])}")
 
 
 def _best(points: NDArray[np.float64], errors: NDArray[np.int64]) -> int:

@@ -8,83 +8,53 @@ https://arxiv.org/abs/1706.04599). With --fit it also prints the coefficients of
 `conch.families.attention.confidence` that suit the words best, and cross-validated figures.
 """
 
-import argparse
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import jiwer
 import numpy as np
 from numpy.typing import NDArray
 
 from conch.cli.own_server import server_url
-from conch.client import AsyncClient
 from conch.families.attention.confidence import AGREEMENT, BIAS, TOKENS, agreements, log_odds
 from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import Utterance, read_manifest, select
 from conch.wire.result import Segment, Transcript
+from lab.arguments import script_parser
+from lab.served import answers, files
 
+FLAGS = """
+--split SPLIT=dev          rows of the manifest to use
+--decoder NAME=attention   whose words to judge
+--accuracy PRESET[,PRESET…]=fast,balanced,best  presets
+--fit                      also fit the coefficients to each rescored preset
+--url URL                  of a running server; one is started without
+"""
 IN_FLIGHT = 4
+WHOLE_LIST = {"nbest": 10, "beam_size": 10}
 BINS = 15
 
 
 def main() -> None:
-    """Transcribe, judge every word and print the figures."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0] if __doc__ else None,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    add = parser.add_argument
-    add("manifest", type=Path, help="as for conch bench offline")
-    add("--split", default="dev", help="rows of the manifest to use")
-    add("--decoder", default="attention", help="whose words to judge")
-    add("--accuracy", default="fast,balanced,best", help="presets, separated by commas")
-    add("--fit", action="store_true", help="also fit the coefficients to each rescored preset")
-    add("--url", help="of a running server; one is started without")
+    parser = script_parser(__doc__, FLAGS)
+    parser.add_argument("manifest", type=Path, help="as for conch bench offline")
     args = parser.parse_args()
-
     utterances = [
         item for item in select(read_manifest(args.manifest), split=args.split) if item.text
     ]
+    sent = files([item.path for item in utterances])
     with server_url(args.url, [{"decoder": args.decoder, "accuracy": "best"}]) as url:
         for preset in args.accuracy.split(","):
-            found = asyncio.run(transcribed(url, utterances, args.decoder, preset))
+            # The whole list, because the confidences come from it.
+            size = {"nbest": 1, "beam_size": 5} if preset == "fast" else WHOLE_LIST
+            options = {"decoder": args.decoder, "accuracy": preset, "word_timestamps": True, **size}
+            found = answers(url, sent, options, IN_FLIGHT)
             report(preset, utterances, found, fits=args.fit and preset != "fast")
 
 
-async def transcribed(
-    url: str, utterances: Sequence[Utterance], decoder: str, preset: str
-) -> list[Transcript]:
-    """Return the transcripts of the utterances with words and lists."""
-    slots = asyncio.Semaphore(IN_FLIGHT)
-    # The whole list, because the confidences come from it.
-    options: dict[str, Any] = {
-        "decoder": decoder,
-        "accuracy": preset,
-        "word_timestamps": True,
-        "nbest": 10,
-        "beam_size": 10,
-    }
-    if preset == "fast":
-        options |= {"nbest": 1, "beam_size": 5}
-
-    async def one(client: AsyncClient, utterance: Utterance) -> Transcript:
-        async with slots:
-            return await client.transcribe(utterance.path, **options)
-
-    async with AsyncClient(url) as client:
-        return await asyncio.gather(*(one(client, item) for item in utterances))
-
-
 def report(
-    preset: str,
-    utterances: Sequence[Utterance],
-    transcripts: Sequence[Transcript],
-    *,
-    fits: bool,
+    preset: str, utterances: Sequence[Utterance], transcripts: Sequence[Transcript], *, fits: bool
 ) -> None:
-    """Print a line of figures, and one of fitted coefficients."""
     rights, confidences, evidence, owners = [], [], [], []
     for index, (utterance, transcript) in enumerate(zip(utterances, transcripts, strict=True)):
         words = [word.text for word in transcript.words]
@@ -142,7 +112,6 @@ def area(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
 
 
 def calibration_error(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
-    """Return the expected calibration error."""
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
     gaps = [
         (bins == index).mean() * abs(confidence[bins == index].mean() - right[bins == index].mean())

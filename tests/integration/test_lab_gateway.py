@@ -24,11 +24,9 @@ def test_both_sides_are_measured_and_ended(tmp_path: Path) -> None:
     report = json.loads(out.read_text())
     assert report["benchmark"] == "gateway"
     assert report["files"]["gateway_ms"]["p50"] > 1
-    assert report["files"]["triton_cpu_ms"] > report["files"]["gateway_cpu_ms"] > 0
+    assert report["files"]["gateway_cpu_ms"] > 0
     (live,) = report["live"]
     assert live["streams"] == 1
-    sides = ("direct_cpu", "triton_cpu", "gateway_cpu", "riva_cpu")
-    assert min(live[name] for name in sides) > 0
-    assert live["first_text_ms"]["p50"] > 0
+    assert live["direct_cpu"] > live["gateway_cpu"] > 0
     assert "| added ms, median of pairs |" in done.stdout
     assert not processes_with("--listen 127.0.0.1:0 --log-level error")

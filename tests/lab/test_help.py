@@ -8,10 +8,10 @@ from lab.__main__ import build_parser
 
 COMMANDS = (
     *("offline", "live", "paths", "names", "speakers", "synthesis", "endpoints", "orchestration"),
-    *("growth", "gateway", "fairness", "first", "chaos", "bulk", "perf-analyzer-input", "manifest"),
+    *("growth", "gateway", "fairness", "first", "chaos", "bulk", "perf-analyzer-input"),
 )
 
-NO_MANIFEST = ("gateway", "fairness", "chaos", "bulk", "perf-analyzer-input", "manifest")
+NO_MANIFEST = ("gateway", "fairness", "chaos", "bulk", "perf-analyzer-input")
 
 
 def test_every_command_has_a_help() -> None:

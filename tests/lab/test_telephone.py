@@ -1,12 +1,10 @@
-"""The noisy telephone line of live streams; calls of the laboratory are in tests/lab."""
+"""The noisy telephone line."""
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from spectra import decibels, power, random
 
-from conch.wire.errors import BenchError
-from lab.telephone import amplitude, band_pass, resampled, rms, telephone
+from lab.telephone import amplitude, band_pass, rms, telephone
 
 
 def test_levels() -> None:
@@ -27,29 +25,6 @@ def test_the_band_filter_delays_nothing() -> None:
     click = np.zeros(1000, np.float32)
     click[400] = 1
     assert np.abs(band_pass(click)).argmax() == 400
-
-
-@pytest.mark.parametrize("sample_rate", [16_000, 22_050, 44_100, 48_000])
-def test_a_tone_stays_where_it_was_and_as_loud(sample_rate: int) -> None:
-    def tone(rate: int) -> NDArray[np.float32]:
-        times_s = np.arange(2 * rate) / rate
-        # Fades, because a spectrum takes a waveform for a loop.
-        return (np.sin(2 * np.pi * 1000 * times_s) * np.hanning(2 * rate)).astype(np.float32)
-
-    found = resampled(tone(sample_rate), sample_rate)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, tone(8_000), atol=1e-3)
-
-
-def test_what_a_telephone_cannot_carry_is_gone() -> None:
-    times_s = np.arange(16_000) / 16_000
-    high = np.sin(2 * np.pi * 5000 * times_s).astype(np.float32)
-    assert rms(resampled(high, 16_000)) < 1e-4
-
-
-def test_a_rate_below_that_of_a_telephone_is_refused() -> None:
-    with pytest.raises(BenchError, match="at least 8000 Hz; found: 6000"):
-        resampled(np.zeros(10, np.float32), 6_000)
 
 
 def test_a_line_has_its_noise_and_the_same_seed_gives_the_same() -> None:

@@ -43,7 +43,6 @@ class Damage:
     """Name of a file that follows."""
 
     def data(self) -> bytes:
-        """Return the damaged file."""
         places = random.Random(self.number)
         if self.container == "noise":
             whole = places.randbytes(4_000)
@@ -77,7 +76,6 @@ class FileCall:
     media: str = "audio/wav"
 
     async def send(self, target: Target) -> list[Answer]:
-        """Send the file."""
         data = self.file.data()
         if self.is_for_gateway:
             form = aiohttp.FormData()
@@ -90,7 +88,6 @@ class FileCall:
 
 
 def damages() -> st.SearchStrategy[Damage]:
-    """Return damaged files of every container."""
     containers = (*LIBSNDFILE, *FFMPEG)
     few = st.one_of(st.just(0), st.integers(1, 4))
     return st.builds(
@@ -107,7 +104,6 @@ def damages() -> st.SearchStrategy[Damage]:
 
 
 def file_calls() -> st.SearchStrategy[FileCall]:
-    """Return damaged files for Triton and for the gateway."""
     return st.builds(
         FileCall, file=damages(), is_for_gateway=st.booleans(), media=st.sampled_from(MEDIA)
     )

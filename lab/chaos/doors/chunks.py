@@ -18,12 +18,9 @@ IDS = (1, 2, 3, "one", "two")
 
 @dataclass(frozen=True, slots=True)
 class ChunkScript:
-    """Chunks that are sent one after the other."""
-
     chunks: Sequence[bytes]
 
     async def send(self, target: Target) -> list[Answer]:
-        """Send the chunks; return an answer each."""
         return [await unary(target, chunk) for chunk in self.chunks]
 
 

@@ -37,15 +37,12 @@ BOUNDARY = "b0undary"
 
 @dataclass(frozen=True, slots=True)
 class GatewayCall:
-    """A request to the gateway's HTTP."""
-
     path: str
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     method: str = "POST"
 
     async def send(self, target: Target) -> list[Answer]:
-        """Send it."""
         url, headers = target.gateway(self.path), dict(self.headers)
         coming = post(target, url, self.body, headers, method=self.method, is_gateway=True)
         return [await answered(coming)]

@@ -76,7 +76,6 @@ def _closed(socket: aiohttp.ClientWebSocketResponse) -> Answer:
 
 @st.composite
 def listen_scripts(draw: st.DrawFn) -> SocketScript:
-    """Return sessions of `/v1/listen`."""
     query = draw(options())
     encodings = ["auto", "pcm16", "float32", "mulaw", "alaw", "container", "mp3", ""]
     if draw(st.booleans()):
@@ -94,7 +93,6 @@ def listen_scripts(draw: st.DrawFn) -> SocketScript:
 
 @st.composite
 def realtime_scripts(draw: st.DrawFn) -> SocketScript:
-    """Return sessions of `/v1/realtime`."""
     frames = draw(st.lists(mostly(_event(), st.one_of(_json(), _audio())), max_size=6))
     intent = draw(st.sampled_from(["transcription"] * 6 + ["", "conversation", "\x00"]))
     path = f"/v1/realtime?intent={quote(intent)}"

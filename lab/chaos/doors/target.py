@@ -17,8 +17,6 @@ PATIENCE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where a server listens."""
-
     http: str
     """`host:port` of Triton's HTTP."""
     grpc: str
@@ -39,11 +37,9 @@ class Target:
     """A channel of `grpc.aio`."""
 
     def triton(self, path: str) -> str:
-        """Return the URL of a path of Triton's HTTP."""
         return f"http://{self.addresses.http}{path}"
 
     def gateway(self, path: str) -> str:
-        """Return the URL of a path of the gateway."""
         return f"{self.addresses.gateway}{path}"
 
 
@@ -87,7 +83,6 @@ async def post(
     method: str = "POST",
     is_gateway: bool = False,
 ) -> Answer:
-    """Send an HTTP request and return its answer with the text of an error."""
     async with target.session.request(method, url, data=body, headers=headers) as response:
         data = await response.read()
         text = "" if response.status < 400 else error_in(data)

@@ -2,7 +2,6 @@
 
 import struct
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
@@ -11,8 +10,8 @@ from tritonclient.grpc import service_pb2
 
 from lab.chaos.answers import NO_ANSWER, Answer
 from lab.chaos.doors.target import PATIENCE_S, Target
-from lab.chaos.doors.triton_http import INPUTS, TYPES
-from lab.chaos.drawn import TEXTS, has_rows, options, samples, values
+from lab.chaos.doors.triton_http import INPUTS, TYPES, sequences
+from lab.chaos.drawn import TEXTS, has_rows, options, samples
 
 SERVICE = "/inference.GRPCInferenceService"
 
@@ -32,7 +31,6 @@ class GrpcCall:
 
 
 async def unary(target: Target, message: bytes, *, patience_s: float = PATIENCE_S) -> Answer:
-    """Send a message to `ModelInfer` and return its answer."""
     call = target.channel.unary_unary(f"{SERVICE}/ModelInfer")
     try:
         await call(message, timeout=patience_s)
@@ -69,13 +67,7 @@ def _answer(error: "grpc.aio.AioRpcError") -> Answer:
 def message(
     model: str, tensors: dict[str, tuple[str, list[int], bytes]], parameters: dict[str, Any]
 ) -> Any:
-    """Return a ModelInferRequest.
-
-    Args:
-        model: Name of the model.
-        tensors: Datatype, shape and bytes of each input, by name.
-        parameters: Values that are no bool, integer, float or text are sent as text.
-    """
+    """Return a ModelInferRequest."""
     request = service_pb2.ModelInferRequest(model_name=model)
     for name, (kind, shape, data) in tensors.items():
         request.inputs.add(name=name, datatype=kind, shape=[_int64(size) for size in shape])
@@ -118,7 +110,7 @@ def _messages(draw: st.DrawFn, is_streamed: bool, *, can_be_lost: bool) -> bytes
         sizes = st.one_of(st.integers(-2, 70), st.just(2**62))
         shape = draw(st.lists(sizes, max_size=4).filter(has_rows))
         tensors[name] = (kind, shape, draw(st.binary(max_size=64)))
-    request = message(model, tensors, draw(st.one_of(options(), _places())))
+    request = message(model, tensors, draw(st.one_of(options(), sequences())))
     if draw(st.integers(0, 4)) == 0:
         request.inputs[0].contents.fp32_contents.extend(data[:10])
     if draw(st.integers(0, 4)) == 0:
@@ -131,19 +123,6 @@ def _messages(draw: st.DrawFn, is_streamed: bool, *, can_be_lost: bool) -> bytes
     if can_be_lost and draw(st.integers(0, 19)) == 19:
         return draw(st.binary(max_size=100))
     return sent
-
-
-@cache
-def _places() -> st.SearchStrategy[dict[str, Any]]:
-    return st.fixed_dictionaries(
-        {},
-        optional={
-            "sequence_id": st.one_of(values(), st.integers(1, 5)),
-            "sequence_start": st.one_of(st.booleans(), values()),
-            "sequence_end": st.one_of(st.booleans(), values()),
-            "triton_enable_empty_final_response": values(),
-        },
-    )
 
 
 def _int64(size: int) -> int:

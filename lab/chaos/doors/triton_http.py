@@ -38,8 +38,6 @@ CLOSED = ("/v2/repository", "/v2/systemsharedmemory", "/v2/cudasharedmemory", "/
 
 @dataclass(frozen=True, slots=True)
 class HttpCall:
-    """A request to Triton's HTTP."""
-
     path: str
     body: bytes
     json_bytes: int | None = None
@@ -59,11 +57,10 @@ class HttpCall:
 
 @st.composite
 def json_calls(draw: st.DrawFn) -> HttpCall:
-    """Return requests with tensors in JSON."""
     tensors = draw(_tensors())
     document: dict[str, Any] = {"inputs": tensors}
     if draw(st.booleans()):
-        document["parameters"] = draw(st.one_of(st.just({}), options(), _sequence()))
+        document["parameters"] = draw(st.one_of(st.just({}), options(), sequences()))
     if draw(st.integers(0, 3)) == 3:
         document["outputs"] = draw(mostly(_outputs(), values()))
     if draw(st.integers(0, 9)) == 9:
@@ -132,7 +129,8 @@ def _shapes() -> st.SearchStrategy[list[int]]:
 
 
 @cache
-def _sequence() -> st.SearchStrategy[dict[str, Any]]:
+def sequences() -> st.SearchStrategy[dict[str, Any]]:
+    """Return parameters that are no options: the place of a chunk, and those of Triton."""
     return st.fixed_dictionaries(
         {},
         optional={
@@ -143,6 +141,7 @@ def _sequence() -> st.SearchStrategy[dict[str, Any]]:
             "priority": values(),
             "timeout": values(),
             "binary_data_output": values(),
+            "triton_enable_empty_final_response": values(),
         },
     )
 

@@ -39,8 +39,6 @@ _FAULTS = ("ERROR", "CRITICAL", "Traceback", "Exception")
 
 @dataclass(slots=True)
 class Found:
-    """What came of visits."""
-
     answers: dict[tuple[str, str], list[tuple[Answer, bool]]] = field(default_factory=dict)
     """By door and behaviour, each with whether it is right."""
     honest: dict[str, list[tuple[Answer, Answer]]] = field(default_factory=dict)

@@ -45,8 +45,6 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What a stranger does."""
-
     name: str
     right: Collection[str]
     """What may come of it: outcomes of `lab.chaos.answers`, or GONE if the client sees none."""
@@ -57,7 +55,6 @@ class Behaviour:
     """Visits at the same time, with the same id if there are several."""
 
     async def visit(self, address: str, door: Door, learned: Learned) -> list[Answer]:
-        """Visit a door as this stranger, and return the answers."""
         sent = self.changed(door, honest(door))
         visits = [self._one(address, door, sent, learned) for _ in range(self.at_once)]
         return list(await asyncio.gather(*visits))
@@ -72,7 +69,6 @@ class Behaviour:
         return Answer(GONE) if way.is_bent and answer.status in _CUT else answer
 
     def is_right(self, answer: Answer, learned: Learned) -> bool:
-        """Return whether an answer is one that this stranger may get."""
         found = GONE if answer.status == GONE else outcome(answer)
         if found == REFUSED and not answer.text.strip():
             return False

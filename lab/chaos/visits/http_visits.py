@@ -11,7 +11,6 @@ from lab.chaos.visits.sent import Sent
 
 
 async def file_visit(address: str, door: Door, sent: Sent) -> Answer:
-    """Send a file in a form."""
     form = aiohttp.FormData()
     for name, value in sent.options.items():
         form.add_field(name, as_text(value))
@@ -21,7 +20,6 @@ async def file_visit(address: str, door: Door, sent: Sent) -> Answer:
 
 
 async def text_visit(address: str, door: Door, sent: Sent) -> Answer:
-    """Send a text to speak."""
     texts = [part for part in sent.parts if isinstance(part, str)]
     told = "".join(texts) if len(texts) == len(sent.parts) else sent.parts[0]
     return await _json(
@@ -30,17 +28,14 @@ async def text_visit(address: str, door: Door, sent: Sent) -> Answer:
 
 
 async def transcript_visit(address: str, door: Door, sent: Sent) -> Answer:
-    """Send a transcript to write."""
     return await _json(address, door, sent, {**_field("transcript", sent), "format": "text"})
 
 
 async def secret_visit(address: str, door: Door, sent: Sent) -> Answer:
-    """Send the settings of a session in a field."""
     return await _json(address, door, sent, _field("session", sent))
 
 
 async def session_visit(address: str, door: Door, sent: Sent) -> Answer:
-    """Send the settings of a session."""
     body = sent.parts[0] if sent.parts else {}
     return await _json(address, door, sent, {**body, **sent.options} if body == {} else body)
 

@@ -32,7 +32,6 @@ class Places:
     """By transport."""
 
     def of(self, door: Door) -> str:
-        """Return where a door is."""
         return self.others.get(door.transport, self.http)
 
     def running(self) -> dict[str, float]:

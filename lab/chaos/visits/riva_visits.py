@@ -24,17 +24,14 @@ _METHODS = {
 
 
 async def file_visit(address: str, door: Door, sent: Sent) -> Answer:
-    """Send a recording."""
     return await _visit(address, door, sent, _file_messages(sent, _METHODS[door.address]))
 
 
 async def stream_visit(address: str, door: Door, sent: Sent) -> Answer:
-    """Send frames of samples, and hear their text."""
     return await _visit(address, door, sent, _stream_messages(sent, _METHODS[door.address]))
 
 
 async def text_visit(address: str, door: Door, sent: Sent) -> Answer:
-    """Send a text, and hear its audio."""
     return await _visit(address, door, sent, _text_messages(sent, _METHODS[door.address]))
 
 

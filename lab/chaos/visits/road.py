@@ -40,7 +40,6 @@ class Road:
         self._sockets: list[asyncio.StreamWriter] = []
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Join a client to the gateway."""
         host, _, port = self._target.rpartition(":")
         with suppress(OSError):
             plain = socket.socket()

@@ -20,8 +20,6 @@ PIECE = RATE // 4
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What one visit sends."""
-
     parts: tuple[Any, ...]
     """Audio as bytes, texts or JSON. Anything else is a value of a wrong type in their place."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -32,7 +30,6 @@ class Sent:
 
 
 def honest(door: Door) -> Sent:
-    """Return what an honest client sends."""
     waveform = speech()[: round(SPEECH_S * RATE)]
     match door.takes:
         case "file":
@@ -52,7 +49,6 @@ def honest(door: Door) -> Sent:
 
 
 def wav(waveform: NDArray[np.float32]) -> bytes:
-    """Return a WAV file of 16 bits."""
     file = io.BytesIO()
     soundfile.write(file, waveform, RATE, format="WAV", subtype="PCM_16")
     return file.getvalue()

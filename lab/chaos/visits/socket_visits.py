@@ -17,7 +17,6 @@ from lab.chaos.visits.sent import Sent
 
 
 async def listen_visit(address: str, door: Door, sent: Sent) -> Answer:
-    """Send frames of samples, and hear their text."""
     query = {"encoding": "pcm16", **sent.options}
     frames = [
         part if isinstance(part, bytes) else json.dumps({"type": part}) for part in sent.parts
@@ -26,7 +25,6 @@ async def listen_visit(address: str, door: Door, sent: Sent) -> Answer:
 
 
 async def speak_visit(address: str, door: Door, sent: Sent) -> Answer:
-    """Send pieces of a text, and hear its audio."""
     frames = [json.dumps({"type": "text", "text": part}) for part in sent.parts]
     return await _plain_visit(address, door, sent, sent.options, frames)
 

@@ -14,7 +14,6 @@ from lab.chaos.visits.sent import Sent
 
 
 async def listen_visit(address: str, door: Door, sent: Sent) -> Answer:
-    """Send a command, and hear its text."""
     form = {"rate": RATE, "width": 2, "channels": 1, **sent.options}
     events = [Event("transcribe", dict(sent.options)), Event("audio-start", form)]
     for part in sent.parts:
@@ -26,7 +25,6 @@ async def listen_visit(address: str, door: Door, sent: Sent) -> Answer:
 
 
 async def speak_visit(address: str, door: Door, sent: Sent) -> Answer:
-    """Send a text in pieces, and hear its audio."""
     events = [Event("synthesize-start", dict(sent.options))]
     events += [Event("synthesize-chunk", {"text": part}) for part in sent.parts]
     return await _visit(address, events, Event("synthesize-stop") if sent.ends else None)

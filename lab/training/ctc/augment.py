@@ -47,26 +47,6 @@ SPEEDS = replace(MASKS, speeds=(0.9, 1.0, 1.1), max_freq_mask=20, time_masks_per
 """Wider masks and three speeds: for a round after that."""
 LIGHT = AugmentConfig()
 """Augmentation for trainings of a few epochs."""
-STRONG = AugmentConfig(
-    reverb_chance=0.25,
-    noise_chance=0.3,
-    babble_chance=0.1,
-    snr_db=(4.0, 30.0),
-    gain_db=(-18.0, 6.0),
-    max_freq_mask=27,
-    time_masks_per_s=0.5,
-    max_time_mask=30,
-)
-"""Augmentation for trainings of ten epochs and more."""
-VIEWS = replace(
-    STRONG,
-    speeds=(0.9, 0.95, 1.0, 1.05, 1.1),
-    noise_chance=0.35,
-    snr_db=(3.0, 30.0),
-    time_masks_per_s=1.5,
-    max_time_mask=32,
-)
-"""For `--consistency`: two views of an utterance, of each of which a fifth is hidden."""
 
 
 def augmented(
@@ -75,14 +55,7 @@ def augmented(
     config: AugmentConfig,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Return an utterance with another speed, room, noise and level.
-
-    Args:
-        waveform: float32 `[samples]`, 16 kHz.
-        other: returns a random other utterance at each call.
-        config: chances and ranges.
-        rng: random generator.
-    """
+    """Return an utterance with another speed, room, noise and level."""
     speed = rng.choice(config.speeds)
     if speed != 1.0:
         waveform = soxr.resample(waveform, SAMPLE_RATE * speed, SAMPLE_RATE, quality="LQ")
@@ -148,12 +121,6 @@ def drawn_masks(
     """Return which mel bands and which frames of each utterance are hidden (SpecAugment).
 
     https://arxiv.org/abs/1904.08779
-
-    Args:
-        lens: frames of each utterance.
-        n_mels: mel bands.
-        config: number and width of the masks.
-        rng: random generator.
 
     Returns:
         bool `[B, n_mels]` and bool `[B, longest]`; a span hides a quarter of its

@@ -3,15 +3,14 @@
 python -m lab.training.ctc.average runs/mean.pt runs/first/final.pt runs/second/final.pt
 """
 
-import argparse
 from pathlib import Path
 
+from lab.arguments import script_parser
 from lab.training.ctc import checkpoint
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Average as the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = script_parser(__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("checkpoints", type=Path, nargs="+", metavar="CHECKPOINT")
     args = parser.parse_args(arguments)

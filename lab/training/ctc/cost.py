@@ -1,4 +1,4 @@
-"""Print what the exported model costs: CPU time, speed and memory, next to Whisper's encoder.
+"""Print what the exported model costs: CPU time, and memory of a stream.
 
     OPENBLAS_NUM_THREADS=1 python -m lab.training.ctc.cost --manifest speech/manifest.tsv
 
@@ -6,58 +6,53 @@ The variable is what `conch serve` sets for its models: OpenBLAS's idle threads 
 counted, after each chunk's features.
 
 Every row has the same utterances. Streams are fed chunk by chunk, all of them in one batch.
-Memory grows from row to row of a chunk length: onnxruntime keeps what its largest batch took.
 """
 
-import argparse
 import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import median
 
-import numpy as np
-
-from conch.bench.memory import tree_memory
+from conch.cli.arguments import positive
 from conch.component import Row
 from conch.component.arrays import FloatArray
 from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
 from conch.families.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
-from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
-from lab.training.ctc.data import utterances_of
+from lab.arguments import script_parser
+from lab.training.ctc.data import some_utterances
 from lab.waveforms import waveform_of
+
+FLAGS = """
+--manifest FILE!    utterances
+--split SPLIT=dev   of the manifest
+--model FILE        an exported .onnx (default: the one that comes with Conch)
+--threads N=1       of a call
+--left-ms N=5120    seen before a chunk
+--limit N=64        utterances, evenly taken
+--runs N=3          of which the median counts
+"""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure as the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    wholes = dict.fromkeys(("threads", "left_ms", "limit", "runs"), positive)
+    parser = script_parser(__doc__, FLAGS, manifest=Path, model="", **wholes)
     add = parser.add_argument
-    add("--manifest", type=Path, required=True)
-    add("--split", default="dev")
-    add("--model", default="", help="an exported .onnx; the one that comes with Conch if left out")
     add("--chunk-ms", type=int, nargs="*", default=[160, 320, 640, 1280])
-    add("--threads", type=int, default=1, help="of a call")
-    add("--left-ms", type=int, default=5120, help="seen before a chunk")
     add("--streams", type=int, nargs="*", default=[1, 4], help="in a batch; fewer first")
-    add("--limit", type=int, default=64, help="utterances, evenly taken")
-    add("--runs", type=int, default=3, help="of which the median counts")
     args = parser.parse_args(arguments)
-    utterances = utterances_of(args.manifest, [args.split])
-    utterances = utterances[:: max(1, len(utterances) // args.limit)]
+    utterances = some_utterances(args.manifest, args.split, args.limit)
     waveforms = [waveform_of(item.path) for item in utterances]
     print(
         f"{len(os.sched_getaffinity(0))} cores, {sum(map(len, waveforms)) / 16_000:.0f} s of audio"
     )
-    print("\n| encoder | CPU ms per audio second | RTFx | KB per stream | MB of the process |")
-    print("| --- | --- | --- | --- | --- |")
+    print("\n| encoder | CPU ms per audio second | KB per stream |\n| --- | --- | --- |")
 
     def line(name: str, run: Callable[[], object], kilobytes: str = "") -> None:
-        cpu_ms, rtfx = measured(run, sum(map(len, waveforms)) / 16_000, args.runs)
-        taken_mb = tree_memory([os.getpid()]).total_mb
-        print(f"| {name} | {cpu_ms:.1f} | {rtfx:.0f} | {kilobytes} | {taken_mb:.0f} |", flush=True)
+        cpu_ms = measured(run, sum(map(len, waveforms)) / 16_000, args.runs)
+        print(f"| {name} | {cpu_ms:.1f} | {kilobytes} |", flush=True)
 
-    whisper = WhisperEncoder(WhisperEncoderConfig(intra_threads=args.threads))
-    line("Whisper tiny.en, windows of 15 to 30 s", partial(one_by_one, whisper, waveforms))
     full = CtcEncoder(CtcEncoderConfig(model=args.model, intra_threads=args.threads))
     line("CTC, full context", partial(one_by_one, full, waveforms))
     for chunk_ms in args.chunk_ms:
@@ -74,19 +69,17 @@ def main(arguments: list[str] | None = None) -> None:
         component.close()
 
 
-def measured(run: Callable[[], object], audio_s: float, runs: int) -> tuple[float, float]:
-    """Return the medians of CPU milliseconds for a second of audio, and of RTFx."""
-    cpu_ms, rtfx = [], []
+def measured(run: Callable[[], object], audio_s: float, runs: int) -> float:
+    """Return the median of CPU milliseconds for a second of audio."""
+    cpu_ms = []
     for _ in range(runs):
-        cpu, wall = time.process_time(), time.perf_counter()
+        before = time.process_time()
         run()
-        cpu_ms.append(1000 * (time.process_time() - cpu) / audio_s)
-        rtfx.append(audio_s / (time.perf_counter() - wall))
-    return float(np.median(cpu_ms)), float(np.median(rtfx))
+        cpu_ms.append(1000 * (time.process_time() - before) / audio_s)
+    return median(cpu_ms)
 
 
-def one_by_one(component: WhisperEncoder | CtcEncoder, waveforms: Sequence[FloatArray]) -> None:
-    """Encode each utterance in a separate call."""
+def one_by_one(component: CtcEncoder, waveforms: Sequence[FloatArray]) -> None:
     for waveform in waveforms:
         component([Row({"waveform": waveform})])
 

@@ -43,9 +43,6 @@ def utterances_of(manifest: Path, splits: Iterable[str] = ()) -> list[Utterance]
 
     Words are in lower case, as the language model's. Where the manifest names no splits, every
     utterance is of every split.
-
-    Raises:
-        BenchError: the manifest cannot be read.
     """
     wanted = set(splits)
     utterances = read_manifest(manifest)
@@ -97,7 +94,6 @@ class Waveforms:
 
     @property
     def seconds(self) -> FloatArray:
-        """The length of each waveform."""
         return (np.diff(self._starts) / SAMPLE_RATE).astype(np.float32)
 
     def __getitem__(self, index: int) -> FloatArray:

@@ -7,7 +7,6 @@ the five caches for the next step. All of them may have any batch, chunk and lef
 utterance in one step with caches of no left frames is full context.
 """
 
-import argparse
 import json
 from pathlib import Path
 
@@ -18,10 +17,16 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
+from lab.arguments import script_parser
 from lab.training.ctc import checkpoint
 from lab.training.ctc.int8 import with_int8_products
 from lab.training.ctc.model import Cache, CtcModel
 
+FLAGS = """
+--out FILE!                      the graph
+--weights {fp32,fp16,int8}=int8  fp16 is for size only; int8 multiplies so on a CPU, in half the
+                                 time
+"""
 CACHES = Cache._fields
 _AXES = {
     "features": {0: "batch", 1: "frames"},
@@ -41,27 +46,17 @@ class Step(nn.Module):
     """`CtcModel.step` with the caches side by side."""
 
     def __init__(self, model: CtcModel) -> None:
-        """Wrap a model."""
         super().__init__()
         self.model = model
 
     def forward(self, features: Tensor, lens: Tensor, *caches: Tensor) -> tuple[Tensor, ...]:
-        """Return log_probs and the next caches."""
         log_probs, cache = self.model.step(features, lens, Cache(*caches))
         return (log_probs, *cache)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Export as the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = script_parser(__doc__, FLAGS, out=Path)
     parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument(
-        "--weights",
-        choices=("fp32", "fp16", "int8"),
-        default="int8",
-        help="fp16 is for size only; int8 (default) multiplies so on a CPU, in half the time",
-    )
     args = parser.parse_args(arguments)
     model, units = checkpoint.load_model(args.checkpoint)
     args.out.parent.mkdir(parents=True, exist_ok=True)

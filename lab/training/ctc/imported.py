@@ -25,9 +25,6 @@ def load_exported(path: Path) -> tuple[CtcModel, Units]:
     """Return the model of an exported graph, ready for inference, and its units.
 
     Weights are as the graph has them: int8 products are those integers times their scales.
-
-    Raises:
-        ValueError: the file is no graph of `lab.training.ctc.export`.
     """
     try:
         proto = onnx.load(path)

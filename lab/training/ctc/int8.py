@@ -31,11 +31,7 @@ _FUNCTION = f"""
 
 
 def with_int8_products(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a graph whose large matrices are int8, with a scale for each column.
-
-    Raises:
-        ValueError: it has none.
-    """
+    """Return a graph whose large matrices are int8, with a scale for each column."""
     weights = {
         tensor.name: tensor
         for tensor in proto.graph.initializer

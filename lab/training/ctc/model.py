@@ -31,8 +31,6 @@ class CtcModelConfig:
     model_size: int = 384
     num_heads: int = 6
     num_layers: int = 4
-    dropout: float = 0.0
-    """In training, of what each half of a layer adds."""
 
 
 class Cache(NamedTuple):
@@ -54,14 +52,13 @@ class CtcModel(nn.Module):
     """Log-mel features to the log probabilities of units."""
 
     def __init__(self, config: CtcModelConfig) -> None:
-        """Make a model with random weights."""
         super().__init__()
         self.config = config
         size = config.model_size
         self.conv1 = nn.Conv1d(config.n_mels, size, 3)
         self.conv2 = nn.Conv1d(size, size, 3, stride=2)
         self.layers = nn.ModuleList(
-            EncoderLayer(size, config.num_heads, config.dropout) for _ in range(config.num_layers)
+            EncoderLayer(size, config.num_heads) for _ in range(config.num_layers)
         )
         self.norm = nn.LayerNorm(size)
         self.output = nn.Linear(size * config.stack, config.vocab_size)
@@ -90,25 +87,6 @@ class CtcModel(nn.Module):
             float32 `[B, F / 2 / stack, vocab_size]` and its lengths, int64 `[B]`. Padding changes
             nothing in the frames before it.
         """
-        hidden, mask = self.embedded(features, lens, chunk_frames, left_frames, offsets)
-        for layer in self.layers:
-            hidden = layer(hidden, mask)
-        stack = self.config.stack
-        return self._log_probs(hidden), ((lens + 1) // 2 + stack - 1) // stack
-
-    def embedded(
-        self,
-        features: Tensor,
-        lens: Tensor,
-        chunk_frames: int = 0,
-        left_frames: int = 0,
-        offsets: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Return what the first layer reads, and the mask of all layers; arguments of `forward`.
-
-        Returns:
-            float32 `[B, F / 2, D]`, and bool that is broadcast to `[B, 1, F / 2, F / 2]`.
-        """
         hidden, _ = self._convolved(
             F.pad(features.transpose(1, 2), (2, 0)), features.new_zeros(1, 1, 1)
         )
@@ -116,7 +94,11 @@ class CtcModel(nn.Module):
         places = steps if offsets is None else steps + offsets[:, None]
         # In the type of the convolutions' output, so that under autocast no layer has to convert.
         hidden = hidden + self.positions[places % POSITIONS].to(hidden.dtype)
-        return hidden, seen_frames(hidden.shape[1], (lens + 1) // 2, chunk_frames, left_frames)
+        mask = seen_frames(hidden.shape[1], (lens + 1) // 2, chunk_frames, left_frames)
+        for layer in self.layers:
+            hidden = layer(hidden, mask)
+        stack = self.config.stack
+        return self._log_probs(hidden), ((lens + 1) // 2 + stack - 1) // stack
 
     def step(self, features: Tensor, lens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
         """Return log probabilities of the next chunk of each stream, and what it leaves.
@@ -132,25 +114,14 @@ class CtcModel(nn.Module):
         Returns:
             float32 `[B, F / 2 / stack, vocab_size]`, and the cache for the next step.
         """
-        hidden, following = self.step_hidden(features, lens, cache)
-        return self._log_probs(hidden), following
-
-    def step_hidden(
-        self, features: Tensor, lens: Tensor, cache: Cache, seen: Tensor | None = None
-    ) -> tuple[Tensor, Cache]:
-        """Return the last layer's output of a `step`, float32 `[B, F / 2, D]`, and the cache.
-
-        `seen`, bool `[B, left_frames + F / 2]`, takes the place of what position and `lens` say.
-        """
         mel = torch.cat([cache.mel, features], 1)
         hidden, conv = self._convolved(mel.transpose(1, 2), cache.conv.transpose(1, 2))
         num_frames = hidden.shape[1]
         steps = torch.arange(num_frames, device=features.device)
         hidden = hidden + self.positions[(cache.position[:, None] + steps) % POSITIONS]
         left = cache.keys.shape[3]
-        if seen is None:
-            slots = torch.arange(-left, num_frames, device=features.device)
-            seen = (slots >= -cache.position[:, None]) & (slots < (lens[:, None] + 1) // 2)
+        slots = torch.arange(-left, num_frames, device=features.device)
+        seen = (slots >= -cache.position[:, None]) & (slots < (lens[:, None] + 1) // 2)
         mask = seen[:, None, None, :]
         keys, values = [], []
         for index, layer in enumerate(self.layers):
@@ -160,7 +131,7 @@ class CtcModel(nn.Module):
             )
             keys.append(key)
             values.append(value)
-        return hidden, Cache(
+        return self._log_probs(hidden), Cache(
             mel=mel[:, -2:],
             conv=conv.transpose(1, 2),
             keys=torch.stack(keys, 1),
@@ -202,11 +173,9 @@ class CtcModel(nn.Module):
 class EncoderLayer(nn.Module):
     """One of Whisper's encoder layers: self-attention, then a feed-forward network."""
 
-    def __init__(self, size: int, num_heads: int, dropout: float = 0.0) -> None:
-        """Make a layer with random weights."""
+    def __init__(self, size: int, num_heads: int) -> None:
         super().__init__()
         self.num_heads = num_heads
-        self.dropout = nn.Dropout(dropout)
         self.attention_norm = nn.LayerNorm(size)
         self.attention_in = nn.Linear(size, 3 * size)
         self.attention_out = nn.Linear(size, size)
@@ -238,9 +207,9 @@ class EncoderLayer(nn.Module):
         return query, key, value
 
     def _attended(self, hidden: Tensor, attended: Tensor) -> Tensor:
-        hidden = hidden + self.dropout(self.attention_out(attended.transpose(1, 2).flatten(2)))
+        hidden = hidden + self.attention_out(attended.transpose(1, 2).flatten(2))
         inner = F.gelu(self.feed_forward_in(self.feed_forward_norm(hidden)))
-        output: Tensor = hidden + self.dropout(self.feed_forward_out(inner))
+        output: Tensor = hidden + self.feed_forward_out(inner)
         return output
 
 

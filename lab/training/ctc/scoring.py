@@ -1,10 +1,9 @@
-"""Greedy texts and word error rates."""
+"""Log probabilities of a model, and greedy texts."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import jiwer
 import numpy as np
 import torch
 from torch import Tensor
@@ -14,7 +13,6 @@ from conch.component.parameters import DeviceConfig
 from conch.component.waveform import SAMPLE_RATE
 from conch.decoding.units import Units, units_from_dict
 from conch.families.ctc.onnx_model import CtcGraph
-from conch.scoring.error_rates import ENGLISH_WORDS
 from lab.training.ctc.data import collated, features_of
 from lab.training.ctc.model import CtcModel, CtcModelConfig
 from lab.training.ctc.units import greedy_text
@@ -29,7 +27,6 @@ class ExportedModel:
     """
 
     def __init__(self, path: Path) -> None:
-        """Load a graph."""
         self._graph = CtcGraph(DeviceConfig(model=str(path)))
         vocabulary = self._graph.vocabulary
         self.units = units_from_dict(json.loads(vocabulary.units))
@@ -63,14 +60,9 @@ def log_probs_of(
     left_frames: int = 0,
     batch_s: float = 60.0,
 ) -> list[FloatArray]:
-    """Return float32 `[T, vocab_size]` of each waveform.
+    """Return float32 `[T, vocab_size]` of each waveform, float32 `[samples]` at 16 kHz.
 
-    Args:
-        model: on any device.
-        waveforms: float32 `[samples]`, 16 kHz.
-        chunk_frames: encoder frames of a chunk, as if streamed; 0 is full context.
-        left_frames: with chunks, the encoder frames before a chunk that it sees.
-        batch_s: seconds of a batch, or one utterance.
+    Chunks are as of `CtcModel.forward`. A batch has `batch_s` seconds, or one utterance.
     """
     multiple = 2 * (chunk_frames or model.config.stack)
     device = model.positions.device
@@ -93,22 +85,4 @@ def log_probs_of(
 
 
 def greedy_texts(log_probs: Sequence[FloatArray], units: Units) -> list[str]:
-    """Return the text of the best unit of each frame."""
     return [greedy_text(item.argmax(1).tolist(), units.vocab) for item in log_probs]
-
-
-def word_errors(references: Sequence[str], texts: Sequence[str]) -> tuple[int, int]:
-    """Return the word errors and the words of the references, after the Whisper normaliser."""
-    pairs = [
-        (ENGLISH_WORDS.normalized(reference), ENGLISH_WORDS.normalized(text))
-        for reference, text in zip(references, texts, strict=True)
-    ]
-    counts = jiwer.process_words([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-    errors = counts.substitutions + counts.deletions + counts.insertions
-    return errors, counts.hits + counts.substitutions + counts.deletions
-
-
-def wer(references: Sequence[str], texts: Sequence[str]) -> float:
-    """Return the word error rate in per cent."""
-    errors, words = word_errors(references, texts)
-    return 100 * errors / words

@@ -1,4 +1,4 @@
-"""Texts of recordings by Conch's CTC model and each search."""
+"""Texts that each search finds in log probabilities, and n-best lists that are rescored."""
 
 from collections.abc import Sequence
 
@@ -8,19 +8,17 @@ from conch.component.arrays import FloatArray
 from conch.decoding.beam import BeamSearch, CtcSearchOptions
 from conch.decoding.fusion import FusedLanguageModel
 from conch.decoding.graph.search import DecodingGraph, WfstConfig, WfstStream
-from conch.decoding.vocab import CtcVocab, Vocabulary
-from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
-from conch.scoring.manifest import Utterance
-from lab.waveforms import waveform_of
+from conch.decoding.ngram.model import LanguageModel
+from conch.decoding.vocab import CtcVocab
+from conch.language.normalize import language_model_words
+from conch.wire.nbest import ranked
+from conch.wire.options import RecognitionOptions
+from conch.wire.result import Hypothesis
+from conch.wire.weights import Weights
 
-
-def encoded(utterances: Sequence[Utterance]) -> tuple[list[FloatArray], Vocabulary]:
-    """Return the CTC model's log probabilities of recordings, and its vocabulary."""
-    encoder = CtcEncoder(CtcEncoderConfig())
-    log_probs = []
-    for utterance in tqdm(utterances, desc="encoding", disable=None):
-        log_probs += encoder.encode([waveform_of(utterance.path)])
-    return log_probs, encoder.vocabulary
+RESCORED = RecognitionOptions.parse({"decoder": "wfst", "rescore": True, "rescorer": "ngram"})
+Scored = list[Hypothesis]
+"""An n-best list with the score and the words of each text by the language model."""
 
 
 def beam_texts(
@@ -48,3 +46,25 @@ def graph_texts(
         stream.advance(item)
         texts.append(stream.finish()[0].text)
     return texts
+
+
+def scored_lists(
+    graph: DecodingGraph, language_model: LanguageModel, log_probs: Sequence[FloatArray]
+) -> list[Scored]:
+    """Return the n-best lists of utterances, as long as `beam_size` of a request has them."""
+    found = []
+    for item in tqdm(log_probs, desc="n-best lists", disable=None):
+        stream = WfstStream(graph)
+        stream.advance(item)
+        nbest = []
+        for path in stream.finish(RESCORED.beam_size):
+            words = language_model_words(path.text)
+            lm_score = language_model.score(words)
+            nbest.append(Hypothesis(path.text, path.score, path.am_score, lm_score, len(words)))
+        found.append(nbest)
+    return found
+
+
+def best_texts(lists: Sequence[Scored], weights: Weights = RESCORED.weights) -> list[str]:
+    """Return the text of each list that comes first with these weights."""
+    return [ranked(nbest, weights, replaces_lm=True)[0].text for nbest in lists]

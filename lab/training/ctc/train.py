@@ -10,7 +10,6 @@ import argparse
 import os
 import random
 import socket
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +19,9 @@ import torch.multiprocessing
 
 from conch.decoding.units import Characters, Units
 from conch.scoring.manifest import Utterance
+from lab.arguments import script_parser
 from lab.training.ctc import checkpoint
-from lab.training.ctc.augment import LIGHT, MASKS, SPEEDS, STRONG, VIEWS
+from lab.training.ctc.augment import LIGHT, MASKS, SPEEDS
 from lab.training.ctc.data import Batches, Waveforms, utterances_of
 from lab.training.ctc.model import CtcModel
 from lab.training.ctc.trainer import Dev, Trainer, TrainerConfig
@@ -29,18 +29,34 @@ from lab.training.ctc.units import learned_subwords
 from lab.training.ctc.whisper_weights import initial_model, with_new_output
 from lab.waveforms import waveform_of
 
-AUGMENTATIONS = {
-    "none": None,
-    "masks": MASKS,
-    "speeds": SPEEDS,
-    "light": LIGHT,
-    "strong": STRONG,
-    "views": VIEWS,
-}
+AUGMENTATIONS = {"none": None, "masks": MASKS, "speeds": SPEEDS, "light": LIGHT}
+FLAGS = """
+--manifest FILE...        utterances and their texts
+--split SPLIT...          train if left out
+--out FOLDER!             for checkpoints
+--cache FOLDER            for decoded waveforms; OUT/cache if left out
+--init FILE               checkpoint or exported .onnx to start from in place of Whisper's encoder;
+                          with --units of its encoder only
+--whisper FOLDER          a CTranslate2 folder to start from; tiny.en if left out
+--units UNITS             characters (default without --init), or a number of subwords
+--epochs N                either these
+--minutes N               or these end the training, evaluation included
+--batch-s N=80            seconds of audio in a batch
+--rate N=8e-5             highest learning rate of the encoder
+--output-rate N=1e-3      and of the output layer
+--output-only-steps N=100  first steps, with the encoder as it is
+--warm-up-steps N=60      in which the encoder's rate rises
+--augment {none,masks,speeds,light}=light  none for one epoch
+--device NAME             cuda where there is one, else cpu
+--processes N=1           that share each step; on CPUs one a core
+--workers N=1             processes that make batches
+--evaluate-minutes N=10   from one evaluation to the next
+--checkpoint-minutes N=3  from one checkpoint to the next
+--seed N=1                of all that is drawn
+"""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train as the command line says."""
     args = parsed(arguments)
     if args.processes > 1:
         with socket.socket() as free:
@@ -69,7 +85,6 @@ def train_one(rank: int, args: argparse.Namespace, address: str) -> None:
 
 
 def fill_cache(args: argparse.Namespace) -> tuple[list[Utterance], Waveforms]:
-    """Return what to train on."""
     utterances = [
         item for path in args.manifest for item in utterances_of(path, args.split or ["train"])
     ]
@@ -79,7 +94,6 @@ def fill_cache(args: argparse.Namespace) -> tuple[list[Utterance], Waveforms]:
 
 
 def train(args: argparse.Namespace) -> None:
-    """Train in this process."""
     if args.device == "cuda":
         # It plans for every shape of a batch, for up to 1.5 s, and hardly two batches share one.
         torch.backends.cudnn.enabled = False
@@ -110,7 +124,6 @@ def train(args: argparse.Namespace) -> None:
         output_only_steps=0 if args.init and not args.units else args.output_only_steps,
         warm_up_steps=args.warm_up_steps,
         masks=AUGMENTATIONS[args.augment],
-        consistency=args.consistency,
         bf16=args.bf16,
         workers=args.workers,
         evaluate_minutes=args.evaluate_minutes,
@@ -123,51 +136,26 @@ def train(args: argparse.Namespace) -> None:
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
-    """Return the command line's options."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    add = parser.add_argument
-    add("--manifest", type=Path, action="append", required=True, help="may be given again")
-    add("--split", action="append", help="train if left out; may be given again")
-    add("--out", type=Path, required=True, help="folder of checkpoints")
-    add("--cache", type=Path, help="folder of decoded waveforms; OUT/cache if left out")
-    add(
-        "--init",
-        type=Path,
-        help="checkpoint or exported .onnx to start from in place of Whisper's encoder; with "
-        "--units of its encoder only",
+    wholes = ("output_only_steps", "warm_up_steps", "processes", "workers", "seed")
+    numbers = (
+        *("epochs", "minutes", "batch_s", "rate", "output_rate"),
+        *("evaluate_minutes", "checkpoint_minutes"),
     )
-    add("--whisper", default="", help="CTranslate2 folder to start from; tiny.en if left out")
-    add("--units", help="characters (default without --init), or a number of subwords")
-    length = parser.add_mutually_exclusive_group(required=True)
-    length.add_argument("--epochs", type=float)
-    length.add_argument("--minutes", type=float, help="of training, evaluation included")
-    add("--batch-s", type=float, default=80.0, help="seconds of audio in a batch")
-    add("--rate", type=float, default=8e-5, help="highest learning rate of the encoder")
-    add("--output-rate", type=float, default=1e-3, help="and of the output layer")
-    add("--output-only-steps", type=int, default=100, help="first steps, with the encoder as it is")
-    add("--warm-up-steps", type=int, default=60, help="in which the encoder's rate rises")
-    add("--bf16", action=argparse.BooleanOptionalAction, default=True, help="bfloat16 products")
-    add(
-        "--augment",
-        choices=AUGMENTATIONS,
-        default="light",
-        help="strong, views: ten epochs and more",
+    parser = script_parser(
+        __doc__,
+        FLAGS,
+        **dict.fromkeys(("manifest", "out", "cache", "init"), Path),
+        **dict.fromkeys(wholes, int),
+        **dict.fromkeys(numbers, float),
+        whisper="",
+        device="cuda" if torch.cuda.is_available() else "cpu",
     )
-    add(
-        "--consistency",
-        type=float,
-        default=0.0,
-        help="weight of the agreement of two views of each utterance (0.2, with --augment views); "
-        "0: one view, in half the time",
-    )
-    add("--dropout", type=float, default=0.0, help="0.1 from ten epochs on")
-    add("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    add("--processes", type=int, default=1, help="that share each step; on CPUs one a core")
-    add("--workers", type=int, default=1, help="processes that make batches")
-    add("--evaluate-minutes", type=float, default=10.0)
-    add("--checkpoint-minutes", type=float, default=3.0)
-    add("--seed", type=int, default=1)
-    return parser.parse_args(arguments)
+    bf16 = argparse.BooleanOptionalAction
+    parser.add_argument("--bf16", action=bf16, default=True, help="products in bfloat16")
+    args = parser.parse_args(arguments)
+    if not args.manifest or (args.epochs is None) == (args.minutes is None):
+        parser.error("give --manifest, and either --epochs or --minutes")
+    return args
 
 
 def starting_model(
@@ -177,33 +165,23 @@ def starting_model(
     if existing:
         return checkpoint.load_model(existing[-1])
     if args.init and not args.units:
-        model, units = loaded_model(args.init)
-        return with_dropout(model, args.dropout), units
+        return loaded_model(args.init)
     units = chosen_units(args.units or "characters", utterances)
     if args.init:
         encoder, _ = loaded_model(args.init)
-        return with_new_output(encoder, units, args.dropout), units
-    from conch.families.whisper.config import (
-        model_folder,  # only who starts from one needs CTranslate2
-    )
+        return with_new_output(encoder, units), units
+    # Only who starts from one needs CTranslate2.
+    from conch.families.whisper.config import model_folder
 
-    return initial_model(model_folder(args.whisper), units, args.dropout), units
+    return initial_model(model_folder(args.whisper), units), units
 
 
 def loaded_model(path: Path) -> tuple[CtcModel, Units]:
-    """Return the model of a checkpoint or an exported graph, and its units."""
     if path.suffix != ".onnx":
         return checkpoint.load_model(path)
     from lab.training.ctc.imported import load_exported  # only who starts from one needs onnx
 
     return load_exported(path)
-
-
-def with_dropout(model: CtcModel, dropout: float) -> CtcModel:
-    """Return the same model with another dropout."""
-    changed = CtcModel(replace(model.config, dropout=dropout))
-    changed.load_state_dict(model.state_dict())
-    return changed
 
 
 def chosen_units(name: str, utterances: list[Utterance]) -> Units:

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from conch.decoding.units import BLANK, Units
+from conch.scoring.error_rates import word_error_rate
+from conch.scoring.tables import percent
 from lab.training.ctc import checkpoint
 from lab.training.ctc.augment import AugmentConfig, drawn_masks
-from lab.training.ctc.consistency import FULL_CONTEXT, View, disagreement
 from lab.training.ctc.data import Batch, Batches, loaded
 from lab.training.ctc.model import CtcModel
-from lab.training.ctc.scoring import greedy_texts, log_probs_of, wer
+from lab.training.ctc.scoring import greedy_texts, log_probs_of
 
 STREAMING_CHUNK = 32
 """Encoder frames of the streaming figure: 640 ms."""
@@ -70,8 +71,6 @@ class TrainerConfig:
     """Of an utterance at positions of a long stream, not at its start."""
     masks: AugmentConfig | None = None
     """Masks of the features; none if None."""
-    consistency: float = 0.0
-    """Weight of the disagreement of two views of each batch; 0: one view is enough."""
     bf16: bool = True
     workers: int = 1
     evaluate_minutes: float = 10.0
@@ -92,7 +91,6 @@ class Trainer:
         config: TrainerConfig,
         device: torch.device,
     ) -> None:
-        """Prepare to train a model on a device."""
         self.model = model.to(device)
         self.units, self.batches, self.dev = units, batches, dev
         self.config, self.device = config, device
@@ -117,7 +115,6 @@ class Trainer:
         config.out.mkdir(parents=True, exist_ok=True)
 
     def resume(self, path: Path) -> None:
-        """Go on from a checkpoint of this training."""
         content = checkpoint.load(path)
         self.model.load_state_dict(content["model"])
         self.optimizer.load_state_dict(content["optimizer"])
@@ -158,7 +155,6 @@ class Trainer:
 
     @property
     def progress(self) -> float:
-        """From 0 to 1, how much of the training is done."""
         if self.config.epochs is not None:
             batches = round(self.config.epochs * self.batches.per_epoch)
             return self.number * self.processes / max(1, batches)
@@ -175,8 +171,9 @@ class Trainer:
             found = log_probs_of(
                 self.model, self.dev.waveforms, chunk_frames=chunk, left_frames=STREAMING_LEFT
             )
-            rates.append(wer(self.dev.texts, greedy_texts(found, self.units)))
-        self._log(f"dev WER, greedy: full context {rates[0]:.2f} %, 640 ms {rates[1]:.2f} %")
+            rate = word_error_rate(self.dev.texts, greedy_texts(found, self.units))
+            rates.append(percent(rate))
+        self._log(f"dev WER, greedy: full context {rates[0]} %, 640 ms {rates[1]} %")
 
     def _train(self, batch: Batch) -> tuple[float, float]:
         """Take one step and return its loss and its seconds of audio, of all processes."""
@@ -189,7 +186,6 @@ class Trainer:
             parameter.requires_grad_(rates[0] > 0)
         # Of the batch's number, not of a running state: a resumed training draws the same.
         rng = np.random.default_rng((config.seed, self.number, self.rank))
-        torch.manual_seed(int(rng.integers(2**62)))  # of dropout
         loss = self._loss(batch, rng)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -200,28 +196,7 @@ class Trainer:
         return mean_loss, seconds
 
     def _loss(self, batch: Batch, rng: np.random.Generator) -> Tensor:
-        """Return a batch's negative log likelihood per unit, and how far its views disagree."""
-        targets, target_lens = batch.targets.to(self.device), batch.target_lens.to(self.device)
-        views = [self._view(batch, rng) for _ in range(2 if self.config.consistency else 1)]
-        losses = [
-            F.ctc_loss(
-                view.log_probs.transpose(0, 1),
-                targets,
-                view.lens,
-                target_lens,
-                blank=BLANK,
-                reduction="sum",
-                zero_infinity=True,
-            )
-            for view in views
-        ]
-        total = torch.stack(losses).mean()
-        if len(views) == 2:
-            total = total + self.config.consistency * disagreement(*views)
-        return total / int(batch.target_lens.sum())
-
-    def _view(self, batch: Batch, rng: np.random.Generator) -> View:
-        """Run the model on a batch under masks and a context drawn for it."""
+        """Return the negative log likelihood per unit, under masks and a context drawn for it."""
         config, device = self.config, self.device
         chunk, left = drawn_context(config, rng)
         moved = rng.random(len(batch.lens)) < config.moved_chance
@@ -234,7 +209,16 @@ class Trainer:
             log_probs, lens = self.model(
                 features, batch.lens.to(device), chunk, left, offsets.to(device)
             )
-        return View(log_probs, lens, chunk or FULL_CONTEXT)
+        total = F.ctc_loss(
+            log_probs.transpose(0, 1),
+            batch.targets.to(device),
+            lens,
+            batch.target_lens.to(device),
+            blank=BLANK,
+            reduction="sum",
+            zero_infinity=True,
+        )
+        return total / int(batch.target_lens.sum())
 
     def _shared(self, loss: float, seconds: float) -> tuple[float, float]:
         """Make the gradients, and the time, those of all processes; return loss and seconds."""

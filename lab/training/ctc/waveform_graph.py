@@ -14,7 +14,6 @@ nothing: empty rows alone fail, and in a longer one positions repeat after 41 s.
 Write into a copy of the repository: files in the checkout's go into a wheel.
 """
 
-import argparse
 import tempfile
 from pathlib import Path
 
@@ -38,6 +37,7 @@ from conch.component.parameters import DeviceConfig
 from conch.decoding.units import ENCODER_FRAME_SAMPLES
 from conch.families.ctc.int8_product import float_graph
 from conch.families.ctc.onnx_model import Caches, CtcGraph
+from lab.arguments import script_parser
 
 _STEP_INPUTS = ("features", "lens", *Caches._fields)
 
@@ -84,10 +84,8 @@ class Front(nn.Module):
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Write as the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = script_parser(__doc__, "--out FILE!  the graph", out=Path)
     parser.add_argument("model", type=Path, help="an .onnx file of lab.training.ctc.export")
-    parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args(arguments)
     onnx.save(waveform_graph(args.model), args.out)
     print(f"{args.out}: {args.out.stat().st_size / 1e6:.1f} MB")
@@ -100,9 +98,6 @@ def waveform_graph(model: Path) -> onnx.ModelProto:
 
     Args:
         model: an .onnx file of `lab.training.ctc.export`.
-
-    Raises:
-        ConfigError: it is no such file.
     """
     graph = CtcGraph(DeviceConfig(model=str(model)))
     # Older runtimes and TensorRT know products in float32 only, and no functions.

@@ -27,9 +27,6 @@ def read_weights(path: Path, prefix: str = "") -> dict[str, NDArray[np.float32]]
     Returns:
         float32 arrays by name; those with int8 weights are multiplied out, small integers such as
         `num_heads` are arrays of shape [].
-
-    Raises:
-        ValueError: the file is of another version or holds another type.
     """
     with path.open("rb") as file:
         version = _number(file, "I")
@@ -69,7 +66,7 @@ def _number(file: BinaryIO, kind: str) -> int:
     return int(layout.unpack(file.read(layout.size))[0])
 
 
-def initial_model(folder: Path, units: Units, dropout: float = 0.0) -> CtcModel:
+def initial_model(folder: Path, units: Units) -> CtcModel:
     """Return a model with the encoder of a CTranslate2 Whisper folder and a new output layer."""
     weights = read_weights(folder / "model.bin", "encoder/")
     size, n_mels, _ = weights["conv1/weight"].shape
@@ -80,7 +77,6 @@ def initial_model(folder: Path, units: Units, dropout: float = 0.0) -> CtcModel:
         model_size=size,
         num_heads=int(weights["num_heads"]),
         num_layers=sum(name.endswith("ffn/linear_0/weight") for name in weights),
-        dropout=dropout,
     )
     model = CtcModel(config)
     state = {
@@ -92,9 +88,9 @@ def initial_model(folder: Path, units: Units, dropout: float = 0.0) -> CtcModel:
     return model
 
 
-def with_new_output(model: CtcModel, units: Units, dropout: float = 0.0) -> CtcModel:
+def with_new_output(model: CtcModel, units: Units) -> CtcModel:
     """Return a model with the encoder of another and a new output layer for other units."""
-    config = replace(model.config, vocab_size=len(units.vocab), stack=units.stack, dropout=dropout)
+    config = replace(model.config, vocab_size=len(units.vocab), stack=units.stack)
     found = CtcModel(config)
     encoder = {
         name: value for name, value in model.state_dict().items() if not name.startswith("output.")

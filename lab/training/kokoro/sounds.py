@@ -5,7 +5,6 @@ python -m lab.training.kokoro.sounds speech/manifest.tsv
 The manifest's column `speaker` is `VOICE*1.00+OTHER` for recordings of a voice.
 """
 
-import argparse
 import csv
 from collections import defaultdict
 from pathlib import Path
@@ -20,14 +19,14 @@ from conch.families.kokoro.likeness import LEAST_S, MOST_S, SOUNDS, sound_of
 from conch.families.speakers.clustering import unit
 from conch.families.speakers.embedding import EmbeddingComponent
 from conch.families.speakers.weights import SpeakersConfig
+from lab.arguments import script_parser
 
 RECORDINGS = 4
 """Of each voice."""
 
 
 def main() -> None:
-    """Hear some recordings of each voice, and print how alike those of one are."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = script_parser(__doc__)
     parser.add_argument("manifest", type=Path)
     manifest = parser.parse_args().manifest
     embedding = EmbeddingComponent(SpeakersConfig(nice=0))

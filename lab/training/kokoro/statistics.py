@@ -3,7 +3,6 @@
 python -m lab.training.kokoro.statistics --manifest speech/manifest.tsv --split dev --limit 12
 """
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from conch.families.kokoro.components import Acoustic
 from conch.families.kokoro.declaration import NAMES
 from conch.families.kokoro.latents import LATENTS, unpacked
 from conch.families.kokoro.weights import AUDIO, KOKORO, STATISTICS, KokoroConfig
+from lab.arguments import script_parser
 
 VARIANCE, MEAN = "ReduceMean_2_output_0", "ReduceMean_output_0"
 """Ends of the names of both values of a normalisation."""
@@ -66,8 +66,7 @@ def measuring(source: Path) -> tuple[bytes, list[str]]:
 
 
 def main() -> None:
-    """Speak the texts with each voice."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = script_parser(__doc__)
     add_input(parser, LIMIT)
     texts = [item.text for item in Choice(**choice_of(parser.parse_args())).utterances()]
     config = KokoroConfig(nice=0)

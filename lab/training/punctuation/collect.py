@@ -9,17 +9,24 @@ Clones are those of books of https://github.com/standardebooks, one folder each,
 learn from are by authors who died before 1956, as later ones are free in the United States alone.
 """
 
-import argparse
 import random
 import re
 import subprocess
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 from conch.language.normalize import language_model_words
+from lab.arguments import script_parser
 from lab.training.punctuation.written import heard_words, line_of
 
+FLAGS = """
+--clones FOLDER  clones of Standard Ebooks
+--name NAME      of the text made from --plain
+--shuffle        the lines of --plain
+--out FOLDER!    for the texts
+"""
 BOOKS = Path(__file__).parent / "books.tsv"
 SHARED_WORDS = 5
 """A sentence that shares this many words in a row with a text to do without is left out."""
@@ -34,16 +41,10 @@ _NO_CHAPTERS = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Collect as the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--clones", type=Path, help="folder of clones of Standard Ebooks")
-    parser.add_argument("--plain", type=Path, nargs="*", default=[], help="a paragraph a line")
-    parser.add_argument("--name", help="of the text made from --plain")
-    parser.add_argument("--shuffle", action="store_true", help="the lines of --plain")
-    parser.add_argument(
-        "--without", type=Path, nargs="*", default=[], help="texts that --plain must not quote"
-    )
-    parser.add_argument("--out", type=Path, required=True)
+    parser = script_parser(__doc__, FLAGS, clones=Path, out=Path)
+    texts = partial(parser.add_argument, type=Path, nargs="*", default=[])
+    texts("--plain", help="a paragraph a line")
+    texts("--without", help="texts that --plain must not quote")
     args = parser.parse_args(arguments)
     if args.clones:
         for row in BOOKS.read_text().splitlines()[1:]:
@@ -100,7 +101,6 @@ def paragraphs_of_book(clone: Path) -> Iterator[str]:
 
 
 def paragraphs_of_chapter(xhtml: str) -> Iterator[str]:
-    """Return the paragraphs of prose of a chapter."""
     yield from _paragraphs(ElementTree.fromstring(xhtml.encode()))
 
 

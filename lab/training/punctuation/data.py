@@ -35,7 +35,6 @@ class Corpus(NamedTuple):
 
 
 def read_lines(paths: Sequence[Path]) -> list[list[Heard]]:
-    """Return the paragraphs of texts."""
     return [words_of_line(line) for path in paths for line in path.read_text().splitlines()]
 
 

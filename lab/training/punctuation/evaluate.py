@@ -9,7 +9,6 @@ the graph that ship, and a mark is right after the word that is aligned. The bas
 capital first and a period last.
 """
 
-import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -25,11 +24,19 @@ from conch.families.ctc.shipped_graph import unpacked_graph
 from conch.families.punctuation.model import LOWER, MARKS, PunctuatorConfig
 from conch.families.punctuation.punctuator import Punctuator
 from conch.scoring.manifest import read_manifest
+from lab.arguments import script_parser
 from lab.training.ctc.scoring import ExportedModel, log_probs_of
 from lab.training.ctc.texts import graph_texts
 from lab.training.punctuation.written import Heard, case_of, heard_words, words_of_line
 from lab.waveforms import waveform_of
 
+FLAGS = """
+--model FILE       an .onnx of export (default: the shipped one)
+--manifest FILE    recordings with printed texts
+--split SPLIT...   of the manifest
+--source SOURCE...  of the manifest
+--graph            recognise the recordings
+"""
 SEGMENT_WORDS = 40
 """A segment of a text takes sentences until it has as many words."""
 _NOTHING = Heard("", LOWER, 0)
@@ -47,16 +54,8 @@ class Segment(NamedTuple):
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Evaluate as the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument(
-        "--model", default="", help="an .onnx of export; the shipped one by default"
-    )
+    parser = script_parser(__doc__, FLAGS, manifest=Path, model="")
     parser.add_argument("--texts", type=Path, nargs="*", default=[])
-    parser.add_argument("--manifest", type=Path)
-    parser.add_argument("--split", nargs="*", help="of the manifest")
-    parser.add_argument("--source", nargs="*", help="of the manifest")
-    parser.add_argument("--graph", action="store_true", help="recognise the recordings")
     args = parser.parse_args(arguments)
     segments = [item for path in args.texts for item in segments_of_text(path)]
     if args.manifest:
@@ -96,7 +95,7 @@ def segments_of_text(path: Path) -> Iterator[Segment]:
         yield Segment(path.stem, words)
 
 
-def segments_of_manifest(path: Path, splits: Sequence[str] | None) -> Iterator[Segment]:
+def segments_of_manifest(path: Path, splits: Sequence[str]) -> Iterator[Segment]:
     """Yield the texts of a manifest that have a capital and a mark."""
     for utterance in read_manifest(path):
         text = utterance.text
@@ -108,7 +107,6 @@ def segments_of_manifest(path: Path, splits: Sequence[str] | None) -> Iterator[S
 
 
 def spoken(words: Iterable[Heard]) -> str:
-    """Return words in lower case, without marks."""
     return " ".join(item.word.lower() for item in words)
 
 
@@ -127,7 +125,6 @@ def first_and_last(texts: Sequence[str]) -> list[str]:
 
 
 def row_of(source: str, name: str, wanted: Sequence[Sequence[Heard]], texts: Sequence[str]) -> str:
-    """Return a row of the table."""
     pairs = [
         pair
         for words, text in zip(wanted, texts, strict=True)
@@ -155,11 +152,7 @@ def pairs_of(wanted: Sequence[Heard], got: Sequence[Heard]) -> Iterator[tuple[He
 
 
 def f1(is_there: NDArray[np.bool_]) -> float:
-    """Return the harmonic mean of precision and recall.
-
-    Args:
-        is_there: bool `[N, 2]`: whether a place should have it, and whether it was given it.
-    """
+    """Return the harmonic mean of precision and recall."""
     wanted, got = is_there.sum(axis=0)
     both = is_there.all(axis=1).sum()
     return float(2 * both / max(1, wanted + got))

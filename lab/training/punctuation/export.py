@@ -8,7 +8,6 @@ after the last word of a text: what is best by F1 on texts that were not learned
 Takes `features` int32 `[B, T, FEATURES]`, returns `logits` float32 `[B, T, marks + cases]`.
 """
 
-import argparse
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,33 +21,31 @@ from torch import Tensor, nn
 
 from conch.families.punctuation.model import MARKS
 from conch.families.punctuation.words import FEATURES, Vocabulary
+from lab.arguments import script_parser
 from lab.training.ctc.export import with_half_weights
 from lab.training.punctuation.model import Punctuation
+
+WEIGHED = ("comma", "period", "question", "end")
+FLAGS = "--out FILE!  the graph\n" + "".join(f"--{name} N=0  see above\n" for name in WEIGHED)
 
 
 class Int8Embedding(nn.Module):
     """An embedding whose rows are int8 with a scale each."""
 
     def __init__(self, weight: Tensor) -> None:
-        """Round a float32 embedding `[N, D]`."""
         super().__init__()
         scale = weight.abs().amax(dim=1, keepdim=True).clamp(min=1e-8) / 127
         self.register_buffer("rows", (weight / scale).round().to(torch.int8))
         self.register_buffer("scale", scale)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Return float32 `[..., D]`."""
         rows = nn.functional.embedding(ids, self.get_buffer("rows")).to(torch.float32)
         return rows * nn.functional.embedding(ids, self.get_buffer("scale"))
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Export as the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = script_parser(__doc__, FLAGS, out=Path, **dict.fromkeys(WEIGHED, float))
     parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
-    for name in ("comma", "period", "question", "end"):
-        parser.add_argument(f"--{name}", type=float, default=0.0)
     args = parser.parse_args(arguments)
     saved = torch.load(args.checkpoint, weights_only=False)
     model = Punctuation(saved["config"], Vocabulary(saved["words"]).size)

@@ -18,14 +18,11 @@ CASES = 3
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Sizes."""
-
     embedding: int = 128
     width: int = 192
     hidden: int = 384
     kernel: int = 5
     dilations: tuple[int, ...] = (1, 1, 2, 2, 4, 4)
-    dropout: float = 0.0
 
     @property
     def reach(self) -> int:
@@ -37,7 +34,6 @@ class Block(nn.Module):
     """A depthwise convolution and two products, around which the input is added."""
 
     def __init__(self, config: Config, dilation: int) -> None:
-        """Make a block of the sizes."""
         super().__init__()
         padding = config.kernel // 2 * dilation
         self.conv = nn.Conv1d(
@@ -51,13 +47,12 @@ class Block(nn.Module):
         self.norm = nn.LayerNorm(config.width)
         self.up = nn.Linear(config.width, config.hidden)
         self.down = nn.Linear(config.hidden, config.width)
-        self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor, is_word: Tensor) -> Tensor:
         """Return float `[B, T, width]`; padding stays 0."""
         y = self.conv(x.transpose(1, 2)).transpose(1, 2)
         y = self.down(nn.functional.relu(self.up(self.norm(y))))
-        added: Tensor = (x + self.dropout(y)) * is_word
+        added: Tensor = (x + y) * is_word
         return added
 
 
@@ -65,12 +60,7 @@ class Punctuation(nn.Module):
     """Features of words to logits."""
 
     def __init__(self, config: Config, size: int) -> None:
-        """Make a network.
-
-        Args:
-            config: Sizes.
-            size: Ids of the vocabulary.
-        """
+        """Make a network; `size` counts the ids of the vocabulary."""
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(size, config.embedding)

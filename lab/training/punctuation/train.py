@@ -5,7 +5,6 @@
 Texts are those of `collect`. The last file is OUT/final.pt, with the words of the vocabulary.
 """
 
-import argparse
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,26 +14,30 @@ from torch.nn.functional import cross_entropy
 
 from conch.families.punctuation.model import MARKS
 from conch.whole import made_whole
+from lab.arguments import script_parser
 from lab.training.punctuation import data
 from lab.training.punctuation.model import Config, Punctuation
 
+FLAGS = """
+--out FOLDER!         for checkpoints
+--minutes N           the rate falls to nothing by then
+--steps N             in place of --minutes; then the same each time
+--words N=24000       of the vocabulary
+--batch-words N=3072  with padding
+--rate N=2.5e-3       highest learning rate
+--unknown N=0.03      share of words hidden
+--wrong N=0.04        share of words replaced
+--threads N=1         of PyTorch
+--seed N=1            of all that is drawn
+"""
 CASE_WEIGHT = 0.5
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train as the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    wholes = dict.fromkeys(("steps", "words", "batch_words", "threads", "seed"), int)
+    numbers = dict.fromkeys(("minutes", "rate", "unknown", "wrong"), float)
+    parser = script_parser(__doc__, FLAGS, out=Path, **wholes, **numbers)
     parser.add_argument("--texts", type=Path, nargs="+", required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--minutes", type=float, help="the rate falls to nothing by then")
-    parser.add_argument("--steps", type=int, help="in place of --minutes; then the same each time")
-    parser.add_argument("--words", type=int, default=24_000, help="of the vocabulary")
-    parser.add_argument("--batch-words", type=int, default=3072)
-    parser.add_argument("--rate", type=float, default=2.5e-3)
-    parser.add_argument("--unknown", type=float, default=0.03, help="share of words hidden")
-    parser.add_argument("--wrong", type=float, default=0.04, help="share of words replaced")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args(arguments)
     if (args.minutes is None) == (args.steps is None):
         parser.error("one of --minutes and --steps is needed")
@@ -92,7 +95,6 @@ def loss_of(logits: torch.Tensor, batch: data.Batch) -> torch.Tensor:
 
 
 def save(path: Path, model: Punctuation, described: Mapping[str, object]) -> None:
-    """Write a checkpoint."""
     with made_whole(path) as made:
         torch.save({"config": model.config, "state": model.state_dict(), **described}, made)
 

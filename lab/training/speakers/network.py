@@ -28,7 +28,6 @@ class Embedding(nn.Module):
 
     @property
     def tuned(self) -> dict[str, nn.Parameter]:
-        """The weights that are trained, by name."""
         return {name: self._weight(name) for name in self._names if _is_tuned(name)}
 
     def forward(self, features: Tensor) -> Tensor:

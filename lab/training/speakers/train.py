@@ -26,11 +26,24 @@ from conch.families.speakers.declaration import PACKAGE
 from conch.families.speakers.fbank import fbank
 from conch.families.speakers.weights import EMBEDDING_WEIGHTS, read_weights
 from conch.packaged import packaged
-from conch.scoring.manifest import manifest_rows
+from lab.arguments import script_parser
 from lab.training.speakers.calls import called
 from lab.training.speakers.network import Embedding
-from lab.waveforms import waveform_of
+from lab.waveforms import rows_of, waveform_of
 
+FLAGS = """
+--manifest FILE!   utterances with their speakers
+--split SPLIT=train  of the manifest
+--judge SPLIT=dev  for equal error rates
+--out FILE!        what is added to the weights
+--start FILE       an earlier OUT to go on from
+--minutes N=55     the rate falls to nothing by then
+--most N=5000      utterances to learn from
+--batch N=32       utterances of a step
+--rate N=1e-3      highest learning rate
+--threads N=1      of PyTorch
+--seed N=1         of all that is drawn
+"""
 FRAMES = 148
 """Of a piece of 1.5 s."""
 MOST_S = 16.0
@@ -57,20 +70,10 @@ class Utterance:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train as the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--manifest", type=Path, required=True)
-    parser.add_argument("--split", default="train")
-    parser.add_argument("--judge", default="dev", metavar="SPLIT", help="for equal error rates")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--start", type=Path, metavar="FILE", help="an earlier OUT to go on from")
-    parser.add_argument("--minutes", type=float, default=55, help="the rate falls to nothing")
-    parser.add_argument("--most", type=int, default=5000, help="utterances to learn from")
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--rate", type=float, default=1e-3)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args(arguments)
+    wholes = dict.fromkeys(("most", "batch", "threads", "seed"), int)
+    numbers = dict.fromkeys(("minutes", "rate"), float)
+    paths = dict.fromkeys(("manifest", "out", "start"), Path)
+    args = script_parser(__doc__, FLAGS, **paths, **wholes, **numbers).parse_args(arguments)
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     source = packaged(PACKAGE, "", SPEAKERS.sha256) / EMBEDDING_WEIGHTS
@@ -136,8 +139,7 @@ def tune(
 def utterances(manifest: Path, split: str, most: int, seed: int) -> list[Utterance]:
     """Return utterances of a split that are long enough, in an order by the seed."""
     required = ("path", "speaker", "source", "duration")
-    text = manifest.read_text(encoding="utf-8")
-    rows = [row for row in manifest_rows(str(manifest), text, required) if row["split"] == split]
+    rows = [row for row in rows_of(manifest, required) if row["split"] == split]
     rows = [row for row in rows if float(row["duration"]) >= 2.2 and row["source"] != "ljspeech"]
     random.Random(seed).shuffle(rows)
     made = []

@@ -24,7 +24,7 @@ from conch.graphs.lexicon import read_lexicon
 from conch.wire.errors import ConfigError, InvalidRequestError
 from conch.wire.nbest import ranked
 from conch.wire.weights import Weights
-from lab.training.ctc.graph_rescoring import scored_lists
+from lab.training.ctc.texts import scored_lists
 
 WIDE = WfstConfig(
     acoustic_scale=1.5,

@@ -2,17 +2,15 @@
 
 import pytest
 
-from lab.bulk.benchmark import Length, _million, _rtfx
+from lab.bulk.benchmark import Length
 
 
 def test_what_a_file_costs_more_is_without_the_start_of_ray() -> None:
     item = Length(seconds=10, files=100, transcribe_s=50.0, bulk_s=62.0)
     assert item.over(10.0) == pytest.approx(0.04)
-    assert item.per_file_ms(10.0) == pytest.approx(20.0)
 
 
 def test_a_run_that_the_start_of_ray_hides_has_no_speed() -> None:
     item = Length(seconds=10, files=100, transcribe_s=50.0, bulk_s=60.0)
-    assert _rtfx(item, 10.0) == pytest.approx(20.0)
-    assert _million(item, 10.0) == pytest.approx(50_000)
-    assert _rtfx(item, 60.0) is _million(item, 61.0) is None
+    assert item.rtfx(10.0) == pytest.approx(20.0)
+    assert item.rtfx(60.0) is None

@@ -1,18 +1,21 @@
 """The table of a soak, and what counts as lost."""
 
+from collections import Counter
+
 from conch.bench.header import header
 from lab.chaos.honest import LIVE, RECORDING
-from lab.chaos.soak import Soak, SoakReport, SoakRow, markdown, write_into
+from lab.chaos.soak import Soak, SoakReport, markdown
 
 
-def row(kind: str, lost: int) -> SoakRow:
-    return SoakRow(kind=kind, asked=100, right=98 - lost, busy=1, again=1, lost=lost)
-
-
-def report(*rows: SoakRow) -> SoakReport:
+def report(**lost: int) -> SoakReport:
+    kinds = {"recording": RECORDING, "live": LIVE}
+    others = {"asked": 100, "busy": 1, "again": 1}
     return SoakReport(
-        header=header("chaos-soak", Soak(seconds=600)),
-        rows=rows,
+        header=header("chaos-soak", Soak(seconds=600)).with_triton("2.51.0"),
+        counts={
+            kinds[kind]: Counter({**others, "right": 98 - number, "lost": number})
+            for kind, number in lost.items()
+        },
         killed=["vad", "speech"],
         restarts=0,
         first_losses=["live: SessionError"],
@@ -20,17 +23,12 @@ def report(*rows: SoakRow) -> SoakReport:
 
 
 def test_only_stateless_requests_count_as_lost():
-    assert report(row(RECORDING, 0), row(LIVE, 3)).lost == 0
-    assert report(row(RECORDING, 2), row(LIVE, 3)).lost == 2
+    assert report(recording=0, live=3).lost == 0
+    assert report(recording=2, live=3).lost == 2
 
 
-def test_a_soak_is_written_into_its_place(tmp_path):
-    found = report(row(RECORDING, 0), row(LIVE, 3))
-    assert "| recording | 100 | 98 | 1 | 1 | 0 |" in markdown(found)
-    assert "Killed, one process every 120 s: vad, speech." in markdown(found)
-    notes = tmp_path / "notes.md"
-    notes.write_text("a\n<!-- soak -->\nstale\n<!-- /soak -->\nb\n")
-    write_into(notes, found)
-    written = notes.read_text()
-    assert "stale" not in written and "10 minutes" in written
-    assert written.startswith("a\n<!-- soak -->\n") and written.endswith("<!-- /soak -->\nb\n")
+def test_a_soak_shows_what_it_asked_and_what_it_killed():
+    text = markdown(report(recording=0, live=3))
+    assert "| recording | 100 | 98 | 1 | 1 | 0 |" in text
+    assert "Killed, one process every 120 s: vad, speech." in text
+    assert "10 minutes" in text

@@ -8,7 +8,8 @@ import pytest
 from conch.bench.samples import Sample
 from conch.scoring.manifest import Utterance
 from conch.wire.result import Word
-from lab.live.word_times import TimedWord, WordTimes, timed_words
+from lab.alignment import TimedWord
+from lab.live.word_times import WordTimes, timed_words
 
 
 def words(*items: tuple[str, float, float]) -> list[Word]:
@@ -86,7 +87,7 @@ def test_an_utterance_is_asked_for_once(monkeypatch):
     ]
     asked = []
 
-    async def ask(self, url, indices):
+    def ask(self, url, indices):
         asked.append(list(indices))
         return {index: () for index in indices}
 

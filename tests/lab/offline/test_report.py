@@ -56,15 +56,12 @@ def test_runs_and_baselines_share_a_table() -> None:
     assert any(
         line.startswith("| faster-whisper | closed loop, 1 | 22.2 | 5.33 |") for line in lines
     )
-    assert "| talk | 8.00 | 8.10 |" in lines
-    assert "| mean per request | calls | ms, closed loop, 1 | ms, closed loop, 8 |" in lines
-    assert "| vad | 1.00 | 5.0 | 5.0 |" in lines
 
 
 def test_every_table_is_rectangular() -> None:
     blocks = text_of(compared(offline_run(1), [DELETED])).split("\n\n")
     tables = [block.splitlines() for block in blocks if block.startswith("|")]
-    assert len(tables) == 5
+    assert len(tables) == 3
     for lines in tables:
         assert len({line.count("|") for line in lines}) == 1
 

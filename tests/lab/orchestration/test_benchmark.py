@@ -66,8 +66,6 @@ def report() -> OrchestrationReport:
     }
     return OrchestrationReport(
         header=header("python -m lab orchestration", runs=3),
-        concurrency=[4],
-        rates=[2.0],
         utterances=2,
         audio_s=4.0,
         systems=found,

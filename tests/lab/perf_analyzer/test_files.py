@@ -123,18 +123,7 @@ def test_what_perf_analyzer_cannot_send_is_said(options: dict[str, Any], said: s
 
 def test_a_url_of_http_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match=r"--url takes grpc://host:port.*sent: 127\.0\.0\.1:8000"):
-        check(PerfAnalyzerInput(inputs=[], folder=tmp_path, url="127.0.0.1:8000"))
-
-
-def test_files_are_not_overwritten_unasked(tone: Path, capsys) -> None:
-    command = [*BENCH, "--out", str(tone.parent), str(tone)]
-    assert main(command) == 0
-    before = (tone.parent / "streams.json").read_bytes()
-    assert main([*command, "--chunk-ms", "100"]) == 1
-    assert "recordings.json exists; --overwrite replaces it" in capsys.readouterr().err
-    assert (tone.parent / "streams.json").read_bytes() == before
-    assert main([*command, "--chunk-ms", "100", "--overwrite"]) == 0
-    assert (tone.parent / "streams.json").read_bytes() != before
+        check(PerfAnalyzerInput(inputs=[], out=tmp_path, url="127.0.0.1:8000"))
 
 
 def test_a_broken_recording_leaves_nothing_behind(tone: Path, capsys) -> None:

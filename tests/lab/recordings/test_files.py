@@ -7,7 +7,7 @@ import soundfile
 from conch.scoring.manifest import Utterance, read_manifest
 from conch.scoring.recordings import decode
 from conch.wire.errors import BenchError
-from lab.recordings.files import recordings_folder, write_recordings
+from lab.recordings.files import recordings_folder, write_manifest, write_recordings
 from lab.recordings.joined import Joining
 from lab.waveforms import waveform_of
 
@@ -92,3 +92,10 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
         recordings_folder(tmp_path / "mine.txt"),
     ):
         pass
+
+
+def test_what_would_break_a_line_is_not_written(tmp_path: Path) -> None:
+    for text in ("two\tfields", "two\nlines", "two\u2028lines"):
+        with pytest.raises(BenchError, match="a tab or a line break is in a field"):
+            write_manifest(tmp_path / "m.tsv", [Utterance(tmp_path / "a.mp3", text)])
+    assert not (tmp_path / "m.tsv").exists()

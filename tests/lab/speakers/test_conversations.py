@@ -9,11 +9,14 @@ import soundfile
 
 from conch.cli.demo import SPEECH
 from conch.wire.errors import BenchError
-from conch.wire.result import Word
 from lab.speakers import conversations
-from lab.speakers.conversations import conversation, mu_law, read_sources, speech_spans
-from lab.speakers.turns import Turn, overlap_share
-from lab.speakers.words import errors_by_speaker, wrong_words
+from lab.speakers.conversations import (
+    conversation,
+    mu_law,
+    overlap_share,
+    read_sources,
+    speech_spans,
+)
 
 
 @pytest.fixture(scope="module")
@@ -34,20 +37,20 @@ def sources(tmp_path_factory):
 
 @pytest.mark.parametrize("condition", ["clean", "noise", "telephone"])
 def test_a_conversation_is_as_its_seed(sources, condition):
-    made = [conversation(sources, 3, 20, condition, [1, 2], "a") for _ in range(2)]
+    made = [conversation(sources, 3, 20, condition, [1, 2]) for _ in range(2)]
     np.testing.assert_array_equal(made[0].waveform, made[1].waveform)
     assert made[0].turns == made[1].turns
     assert made[0].speakers == 3 and made[0].duration_s >= 20
     assert made[0].sample_rate == (8_000 if condition == "telephone" else 16_000)
     assert all(0 <= turn.start < turn.end <= made[0].duration_s for turn in made[0].turns)
     assert 0 < overlap_share(made[0].turns) < 0.5
-    other = conversation(sources, 3, 20, condition, [1, 3], "b")
+    other = conversation(sources, 3, 20, condition, [1, 3])
     assert other.turns != made[0].turns
 
 
 @pytest.mark.parametrize(("overlaps", "low", "high"), [(0.0, 0.1, 1.0), (1.0, -1.0, -0.2)])
 def test_gaps_and_overlaps_are_real_ones(sources, overlaps, low, high):
-    said = conversation(sources, 2, 20, "clean", [1], "a", overlaps).utterances
+    said = conversation(sources, 2, 20, "clean", [1], overlaps).utterances
     gaps = [later.start - before.end for before, later in pairwise(said)]
     assert all(low - 0.001 <= gap <= high + 0.001 for gap in gaps)
 
@@ -68,7 +71,7 @@ def test_a_turn_has_the_short_pauses_of_its_utterance(monkeypatch):
 
 def test_too_few_speakers_are_told(sources):
     with pytest.raises(BenchError, match="4 speakers are asked for, and there are 3"):
-        conversation(sources, 4, 20, "clean", [1], "a")
+        conversation(sources, 4, 20, "clean", [1])
 
 
 def test_g711_keeps_the_level_and_is_coarse():
@@ -76,13 +79,3 @@ def test_g711_keeps_the_level_and_is_coarse():
     coded = mu_law(waveform)
     assert len(np.unique(coded)) <= 255
     np.testing.assert_allclose(coded, waveform, atol=0.03)
-
-
-def test_words_with_the_wrong_speaker_are_counted():
-    said = [Turn("x", 0, 1, "One, two!"), Turn("y", 1, 2, "Three four.")]
-    for owners, wrong, errors in (("xxxyy", 1, 4), ("yyyxx", 3, 4), ("xxyyy", 0, 2)):
-        texts = zip(("one", "too", "three", "four", "five"), owners, strict=True)
-        heard = [Word(text, at, at + 0.5, 1, who) for at, (text, who) in enumerate(texts)]
-        assert wrong_words(said, heard) == (wrong, 4)
-        assert errors_by_speaker(said, heard) == (errors, 4)
-    assert errors_by_speaker(said, []) == (4, 4)

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from conch.wire.result import Turn
-from lab.speakers.known import THRESHOLDS, NamedShares, named_shares, shares
+from lab.speakers.known import THRESHOLDS, shares
 
 
 def test_a_query_is_right_wrong_unknown_or_a_named_stranger():
@@ -18,10 +17,3 @@ def test_a_query_is_right_wrong_unknown_or_a_named_stranger():
     assert by_threshold[0.5] == (0.3333, 0.3333, 0.3333, 1.0)
     assert by_threshold[0.62] == (0.3333, 0.0, 0.6667, 0.0)
     assert all(item.queries == 4 for item in found)
-
-
-def test_the_time_that_has_names_is_shared_out():
-    spoken = [Turn("Ann", 0.0, 4.0), Turn("Eve", 4.0, 8.0), Turn("Ben", 6.0, 8.0)]
-    told = [Turn("A", 0.0, 1.0), Turn("Ann", 1.0, 5.0), Turn("Ben", 6.5, 8.0)]
-    # Of 6 s of Ann and Ben, 4.5; and one second of Eve is called Ann, of 10.
-    assert named_shares({"Ann", "Ben"}, [spoken], [told]) == NamedShares(0.75, 0.1)

@@ -12,8 +12,7 @@ import torch
 
 from conch.decoding.units import Characters
 from lab.training.ctc import checkpoint
-from lab.training.ctc.augment import MASKS, VIEWS, AugmentConfig, augmented, drawn_masks
-from lab.training.ctc.consistency import FULL_CONTEXT, View, disagreement
+from lab.training.ctc.augment import MASKS, AugmentConfig, augmented, drawn_masks
 from lab.training.ctc.data import Batches, Waveforms, utterances_of
 from lab.training.ctc.train import main
 from lab.training.ctc.trainer import TrainerConfig, drawn_context, learning_rates, with_masks
@@ -147,7 +146,8 @@ def test_masks_hide_bands_and_spans_at_the_mean_of_the_utterance():
     features = torch.randn(2, 300, 80, generator=torch.Generator().manual_seed(0))
     lens = torch.tensor([300, 200])
     features[1, 200:] = 0
-    bands, spans = drawn_masks([300, 200], 80, VIEWS, np.random.default_rng(2))
+    config = AugmentConfig(max_freq_mask=27, time_masks_per_s=1.5, max_time_mask=32)
+    bands, spans = drawn_masks([300, 200], 80, config, np.random.default_rng(2))
     assert 0 < bands.mean() < 0.7
     assert 0 < spans[1, :200].mean() < 0.5
     assert not spans[1, 200:].any()
@@ -158,44 +158,6 @@ def test_masks_hide_bands_and_spans_at_the_mean_of_the_utterance():
         expected = features[row, :length].numpy()
         np.testing.assert_array_equal(kept[~hidden], expected[~hidden])
         np.testing.assert_allclose(kept[hidden], expected.mean(), atol=1e-6)
-
-
-def view(logits: torch.Tensor, context: int) -> View:
-    return View(logits.log_softmax(-1), torch.tensor([5, 3]), context)
-
-
-def test_views_disagree_by_half_the_divergence_of_either():
-    first, second = (
-        torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(i)) for i in (0, 1)
-    )
-    expected = 0.0
-    for one, other in ((first, second), (second, first)):
-        for row, length in enumerate((5, 3)):
-            p, q = (item[row, :length].log_softmax(-1) for item in (one, other))
-            expected += 0.5 * torch.nn.functional.kl_div(q, p, log_target=True, reduction="sum")
-    found = disagreement(view(first, FULL_CONTEXT), view(second, FULL_CONTEXT))
-    torch.testing.assert_close(found, expected)
-    assert disagreement(view(first, 8), view(first, 8)) == 0
-
-
-def test_full_context_does_not_learn_from_a_chunk():
-    full, chunk = (
-        torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(i), requires_grad=True)
-        for i in (0, 1)
-    )
-    disagreement(view(full, FULL_CONTEXT), view(chunk, 8)).backward()
-    assert full.grad is None or not full.grad.any()
-    assert chunk.grad is not None
-    assert chunk.grad[0].any()
-    assert not chunk.grad[1, 3:].any()  # padding teaches nothing
-
-
-@pytest.mark.nightly
-def test_two_views_learn_too(options, tmp_path):
-    masked = [item if item != "none" else "masks" for item in options]
-    main([*masked, "--epochs", "10", "--consistency", "0.2"])
-    found = losses(tmp_path / "run")
-    assert np.mean(found[-3:]) < 0.6 * np.mean(found[:3])
 
 
 def test_contexts_are_drawn_from_their_ranges():

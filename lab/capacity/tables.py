@@ -1,21 +1,28 @@
-"""The tables of docs/notes/scaling.md, from the arithmetic of `capacity.py`.
+"""The tables of docs/notes/scaling.md and docs/guide/cluster.md, from the arithmetic of `capacity`.
 
-python -m lab.capacity.scaling_tables            # writes them into the document
+python -m lab.capacity.tables            # writes them into the documents
 """
 
 import math
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from conch.scoring.tables import number, table
 from lab.capacity.capacity import ENCODERS, WINDOW_S, Encoder, value, works
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "notes" / "scaling.md"
+DOCS = Path(__file__).parents[2] / "docs"
+DOCUMENTS = {
+    DOCS / "notes" / "scaling.md": ("capacity", "stages", "encoders"),
+    DOCS / "guide" / "cluster.md": ("servers",),
+}
+"""The tables of each document."""
 MARKED = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- /\2 -->)", flags=re.S)
+STREAMS = (8, 50, 200, 1000, 10_000)
+"""Live streams at once, of the examples."""
 
 
 def stages_table() -> str:
-    """Return a row per process of each kind of work."""
     rows = []
     for work in works():
         servers = work.servers()
@@ -77,17 +84,61 @@ def _windows_per_s(encoder: Encoder) -> float:
     return value("use") * value("peak") * 1e12 / encoder.window_flop(WINDOW_S)
 
 
+@dataclass(frozen=True, slots=True)
+class Machine:
+    name: str
+    streams: float
+    """Live streams that one server keeps up with."""
+    source: str
+
+
+def machines() -> tuple[Machine, ...]:
+    """Return what one server carries, with the source of each figure."""
+    (live,) = [work for work in works() if work.name.startswith("live")]
+    of_a_gpu = live.servers()
+    benchmarks = "[measured](../notes/benchmarks.md#live-streams)"
+    return (
+        Machine("two cores, `two_pass` with every pass", 8, benchmarks),
+        Machine("two cores, `streaming`", 66, benchmarks),
+        Machine(
+            f"one of {of_a_gpu} on a GPU with 13 cores, `streaming`",
+            live.rate(of_a_gpu) * live.audio_s / of_a_gpu,
+            "[computed](../notes/scaling.md)",
+        ),
+    )
+
+
+def servers_for(streams: int, of_one: float) -> int:
+    """Return how many servers carry `streams` while one of them is drained or lost."""
+    return math.ceil(streams / math.floor(of_one)) + 1
+
+
+def servers_table() -> str:
+    rows = [
+        [
+            machine.name,
+            f"{math.floor(machine.streams)}",
+            *(str(servers_for(streams, machine.streams)) for streams in STREAMS),
+            machine.source,
+        ]
+        for machine in machines()
+    ]
+    header = ["a server", "streams of one", *(f"{streams:,}" for streams in STREAMS), "source"]
+    return table(header, rows)
+
+
 TABLES = {
     "stages": stages_table,
     "capacity": capacity_table,
     "encoders": encoders_table,
+    "servers": servers_table,
 }
 
 
 def with_tables(text: str) -> str:
-    """Return the document with its tables as they are now."""
     return MARKED.sub(lambda marks: f"{marks[1]}{TABLES[marks[2]]()}\n{marks[3]}", text)
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(with_tables(DOCUMENT.read_text()))
+    for document in DOCUMENTS:
+        document.write_text(with_tables(document.read_text()))

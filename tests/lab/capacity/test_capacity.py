@@ -1,4 +1,4 @@
-"""docs/notes/scaling.md: its tables, their arithmetic, and the configs that it speaks of."""
+"""The arithmetic of capacity, and the configs that it speaks of."""
 
 import math
 from pathlib import Path
@@ -8,16 +8,10 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from lab.capacity import capacity, scaling_tables
+from lab.capacity import capacity
 from lab.training.ctc.model import CtcModel, CtcModelConfig
 
 ROOT = Path(__file__).parents[3]
-
-
-def test_the_tables_are_those_of_the_code():
-    text = scaling_tables.DOCUMENT.read_text()
-    assert all(f"<!-- {name} -->" in text for name in scaling_tables.TABLES)
-    assert scaling_tables.with_tables(text) == text, "run python -m lab.capacity.scaling_tables"
 
 
 def test_operations_are_two_for_each_weight_and_those_of_attention():

@@ -1,1 +1,0 @@
-"""`python -m lab manifest`: the manifest of a corpus on disk."""

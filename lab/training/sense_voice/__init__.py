@@ -1,1 +1,0 @@
-"""Training of a small model in the formats of SenseVoice."""

@@ -1,1 +1,0 @@
-"""Training of a streaming transducer in the format of sherpa-onnx."""

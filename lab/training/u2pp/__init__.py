@@ -1,1 +1,0 @@
-"""Training of a U2++ in the formats of WeNet."""
