@@ -10,7 +10,7 @@ from conch.scoring.error_rates import Scoring
 from conch.wire.result import RollingPasses, Transcript
 from lab.alignment import TimedWord
 from lab.cpu import ORCHESTRATION, share_of
-from lab.live.screen import screen_errors
+from lab.live.screen import Revisions, firm_lags_s, revisions, screen_errors
 from lab.live.shown import Screen, screens
 
 
@@ -21,10 +21,12 @@ class ViewerRecord(StreamRecord):
         super().__init__(script, has_second_pass)
         self.shown: list[Shown] = []
         """What each answer shows."""
-        self.rolling: RollingPasses | None = None
-        """The counts of the stream so far, if an answer has them."""
+        self.rolling: list[RollingPasses] = []
+        """What each answer says about rolling passes, if it does."""
         self.after_endpoint_s: list[float] = []
         """Seconds from the answer with the end of each utterance to that with its second pass."""
+        self.calls = 0
+        """Calls of components."""
         self._ended_s: dict[int, float] = {}
         self._corrected: set[int] = set()
 
@@ -32,7 +34,10 @@ class ViewerRecord(StreamRecord):
         """Record an answer that came `now_s` seconds after the stream's first sample was spoken."""
         shown = super().see(answer, now_s)
         self.shown.append(shown)
-        self.rolling = answer.rolling or self.rolling
+        if answer.rolling is not None:
+            self.rolling.append(answer.rolling)
+        stages = answer.stages.items()
+        self.calls += sum(stage.calls for name, stage in stages if name != "total")
         for segment in answer.segments:
             ended_s = self._ended_s.setdefault(segment.index, now_s)
             if segment.passes == 2 and segment.index not in self._corrected:
@@ -47,10 +52,17 @@ class RollingFigures:
 
     made: int
     skipped: int
+    refused: int
+    interval_ms: float | None
+    """Mean of the interval over the answers that have one."""
+    late_ms: Latency
+    """Time from when a pass was due to its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewedRun:
+    """The figures of one run."""
+
     run: Flat[LiveRun]
     offline_wer: float | None = None
     """Word error rate of the offline path on the same audio, sent whole.
@@ -59,23 +71,36 @@ class ViewedRun:
     """
     after_endpoint_ms: Latency = field(default_factory=Latency)
     """Time from the answer with an utterance's end to the one with its second pass."""
-    screen_wer_2s: float | None = None
-    """Word errors of the text on the screen 2 s after each word was spoken, a fraction.
+    screen_wer_1s: float | None = None
+    """Word errors of the text on the screen 1 s after each word was spoken, a fraction.
 
     See `lab.live.screen`. None if the times of the reference words are not known.
     """
+    screen_wer_2s: float | None = None
+    """The same 2 s after each word was spoken."""
+    firm_lag_ms: Latency = field(default_factory=Latency)
+    """Time from a word's end to the first answer with the word as firm, or with its final text."""
+    revised_share: float | None = None
+    """Words on the screen that a later text of their utterance replaced or removed, per word of
+    the last texts. A word that changes twice counts twice."""
+    firm_revised_share: float | None = None
+    """Fraction of the firm words that the final text of their utterance replaced or removed."""
     rolling: RollingFigures | None = None
     """None if no answer reports rolling passes."""
+    calls_per_chunk: float
+    """Calls of components, without those of second passes."""
     cpu_ms_per_chunk_by_process: Mapping[str, float]
     orchestration_share: float | None
     """Fraction of the CPU spent in `speech` and Triton itself, which are no components."""
 
     @property
     def streams(self) -> int:
+        """Concurrent streams."""
         return self.run.streams
 
     @property
     def keeps_up(self) -> bool:
+        """Whether p99 of the chunk latency is below the chunk's length."""
         return self.run.keeps_up
 
 
@@ -88,7 +113,12 @@ def viewed(
 ) -> ViewedRun:
     """Return the figures of a run with those of its viewers.
 
-    `words` are those of the reference of each stream, on its clock; none if they have no times.
+    Args:
+        run: the figures of all streams.
+        records: of each stream.
+        words: of the reference of each stream, on its clock; empty if their times are not known.
+        scoring: what counts as a word.
+        used_cpu_s: CPU seconds of the server by process; None if they are not known.
     """
     chunks = max(1, run.chunks)
     seen = [
@@ -96,11 +126,19 @@ def viewed(
         for item, spoken in zip(records, words, strict=True)
         if item.shown and not item.error
     ]
+    revised = sum((revisions(found) for _, found in seen), Revisions())
     return ViewedRun(
         run=run,
         after_endpoint_ms=latency_ms([v for item in records for v in item.after_endpoint_s]),
+        screen_wer_1s=_screen_wer(seen, 1.0),
         screen_wer_2s=_screen_wer(seen, 2.0),
-        rolling=_rolling([item.rolling for item in records if item.rolling is not None]),
+        firm_lag_ms=latency_ms(
+            [lag for spoken, found in seen for lag in firm_lags_s(spoken, found)]
+        ),
+        revised_share=_ratio(revised.revised, revised.words),
+        firm_revised_share=_ratio(revised.firm_revised, revised.firm),
+        rolling=_rolling([item.rolling for item in records if item.rolling]),
+        calls_per_chunk=round(sum(item.calls for item in records) / chunks, 3),
         cpu_ms_per_chunk_by_process={
             name: round(1000 * seconds / chunks, 3) for name, seconds in (used_cpu_s or {}).items()
         },
@@ -115,11 +153,28 @@ def _screen_wer(
     return _ratio(errors, sum(len(spoken) for spoken, _ in seen))
 
 
-def _rolling(told: Sequence[RollingPasses]) -> RollingFigures | None:
-    if not told:
+def _rolling(sent: Sequence[Sequence[RollingPasses]]) -> RollingFigures | None:
+    """Return the figures of rolling passes.
+
+    Args:
+        sent: of each stream with rolling passes, what its answers say, in order. The counts are
+            those of the stream so far.
+    """
+    if not sent:
         return None
+    intervals = [item.interval_ms for stream in sent for item in stream if item.interval_ms]
+    late_s = [
+        item.late_ms / 1000
+        for stream in sent
+        for made, item in zip([0, *(item.made for item in stream)], stream, strict=False)
+        if item.made > made
+    ]
     return RollingFigures(
-        made=sum(item.made for item in told), skipped=sum(item.skipped for item in told)
+        made=sum(stream[-1].made for stream in sent),
+        skipped=sum(stream[-1].skipped for stream in sent),
+        refused=sum(stream[-1].refused for stream in sent),
+        interval_ms=round(sum(intervals) / len(intervals), 1) if intervals else None,
+        late_ms=latency_ms(late_s),
     )
 
 

@@ -9,11 +9,13 @@ from lab.live.figures import ViewedRun
 
 
 def markdown(report: ViewerReport) -> str:
+    """Return the tables of a report and a line on their origin."""
     rate = report.rate
-    columns = [*COLUMNS, "orchestration %", f"{rate} %", f"offline {rate} %"]
+    columns = [*COLUMNS, "calls/chunk", "orchestration %", f"{rate} %", f"offline {rate} %"]
     rows = [
         [
             *cells(item.run),
+            number(item.calls_per_chunk, 2),
             percent(item.orchestration_share),
             percent(item.run.wer),
             percent(item.offline_wer),
@@ -25,6 +27,7 @@ def markdown(report: ViewerReport) -> str:
         f"`{report.header.command}`",
         table(columns, rows),
         _viewer(report.runs, rate),
+        _rolling(report.runs),
         *errors,
         f"Error rates: {report.scoring}.",
         origin(report.header),
@@ -36,20 +39,54 @@ def _viewer(runs: Sequence[ViewedRun], rate: str) -> str:
     """Return the table of what a viewer sees; `rate` is the name of the error rate."""
     columns = [
         "streams: what a viewer sees",
-        f"{rate} % after 2 s",
+        f"{rate} % after 1 s",
+        "after 2 s",
+        "firm after ms, mean",
+        "p50",
+        "p95",
+        "words revised %",
+        "firm words revised %",
         "endpoint to second pass p50 ms",
         "p95",
-        "rolling passes",
-        "skipped",
     ]
     rows = [
         [
             str(item.streams),
+            percent(item.screen_wer_1s),
             percent(item.screen_wer_2s),
+            number(item.firm_lag_ms.mean, 0),
+            number(item.firm_lag_ms.p50, 0),
+            number(item.firm_lag_ms.p95, 0),
+            percent(item.revised_share),
+            percent(item.firm_revised_share),
             number(item.after_endpoint_ms.p50, 0),
             number(item.after_endpoint_ms.p95, 0),
-            *((str(found.made), str(found.skipped)) if (found := item.rolling) else ("-", "-")),
         ]
         for item in runs
     ]
     return table(columns, rows)
+
+
+def _rolling(runs: Sequence[ViewedRun]) -> str:
+    """Return the table of rolling passes; an empty text if no run has them."""
+    columns = [
+        "streams: rolling passes",
+        "made",
+        "skipped",
+        "refused",
+        "interval ms",
+        "late ms, mean",
+        "p95",
+    ]
+    rows = [
+        [
+            str(item.streams),
+            *(str(count) for count in (found.made, found.skipped, found.refused)),
+            number(found.interval_ms, 0),
+            number(found.late_ms.mean, 0),
+            number(found.late_ms.p95, 0),
+        ]
+        for item in runs
+        if (found := item.rolling) is not None
+    ]
+    return table(columns, rows) if rows else ""

@@ -33,18 +33,31 @@ def report(*runs: ViewedRun, scoring: Scoring = ENGLISH_WORDS) -> str:
 def test_what_a_viewer_sees_has_a_table_of_its_own() -> None:
     seen = replace(
         run(8),
+        screen_wer_1s=0.25,
         screen_wer_2s=0.125,
+        firm_lag_ms=Latency(mean=900.4, p50=800.0, p95=1500.0),
+        revised_share=0.5,
+        firm_revised_share=0.02,
         after_endpoint_ms=Latency(p50=300.0, p95=400.0),
     )
-    assert "| 8 | 12.50 | 300 | 400 | - | - |" in report(seen)
-    rolling = RollingFigures(made=40, skipped=3)
-    assert "| 8 | 12.50 | 300 | 400 | 40 | 3 |" in report(replace(seen, rolling=rolling))
+    row = "| 8 | 25.00 | 12.50 | 900 | 800 | 1500 | 50.00 | 2.00 | 300 | 400 |"
+    assert row in report(seen)
+    assert "rolling passes" not in report(seen)
 
 
 def test_the_tables_name_the_error_rate_and_the_normaliser() -> None:
     assert "| WER % | offline WER % |" in report(run(8))
     found = report(run(8), scoring=Scoring.of("auto", "zh"))
     assert "| CER % | offline CER % |" in found
-    assert "CER % after 2 s" in found
+    assert "CER % after 1 s" in found
     assert "WER" not in found
     assert "Error rates: CER, Whisper's basic normaliser, in simplified characters." in found
+
+
+def test_rolling_passes_have_a_table_of_the_runs_that_tell_them() -> None:
+    rolling = RollingFigures(
+        made=40, skipped=3, refused=1, interval_ms=1280.5, late_ms=Latency(mean=210.0, p95=390.0)
+    )
+    table = report(run(4), replace(run(8), rolling=rolling)).partition("rolling passes")[2]
+    assert "| 8 | 40 | 3 | 1 | 1280 | 210 | 390 |" in table
+    assert "| 4 |" not in table
