@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 from plain_recognizer import recognizer_on
-from plain_streams import Client, audio, run
+from plain_streams import Client, audio, serving
 
 import conch.families
 from conch.families import FAMILIES
@@ -58,12 +58,10 @@ def test_its_texts_are_scored_again_by_others():
 
 
 @pytest.mark.parametrize("vad", [True, False])
-def test_a_live_stream_is_heard_by_the_toy_alone(vad):
-    async def scenario(recognizer, components):
+async def test_a_live_stream_is_heard_by_the_toy_alone(vad):
+    async with serving(ToyComponents()) as (recognizer, components):
         client = Client(recognizer, components, decoder="toy", vad=vad, word_timestamps=True)
-        return [await client.send(audio(letter), ends=not letter) for letter in [*"12..3.", ""]]
-
-    answers, components = run(scenario, ToyComponents())
+        answers = [await client.send(audio(letter), ends=not letter) for letter in [*"12..3.", ""]]
     assert [answer.text for answer in answers[:2]] == ["loud0.1", "loud0.1 loud0.2"]
     assert answers[1].stable == "loud0.1"
     final = answers[-1]
@@ -74,13 +72,10 @@ def test_a_live_stream_is_heard_by_the_toy_alone(vad):
     assert set(components.calls) == {*(("vad",) if vad else ()), "toy_encoder", "toy_decoder"}
 
 
-def test_an_utterance_of_two_passes_is_the_toys_in_both():
-
-    async def scenario(recognizer, components):
+async def test_an_utterance_of_two_passes_is_the_toys_in_both():
+    async with serving(ToyComponents()) as (recognizer, components):
         client = Client(recognizer, components, mode="two_pass", decoder="toy")
         await client.send(audio("12"))
-        return await client.send(audio("..."), ends=True)
-
-    final, components = run(scenario, ToyComponents())
+        final = await client.send(audio("..."), ends=True)
     assert [segment.passes for segment in final.segments] == [2]
     assert set(components.calls) == {"vad", "toy_encoder", "toy_decoder"}

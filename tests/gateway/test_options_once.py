@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import virtual_time
 from plain_components import PlainComponents
 from plain_live import PlainLiveClient, spoken
 from plain_recognizer import recognizer_on
-from plain_streams import Client, audio, run
+from plain_streams import Client, audio, serving
 
 from conch.gateway import file_request
 from conch.gateway.listen_query import query_of
@@ -90,30 +89,25 @@ def test_another_decoder_is_thought_of_where_the_first_is_missing(reads: Counter
     assert taken(reads) == {"options": 2}, "one for each decoder that was tried"
 
 
-def test_of_a_live_session(reads: Counter[str]) -> None:
+@pytest.mark.virtual_time
+async def test_of_a_live_session(reads: Counter[str]) -> None:
     client: Any = PlainLiveClient()
-
-    async def session() -> None:
-        asked = query_of([*LABELLED.items()], {})
-        assert taken(reads) == {"options": 1, "voices": 1}
-        async with LiveSession(client, asked.options, sample_rate=16_000, max_backlog_s=9) as live:
-            await live.feed(spoken(1, 1.0))
-            live.close()
-            assert [update async for update in live.updates()]
-
-    virtual_time.run(session())
+    asked = query_of([*LABELLED.items()], {})
+    assert taken(reads) == {"options": 1, "voices": 1}
+    async with LiveSession(client, asked.options, sample_rate=16_000, max_backlog_s=9) as live:
+        await live.feed(spoken(1, 1.0))
+        live.close()
+        assert [update async for update in live.updates()]
     # The server here is a plain one, which reads all that it gets.
     assert client.options[0]["known_speakers"] == KNOWN
     assert taken(reads) == {"options": 1, "voices": 1}, "reads by the server of the one stream"
 
 
-def test_of_a_live_stream(reads: Counter[str]) -> None:
-    async def scenario(recognizer, components):
+async def test_of_a_live_stream(reads: Counter[str]) -> None:
+    async with serving() as (recognizer, components):
         client = Client(recognizer, components, mode="two_pass", **LABELLED)
         for letter in "..1..":
             await client.send(audio(letter))
-        return await client.send(audio("."), ends=True)
-
-    final, _ = run(scenario)
+        final = await client.send(audio("."), ends=True)
     assert final.text
     assert taken(reads) == {"options": 1, "voices": 2}, "reads of all chunks by the server"

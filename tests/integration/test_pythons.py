@@ -88,6 +88,7 @@ def client(request, wheel: Path, tmp_path_factory) -> Iterator[Environment]:
         "-qq",
         wheel,
         f"numpy=={numpy}.*",
+        "anyio",
         "pytest",
         "pytest-timeout",
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
-from plain_streams import Client, audio, run
+from plain_streams import Client, audio, serving
 
 from conch.recognition.request import SpeechRequest
 from conch.wire.errors import ComponentError, MissingModelError
@@ -169,15 +169,16 @@ def test_the_context_is_the_prompt_and_the_text_before():
     assert components.sent("neural_rescorer", "context") == said
 
 
-def test_a_second_pass_scores_by_what_the_first_one_heard():
+async def test_a_second_pass_scores_by_what_the_first_one_heard():
     components = Listed(one=-1.0, two=-1.2)
 
-    async def scenario(recognizer, components):
+    async def heard(components):
         options = {"ctc_rescore": True, "coverage": False}
-        client = Client(recognizer, components, mode="two_pass", **options)
-        return await client.send(audio(".12..34"), ends=True)
+        async with serving(components) as (recognizer, components):
+            client = Client(recognizer, components, mode="two_pass", **options)
+            return await client.send(audio(".12..34"), ends=True)
 
-    answer, _ = run(scenario, components)
+    answer = await heard(components)
     assert [segment.passes for segment in answer.segments] == [2, 2]
     assert "ctc_encoder" not in components.calls
     frames = [
@@ -199,17 +200,14 @@ def test_a_second_pass_scores_by_what_the_first_one_heard():
     behind = Listed(one=-1.0, two=-1.2)
     behind.behind_samples = 3_200
     for components in (behind, Longer(one=-1.0, two=-1.2)):
-        run(scenario, components)
+        await heard(components)
         assert components.calls.count("ctc_encoder") == 2, "the frames are not those of the audio"
 
 
-def test_a_second_pass_has_the_utterance_before_as_its_context():
+async def test_a_second_pass_has_the_utterance_before_as_its_context():
     components = Listed(one=-1.0, two=-1.2)
-
-    async def scenario(recognizer, components):
+    async with serving(components) as (recognizer, components):
         options = {"rescore": True, "lm_context": True}
         client = Client(recognizer, components, mode="two_pass", **options)
-        return await client.send(audio("1..2"), ends=True)
-
-    run(scenario, components)
+        await client.send(audio("1..2"), ends=True)
     assert components.sent("neural_rescorer", "context") == [["two"]]

@@ -6,7 +6,7 @@ import json
 import numpy as np
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
-from plain_streams import Client, audio, run
+from plain_streams import Client, audio, serving
 
 from conch.recognition.request import SpeechRequest
 from conch.wire.needs import components_of
@@ -33,12 +33,10 @@ def test_a_recording_has_emotion_event_and_language():
     assert components.parameters[-1]["itn"] is True
 
 
-def test_the_second_pass_of_live_audio_has_them():
-    async def path(recognizer, components):
+async def test_the_second_pass_of_live_audio_has_them():
+    async with serving() as (recognizer, components):
         client = Client(recognizer, components, mode="two_pass", **ASKED)
-        return await client.send(audio("11"), ends=True)
-
-    found, components = run(path)
+        found = await client.send(audio("11"), ends=True)
     assert [segment.emotion for segment in found.segments] == ["emotion"]
     assert "inverse_normalizer" not in components.calls
 

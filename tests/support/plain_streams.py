@@ -1,6 +1,7 @@
 """Streams of the orchestrator on plain components."""
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -53,20 +54,17 @@ class Client:
         return transcript
 
 
-def run(scenario, components=None, **limits):
-    """Run `scenario(recognizer, components)` and return both what it gives and the components."""
+@asynccontextmanager
+async def serving(components=None, **limits):
+    """Yield a recogniser and its components; behind the block their streams have ended."""
     components = components or PlainComponents()
-
-    async def main():
-        recognizer = recognizer_on(components, **limits)
-        found = await asyncio.wait_for(scenario(recognizer, components), 120)
-        for _ in range(200):
-            if not len(recognizer.open_streams) and not any(components.open.values()):
-                break
-            await asyncio.sleep(0.01)
-        return found
-
-    return asyncio.run(main()), components
+    recognizer = recognizer_on(components, **limits)
+    async with asyncio.timeout(120):
+        yield recognizer, components
+    for _ in range(200):
+        if not len(recognizer.open_streams) and not any(components.open.values()):
+            break
+        await asyncio.sleep(0.01)
 
 
 def ended_once(components) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
-from plain_streams import Client, audio, run
+from plain_streams import Client, audio, serving
 
 from conch.component import bytes_array
 from conch.families import decoders, synthesizers
@@ -86,16 +86,12 @@ def test_a_recording_calls_what_it_is_said_to_need():
         assert set(components.calls) == needed(sent, live=False), sent
 
 
-def test_a_stream_calls_what_it_is_said_to_need():
+async def test_a_stream_calls_what_it_is_said_to_need():
     sets = allowed(live=True)
     assert {sent["mode"] for sent in sets} == {"streaming", "two_pass"}
     for sent in sets:
-
-        async def path(recognizer, components, sent=sent):
-            client = Client(recognizer, components, **sent)
-            return await client.send(audio("11"), ends=True)
-
-        final, components = run(path, Doubtful())
+        async with serving(Doubtful()) as (recognizer, components):
+            final = await Client(recognizer, components, **sent).send(audio("11"), ends=True)
         assert [segment.error for segment in final.segments] == [""]
         assert set(components.calls) == needed(sent, live=True), sent
 

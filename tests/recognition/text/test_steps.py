@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from plain_components import PlainComponents
 from plain_recognizer import calls_on, recognizer_on
-from plain_streams import Client, audio, run
+from plain_streams import Client, audio, serving
 
 from conch.component import bytes_array
 from conch.recognition.request import SpeechRequest
@@ -103,17 +103,15 @@ def test_hotwords_are_punctuated_as_they_are_spelled():
     assert text(itn=True) == "<heard+0.10>"
 
 
-def test_an_apostrophe_of_a_phone_is_the_one_that_is_heard():
-    async def written() -> str:
-        segment = Segment(0.0, 1.0, (Hypothesis("mister o'brien", -1.0, -1.0),))
-        options = RecognitionOptions.parse(
-            {"decoder": "ctc", "hotwords": "O\u2019Brien", "punctuate": True}
-        )
-        components = WithPost()
-        calls = calls_on(components)
-        return (await with_text_steps(segment, options, calls, is_punctuated=False)).text
-
-    assert asyncio.run(written()) == "Mister O\u2019Brien."
+async def test_an_apostrophe_of_a_phone_is_the_one_that_is_heard():
+    segment = Segment(0.0, 1.0, (Hypothesis("mister o'brien", -1.0, -1.0),))
+    options = RecognitionOptions.parse(
+        {"decoder": "ctc", "hotwords": "O\u2019Brien", "punctuate": True}
+    )
+    components = WithPost()
+    calls = calls_on(components)
+    found = await with_text_steps(segment, options, calls, is_punctuated=False)
+    assert found.text == "Mister O\u2019Brien."
 
 
 def test_whispers_text_has_its_punctuation():
@@ -212,18 +210,15 @@ def test_an_unreadable_rule_is_refused_before_anything_is_recognised():
     assert components.calls == []
 
 
-def live(chunks: str, components: PlainComponents, **parameters: Any) -> list[Any]:
-    async def scenario(recognizer: Any, components: Any) -> list[Any]:
+async def live(chunks: str, components: PlainComponents, **parameters: Any) -> list[Any]:
+    async with serving(components) as (recognizer, components):
         client = Client(recognizer, components, **parameters)
         answers = [await client.send(audio(item)) for item in chunks]
         return [*answers, await client.send(audio(""), ends=True)]
 
-    answers, _ = run(scenario, components)
-    return answers
 
-
-def test_live_partials_stay_as_recognised_and_the_final_text_has_the_steps():
-    answers = live(
+async def test_live_partials_stay_as_recognised_and_the_final_text_has_the_steps():
+    answers = await live(
         "12..3", WithPost(), itn=True, punctuate=True, endpoint_silence_ms=600, word_timestamps=True
     )
     texts = [item.text for item in answers]
@@ -234,35 +229,37 @@ def test_live_partials_stay_as_recognised_and_the_final_text_has_the_steps():
     assert [word.text for word in first.words] == ["<0.10+0.20.>"]
 
 
-def test_a_second_pass_of_whisper_gets_the_steps_but_no_punctuation():
+async def test_a_second_pass_of_whisper_gets_the_steps_but_no_punctuation():
     components = WithPost()
-    answers = live("1..", components, mode="two_pass", itn=True, punctuate=True, post="bracketed")
+    answers = await live(
+        "1..", components, mode="two_pass", itn=True, punctuate=True, post="bracketed"
+    )
     assert answers[-1].text == "[<spoken+0.10> 0]"
     assert [item.passes for item in answers[-1].segments] == [2]
     assert "punctuator" not in components.calls
 
 
-def test_without_a_second_pass_the_text_of_the_first_is_punctuated():
+async def test_without_a_second_pass_the_text_of_the_first_is_punctuated():
     components = WithPost()
     components.failing = "moonshine_encoder"
-    answers = live("12..", components, mode="two_pass", punctuate=True, itn=True)
+    answers = await live("12..", components, mode="two_pass", punctuate=True, itn=True)
     (segment,) = answers[-1].segments
     assert (segment.text, segment.passes) == ("<0.10+0.20.>", 1)
     assert "no second pass" in segment.error
 
 
 @pytest.mark.parametrize("mode", ["streaming", "two_pass"])
-def test_a_live_stream_goes_on_without_a_step_that_fails(mode):
+async def test_a_live_stream_goes_on_without_a_step_that_fails(mode):
     components = WithPost()
     components.answer = {"text": bytes_array(["x"]), "spans": np.zeros((0, 4), np.int32)}
-    answers = live("12..3", components, mode=mode, post="starred", endpoint_silence_ms=600)
+    answers = await live("12..3", components, mode=mode, post="starred", endpoint_silence_ms=600)
     assert [item.is_final for item in answers][-1]
     for segment in answers[-1].segments:
         assert segment.text and "x" not in segment.text
         assert segment.error.startswith("no text steps: option 'post': the answer of starred")
 
 
-def test_a_live_utterance_follows_what_was_said_and_not_what_was_written_for_it():
+async def test_a_live_utterance_follows_what_was_said_and_not_what_was_written_for_it():
     class Doubtful(WithPost):
         def ctc_streaming_decoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:
             found = super().ctc_streaming_decoder(inputs, parameters, kept)
@@ -272,7 +269,7 @@ def test_a_live_utterance_follows_what_was_said_and_not_what_was_written_for_it(
             return {**found, "hypotheses": bytes_array([best.decode(), "other"]), "stable": stable}
 
     components = Doubtful()
-    live(
+    await live(
         "12..34..",
         components,
         mode="streaming",
@@ -287,7 +284,7 @@ def test_a_live_utterance_follows_what_was_said_and_not_what_was_written_for_it(
     assert [context[0].decode() for context in contexts] == ["other"]
 
 
-def test_a_live_stream_does_not_wait_for_a_step_that_hangs(monkeypatch):
+async def test_a_live_stream_does_not_wait_for_a_step_that_hangs(monkeypatch):
     monkeypatch.setattr("conch.recognition.text.steps.LIVE_PATIENCE_S", 0.05)
     components = WithPost()
 
@@ -295,7 +292,9 @@ def test_a_live_stream_does_not_wait_for_a_step_that_hangs(monkeypatch):
         await (asyncio.Event().wait() if model == "starred" else asyncio.sleep(0))
 
     components.before = before
-    answers = live("12..3", components, mode="streaming", post="starred", endpoint_silence_ms=600)
+    answers = await live(
+        "12..3", components, mode="streaming", post="starred", endpoint_silence_ms=600
+    )
     assert answers[-1].is_final and answers[-1].segments
     for segment in answers[-1].segments:
         assert segment.text and "*" not in segment.text
@@ -308,9 +307,9 @@ def test_a_text_that_rules_make_too_long_is_an_error_that_names_them(monkeypatch
         recognize(WithPost(), 0.1, replace=f"0.10=>{'x' * 100}; spoken=>Spoken")
 
 
-def test_a_live_stream_with_a_missing_model_ends_at_its_start():
+async def test_a_live_stream_with_a_missing_model_ends_at_its_start():
     components = WithPost()
     components.missing = {"mask"}
     with pytest.raises(MissingModelError, match="option 'post' names the model mask"):
-        live("1", components, post="mask")
+        await live("1", components, post="mask")
     assert components.calls == []
