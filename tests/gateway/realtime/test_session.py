@@ -35,12 +35,6 @@ ROUTE = "/v1/realtime"
 
 
 @pytest.fixture
-async def running() -> AsyncIterator[LoopGateway]:
-    async with loop_gateway() as running:
-        yield running
-
-
-@pytest.fixture
 async def client(running: LoopGateway) -> AsyncIterator[RealtimeClient]:
     async with connected(running.url) as client:
         yield client
