@@ -102,20 +102,19 @@ class CutProxy:
             writer.close()
 
 
+@asynccontextmanager
+async def _running(target: str) -> AsyncIterator[CutProxy]:
+    proxy = CutProxy(asyncio.get_running_loop(), target)
+    await proxy.start()
+    try:
+        yield proxy
+    finally:
+        await proxy.stop()
+
+
 @contextmanager
 def cut_proxy(target: str) -> Iterator[CutProxy]:
     """Yield a proxy in front of a server, `host:port`."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    proxy = CutProxy(loop, target)
-    try:
-        asyncio.run_coroutine_threadsafe(proxy.start(), loop).result(10)
-        try:
-            yield proxy
-        finally:
-            asyncio.run_coroutine_threadsafe(proxy.stop(), loop).result(10)
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    running = _running(target)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(running) as proxy:
+        yield proxy
