@@ -43,23 +43,18 @@ def test_only_a_component_that_was_reached_counts_as_called(error, is_call):
 
 
 @pytest.mark.parametrize("slow", ["vad", "ctc_encoder"])
-def test_the_path_has_the_order_in_which_calls_were_made(slow):
+async def test_the_path_has_the_order_in_which_calls_were_made(slow):
     components = PlainComponents()
 
     async def wait(model):
         await asyncio.sleep(0.02 if model == slow else 0)
 
     components.before = wait
-
-    async def main():
-        calls = calls_on(components)
-        await asyncio.gather(
-            calls("vad", {"waveform": np.ones(512, np.float32)}, []),
-            calls("ctc_encoder", {"waveform": np.ones(512, np.float32)}, []),
-        )
-        return calls
-
-    calls = asyncio.run(main())
+    calls = calls_on(components)
+    await asyncio.gather(
+        calls("vad", {"waveform": np.ones(512, np.float32)}, []),
+        calls("ctc_encoder", {"waveform": np.ones(512, np.float32)}, []),
+    )
     assert calls.path == ("vad", "ctc_encoder")
     assert [stage.calls for stage in calls.stages.values()] == [1, 1, 2]
 

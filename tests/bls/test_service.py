@@ -129,12 +129,9 @@ def test_a_service_has_answers_calls_metrics_and_a_line_in_the_log(running, capl
     assert (line["path"], line["calls"]) == (["counter"], 3)
 
 
-def test_a_wrong_request_and_a_defect_fail_alone(running):
-    async def main():
-        wrong, right = await asyncio.gather(running.ask(), running.ask(b"two words"))
-        return [str(error) for error in wrong], right
-
-    assert asyncio.run(main()) == (["send TEXT"], [2])
+async def test_a_wrong_request_and_a_defect_fail_alone(running):
+    wrong, right = await asyncio.gather(running.ask(), running.ask(b"two words"))
+    assert ([str(error) for error in wrong], right) == (["send TEXT"], [2])
 
 
 def test_a_request_ends_even_if_its_span_cannot(running, monkeypatch):

@@ -275,31 +275,25 @@ def test_an_address_that_never_answered_is_not_waited_for() -> None:
     assert client.looks
 
 
-def test_a_server_that_refused_a_file_has_answered() -> None:
-    async def both() -> Transcript:
-        client = Flaky(AudioError("no audio"), UnreachableError("gone"), NOTHING)
-        server = transcription(client, is_known=False)
-        with pytest.raises(AudioError):
-            await one(server, "a.wav")
-        return await one(server, "b.wav")
-
-    assert asyncio.run(both()) is NOTHING
+async def test_a_server_that_refused_a_file_has_answered() -> None:
+    client = Flaky(AudioError("no audio"), UnreachableError("gone"), NOTHING)
+    server = transcription(client, is_known=False)
+    with pytest.raises(AudioError):
+        await one(server, "a.wav")
+    assert await one(server, "b.wav") is NOTHING
 
 
-def test_a_server_that_does_not_come_back_is_not_waited_for_again(
+async def test_a_server_that_does_not_come_back_is_not_waited_for_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def both() -> None:
-        client = Flaky(UnreachableError("gone"), UnreachableError("still"), looks=[False] * 9)
-        server = transcription(client, is_known=True, healed_s=0.0)
-        with pytest.raises(UnreachableError, match="gone"):
-            await one(server, "a.wav")
-        looks = len(client.looks)
-        with pytest.raises(UnreachableError, match="still"):
-            await one(server, "b.wav")
-        assert len(client.looks) == looks
-
-    asyncio.run(both())
+    client = Flaky(UnreachableError("gone"), UnreachableError("still"), looks=[False] * 9)
+    server = transcription(client, is_known=True, healed_s=0.0)
+    with pytest.raises(UnreachableError, match="gone"):
+        await one(server, "a.wav")
+    looks = len(client.looks)
+    with pytest.raises(UnreachableError, match="still"):
+        await one(server, "b.wav")
+    assert len(client.looks) == looks
 
 
 class Poisoned:
@@ -323,14 +317,10 @@ class Poisoned:
         return True
 
 
-def test_a_file_that_a_server_dies_of_fails_alone() -> None:
+async def test_a_file_that_a_server_dies_of_fails_alone() -> None:
     client = Poisoned("poison.wav")
-
-    async def all_of_them() -> list[Transcript | BaseException]:
-        server = transcription(client, is_known=True)
-        names = ("a.wav", "b.wav", "poison.wav", "c.wav")
-        return await asyncio.gather(*(one(server, name) for name in names), return_exceptions=True)
-
-    found = asyncio.run(all_of_them())
+    server = transcription(client, is_known=True)
+    names = ("a.wav", "b.wav", "poison.wav", "c.wav")
+    found = await asyncio.gather(*(one(server, name) for name in names), return_exceptions=True)
     assert [isinstance(item, PoisonError) for item in found] == [False, False, True, False]
     assert client.deaths == 2

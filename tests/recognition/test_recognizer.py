@@ -2,7 +2,6 @@ import asyncio
 
 import numpy as np
 import pytest
-import virtual_time
 from mortal_components import MortalComponents
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
@@ -87,24 +86,19 @@ def test_all_segments_are_in_flight_at_once():
     assert len(transcript.segments) == 5
 
 
-def test_recordings_have_their_turns_as_soon_as_a_component_is_replaced():
+@pytest.mark.virtual_time
+async def test_recordings_have_their_turns_as_soon_as_a_component_is_replaced():
     components = MortalComponents(call_s=1.0)
-
-    async def main():
-        recognizer = recognizer_on(components, max_encoder_calls=8)
-        request = one(speech(*[0.5] * 20), vad=False)
-        requests = [
-            asyncio.create_task(recognizer.recognize(request, components)) for _ in range(4)
-        ]
-        await asyncio.sleep(1.5)
-        components.kill("moonshine_encoder")  # with a call for each turn in its queue
-        await components.replace("moonshine_encoder", found_s=1.7, load_s=0.3)
-        back = asyncio.get_running_loop().time()
-        await asyncio.gather(*requests)
-        return asyncio.get_running_loop().time() - back
-
+    recognizer = recognizer_on(components, max_encoder_calls=8)
+    request = one(speech(*[0.5] * 20), vad=False)
+    requests = [asyncio.create_task(recognizer.recognize(request, components)) for _ in range(4)]
+    await asyncio.sleep(1.5)
+    components.kill("moonshine_encoder")  # with a call for each turn in its queue
+    await components.replace("moonshine_encoder", found_s=1.7, load_s=0.3)
+    back = asyncio.get_running_loop().time()
+    await asyncio.gather(*requests)
     # With the turns that the dead process kept it took seven seconds.
-    assert virtual_time.run(main()) < 5.5
+    assert asyncio.get_running_loop().time() - back < 5.5
 
 
 def test_no_more_segments_are_in_flight_than_the_limit():
@@ -114,20 +108,19 @@ def test_no_more_segments_are_in_flight_than_the_limit():
     assert len(transcript.segments) == 20
 
 
+@pytest.mark.virtual_time
 @pytest.mark.parametrize("cores", [2, 3])
-def test_the_first_segment_of_a_stream_shares_the_cores_with_no_more_than_fill_them(cores):
-    async def scenario():
-        components = PlainComponents()
-        components.before = lambda model: asyncio.sleep(1)
-        recognizer = recognizer_on(components, cores=cores)
-        request = one(speech(*[0.5] * 20))
-        encoded = [
-            components.calls.count("moonshine_encoder")
-            async for _ in recognizer.stream(request, components)
-        ]
-        return encoded, asyncio.get_running_loop().time()
-
-    (first, *_, last), took_s = virtual_time.run(scenario())
+async def test_the_first_segment_of_a_stream_shares_the_cores_with_no_more_than_fill_them(cores):
+    components = PlainComponents()
+    components.before = lambda model: asyncio.sleep(1)
+    recognizer = recognizer_on(components, cores=cores)
+    request = one(speech(*[0.5] * 20))
+    encoded = [
+        components.calls.count("moonshine_encoder")
+        async for _ in recognizer.stream(request, components)
+    ]
+    first, *_, last = encoded
+    took_s = asyncio.get_running_loop().time()
     assert (first, last) == (cores, 20)
     # Three calls of the VAD, ten pairs at the encoder and one call of the decoder.
     assert took_s < 3 + 10 + 1 + 2
@@ -291,16 +284,13 @@ def test_one_failing_segment_fails_the_request_and_stops_the_others():
     assert components.in_flight == 0
 
 
-def test_a_request_above_the_limit_is_refused_and_the_others_go_on():
+async def test_a_request_above_the_limit_is_refused_and_the_others_go_on():
     components = PlainComponents()
     recognizer = recognizer_on(PlainComponents(), max_requests_in_flight=2)
-
-    async def three_at_once():
-        requests = [recognizer.recognize(one(speech(0.1)), components) for _ in range(3)]
-        answers = await asyncio.gather(*requests, return_exceptions=True)
-        return answers, await recognizer.recognize(one(speech(0.1)), components)
-
-    (first, second, third), later = asyncio.run(three_at_once())
+    requests = [recognizer.recognize(one(speech(0.1)), components) for _ in range(3)]
+    answers = await asyncio.gather(*requests, return_exceptions=True)
+    first, second, third = answers
+    later = await recognizer.recognize(one(speech(0.1)), components)
     assert isinstance(third, OverloadedError)
     assert "max_requests_in_flight" in str(third)
     assert first[0].text == second[0].text == later[0].text == "spoken 0.10 0"
@@ -373,7 +363,7 @@ def test_an_error_in_a_batch_names_its_row():
         recognize(PlainComponents(), request)
 
 
-def test_a_stream_yields_each_segment_before_the_next_is_known():
+async def test_a_stream_yields_each_segment_before_the_next_is_known():
     components = PlainComponents()
     first_is_out = asyncio.Event()
 
@@ -382,39 +372,31 @@ def test_a_stream_yields_each_segment_before_the_next_is_known():
             await asyncio.wait_for(first_is_out.wait(), 10)
 
     components.before = hold_the_second
-
-    async def texts() -> list[str]:
-        recognizer = recognizer_on(PlainComponents(), max_segments_in_flight=1)
-        found = []
-        async for transcript in recognizer.stream(one(speech(0.1, 0.2)), components):
-            found.append(transcript.text)
-            first_is_out.set()
-        return found
-
-    assert asyncio.run(texts()) == ["spoken 0.10 0", "spoken 0.20 0", ""]
+    recognizer = recognizer_on(PlainComponents(), max_segments_in_flight=1)
+    found = []
+    async for transcript in recognizer.stream(one(speech(0.1, 0.2)), components):
+        found.append(transcript.text)
+        first_is_out.set()
+    assert found == ["spoken 0.10 0", "spoken 0.20 0", ""]
 
 
-def test_a_stream_over_its_deadline_breaks_off_after_what_was_known():
+async def test_a_stream_over_its_deadline_breaks_off_after_what_was_known():
     components = PlainComponents()
 
     async def hang(model):
         await asyncio.sleep(3600 if components.calls.count("moonshine_encoder") > 1 else 0)
 
     components.before = hang
-
-    async def texts() -> list[str]:
-        recognizer = recognizer_on(PlainComponents(), max_segments_in_flight=1)
-        found = []
-        with pytest.raises(DeadlineError):
-            request = one(speech(0.1, 0.2), deadline_ms=300)
-            async for transcript in recognizer.stream(request, components):
-                found.append(transcript.text)
-        return found
-
-    assert asyncio.run(texts()) == ["spoken 0.10 0"]
+    recognizer = recognizer_on(PlainComponents(), max_segments_in_flight=1)
+    found = []
+    with pytest.raises(DeadlineError):
+        request = one(speech(0.1, 0.2), deadline_ms=300)
+        async for transcript in recognizer.stream(request, components):
+            found.append(transcript.text)
+    assert found == ["spoken 0.10 0"]
 
 
-def test_a_stream_yields_a_segment_before_the_silence_behind_it_is_read():
+async def test_a_stream_yields_a_segment_before_the_silence_behind_it_is_read():
     components = PlainComponents()
     first_is_out = asyncio.Event()
 
@@ -423,18 +405,12 @@ def test_a_stream_yields_a_segment_before_the_silence_behind_it_is_read():
             await asyncio.wait_for(first_is_out.wait(), 10)
 
     components.before = hold_the_silence
-
-    async def texts() -> list[str]:
-        recognizer = recognizer_on(PlainComponents())
-        found = []
-        async for transcript in recognizer.stream(
-            one(speech(0.1, pause=100)[97 * RATE :]), components
-        ):
-            found.append(transcript.text)
-            first_is_out.set()
-        return found
-
-    assert asyncio.run(texts()) == ["spoken 0.10 0", ""]
+    recognizer = recognizer_on(PlainComponents())
+    found = []
+    async for transcript in recognizer.stream(one(speech(0.1, pause=100)[97 * RATE :]), components):
+        found.append(transcript.text)
+        first_is_out.set()
+    assert found == ["spoken 0.10 0", ""]
     assert components.calls.count("vad") == 4
 
 

@@ -234,46 +234,39 @@ def test_recordings_are_for_servers_that_allow_them() -> None:
             ask(b"Hi.", reference=sent)
 
 
-def test_no_more_than_one_sentence_is_prepared_ahead() -> None:
+async def test_no_more_than_one_sentence_is_prepared_ahead() -> None:
+    tasks = asyncio.all_tasks()
     components = Components()
-
-    async def main() -> None:
-        runtime = Runtime(BlsConfig(), own_components(), components)
-        calls = runtime.live_calls(components, "synthesis")
-        options = SynthesisOptions()
-        text = "This is it. " * 1000
-        speaking = Speaking(
-            text,
-            options,
-            voices()[VOICE],
-            calls,
-            Growth.of(voices()[VOICE], inf),
-            0.0,
-        )
-        async with aclosing(speaking.pieces()) as pieces:
-            async for _ in pieces:
-                await asyncio.sleep(0)
-                if components.calls.count("vocoder") == 20:
-                    break
-        # A reader that stops takes no further sentence, and leaves no task.
-        assert components.calls.count("acoustic") in (20, 21)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(main())
+    runtime = Runtime(BlsConfig(), own_components(), components)
+    calls = runtime.live_calls(components, "synthesis")
+    options = SynthesisOptions()
+    text = "This is it. " * 1000
+    speaking = Speaking(
+        text,
+        options,
+        voices()[VOICE],
+        calls,
+        Growth.of(voices()[VOICE], inf),
+        0.0,
+    )
+    async with aclosing(speaking.pieces()) as pieces:
+        async for _ in pieces:
+            await asyncio.sleep(0)
+            if components.calls.count("vocoder") == 20:
+                break
+    # A reader that stops takes no further sentence, and leaves no task.
+    assert components.calls.count("acoustic") in (20, 21)
+    assert asyncio.all_tasks() == tasks
 
 
-def test_a_client_that_goes_away_ends_the_making() -> None:
+async def test_a_client_that_goes_away_ends_the_making() -> None:
     components = Components()
     made = service(components)
-
-    async def main() -> None:
+    with pytest.raises(RequestCancelledError):
         record = AccessRecord("id", "synthesis")
         asked = replace(message(b"This is it. " * 100))
         async for _ in made.run(made.parse(asked), components, record):
             components.is_gone = True
-
-    with pytest.raises(RequestCancelledError):
-        asyncio.run(main())
     assert len(components.calls) < 8
     counted = made._runtime.metrics.drain()
     assert counted[REQUESTS, ("synthesis", "cancelled")] == 1

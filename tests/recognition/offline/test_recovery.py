@@ -413,18 +413,17 @@ def test_a_repair_goes_before_the_first_calls_of_later_segments():
     assert components.place_of_repair() < 12
 
 
-def test_a_repair_of_the_first_segment_does_not_stop_the_others():
-    async def scenario():
-        components = Timed()
-        recognizer = recognizer_on(components, cores=2)
-        request = SpeechRequest(wav=LONG[np.newaxis], parameters={})
-        encoded = [
-            components.calls.count("moonshine_encoder")
-            async for _ in recognizer.stream(request, components)
-        ]
-        return encoded, components.place_of_repair()
-
-    (first, *_, last), place = virtual_time.run(scenario())
+@pytest.mark.virtual_time
+async def test_a_repair_of_the_first_segment_does_not_stop_the_others():
+    components = Timed()
+    recognizer = recognizer_on(components, cores=2)
+    request = SpeechRequest(wav=LONG[np.newaxis], parameters={})
+    encoded = [
+        components.calls.count("moonshine_encoder")
+        async for _ in recognizer.stream(request, components)
+    ]
+    first, *_, last = encoded
+    place = components.place_of_repair()
     assert last == 22
     assert 2 < first < 12
     assert place < first
