@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
+from audio_files import audio_file
 
 from conch.audio.blocks import BLOCK_SAMPLES, AudioBlocks
 from conch.audio.recording import (
@@ -25,9 +26,7 @@ def tone(seconds: float, rate: int, hz: float = 440.0) -> np.ndarray:
 def encoded(
     waveform: np.ndarray, rate: int, kind: str = "WAV", subtype: str | None = None
 ) -> bytes:
-    buffer = io.BytesIO()
-    soundfile.write(buffer, waveform, rate, format=kind, subtype=subtype)
-    return buffer.getvalue()
+    return audio_file(waveform, rate, format=kind, subtype=subtype)
 
 
 def file_blocks(data: bytes, max_audio_s: float = HOUR) -> AudioBlocks:
@@ -141,10 +140,8 @@ def mp3_without_header() -> bytes:
     """Return twelve seconds without a length; guessed from the silent start it is longer."""
     noise = np.random.default_rng(1).normal(0, 0.2, 10 * 44_100).astype(np.float32)
     waveform = np.concatenate([np.zeros(2 * 44_100, np.float32), noise])
-    buffer = io.BytesIO()
     options = {"bitrate_mode": "VARIABLE", "compression_level": 0.1}
-    soundfile.write(buffer, waveform, 44_100, format="MP3", **options)
-    data = buffer.getvalue()
+    data = audio_file(waveform, 44_100, format="MP3", **options)
     assert b"Xing" in data[:200]
     data = data[data.index(b"\xff\xfb", 4) :]
     guess = soundfile.info(io.BytesIO(data)).duration

@@ -10,6 +10,7 @@ import aiohttp
 import numpy as np
 import pytest
 import soundfile
+from audio_files import audio_file
 from gateways import Gateway
 from recordings import Recording, wer
 
@@ -23,9 +24,7 @@ CHUNK_S = 0.1
 def an_hour_of(path: Path) -> bytes:
     """Return a recording again and again, as FLAC."""
     samples, rate = soundfile.read(path, dtype="int16")
-    file = io.BytesIO()
-    soundfile.write(file, np.resize(samples, 3600 * rate), rate, format="FLAC")
-    return file.getvalue()
+    return audio_file(np.resize(samples, 3600 * rate), rate, format="FLAC")
 
 
 async def listened(url: str, samples: np.ndarray, delay_s: float) -> list[dict[str, Any]]:
@@ -54,23 +53,19 @@ async def listened(url: str, samples: np.ndarray, delay_s: float) -> list[dict[s
     return found
 
 
-def test_many_sessions_beside_a_long_file(gateway: Gateway, talk: Recording) -> None:
+async def test_many_sessions_beside_a_long_file(gateway: Gateway, talk: Recording) -> None:
     samples, _ = soundfile.read(talk.path, dtype="int16")
-
-    async def all_at_once() -> tuple[dict[str, Any], list[list[dict[str, Any]]]]:
-        form = aiohttp.FormData()
-        form.add_field("file", io.BytesIO(an_hour_of(talk.path)), filename="hour.flac")
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(800)) as session:
-            url = f"{gateway.openai_url}/audio/transcriptions"
-            sending = asyncio.ensure_future(session.post(url, data=form))
-            sessions = await asyncio.gather(
-                *(listened(gateway.url, samples, 0.1 * number) for number in range(SESSIONS))
-            )
-            async with await sending as answer:
-                assert answer.status == 200
-                return await answer.json(), sessions
-
-    file, sessions = asyncio.run(all_at_once())
+    form = aiohttp.FormData()
+    form.add_field("file", io.BytesIO(an_hour_of(talk.path)), filename="hour.flac")
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(800)) as session:
+        url = f"{gateway.openai_url}/audio/transcriptions"
+        sending = asyncio.ensure_future(session.post(url, data=form))
+        sessions = await asyncio.gather(
+            *(listened(gateway.url, samples, 0.1 * number) for number in range(SESSIONS))
+        )
+        async with await sending as answer:
+            assert answer.status == 200
+            file = await answer.json()
     for messages in sessions:
         assert not [message for message in messages if message["type"] == "error"]
         assert messages[-1]["type"] == "end"

@@ -1,7 +1,6 @@
 """`GET /v1/listen` in front of a real ."""
 
 import asyncio
-import io
 import json
 import re
 import shutil
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
+from audio_files import audio_file
 from containers import muxed
 from metrics import metrics_of
 from own_gateway import own_gateway
@@ -143,12 +143,9 @@ def test_float32_and_g711_are_heard(gateway_url, recordings):
     )
     assert wer(recording.text, end["text"]) < 0.3
     for encoding, subtype in (("mulaw", "ULAW"), ("alaw", "ALAW")):
-        file = io.BytesIO()
         narrow = soxr.resample(waveform, RATE, 8000)
-        soundfile.write(file, narrow, 8000, format="RAW", subtype=subtype)
-        (end,) = of_type(
-            heard(gateway_url, cut(file.getvalue(), 2, 999), f"encoding={encoding}"), "end"
-        )
+        file = audio_file(narrow, 8000, format="RAW", subtype=subtype)
+        (end,) = of_type(heard(gateway_url, cut(file, 2, 999), f"encoding={encoding}"), "end")
         assert wer(recording.text, end["text"]) < 0.5
         assert end["duration"] == pytest.approx(len(waveform) / RATE, abs=0.05)
 
@@ -191,23 +188,19 @@ def test_text_grows_while_it_is_spoken(gateway_url, talk):
     assert stats["rolling"]["made"] > 0
 
 
-def test_finalize_gives_the_text_at_once_and_the_clock_goes_on(gateway_url, recordings):
+async def test_finalize_gives_the_text_at_once_and_the_clock_goes_on(gateway_url, recordings):
     data = pcm16(recordings[4].waveform())
-
-    async def main() -> list[dict]:
-        async with listening(gateway_url, "encoding=pcm16") as socket:
-            found = []
-            for _ in range(2):
-                await socket.send_bytes(data)
-                await say(socket, "finalize")
-                while True:
-                    found.append(json.loads((await socket.receive()).data))
-                    if found[-1]["type"] == "finalized":
-                        break
-            await say(socket, "close")
-            return found + await messages_of(socket)
-
-    messages = asyncio.run(main())
+    async with listening(gateway_url, "encoding=pcm16") as socket:
+        found = []
+        for _ in range(2):
+            await socket.send_bytes(data)
+            await say(socket, "finalize")
+            while True:
+                found.append(json.loads((await socket.receive()).data))
+                if found[-1]["type"] == "finalized":
+                    break
+        await say(socket, "close")
+        messages = found + await messages_of(socket)
     finals = [item for item in of_type(messages, "segment") if item["final"]]
     length_s = len(data) / 2 / RATE
     assert [item["index"] for item in finals] == list(range(len(finals))) and len(finals) >= 2
@@ -220,26 +213,22 @@ def test_finalize_gives_the_text_at_once_and_the_clock_goes_on(gateway_url, reco
     assert messages[-1]["duration"] == pytest.approx(2 * length_s, abs=0.01)
 
 
-def test_an_utterance_ends_when_audio_stops_and_the_session_goes_on(gateway_url, recordings):
+async def test_an_utterance_ends_when_audio_stops_and_the_session_goes_on(gateway_url, recordings):
     # From a pause to the end of the last word.
     spoken = recordings[0].waveform()[round(1.65 * RATE) : round(3.95 * RATE)]
-
-    async def main() -> list[dict]:
-        finals: list[dict] = []
-        async with listening(gateway_url, "encoding=pcm16&endpoint_silence_ms=500") as socket:
-            for silence_s in (0, 0.6):
-                silence = np.zeros(round(silence_s * RATE), np.float32)
-                await socket.send_bytes(pcm16(np.concatenate([spoken, silence])))
-                told = len(finals)
-                while len(finals) == told:
-                    frame = await asyncio.wait_for(socket.receive(), TIMEOUT_S)
-                    message = json.loads(frame.data)
-                    if message["type"] == "segment" and message["final"]:
-                        finals.append(message)
-            await say(socket, "close")
-            return finals + of_type(await messages_of(socket), "segment")
-
-    first, second = asyncio.run(main())
+    finals: list[dict] = []
+    async with listening(gateway_url, "encoding=pcm16&endpoint_silence_ms=500") as socket:
+        for silence_s in (0, 0.6):
+            silence = np.zeros(round(silence_s * RATE), np.float32)
+            await socket.send_bytes(pcm16(np.concatenate([spoken, silence])))
+            told = len(finals)
+            while len(finals) == told:
+                frame = await asyncio.wait_for(socket.receive(), TIMEOUT_S)
+                message = json.loads(frame.data)
+                if message["type"] == "segment" and message["final"]:
+                    finals.append(message)
+        await say(socket, "close")
+        first, second = finals + of_type(await messages_of(socket), "segment")
     length_s = len(spoken) / RATE
     for segment, start_s in ((first, 0.0), (second, length_s)):
         assert segment["endpoint"] == "silence"
@@ -249,22 +238,18 @@ def test_an_utterance_ends_when_audio_stops_and_the_session_goes_on(gateway_url,
     assert first["end"] <= length_s
 
 
-def test_silence_of_ten_minutes_keeps_the_session(gateway_url, recordings):
+async def test_silence_of_ten_minutes_keeps_the_session(gateway_url, recordings):
     recording = recordings[4]
     silence = bytes(2 * RATE)
-
-    async def main() -> list[dict]:
-        async with listening(gateway_url, "encoding=pcm16&include=stats") as socket:
-            found = [json.loads((await socket.receive()).data)]
-            for second in range(600):
-                await socket.send_bytes(silence)
-                while found[-1].get("audio_s", 0) < second - 20:
-                    found.append(json.loads((await socket.receive()).data))
-            await socket.send_bytes(pcm16(recording.waveform()))
-            await say(socket, "close")
-            return found + await messages_of(socket)
-
-    messages = asyncio.run(main())
+    async with listening(gateway_url, "encoding=pcm16&include=stats") as socket:
+        found = [json.loads((await socket.receive()).data)]
+        for second in range(600):
+            await socket.send_bytes(silence)
+            while found[-1].get("audio_s", 0) < second - 20:
+                found.append(json.loads((await socket.receive()).data))
+        await socket.send_bytes(pcm16(recording.waveform()))
+        await say(socket, "close")
+        messages = found + await messages_of(socket)
     assert not of_type(messages, "error")
     (final,) = [item for item in of_type(messages, "segment") if item["final"]]
     assert final["start"] == pytest.approx(600, abs=1.0)
@@ -281,30 +266,28 @@ def test_no_text_comes_from_noise(gateway_url):
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.3, 1.0, 3.0])
-def test_a_client_that_is_gone_frees_the_servers_stream(inner_gateway, metrics_url, talk, after_s):
+async def test_a_client_that_is_gone_frees_the_servers_stream(
+    inner_gateway, metrics_url, talk, after_s
+):
     def open_streams() -> float:
         return metrics_of(metrics_url)["conch_open_streams"]
 
     # Streams of other tests may be about to end.
     wait_until(lambda: open_streams() == 0)
-
-    async def main() -> None:
-        async with listening(inner_gateway.url, "encoding=pcm16") as socket:
-            data = pcm16(talk)
-            await socket.receive()
-            for start in range(0, len(data), 6400):
-                if start / 6400 * 0.1 > after_s:
-                    break
-                await socket.send_bytes(data[start : start + 6400])
-                await asyncio.sleep(0.1)
-            if after_s >= 1.0:
-                await asyncio.to_thread(wait_until, lambda: open_streams() == 1)
-            assert socket._response.connection is not None
-            socket._response.connection.transport.abort()
-
-    asyncio.run(main())
+    async with listening(inner_gateway.url, "encoding=pcm16") as socket:
+        data = pcm16(talk)
+        await socket.receive()
+        for start in range(0, len(data), 6400):
+            if start / 6400 * 0.1 > after_s:
+                break
+            await socket.send_bytes(data[start : start + 6400])
+            await asyncio.sleep(0.1)
+        if after_s >= 1.0:
+            await asyncio.to_thread(wait_until, lambda: open_streams() == 1)
+        assert socket._response.connection is not None
+        socket._response.connection.transport.abort()
     wait_until(lambda: inner_gateway.metric("conch_gateway_sessions", route="/v1/listen") == 0, 20)
-    wait_until(lambda: open_streams() == 0, 20)
+    await asyncio.to_thread(wait_until, lambda: open_streams() == 0, 20)
 
 
 def test_a_recording_that_comes_at_once_is_heard_at_the_pace_of_the_server(grpc_url, recordings):
@@ -342,32 +325,25 @@ def test_draining_gives_the_last_text(grpc_url, recordings):
     assert code == 1001
 
 
-def test_each_frame_has_the_answer_of_a_live_stream(gateway_url, grpc_url, talk):
+async def test_each_frame_has_the_answer_of_a_live_stream(gateway_url, grpc_url, talk):
     data = np.round(talk * 32768).astype("<i2")
     frames = [data[start : start + 8000] for start in range(0, len(data), 8000)]
 
-    async def direct() -> list[str]:
-        async with (
-            AsyncClient(grpc_url) as client,
-            client.live(sample_rate=RATE, mode="streaming") as stream,
-        ):
-            texts = [(await stream.send(frame)).text for frame in frames]
-            return [*texts, (await stream.finish()).text]
-
-    async def by_gateway() -> list[str]:
-        query = "answers=all&encoding=pcm16&mode=streaming"
-        async with listening(gateway_url, query) as socket:
-            await socket.receive()
-            texts = []
-            for frame in frames:
-                await socket.send_bytes(frame.tobytes())
-                answer = json.loads((await socket.receive()).data)
-                texts.append(answer["transcript"]["text"])
-            await say(socket, "close")
-            last, _ = await messages_of(socket)
-            return [*texts, last["transcript"]["text"]]
-
-    assert asyncio.run(by_gateway()) == asyncio.run(direct())
+    async with listening(gateway_url, "answers=all&encoding=pcm16&mode=streaming") as socket:
+        await socket.receive()
+        answers = []
+        for frame in frames:
+            await socket.send_bytes(frame.tobytes())
+            answers.append(json.loads((await socket.receive()).data))
+        await say(socket, "close")
+        last, _ = await messages_of(socket)
+    async with (
+        AsyncClient(grpc_url) as client,
+        client.live(sample_rate=RATE, mode="streaming") as stream,
+    ):
+        texts = [(await stream.send(frame)).text for frame in frames]
+        texts.append((await stream.finish()).text)
+    assert [answer["transcript"]["text"] for answer in (*answers, last)] == texts
 
 
 BROWSER = """

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import io
 import socket
 from collections.abc import AsyncIterator
 from typing import cast
@@ -10,7 +9,7 @@ from typing import cast
 import aiohttp
 import numpy as np
 import pytest
-import soundfile
+from audio_files import audio_file
 from loop_gateway import LoopGateway, loop_gateway, until
 from plain_live import PlainLiveClient, spoken
 from sockets import Socket, listening_to
@@ -287,9 +286,8 @@ async def test_audio_that_is_sent_at_once_is_heard_at_the_pace_of_the_server() -
 
 
 async def test_what_was_heard_before_wrong_audio_is_told_before_the_error(socket: Socket) -> None:
-    wav = io.BytesIO()
-    soundfile.write(wav, np.ones(16_000, np.float32), 16_000, "FLOAT", format="WAV")
-    await socket.socket.send_bytes(wav.getvalue())
+    wav = audio_file(np.ones(16_000, np.float32), 16_000, "FLOAT")
+    await socket.socket.send_bytes(wav)
     await socket.message("text")
     await socket.socket.send_bytes(bytes(MAX_TAG_BYTES + 1))
     *_, segment, error, end = await socket.rest()

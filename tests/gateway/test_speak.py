@@ -270,7 +270,7 @@ def test_a_query_has_the_options_of_a_text() -> None:
 
 
 @pytest.mark.server
-def test_a_text_in_pieces_sounds_as_the_whole(gateway) -> None:
+async def test_a_text_in_pieces_sounds_as_the_whole(gateway) -> None:
     async def audio_of(query: str) -> bytes:
         async with speaking(gateway.url, query) as socket:
             await socket.say("text", text=TEXT)
@@ -278,15 +278,12 @@ def test_a_text_in_pieces_sounds_as_the_whole(gateway) -> None:
             await socket.rest()
             return socket.audio
 
-    async def both() -> tuple[list[dict[str, Any]], bytes, bytes]:
-        async with speaking(gateway.url, "timestamps=true") as socket:
-            for start in range(0, len(TEXT), 5):
-                await socket.say("text", text=TEXT[start : start + 5])
-            await socket.say("close")
-            messages = await socket.rest()
-            return messages, socket.audio, await audio_of("format=mp3")
-
-    messages, audio, mp3 = asyncio.run(both())
+    async with speaking(gateway.url, "timestamps=true") as socket:
+        for start in range(0, len(TEXT), 5):
+            await socket.say("text", text=TEXT[start : start + 5])
+        await socket.say("close")
+        messages = await socket.rest()
+    audio, mp3 = socket.audio, await audio_of("format=mp3")
     with Client(gateway.grpc_url) as client:
         whole = client.synthesize(TEXT, format="pcm_s16")
         pieces = list(client.synthesize_stream([TEXT[:20], TEXT[20:]]))

@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
+
+from anyio.from_thread import start_blocking_portal
 
 
 class CutProxy:

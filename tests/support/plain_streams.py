@@ -20,15 +20,6 @@ def audio(text: str) -> np.ndarray:
     return np.repeat(np.array(levels, np.float32), STEP)
 
 
-class Clock:
-    """The time of a server, set by a test."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Client:
     """A client that sends chunks of one stream: with a clock, as they are spoken."""
 

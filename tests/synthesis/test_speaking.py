@@ -1,7 +1,6 @@
 """Speaking a text by components that are plain functions: order, bounds and cancellation."""
 
 import asyncio
-import io
 from contextlib import aclosing
 from dataclasses import replace
 from math import inf
@@ -9,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
+from audio_files import audio_file
 from plain_components import HostTensor
 
 from conch.bls.access_log import AccessRecord
@@ -201,10 +200,8 @@ def test_names_of_others_mean_the_default_voice_where_theirs_is_missing() -> Non
 
 
 def wav(seconds: float) -> bytes:
-    file = io.BytesIO()
     tone = np.sin(np.arange(round(16_000 * seconds)) / 20).astype(np.float32)
-    soundfile.write(file, tone, 16_000, format="WAV")
-    return file.getvalue()
+    return audio_file(tone, 16_000)
 
 
 def test_a_recording_is_a_voice_that_is_found_once() -> None:

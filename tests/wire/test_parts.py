@@ -1,9 +1,8 @@
-import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import soundfile
+from audio_files import audio_file
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 from spoken_components import SpokenComponents, made
@@ -23,9 +22,7 @@ def said(level: float) -> np.ndarray:
 
 
 def wav(channels: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    soundfile.write(buffer, channels.T, RATE, format="WAV", subtype="FLOAT")
-    return buffer.getvalue()
+    return audio_file(channels.T, RATE, "FLOAT")
 
 
 async def whole_and_parts(

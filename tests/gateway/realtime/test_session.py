@@ -353,8 +353,8 @@ async def test_a_limit_that_is_used_up_ends_the_session() -> None:
 async def test_a_failure_of_the_server_fails_the_items_and_ends_the_session(
     error: ConchError, code: str, close_code: int
 ) -> None:
-    client = PlainLiveClient(fail=lambda sent: error if len(client.sent) > 1 else None)
-    async with loop_gateway(client) as running, connected(running.url) as connection:
+    server = PlainLiveClient(fail=lambda sent: error if len(server.sent) > 1 else None)
+    async with loop_gateway(server) as running, connected(running.url) as connection:
         await begin(connection)
         await connection.append_samples(spoken(1, 1.0))
         await connection.until(f"{TEXT}.delta")
@@ -369,16 +369,16 @@ async def test_a_failure_of_the_server_fails_the_items_and_ends_the_session(
 @pytest.mark.parametrize("lost_at", [3, 5])
 async def test_a_lost_server_takes_nothing_back(lost_at: int, detects: dict[str, Any]) -> None:
     error = ServerLostError("lost the connection", had_request=False)
-    client = PlainLiveClient(fail=lambda sent: error if len(client.sent) == lost_at else None)
+    server = PlainLiveClient(fail=lambda sent: error if len(server.sent) == lost_at else None)
 
     def sent_more_than(number: int) -> bool:
-        return len(client.sent) > number
+        return len(server.sent) > number
 
-    async with loop_gateway(client) as running:
+    async with loop_gateway(server) as running:
         async with connected(running.url) as connection:
             await begin(connection, **detects)
             for number, seconds in ((1, 0.6), (0, 0.1), (2, 0.6), (0, 0.5), (3, 0.6)):
-                num_sent = len(client.sent)
+                num_sent = len(server.sent)
                 await connection.append_samples(spoken(number, seconds))
                 await until(partial(sent_more_than, num_sent))
             if detects:
@@ -391,7 +391,7 @@ async def test_a_lost_server_takes_nothing_back(lost_at: int, detects: dict[str,
         said = " ".join(event["delta"] for event in connection.of(f"{TEXT}.delta"))
         assert said.lower().split() == ["one", "two", "three"]
         assert not connection.of("error") and not connection.of(f"{TEXT}.failed")
-        assert len(client.streams) > len(client.options)
+        assert len(server.streams) > len(server.options)
 
 
 async def test_a_gateway_that_stops_completes_the_last_texts(running: LoopGateway) -> None:

@@ -12,8 +12,8 @@ import grpc  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 import riva.client
-import soundfile
 from anyio.from_thread import start_blocking_portal
+from audio_files import audio_file
 from loop_gateway import LoopGateway, loop_gateway, until
 from plain_live import PlainLiveClient, spoken
 from riva.client.proto import health_pb2, health_pb2_grpc
@@ -189,12 +189,11 @@ def test_a_wrong_message_is_named(running: Running, requests: list[Any], message
 
 
 def test_what_was_heard_before_wrong_audio_is_told_before_the_error(running: Running):
-    wav = io.BytesIO()
-    soundfile.write(wav, np.ones(16_000, np.float32), 16_000, "FLOAT", format="WAV")
+    wav = audio_file(np.ones(16_000, np.float32), 16_000, "FLOAT")
     found: list[str] = []
 
     def read() -> None:
-        audio = [wav.getvalue(), bytes(MAX_TAG_BYTES + 1)]
+        audio = [wav, bytes(MAX_TAG_BYTES + 1)]
         for answer in running.answers(audio):
             found.extend(finals([answer]))
 

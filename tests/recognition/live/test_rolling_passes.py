@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from plain_streams import STEP, Client, Clock, ended_once, serving
+from clock import Clock
+from plain_streams import STEP, Client, ended_once, serving
 from spoken_components import RATE, SpokenComponents, columns, heard, made
 
 from conch.families.whisper.recogniser import OPEN_WINDOW

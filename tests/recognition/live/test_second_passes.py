@@ -2,7 +2,8 @@
 
 import asyncio
 
-from plain_streams import Client, Clock, audio, ended_once, serving
+from clock import Clock
+from plain_streams import Client, audio, ended_once, serving
 from spoken_components import SpokenComponents, made
 
 from conch.recognition.live import second_passes

@@ -7,8 +7,9 @@ import logging
 
 import numpy as np
 import pytest
+from clock import Clock
 from plain_components import PlainComponents
-from plain_streams import STEP, Client, Clock, audio, ended_once, serving
+from plain_streams import STEP, Client, audio, ended_once, serving
 from spoken_components import RATE, SpokenComponents, made
 
 from conch.bls.metrics import CALLS

@@ -24,9 +24,8 @@ async def ends(text: str, components: PlainComponents, **options) -> list[tuple[
             for _ in range(20):  # the server is quicker than speech
                 await asyncio.sleep(0)
         await client.send(wave[:0], ends=True)
-        found = list(found.items())
     assert ended_once(components)
-    return found
+    return list(found.items())
 
 
 @pytest.mark.parametrize("mode", ["two_pass", "streaming"])

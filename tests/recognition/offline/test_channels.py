@@ -1,11 +1,10 @@
 """Recordings of several channels, and what is wrong with recordings, on the offline path."""
 
 import asyncio
-import io
 
 import numpy as np
 import pytest
-import soundfile
+from audio_files import audio_file
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 
@@ -30,9 +29,8 @@ OTHER = said((9, 12, 0.2), (30, 31, 0.4))
 
 
 def call(*channels: np.ndarray, **parameters) -> SpeechRequest:
-    buffer = io.BytesIO()
-    soundfile.write(buffer, np.stack(channels, axis=1), RATE, format="WAV", subtype="FLOAT")
-    audio = np.array([[buffer.getvalue()]], dtype=object)
+    buffer = audio_file(np.stack(channels, axis=1), RATE, "FLOAT")
+    audio = np.array([[buffer]], dtype=object)
     return SpeechRequest(audio=audio, parameters=parameters)
 
 
