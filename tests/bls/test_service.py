@@ -88,8 +88,6 @@ class Client:
 
 
 class Running:
-    """A host with the service on it."""
-
     def __init__(self, threads: ThreadPoolExecutor) -> None:
         self.runtime = Runtime(BlsConfig(), {"counter": Traits()}, Counter())
         self.service = WordCounts(BlsConfig(), self.runtime)

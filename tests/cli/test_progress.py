@@ -40,7 +40,6 @@ def progress_of(
 
 
 def shown(terminal: Terminal) -> str:
-    """Return what the line says now."""
     return terminal.getvalue().rpartition("\r")[2].rstrip()
 
 

@@ -151,8 +151,6 @@ def test_its_tensors_have_a_table() -> None:
 
 
 class CountingComponents(PlainComponents):
-    """Plain components, with that of the family."""
-
     def word_counter(self, inputs, parameters):
         (word,) = inputs["word"]
         counts = [min(text.split().count(word), parameters["at_most"]) for text in inputs["texts"]]

@@ -25,8 +25,6 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class ShoutingComponents(PlainComponents):
-    """Plain components, with that of the family."""
-
     def shouter(self, inputs, parameters):
         text = inputs["text"].item().decode()
         end = len(text)

@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import soundfile
 from audio_files import audio_file
 from gateways import Gateway
 from recordings import Recording, wer
+from sockets import listening_to
 
 pytestmark = [pytest.mark.server, pytest.mark.nightly, pytest.mark.timeout(900)]
 
@@ -22,7 +22,6 @@ CHUNK_S = 0.1
 
 
 def an_hour_of(path: Path) -> bytes:
-    """Return a recording again and again, as FLAC."""
     samples, rate = soundfile.read(path, dtype="int16")
     return audio_file(np.resize(samples, 3600 * rate), rate, format="FLAC")
 
@@ -30,26 +29,21 @@ def an_hour_of(path: Path) -> bytes:
 async def listened(url: str, samples: np.ndarray, delay_s: float) -> list[dict[str, Any]]:
     """Send samples as they would be spoken; return every message."""
     chunk = round(CHUNK_S * RATE)
-    found: list[dict[str, Any]] = []
-    async with (
-        # Its own connection and pings, as a client of its own.
-        aiohttp.ClientSession() as session,
-        session.ws_connect(f"{url}/v1/listen", heartbeat=20) as socket,
-    ):
+    # Its own connection and pings, as a client of its own.
+    async with listening_to(url, heartbeat=20) as socket:
 
         async def speak() -> None:
             loop = asyncio.get_running_loop()
             began = loop.time() + delay_s
             for place, at in enumerate(range(0, len(samples), chunk), 1):
                 await asyncio.sleep(max(0.0, began + place * CHUNK_S - loop.time()))
-                await socket.send_bytes(samples[at : at + chunk].tobytes())
-            await socket.send_json({"type": "close"})
+                await socket.send(samples[at : at + chunk])
+            await socket.say("close")
 
         speaking = asyncio.create_task(speak())
-        async for message in socket:
-            found.append(json.loads(message.data))
+        found = await socket.rest()
         await speaking
-        assert socket.close_code == 1000, found[-1]
+    assert socket.code == 1000, found[-1]
     return found
 
 

@@ -155,7 +155,6 @@ async def test_a_session_from_its_first_message_to_its_end(running: LoopGateway)
 
 
 def ended(running: LoopGateway, code: int) -> float:
-    """Return how many sessions have ended so."""
     labels = {"route": "/v1/listen", "key": "anybody", "code": str(code)}
     return running.metric("conch_gateway_sessions_ended_total", **labels)
 
@@ -248,7 +247,7 @@ async def test_what_is_no_audio_ends_the_session(
     running: LoopGateway, query: str, data: bytes, message: str
 ) -> None:
     async with listening_to(running.url, query) as socket:
-        await socket.socket.send_bytes(data)
+        await socket.send(data)
         await socket.say("close")
         error = (await socket.rest())[-2]
         assert error["type"] == "error" and message in error["error"]["message"]
@@ -264,7 +263,7 @@ async def test_a_frame_that_is_too_large_ends_the_session(
     # Of the highest rate, so that the audio of a frame may wait.
     async with listening_to(running.url, "encoding=pcm16&sample_rate=192000") as socket:
         with contextlib.suppress(ConnectionError):  # while the rest of a frame is sent
-            await socket.socket.send_bytes(bytes(size))
+            await socket.send(bytes(size))
             await socket.say("close")
             await socket.rest()
         assert (socket.code == 1000) is is_taken
@@ -287,9 +286,9 @@ async def test_audio_that_is_sent_at_once_is_heard_at_the_pace_of_the_server() -
 
 async def test_what_was_heard_before_wrong_audio_is_told_before_the_error(socket: Socket) -> None:
     wav = audio_file(np.ones(16_000, np.float32), 16_000, "FLOAT")
-    await socket.socket.send_bytes(wav)
+    await socket.send(wav)
     await socket.message("text")
-    await socket.socket.send_bytes(bytes(MAX_TAG_BYTES + 1))
+    await socket.send(bytes(MAX_TAG_BYTES + 1))
     *_, segment, error, end = await socket.rest()
     assert (segment["text"], segment["final"]) == ("ONE", True)
     assert error["error"]["code"] == "invalid_audio"

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from audio_files import cut
 from containers import muxed
 from waiting import wait_until
 
@@ -30,22 +31,11 @@ async def decoded(encoding: str, frames: list[bytes], rate: int = RATE) -> np.nd
 
 
 def no_decoder_is_left() -> bool:
-    """Return whether all decoders are idle."""
     starter = workers._POOL._process
     if starter is None:
         return True
     children = Path(f"/proc/{starter.pid}/task/{starter.pid}/children").read_text()
     return len(children.split()) <= len(workers._POOL._idle)
-
-
-def cut(data: bytes, seed: int, most: int) -> list[bytes]:
-    """Cut bytes into frames of 1 to `most` bytes."""
-    random, frames = np.random.default_rng(seed), []
-    while data:
-        size = int(random.integers(1, most + 1))
-        frames.append(data[:size])
-        data = data[size:]
-    return frames
 
 
 def g711_mulaw(code: int) -> int:
@@ -114,7 +104,6 @@ def test_the_rates_of_encodings() -> None:
 
 
 def spectrum_peak(samples: np.ndarray) -> float:
-    """Return the frequency with most energy, in Hz."""
     power = np.abs(np.fft.rfft(samples * np.hanning(len(samples))))
     return float(np.argmax(power) * RATE / len(samples))
 

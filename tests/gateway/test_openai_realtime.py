@@ -45,7 +45,6 @@ def pieces(audio: bytes, bytes_per_second: int) -> list[str]:
 
 
 def session(turn_detection: dict | None, audio: str = "audio/pcm", **more) -> Any:
-    """Return the session of a `session.update`."""
     form = {"type": audio, "rate": RATE} if audio == "audio/pcm" else {"type": audio}
     given = {
         "format": form,

@@ -46,8 +46,6 @@ LIVE: Any = {"sample_rate": 16_000, "timeout_s": 60.0, "options": {"mode": "stre
 
 
 class PlainClient:
-    """A server that is there, or not."""
-
     gone: ClassVar[set[str]] = set()
     asked: ClassVar[list[str]] = []
 

@@ -25,7 +25,6 @@ STEP = 10_240
 
 @pytest.fixture(scope="module")
 def lines() -> list[str]:
-    """The lines of the server's log."""
     return []
 
 
@@ -43,7 +42,6 @@ def mortal(lines: list[str]) -> Iterator[TritonServer]:
 
 
 def kill(server: TritonServer, model: str) -> None:
-    """Kill every process of a model."""
     for process, name in model_processes(server.pid).items():
         if name == model:
             os.kill(process, signal.SIGKILL)

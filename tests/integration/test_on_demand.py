@@ -39,7 +39,6 @@ class TritonPythonModel:
 
 @pytest.fixture(scope="module")
 def lines() -> list[str]:
-    """The lines of the server's log."""
     return []
 
 
@@ -63,7 +62,6 @@ def client(growing: TritonServer) -> Iterator[Client]:
 
 
 def live_text(client: Client, waveform: np.ndarray, **options: Any) -> str:
-    """Return the last text of a live stream."""
     with client.live(**options) as stream:
         stream.send(waveform)
         return stream.finish().text

@@ -53,8 +53,6 @@ def run(*command: object, **changes: str) -> str:
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment."""
-
     folder: Path
 
     def run(self, program: str, *arguments: object) -> str:

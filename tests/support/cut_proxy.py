@@ -25,7 +25,6 @@ class CutProxy:
         self._server: asyncio.Server | None = None
 
     def cut(self) -> None:
-        """Break all connections off."""
         self._wait_for(self._cut)
 
     def cut_with_next(self) -> None:
@@ -51,12 +50,10 @@ class CutProxy:
             writer.transport.abort()
 
     async def start(self) -> None:
-        """Listen on a free port of this machine."""
         self._server = await asyncio.start_server(self._pass, "127.0.0.1", 0)
         self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def stop(self) -> None:
-        """Break all connections off and listen no more."""
         assert self._server is not None
         self._server.close()
         self._cut()

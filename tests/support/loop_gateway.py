@@ -17,8 +17,6 @@ from conch.wire.errors import ServerError
 
 
 class PlainServers:
-    """Stands for the servers behind a gateway."""
-
     models: tuple[str, ...] = ()
 
     def __init__(self, client: PlainLiveClient) -> None:
@@ -36,8 +34,6 @@ class PlainServers:
 
 
 class LoopGateway:
-    """A gateway that is running."""
-
     def __init__(self, gateway: Gateway, servers: PlainServers, url: str) -> None:
         self.gateway, self.servers, self.url = gateway, servers, url
         self.client = servers.client
@@ -63,8 +59,6 @@ async def loop_gateway(
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-
     async def wait() -> None:
         while not condition():
             await asyncio.sleep(0.01)

@@ -27,8 +27,6 @@ async def listening(gateway: Gateway, shutdown_timeout_s: float) -> AsyncIterato
 
 
 class OwnGateway:
-    """A gateway that is running."""
-
     def __init__(self, gateway: Gateway, loop: asyncio.AbstractEventLoop, url: str) -> None:
         self.gateway, self._loop, self.url = gateway, loop, url
 
@@ -54,7 +52,6 @@ async def _running(*servers: str, **settings: Any) -> AsyncIterator[OwnGateway]:
 
 @contextmanager
 def own_gateway(*servers: str, **settings: Any) -> Iterator[OwnGateway]:
-    """Yield a gateway in front of these servers."""
     running = _running(*servers, **settings)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(running) as gateway:
         yield gateway

@@ -19,7 +19,6 @@ MODELS = ("speaker_segmentation", "speaker_embedding")
 
 
 def file_of(waveform: Any) -> bytes:
-    """Return a waveform as a file."""
     return audio_file(waveform, 16_000, "FLOAT")
 
 

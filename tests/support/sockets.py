@@ -14,13 +14,11 @@ PATIENCE_S = 60.0
 
 
 class Socket:
-    """A client of a route that hears."""
-
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.socket = socket
 
-    async def send(self, audio: NDArray[Any]) -> None:
-        await self.socket.send_bytes(audio.tobytes())
+    async def send(self, audio: bytes | NDArray[Any]) -> None:
+        await self.socket.send_bytes(audio if isinstance(audio, bytes) else audio.tobytes())
 
     async def say(self, kind: str, **fields: Any) -> None:
         await self.socket.send_json({"type": kind, **fields})
@@ -62,7 +60,6 @@ class SpeakingSocket(Socket):
 
 @asynccontextmanager
 async def listening_to(url: str, query: str = "", **settings: Any) -> AsyncIterator[Socket]:
-    """Yield a client of `/v1/listen` of a gateway."""
     async with (
         aiohttp.ClientSession() as session,
         session.ws_connect(f"{url}/v1/listen?{query}", **settings) as socket,
@@ -72,7 +69,6 @@ async def listening_to(url: str, query: str = "", **settings: Any) -> AsyncItera
 
 @asynccontextmanager
 async def speaking(url: str, query: str = "", **settings: Any) -> AsyncIterator[SpeakingSocket]:
-    """Yield a client of `/v1/speak` of a gateway."""
     async with (
         aiohttp.ClientSession() as session,
         session.ws_connect(f"{url}/v1/speak?{query}", **settings) as socket,

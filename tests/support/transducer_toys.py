@@ -242,7 +242,6 @@ def offline(folder: Path, seed: int = 0) -> Path:
 
 
 def _with_the_rest(folder: Path, seed: int) -> Path:
-    """Write decoder, joiner and tokens."""
     toy = Toy(seed + 1)
     graph = toy.graph
     y = graph.takes("y", "N", 2, kind=TensorProto.INT64)
@@ -272,7 +271,6 @@ def _with_the_rest(folder: Path, seed: int) -> Path:
 
 
 def write_tokens(folder: Path) -> None:
-    """Write the symbols of pieces."""
     beginnings = [f"▁{text}" for text in _SYLLABLES]
     others = [chr(97 + n) for n in range(UNITS - 3 - 2 * len(_SYLLABLES))]
     symbols = ["<blk>", "<sos/eos>", "<unk>", *beginnings, *_SYLLABLES, *others, "#0", "#1"]

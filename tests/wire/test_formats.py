@@ -32,7 +32,6 @@ def spoken(text: str, start: float = 0.0, word_s: float = 0.3) -> Segment:
 
 
 def silent(text: str, start: float, end: float) -> Segment:
-    """A segment without word times."""
     return Segment(start, end, (Hypothesis(text, -1, -1),))
 
 

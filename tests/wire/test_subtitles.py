@@ -53,7 +53,6 @@ def spoken(text: str, start: float = 0.0, word_s: float = 0.3, channel: int = 0)
 
 
 def silent(text: str, start: float, end: float) -> Segment:
-    """A segment without word times."""
     return Segment(start, end, (Hypothesis(text, -1, -1),))
 
 

@@ -20,8 +20,6 @@ RATE = 16_000
 
 
 class WithPost(PlainComponents):
-    """Components with models of the option `post`."""
-
     def __init__(self) -> None:
         super().__init__()
         self.answer: dict[str, Any] | None = None
