@@ -6,7 +6,7 @@ import logging
 import numpy as np
 import pytest
 from plain_components import PlainComponents
-from plain_streams import Client, audio, serving
+from plain_streams import Client, audio, serving, streaming
 
 from conch.bls.access_log import code_of
 from conch.wire.access import MAX_ERROR, fields_of
@@ -23,8 +23,7 @@ def shown(caplog):
 
 
 async def test_a_stream_that_ends_tells_all_its_chunks_and_calls(caplog):
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components)
+    async with streaming() as (client, _):
         for chunk in ("1..", "2.."):
             await client.send(audio(chunk))
         assert not lines(caplog)
@@ -70,8 +69,7 @@ async def test_a_failing_component_is_told_once_and_a_chunk_of_no_stream_too(cap
 
 
 async def test_a_refused_chunk_has_no_line_while_its_stream_goes_on(caplog):
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components)
+    async with streaming() as (client, _):
         await client.send(audio("1"))
         with pytest.raises(AudioError):
             await client.send(audio("1") * np.nan)

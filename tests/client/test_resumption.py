@@ -236,9 +236,14 @@ def test_a_loss_while_it_goes_on(clock: Clock, stream_on: StreamOn) -> None:
     assert clock.pauses[:2] == [0.1, 0.2]
 
 
-def test_a_server_that_is_away_for_seconds(clock: Clock, stream_on: StreamOn) -> None:
-    server = WordServer()
+@pytest.fixture
+def server() -> WordServer:
+    return WordServer()
 
+
+def test_a_server_that_is_away_for_seconds(
+    server: WordServer, clock: Clock, stream_on: StreamOn
+) -> None:
     def fails(request: Any, number: int) -> ConchError | None:
         if number == 9:
             server.restart()
@@ -285,9 +290,7 @@ def test_a_time_limit_of_the_chunk_comes_first(clock: Clock, stream_on: StreamOn
     assert clock.now_s < 3
 
 
-def test_audio_that_ends_every_server_ends_two(stream_on: StreamOn) -> None:
-    server = WordServer()
-
+def test_audio_that_ends_every_server_ends_two(server: WordServer, stream_on: StreamOn) -> None:
     def fails(request: Any, number: int) -> ConchError | None:
         samples = request.inputs["PCM16"]
         if (samples == 5).any():  # its fifth word
@@ -307,9 +310,10 @@ def test_audio_that_ends_every_server_ends_two(stream_on: StreamOn) -> None:
     assert len(starts) == 2
 
 
-def test_a_process_that_dies_of_audio_it_has_answered_ends_two_servers(stream_on: StreamOn) -> None:
+def test_a_process_that_dies_of_audio_it_has_answered_ends_two_servers(
+    server: WordServer, stream_on: StreamOn
+) -> None:
     """A pass over the audio ends the process when the next chunks are there."""
-    server = WordServer()
 
     def fails(request: Any, number: int) -> ConchError | None:
         stream = server.streams.get(request.place.stream_id)
@@ -414,9 +418,8 @@ def test_a_server_that_is_full_is_asked_again(clock: Clock, stream_on: StreamOn)
     ],
 )
 def test_a_stream_that_goes_on_at_a_server_that_was_lost_is_ended(
-    clock: Clock, stream_on: StreamOn, loss: str, number: int
+    server: WordServer, clock: Clock, stream_on: StreamOn, loss: str, number: int
 ) -> None:
-    server = WordServer()
     setattr(server, loss, lambda request, at: LOST if at == number else None)
     with stream_on(server) as stream:
         assert answers_to(stream).text == TEXT
@@ -451,8 +454,7 @@ def test_it_is_told_even_if_the_chunk_that_found_another_server_fails(
     assert resumption.sent_again_s > 0
 
 
-def test_audio_is_bounded_while_no_server_is_found(stream_on: StreamOn) -> None:
-    server = WordServer()
+def test_audio_is_bounded_while_no_server_is_found(server: WordServer, stream_on: StreamOn) -> None:
     is_away = False
     server.fails = lambda request, number: AWAY if is_away else None
     with stream_on(server, resume_s=0.01) as stream:

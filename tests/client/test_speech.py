@@ -54,8 +54,12 @@ async def spoken(text, server: Server, **options) -> list[Speech]:
     return [piece async for piece in speaking(server.speak, text, **options)]
 
 
-async def test_the_answers_to_parts_are_one() -> None:
-    server = Server()
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+async def test_the_answers_to_parts_are_one(server: Server) -> None:
     pieces = await spoken(TEXT, server)
     assert "".join(server.asked).split() == TEXT.split() and len(server.asked) > 2
     whole = whole_of(pieces)
@@ -66,16 +70,14 @@ async def test_the_answers_to_parts_are_one() -> None:
     assert [bool(piece.spoken.stages) for piece in pieces] == [False] * 2 * number + [True]
 
 
-async def test_a_reader_that_stops_asks_for_no_further_part() -> None:
-    server = Server()
+async def test_a_reader_that_stops_asks_for_no_further_part(server: Server) -> None:
     async with aclosing(speaking(server.speak, TEXT)) as pieces:
         await anext(pieces)
         assert len(server.asked) == 1
     assert len(server.asked) == 1
 
 
-async def test_a_file_is_one_request() -> None:
-    server = Server()
+async def test_a_file_is_one_request(server: Server) -> None:
     await spoken([TEXT[:100], TEXT[100:]], server, format="mp3", speed=2)
     (request,) = server.requests
     assert server.asked == [TEXT.strip()]
@@ -86,22 +88,19 @@ async def test_a_file_is_one_request() -> None:
     assert len(server.requests) > 2
 
 
-async def test_a_part_says_how_much_is_still_to_be_played() -> None:
-    server = Server()
+async def test_a_part_says_how_much_is_still_to_be_played(server: Server) -> None:
     await spoken(TEXT, server)
     first, second, third, *_ = [int(item.parameters.get("lead_ms", 0)) for item in server.requests]
     assert first == 0 and 1000 < second <= 2000 and 3000 < third <= 4000
 
 
-async def test_the_budget_is_that_of_all_parts() -> None:
-    server = Server()
+async def test_the_budget_is_that_of_all_parts(server: Server) -> None:
     with pytest.raises(DeadlineError, match="deadline of 15 ms is over: 6 s made"):
         await spoken(TEXT * 2, server, deadline_ms=15)
     assert [item.parameters["deadline_ms"] for item in server.requests] == [15, 9, 3]
 
 
-async def test_each_sentence_is_spoken_while_the_next_one_is_written() -> None:
-    server = Server()
+async def test_each_sentence_is_spoken_while_the_next_one_is_written(server: Server) -> None:
     heard = asyncio.Event()
 
     async def written():
@@ -156,8 +155,7 @@ async def test_what_nobody_takes_leaves_no_thread_and_no_task() -> None:
         await asyncio.sleep(0.001)
 
 
-async def test_a_part_without_sound_is_passed_over_unless_all_are() -> None:
-    server = Server()
+async def test_a_part_without_sound_is_passed_over_unless_all_are(server: Server) -> None:
     pieces = await spoken(f"{TEXT}\n{'SILENT. ' * 300}\n{TEXT}", server)
     assert any(text.isupper() for text in server.asked)
     assert pieces[-1].spoken.duration > 2.0

@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 from plain_recognizer import recognizer_on
-from plain_streams import Client, audio, serving
+from plain_streams import audio, streaming
 
 import conch.families
 from conch.families import FAMILIES
@@ -59,8 +59,10 @@ def test_its_texts_are_scored_again_by_others():
 
 @pytest.mark.parametrize("vad", [True, False])
 async def test_a_live_stream_is_heard_by_the_toy_alone(vad):
-    async with serving(ToyComponents()) as (recognizer, components):
-        client = Client(recognizer, components, decoder="toy", vad=vad, word_timestamps=True)
+    async with streaming(ToyComponents(), decoder="toy", vad=vad, word_timestamps=True) as (
+        client,
+        components,
+    ):
         answers = [await client.send(audio(letter), ends=not letter) for letter in [*"12..3.", ""]]
     assert [answer.text for answer in answers[:2]] == ["loud0.1", "loud0.1 loud0.2"]
     assert answers[1].stable == "loud0.1"
@@ -73,8 +75,7 @@ async def test_a_live_stream_is_heard_by_the_toy_alone(vad):
 
 
 async def test_an_utterance_of_two_passes_is_the_toys_in_both():
-    async with serving(ToyComponents()) as (recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", decoder="toy")
+    async with streaming(ToyComponents(), mode="two_pass", decoder="toy") as (client, components):
         await client.send(audio("12"))
         final = await client.send(audio("..."), ends=True)
     assert [segment.passes for segment in final.segments] == [2]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
-from plain_streams import Client, audio, serving
+from plain_streams import audio, streaming
 
 import conch.families
 from conch.component import bytes_array
@@ -57,8 +57,7 @@ def test_it_comes_after_those_that_conch_ships() -> None:
 
 @pytest.mark.parametrize("mode", ["streaming", "two_pass"])
 async def test_it_rewrites_the_text_of_a_live_utterance(mode: str) -> None:
-    async with serving(ShoutingComponents()) as (recognizer, components):
-        client = Client(recognizer, components, mode=mode, shout=True)
+    async with streaming(ShoutingComponents(), mode=mode, shout=True) as (client, components):
         await client.send(audio("12"))
         final = await client.send(audio("..."), ends=True)
     assert final.text.endswith("!") and components.calls.count("shouter") == 1

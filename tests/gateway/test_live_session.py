@@ -101,8 +101,12 @@ async def test_frames_that_wait_are_joined() -> None:
     assert [sent.ends for sent in client.sent] == [False, False, False, True]
 
 
-async def test_less_than_a_chunk_waits_until_no_more_comes() -> None:
-    client = PlainLiveClient()
+@pytest.fixture
+def client() -> PlainLiveClient:
+    return PlainLiveClient()
+
+
+async def test_less_than_a_chunk_waits_until_no_more_comes(client: PlainLiveClient) -> None:
     await of_all(client, spoken(1, 0.1), 0.1, spoken(1, 0.1), 1.0, spoken(1, 0.1), 1.0)
     assert [(sent.at, sent.seconds) for sent in client.sent if sent.seconds] == [
         (pytest.approx(0.1), 0.2),
@@ -118,16 +122,18 @@ async def test_without_joining_each_frame_is_a_chunk() -> None:
     assert [update.is_keep_alive for update in updates] == [False] * 4
 
 
-async def test_a_pass_that_is_to_come_is_asked_for_soon_and_a_stream_is_kept() -> None:
-    client = PlainLiveClient()
+async def test_a_pass_that_is_to_come_is_asked_for_soon_and_a_stream_is_kept(
+    client: PlainLiveClient,
+) -> None:
     await of_all(client, spoken(1, 1.0), spoken(0, 0.5), 100.0)
     times = [sent.at for sent in client.sent if not sent.ends]
     # The second answer has the second pass, and from then on nothing is to come.
     assert np.diff(times) == pytest.approx([PENDING_S] + [KEEP_ALIVE_S] * 4)
 
 
-async def test_an_open_utterance_is_asked_for_while_a_pass_may_come() -> None:
-    client = PlainLiveClient()
+async def test_an_open_utterance_is_asked_for_while_a_pass_may_come(
+    client: PlainLiveClient,
+) -> None:
     await of_all(client, spoken(1, 1.0), 200.0)
     times = [sent.at for sent in client.sent if not sent.ends]
     gaps = np.diff(times)
@@ -148,14 +154,12 @@ async def test_a_step_that_is_not_complete_is_looked_at_while_audio_has_stopped(
     assert updates[-1].audio_s == 2.6
 
 
-async def test_nothing_is_sent_before_the_first_audio() -> None:
-    client = PlainLiveClient()
+async def test_nothing_is_sent_before_the_first_audio(client: PlainLiveClient) -> None:
     assert await of_all(client, 500.0) == []
     assert client.options == []
 
 
-async def test_finalize_ends_the_utterance_and_the_clock_goes_on() -> None:
-    client = PlainLiveClient()
+async def test_finalize_ends_the_utterance_and_the_clock_goes_on(client: PlainLiveClient) -> None:
     updates = await of_all(
         *(client, spoken(1, 1.0), "finalize", spoken(2, 1.0), 1.0, "finalize", 5.0, spoken(3, 0.1)),
         options={"word_timestamps": True},
@@ -171,8 +175,7 @@ async def test_finalize_ends_the_utterance_and_the_clock_goes_on() -> None:
     assert max(update.audio_s for update in updates) == 2.1
 
 
-async def test_finalize_of_nothing_is_answered() -> None:
-    client = PlainLiveClient()
+async def test_finalize_of_nothing_is_answered(client: PlainLiveClient) -> None:
     updates = await of_all(client, "finalize", 1.0, "finalize")
     assert [(update.finalized, update.segments) for update in updates] == [(True, ())] * 2
     assert client.sent == []
@@ -205,8 +208,7 @@ async def test_clear_keeps_what_ended_and_what_is_finalized() -> None:
     assert starts == [0.0, 0.0, 2.5, 4.5]
 
 
-async def test_other_options_are_those_of_the_next_stream() -> None:
-    client = PlainLiveClient()
+async def test_other_options_are_those_of_the_next_stream(client: PlainLiveClient) -> None:
     async with session(client, options={"language": "en"}) as live:
         collecting = asyncio.create_task(collect(live))
         await live.feed(spoken(1, 1.0))
@@ -223,8 +225,9 @@ async def test_other_options_are_those_of_the_next_stream() -> None:
     assert not any(update.finalized for update in updates)
 
 
-async def test_options_go_to_the_server_with_a_short_history_unless_sent() -> None:
-    client = PlainLiveClient()
+async def test_options_go_to_the_server_with_a_short_history_unless_sent(
+    client: PlainLiveClient,
+) -> None:
     await of_all(client, spoken(1, 1.0), request_id="sess_1")
     assert client.options[0]["history_s"] == 1
     assert client.options[0]["request_id"] == "sess_1"
@@ -279,8 +282,7 @@ async def test_a_server_without_progress_sends_a_client_away_that_waits() -> Non
         client.is_answering.set()
 
 
-async def test_updates_that_nobody_takes_stop_the_audio() -> None:
-    client = PlainLiveClient()
+async def test_updates_that_nobody_takes_stop_the_audio(client: PlainLiveClient) -> None:
     async with session(client) as live:
         with pytest.raises(OverloadedError):
             for _ in range(1000):
@@ -386,9 +388,7 @@ async def test_of_a_server_that_stays_lost_the_firm_text_is_finished() -> None:
     assert updates[-1].cut == updates[-2].cut
 
 
-async def test_audio_that_ends_two_servers_ends_its_session() -> None:
-    client = PlainLiveClient()
-
+async def test_audio_that_ends_two_servers_ends_its_session(client: PlainLiveClient) -> None:
     def dies(sent: object) -> ConchError | None:
         return ServerLostError("Socket closed") if len(client.sent) > 1 else None
 
@@ -458,8 +458,9 @@ async def test_leaving_by_cancellation_frees_the_stream() -> None:
     assert client.open == set()
 
 
-async def test_a_request_that_takes_long_is_not_cancelled_and_its_stream_ends_after_it() -> None:
-    client = PlainLiveClient()
+async def test_a_request_that_takes_long_is_not_cancelled_and_its_stream_ends_after_it(
+    client: PlainLiveClient,
+) -> None:
     freeing: set[asyncio.Task[None]] = set()
     client.is_answering = asyncio.Event()
     async with session(client, freeing=freeing) as live:
@@ -481,8 +482,9 @@ async def test_updates_end_when_the_session_is_left() -> None:
     assert [update.utterance.text for update in await collecting][:1] == ["one"]
 
 
-async def test_a_long_session_goes_on_in_another_stream_at_the_end_of_an_utterance() -> None:
-    client = PlainLiveClient()
+async def test_a_long_session_goes_on_in_another_stream_at_the_end_of_an_utterance(
+    client: PlainLiveClient,
+) -> None:
     steps = [step for _ in range(10) for step in (spoken(1, 1.0), 1.0, spoken(0, 1.0), 1.0)]
     updates = await of_all(client, *steps, max_stream_s=8.0)
     assert [text for text in final_texts(updates)] == ["ONE"] * 10
@@ -496,8 +498,7 @@ async def test_a_long_session_goes_on_in_another_stream_at_the_end_of_an_utteran
     assert lengths == [8.0, 8.0, 4.0]
 
 
-async def test_speech_without_an_end_goes_on_in_another_stream_too() -> None:
-    client = PlainLiveClient()
+async def test_speech_without_an_end_goes_on_in_another_stream_too(client: PlainLiveClient) -> None:
     updates = await of_all(
         client, *[step for _ in range(10) for step in (spoken(1, 1), 1)], max_stream_s=4
     )

@@ -12,7 +12,7 @@ import pytest
 from plain_components import PlainComponents
 from plain_live import PlainLiveClient, spoken
 from plain_recognizer import recognizer_on
-from plain_streams import Client, audio, serving
+from plain_streams import audio, streaming
 
 from conch.gateway import file_request
 from conch.gateway.listen_query import query_of
@@ -104,8 +104,7 @@ async def test_of_a_live_session(reads: Counter[str]) -> None:
 
 
 async def test_of_a_live_stream(reads: Counter[str]) -> None:
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", **LABELLED)
+    async with streaming(mode="two_pass", **LABELLED) as (client, _):
         for letter in "..1..":
             await client.send(audio(letter))
         final = await client.send(audio("."), ends=True)

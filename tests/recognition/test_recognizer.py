@@ -47,8 +47,12 @@ def test_segments_come_in_order_of_time_on_the_audios_clock():
     assert transcript.nbest[0].score == -3.0
 
 
-def test_a_piece_begins_with_the_vads_memory_that_was_sent():
-    components = PlainComponents()
+@pytest.fixture
+def components() -> PlainComponents:
+    return PlainComponents()
+
+
+def test_a_piece_begins_with_the_vads_memory_that_was_sent(components):
     state = np.arange(VAD_STATE_SIZE, dtype=np.float32)
     request = one(speech(0.1), vad_state=text_of_state(state))
     (transcript,) = recognize(components, request)
@@ -69,8 +73,7 @@ def test_one_memory_is_not_for_several_recordings():
         recognize(PlainComponents(), SpeechRequest(wav=wav, parameters={"vad_state": state}))
 
 
-def test_all_segments_are_in_flight_at_once():
-    components = PlainComponents()
+def test_all_segments_are_in_flight_at_once(components):
     everyone_is_here = asyncio.Event()
 
     async def wait_for_all(model):
@@ -101,8 +104,7 @@ async def test_recordings_have_their_turns_as_soon_as_a_component_is_replaced():
     assert asyncio.get_running_loop().time() - back < 5.5
 
 
-def test_no_more_segments_are_in_flight_than_the_limit():
-    components = PlainComponents()
+def test_no_more_segments_are_in_flight_than_the_limit(components):
     (transcript,) = recognize(components, one(speech(*[0.5] * 20)), max_segments_in_flight=3)
     assert components.most_in_flight <= 3
     assert len(transcript.segments) == 20
@@ -110,8 +112,9 @@ def test_no_more_segments_are_in_flight_than_the_limit():
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("cores", [2, 3])
-async def test_the_first_segment_of_a_stream_shares_the_cores_with_no_more_than_fill_them(cores):
-    components = PlainComponents()
+async def test_the_first_segment_of_a_stream_shares_the_cores_with_no_more_than_fill_them(
+    components, cores
+):
     components.before = lambda model: asyncio.sleep(1)
     recognizer = recognizer_on(components, cores=cores)
     request = one(speech(*[0.5] * 20))
@@ -126,8 +129,7 @@ async def test_the_first_segment_of_a_stream_shares_the_cores_with_no_more_than_
     assert took_s < 3 + 10 + 1 + 2
 
 
-def test_silence_calls_the_vad_alone():
-    components = PlainComponents()
+def test_silence_calls_the_vad_alone(components):
     (transcript,) = recognize(components, one(np.zeros(5 * RATE, np.float32)))
     assert transcript.text == ""
     assert transcript.segments == ()
@@ -135,16 +137,14 @@ def test_silence_calls_the_vad_alone():
     assert transcript.path == ("vad",)
 
 
-def test_without_vad_everything_is_decoded_and_the_vad_not_called():
-    components = PlainComponents()
+def test_without_vad_everything_is_decoded_and_the_vad_not_called(components):
     (transcript,) = recognize(components, one(speech(0.1, 0.2), vad=False, max_segment_s=30.0))
     assert components.calls == ["moonshine_encoder", "moonshine_decoder"]
     assert transcript.segments[0].start == 0
     assert transcript.segments[0].end == transcript.duration
 
 
-def test_long_audio_carries_the_vads_state_from_block_to_block():
-    components = PlainComponents()
+def test_long_audio_carries_the_vads_state_from_block_to_block(components):
     states = []
 
     async def note(model):
@@ -216,8 +216,7 @@ def test_a_rescorer_takes_the_place_of_a_graphs_ngrams(options, scores):
     assert {item.text: item.score for item in transcript.nbest} == scores
 
 
-def test_rescoring_asks_the_decoder_for_all_that_the_beam_holds():
-    components = PlainComponents()
+def test_rescoring_asks_the_decoder_for_all_that_the_beam_holds(components):
     recognize(components, one(speech(0.1), beam_size=7, rescore=True))
     call = components.calls.index("moonshine_decoder")
     assert components.parameters[call] == {
@@ -256,9 +255,7 @@ def test_rows_are_answered_row_by_row():
     assert second.stages["moonshine_encoder"].calls == 1
 
 
-def test_a_deadline_ends_the_request_at_once_and_no_call_follows():
-    components = PlainComponents()
-
+def test_a_deadline_ends_the_request_at_once_and_no_call_follows(components):
     async def hang(model):
         await asyncio.sleep(3600 if model == "moonshine_encoder" else 0)
 
@@ -268,24 +265,21 @@ def test_a_deadline_ends_the_request_at_once_and_no_call_follows():
     assert components.calls == ["vad", "moonshine_encoder"]
 
 
-def test_what_is_left_of_the_deadline_goes_with_every_call():
-    components = PlainComponents()
+def test_what_is_left_of_the_deadline_goes_with_every_call(components):
     recognize(components, one(speech(0.1), deadline_ms=60_000))
     assert len(components.timeouts_s) == 3
     assert all(0 < timeout <= 60 for timeout in components.timeouts_s)
     assert components.timeouts_s == sorted(components.timeouts_s, reverse=True)
 
 
-def test_one_failing_segment_fails_the_request_and_stops_the_others():
-    components = PlainComponents()
+def test_one_failing_segment_fails_the_request_and_stops_the_others(components):
     components.failing = "moonshine_decoder"
     with pytest.raises(ComponentError, match="moonshine_decoder: out of order"):
         recognize(components, one(speech(0.1, 0.2, 0.3)))
     assert components.in_flight == 0
 
 
-async def test_a_request_above_the_limit_is_refused_and_the_others_go_on():
-    components = PlainComponents()
+async def test_a_request_above_the_limit_is_refused_and_the_others_go_on(components):
     recognizer = recognizer_on(PlainComponents(), max_requests_in_flight=2)
     requests = [recognizer.recognize(one(speech(0.1)), components) for _ in range(3)]
     answers = await asyncio.gather(*requests, return_exceptions=True)
@@ -348,8 +342,7 @@ ONE_OF = "send one of WAV (samples), PCM16 (16-bit samples) and AUDIO (an encode
         ),
     ],
 )
-def test_a_bad_request_makes_no_call(request_, kind, message):
-    components = PlainComponents()
+def test_a_bad_request_makes_no_call(components, request_, kind, message):
     with pytest.raises(kind) as error:
         recognize(components, request_)
     assert str(error.value).startswith(message)
@@ -363,8 +356,7 @@ def test_an_error_in_a_batch_names_its_row():
         recognize(PlainComponents(), request)
 
 
-async def test_a_stream_yields_each_segment_before_the_next_is_known():
-    components = PlainComponents()
+async def test_a_stream_yields_each_segment_before_the_next_is_known(components):
     first_is_out = asyncio.Event()
 
     async def hold_the_second(model):
@@ -380,9 +372,7 @@ async def test_a_stream_yields_each_segment_before_the_next_is_known():
     assert found == ["spoken 0.10 0", "spoken 0.20 0", ""]
 
 
-async def test_a_stream_over_its_deadline_breaks_off_after_what_was_known():
-    components = PlainComponents()
-
+async def test_a_stream_over_its_deadline_breaks_off_after_what_was_known(components):
     async def hang(model):
         await asyncio.sleep(3600 if components.calls.count("moonshine_encoder") > 1 else 0)
 
@@ -396,8 +386,7 @@ async def test_a_stream_over_its_deadline_breaks_off_after_what_was_known():
     assert found == ["spoken 0.10 0"]
 
 
-async def test_a_stream_yields_a_segment_before_the_silence_behind_it_is_read():
-    components = PlainComponents()
+async def test_a_stream_yields_a_segment_before_the_silence_behind_it_is_read(components):
     first_is_out = asyncio.Event()
 
     async def hold_the_silence(model):
@@ -414,8 +403,7 @@ async def test_a_stream_yields_a_segment_before_the_silence_behind_it_is_read():
     assert components.calls.count("vad") == 4
 
 
-def test_the_ctc_decoder_takes_a_path_of_its_own():
-    components = PlainComponents()
+def test_the_ctc_decoder_takes_a_path_of_its_own(components):
     (transcript,) = recognize(
         components, one(speech(0.1, 0.2), decoder="ctc", word_timestamps=True)
     )

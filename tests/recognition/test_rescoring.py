@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
-from plain_streams import Client, audio, serving
+from plain_streams import Client, audio, serving, streaming
 
 from conch.recognition.request import SpeechRequest
 from conch.wire.errors import ComponentError, MissingModelError
@@ -57,6 +57,11 @@ def called(components) -> set[str]:
     return {*components.calls} & {*RESCORING}
 
 
+@pytest.fixture
+def components() -> Listed:
+    return Listed(one=-1.0, two=-1.2)
+
+
 @pytest.mark.parametrize(
     ("options", "models"),
     [
@@ -70,8 +75,7 @@ def called(components) -> set[str]:
         ({"accuracy": "best", "rescore": False}, {"ctc_encoder", "ctc_decoder"}),
     ],
 )
-def test_each_opinion_is_one_call_and_what_is_off_is_none(options, models):
-    components = Listed(one=-1.0, two=-1.2)
+def test_each_opinion_is_one_call_and_what_is_off_is_none(components, options, models):
     recognize(components, coverage=False, **options)
     assert called(components) == models
     assert {components.calls.count(model) for model in models} <= {1}
@@ -112,8 +116,7 @@ def test_texts_that_sound_the_same_are_scored_once():
     assert called(only) == set()
 
 
-def test_without_a_neural_rescorer_the_n_grams_score():
-    components = Listed(one=-1.0, two=-1.2)
+def test_without_a_neural_rescorer_the_n_grams_score(components):
     components.missing = {"neural_rescorer"}
     transcript = recognize(components, rescore=True)
     assert called(components) == {"rescorer"}
@@ -149,8 +152,7 @@ def test_an_impossible_text_never_wins_and_keeps_the_scores_finite():
     assert all(np.isfinite(item.score) for item in transcript.nbest)
 
 
-def test_a_failing_rescorer_fails_the_request_that_asks_for_it_alone():
-    components = Listed(one=-1.0, two=-1.2)
+def test_a_failing_rescorer_fails_the_request_that_asks_for_it_alone(components):
     components.failing = "neural_rescorer"
     with pytest.raises(ComponentError, match="neural_rescorer: out of order"):
         recognize(components, accuracy="best")
@@ -158,8 +160,7 @@ def test_a_failing_rescorer_fails_the_request_that_asks_for_it_alone():
     assert recognize(components, ctc_rescore=True).text == "one"
 
 
-def test_the_context_is_the_prompt_and_the_text_before():
-    components = Listed(one=-1.0, two=-1.2)
+def test_the_context_is_the_prompt_and_the_text_before(components):
     options = {"rescore": True, "lm_weight": 1.0}
     recognize(components, (1, 1, 1), prompt="Numbers.", **options)
     assert components.sent("neural_rescorer", "context") == [["Numbers.\n\n"]] * 3
@@ -169,13 +170,10 @@ def test_the_context_is_the_prompt_and_the_text_before():
     assert components.sent("neural_rescorer", "context") == said
 
 
-async def test_a_second_pass_scores_by_what_the_first_one_heard():
-    components = Listed(one=-1.0, two=-1.2)
-
+async def test_a_second_pass_scores_by_what_the_first_one_heard(components):
     async def heard(components):
         options = {"ctc_rescore": True, "coverage": False}
-        async with serving(components) as (recognizer, components):
-            client = Client(recognizer, components, mode="two_pass", **options)
+        async with streaming(components, mode="two_pass", **options) as (client, _):
             return await client.send(audio(".12..34"), ends=True)
 
     answer = await heard(components)
@@ -204,8 +202,7 @@ async def test_a_second_pass_scores_by_what_the_first_one_heard():
         assert components.calls.count("ctc_encoder") == 2, "the frames are not those of the audio"
 
 
-async def test_a_second_pass_has_the_utterance_before_as_its_context():
-    components = Listed(one=-1.0, two=-1.2)
+async def test_a_second_pass_has_the_utterance_before_as_its_context(components):
     async with serving(components) as (recognizer, components):
         options = {"rescore": True, "lm_context": True}
         client = Client(recognizer, components, mode="two_pass", **options)

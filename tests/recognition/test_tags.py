@@ -6,7 +6,7 @@ import json
 import numpy as np
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
-from plain_streams import Client, audio, serving
+from plain_streams import audio, streaming
 
 from conch.recognition.request import SpeechRequest
 from conch.wire.needs import components_of
@@ -34,8 +34,7 @@ def test_a_recording_has_emotion_event_and_language():
 
 
 async def test_the_second_pass_of_live_audio_has_them():
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", **ASKED)
+    async with streaming(mode="two_pass", **ASKED) as (client, components):
         found = await client.send(audio("11"), ends=True)
     assert [segment.emotion for segment in found.segments] == ["emotion"]
     assert "inverse_normalizer" not in components.calls

@@ -58,6 +58,13 @@ async def serving(components=None, **limits):
         await asyncio.sleep(0.01)
 
 
+@asynccontextmanager
+async def streaming(components=None, **settings):
+    """Yield a client of one stream, with settings of `Client`, and the components behind it."""
+    async with serving(components) as (recognizer, components):
+        yield Client(recognizer, components, **settings), components
+
+
 def ended_once(components) -> bool:
     """Report whether every stream of every component has ended, none of them twice."""
     return not any(components.open.values()) and len(set(components.ended)) == len(components.ended)

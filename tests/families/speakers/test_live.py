@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from plain_labels import file_of
-from plain_streams import STEP, Client, audio, ended_once, serving
+from plain_streams import STEP, Client, audio, ended_once, serving, streaming
 
 from conch.families.speakers.clustering import MOST_PIECES, unit
 from conch.families.speakers.live import (
@@ -224,8 +224,7 @@ TWO_PASSES = {"mode": "two_pass", "decoder": "moonshine"}
 
 
 async def answers(sizes: list[int], waveform: np.ndarray = SPOKEN, **options):
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, adaptive=False, **options)
+    async with streaming(adaptive=False, **options) as (client, components):
         found, start = [], 0
         for size in sizes:
             found.append(await client.send(waveform[start : start + size]))

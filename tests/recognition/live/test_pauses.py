@@ -4,7 +4,7 @@ import asyncio
 
 import numpy as np
 import pytest
-from plain_streams import STEP, Client, audio, ended_once, serving
+from plain_streams import STEP, Client, audio, ended_once, streaming
 
 from conch.recognition.live.sending_speed import MAX_AHEAD_S, Arrivals
 
@@ -51,8 +51,7 @@ def test_a_stop_counts_from_when_the_audio_would_have_been_played():
 )
 async def test_a_turn_ends_without_any_silence_sent(mode, vad, seconds):
     """Also a word that no complete step has; the times of later audio are those of all audio."""
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, mode=mode, vad=vad, endpoint_silence_ms=500)
+    async with streaming(mode=mode, vad=vad, endpoint_silence_ms=500) as (client, components):
         await client.send(speech(seconds))
         first = await asked(client)
         calls, vad_calls = len(components.calls), components.calls.count("vad")
@@ -78,8 +77,7 @@ async def test_a_turn_ends_without_any_silence_sent(mode, vad, seconds):
 
 
 async def test_silence_that_was_sent_ends_a_turn_at_once():
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, endpoint_silence_ms=500)
+    async with streaming(endpoint_silence_ms=500) as (client, components):
         await client.send(np.concatenate([speech(0.7), silence(0.55)]))
         found = await client.send(NOTHING)
     assert [(item.text, item.endpoint) for item in found.segments] == [("0.10 0.10", "silence")]
@@ -92,8 +90,7 @@ async def test_a_short_gap_cuts_nothing():
     wave = audio("12.3")[: 3 * STEP + 5_000]
 
     async def with_gaps(gaps: bool):
-        async with serving() as (recognizer, components):
-            client = Client(recognizer, components, word_timestamps=True)
+        async with streaming(word_timestamps=True) as (client, _):
             for start in range(0, len(wave), 3_000):
                 await client.send(wave[start : start + 3_000])
                 for _ in range(2 * gaps):
@@ -105,8 +102,7 @@ async def test_a_short_gap_cuts_nothing():
 
 
 async def test_silence_alone_begins_nothing():
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, endpoint_silence_ms=200)
+    async with streaming(endpoint_silence_ms=200) as (client, components):
         answer = await client.send(silence(0.9))
         while answer.duration < 0.89:
             await asyncio.sleep(0.02)
@@ -116,8 +112,7 @@ async def test_silence_alone_begins_nothing():
 
 
 async def test_without_endpointing_a_pause_ends_nothing():
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, endpointing=False)
+    async with streaming(endpointing=False) as (client, components):
         await client.send(np.concatenate([speech(0.7), silence(0.5)]))
         calls = len(components.calls)
         for _ in range(3):

@@ -3,7 +3,7 @@
 import asyncio
 
 from clock import Clock
-from plain_streams import Client, audio, ended_once, serving
+from plain_streams import Client, audio, ended_once, serving, streaming
 from spoken_components import SpokenComponents, made
 
 from conch.recognition.live import second_passes
@@ -11,8 +11,7 @@ from conch.recognition.metrics import PASSES
 
 
 async def test_two_passes():
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=0)
+    async with streaming(mode="two_pass", rolling_pass_ms=0) as (client, components):
         held = asyncio.Event()
 
         async def hold(model):
@@ -68,8 +67,7 @@ async def test_a_second_pass_that_ends_while_another_waits_for_its_place_is_repo
 
 
 async def test_a_second_pass_that_fails_leaves_the_first_ones_text():
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, mode="two_pass")
+    async with streaming(mode="two_pass") as (client, components):
         components.failing = "moonshine_encoder"
         answer = await client.send(audio("1.."), ends=True)
     assert answer.text == "0.10"
@@ -97,8 +95,7 @@ async def test_a_defect_in_a_second_pass_leaves_the_first_ones_text(caplog):
 
 
 async def test_text_that_a_second_pass_may_replace_is_not_stable():
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, mode="two_pass")
+    async with streaming(mode="two_pass") as (client, _):
         answers = [await client.send(audio(item)) for item in "12..34.."]
         answers.append(await client.send(audio("."), ends=True))
     final = answers[-1].text
@@ -117,8 +114,7 @@ async def test_no_more_second_passes_are_under_way_than_the_limit():
 
 
 async def two_passes(components, waveform, **options):
-    async with serving(components) as (recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=0, **options)
+    async with streaming(components, mode="two_pass", rolling_pass_ms=0, **options) as (client, _):
         return await client.send(waveform, ends=True)
 
 

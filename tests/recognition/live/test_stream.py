@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from clock import Clock
 from plain_components import PlainComponents
-from plain_streams import STEP, Client, audio, ended_once, serving
+from plain_streams import STEP, Client, audio, ended_once, serving, streaming
 from spoken_components import RATE, SpokenComponents, made
 
 from conch.bls.metrics import CALLS
@@ -22,8 +22,7 @@ from conch.wire.result import text_of_words
 
 
 async def test_every_chunk_is_answered_with_the_text_so_far():
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components)
+    async with streaming() as (client, components):
         answers = [await client.send(audio(item)) for item in "12"]
         answers.append(await client.send(audio("3"), ends=True))
     assert [item.text for item in answers] == ["0.10", "0.10 0.20", "0.10 0.20 0.30"]
@@ -38,8 +37,7 @@ async def test_every_chunk_is_answered_with_the_text_so_far():
 
 
 async def test_a_call_of_the_search_carries_no_more_than_it_needs():
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, endpoint_silence_ms=600, nbest=3)
+    async with streaming(endpoint_silence_ms=600, nbest=3) as (client, components):
         for item in "11.1":
             await client.send(audio(item))
         await client.send(audio(""), ends=True)
@@ -53,8 +51,7 @@ async def test_a_call_of_the_search_carries_no_more_than_it_needs():
 
 @pytest.mark.parametrize("mode", ["streaming", "two_pass"])
 async def test_without_vad_the_encoder_tells_where_somebody_speaks(mode):
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, mode=mode, vad=False)
+    async with streaming(mode=mode, vad=False) as (client, components):
         for item in ".1..2":
             await client.send(audio(item))
         final = await client.send(audio("."), ends=True)
@@ -67,8 +64,7 @@ async def test_without_vad_the_encoder_tells_where_somebody_speaks(mode):
 @pytest.mark.parametrize("samples", [1_000, 10_240, 25_000, 10**6])
 async def test_how_the_client_cuts_its_chunks_changes_nothing(samples):
     wave = audio("12..3....45.")[:-3_000]
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, word_timestamps=True)
+    async with streaming(word_timestamps=True) as (client, components):
         for start in range(0, len(wave), samples):
             ends = start + samples >= len(wave)
             found = await client.send(wave[start : start + samples], ends=ends)
@@ -88,8 +84,7 @@ async def test_how_the_client_cuts_its_chunks_changes_nothing(samples):
 async def test_words_of_audio_that_an_encoder_keeps_back_have_the_times_of_that_audio():
     components = PlainComponents()
     components.behind_samples = 3_200
-    async with serving(components) as (recognizer, components):
-        client = Client(recognizer, components, decoder="transducer", word_timestamps=True)
+    async with streaming(components, decoder="transducer", word_timestamps=True) as (client, _):
         found = await client.send(audio("12..3....45."), ends=True)
     assert found.text == "0.10 0.20 0.30 0.40 0.50"
     # 0.2 s earlier than without, but not before their utterance.
@@ -104,8 +99,7 @@ async def test_chunks_of_16_bit_samples_are_heard_as_the_same_floats(rate):
     sample_rate = np.array([[rate]], np.int32)
 
     async def sent_as(*names):
-        async with serving() as (recognizer, components):
-            client = Client(recognizer, components, word_timestamps=True)
+        async with streaming(word_timestamps=True) as (client, _):
             for number, start in enumerate(range(0, len(pcm16), 7_000)):
                 name = names[number % len(names)]
                 valid = {"wav": floats, "pcm16": pcm16}[name][start : start + 7_000]
@@ -126,15 +120,14 @@ async def test_chunks_of_16_bit_samples_are_heard_as_the_same_floats(rate):
 
 
 async def test_chunks_calls_endpoints_and_ends_are_counted():
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, mode="two_pass")
+    async with streaming(mode="two_pass") as (client, _):
         for item in "1..2":
             await client.send(audio(item))
         await client.send(audio("."), ends=True)
         client.is_new = False
         with pytest.raises(SessionError):
             await client.send(audio("1"))
-        counted = recognizer.runtime.metrics.drain()
+        counted = client.recognizer.runtime.metrics.drain()
     assert counted[CHUNKS, ("two_pass", "ok")] == 5
     assert counted[CHUNKS, ("none", "invalid")] == 1
     assert counted[CALLS, ("two_pass", "ctc_streaming_encoder")] == 5
@@ -145,8 +138,7 @@ async def test_chunks_calls_endpoints_and_ends_are_counted():
 
 
 async def test_until_somebody_speaks_the_vad_alone_is_called():
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components)
+    async with streaming() as (client, components):
         for item in "...1..2..":
             answer = await client.send(audio(item))
         final = await client.send(audio("."), ends=True)
@@ -161,11 +153,10 @@ async def test_until_somebody_speaks_the_vad_alone_is_called():
 
 
 async def test_silence_from_start_to_end_opens_nothing():
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, mode="two_pass")
+    async with streaming(mode="two_pass") as (client, components):
         await client.send(audio("." * 9))
         final = await client.send(audio("."), ends=True)
-        counted = recognizer.runtime.metrics.drain()
+        counted = client.recognizer.runtime.metrics.drain()
     assert (final.text, final.segments, final.duration) == ("", (), 6.4)
     assert set(components.calls) == {"vad"}
     assert counted[ENDPOINTS, ("no_speech",)] == 1
@@ -174,8 +165,7 @@ async def test_silence_from_start_to_end_opens_nothing():
 
 @pytest.mark.parametrize("silent", [8, 9])
 async def test_speech_after_a_silence_that_is_a_rules_has_the_streams_times(silent):
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", decoder="ctc")
+    async with streaming(mode="two_pass", decoder="ctc") as (client, components):
         final = await client.send(audio("." * silent + "1"), ends=True)
     (segment,) = final.segments
     start = 0.64 * silent - 0.3  # vad_pad_ms, also where the rule no_speech ends an utterance there
@@ -186,8 +176,7 @@ async def test_speech_after_a_silence_that_is_a_rules_has_the_streams_times(sile
 
 @pytest.mark.parametrize("ends", [False, True])
 async def test_speech_that_goes_on_behind_an_end_by_length_is_heard_once(ends):
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, max_utterance_s=2.0, repeat_text=True)
+    async with streaming(max_utterance_s=2.0, repeat_text=True) as (client, components):
         first = await client.send(audio(".12345"))
         answer = await client.send(audio("6"), ends=ends)
     encoded = np.concatenate(components.waveforms("ctc_streaming_encoder"))[::STEP].tolist()
@@ -197,8 +186,7 @@ async def test_speech_that_goes_on_behind_an_end_by_length_is_heard_once(ends):
 
 
 async def test_an_utterance_is_reported_as_final_once_and_the_stream_goes_on():
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components)
+    async with streaming() as (client, _):
         answers = [await client.send(audio(item)) for item in "1..2"]
         answers.append(await client.send(audio("."), ends=True))
     assert [len(item.segments) for item in answers] == [0, 0, 1, 0, 2]
@@ -206,8 +194,7 @@ async def test_an_utterance_is_reported_as_final_once_and_the_stream_goes_on():
 
 
 async def test_partials_may_be_left_out():
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, partials=False)
+    async with streaming(partials=False) as (client, _):
         answers = [await client.send(audio(item)) for item in "1..2"]
         answers.append(await client.send(audio("."), ends=True))
     assert [item.text for item in answers] == ["", "", "0.10", "", "0.10 0.20"]
@@ -341,8 +328,10 @@ async def test_a_stream_of_the_ctc_model_is_in_its_language():
 
 @pytest.mark.parametrize("end", ["", "1"])
 async def test_a_stream_of_whisper_alone_ends_without_the_ctc_models(end, caplog):
-    async with serving(lacking("ctc_streaming_encoder")) as (recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", coverage=False)
+    async with streaming(lacking("ctc_streaming_encoder"), mode="two_pass", coverage=False) as (
+        client,
+        components,
+    ):
         await client.send(audio("1....."))
         await client.send(audio(end))
         final = await client.send(audio(""), ends=True)
@@ -419,8 +408,7 @@ async def test_an_answer_repeats_what_was_said_a_while_ago_if_asked(asks, histor
     """By the option, or by the output TRANSCRIPTS of each chunk."""
     options = {key: asks[key] for key in asks if key == "repeat_text"}
     changes = {key: asks[key] for key in asks if key == "repeats_text"}
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, history_s=history_s, **options)
+    async with streaming(history_s=history_s, **options) as (client, _):
         answers = [await client.send(audio(item), **changes) for item in "1..2..3.."]
         answers.append(await client.send(audio("."), ends=True, **changes))
     said = ["0.10", "0.20", "0.30"]
@@ -431,8 +419,7 @@ async def test_an_answer_repeats_what_was_said_a_while_ago_if_asked(asks, histor
 
 @pytest.mark.parametrize("history_s", [1, 600, 0])
 async def test_what_ends_with_the_last_chunk_is_told_however_long_ago_it_was(history_s):
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, history_s=history_s)
+    async with streaming(history_s=history_s) as (client, _):
         await client.send(audio("1.."))
         await client.send(audio("..."))
         final = await client.send(audio("2..3......"), ends=True)
@@ -461,8 +448,7 @@ async def test_what_its_second_pass_may_change_is_repeated_however_long_ago_it_w
 
 async def test_the_answers_of_a_long_stream_do_not_grow():
     minutes, waveform = 30, audio("12..")
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=640)
+    async with streaming(mode="two_pass", rolling_pass_ms=640) as (client, components):
         sizes = []
         for _ in range(round(minutes * 60 / 2.56)):
             answer = await client.send(waveform)
@@ -498,8 +484,7 @@ async def test_what_is_kept_of_a_stream_does_not_grow():
 
 
 async def test_without_endpoints_an_utterance_ends_by_its_length_alone():
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, endpointing=False, max_utterance_s=10)
+    async with streaming(endpointing=False, max_utterance_s=10) as (client, _):
         answers = [await client.send(audio(item)) for item in "1...2" + "3" * 8 + "45.." + "." * 99]
         answers.append(await client.send(audio("6"), ends=True))
     ended = [segment for answer in answers[:-1] for segment in answer.segments]

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 from plain_components import PlainComponents
-from plain_streams import STEP, Client, audio, ended_once, serving
+from plain_streams import STEP, Client, audio, ended_once, serving, streaming
 
 from conch.recognition.metrics import STREAMS_ENDED
 from conch.wire.errors import (
@@ -28,8 +28,7 @@ async def test_an_end_in_silence_frees_what_components_keep_though_the_client_is
                 raise RequestCancelledError("the client cancelled")
             return await super().call(call)
 
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components)
+    async with streaming() as (client, components):
         await client.send(audio("1.."))
         client.components = Gone()
         final = await client.send(audio("."), ends=True)
@@ -41,8 +40,7 @@ async def test_an_end_in_silence_frees_what_components_keep_though_the_client_is
 @pytest.mark.parametrize("failing", ["vad", "ctc_streaming_encoder", "ctc_streaming_decoder"])
 async def test_an_error_ends_the_stream_and_frees_what_components_keep(failing):
     failed = []
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components)
+    async with streaming() as (client, components):
         await client.send(audio("1"))
 
         async def fail_once(model):
@@ -55,7 +53,7 @@ async def test_an_error_ends_the_stream_and_frees_what_components_keep(failing):
             await client.send(audio("2"))
         with pytest.raises(SessionError, match="session 1 is expired or unknown; send START"):
             await client.send(audio("3"))
-        assert len(recognizer.open_streams) == 0
+        assert len(client.recognizer.open_streams) == 0
     assert ended_once(components)
     assert len(components.ended) == 2
 
@@ -100,16 +98,14 @@ async def test_two_clients_with_one_id_and_different_sessions_do_not_meet(others
 @pytest.mark.parametrize(("length", "is_taken"), [(128, True), (129, False)])
 async def test_a_session_is_not_longer_than_an_id(length, is_taken):
     wrong = pytest.raises(OptionError, match=r"'session' takes at most 128 characters; .* 129")
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, session="s" * length)
+    async with streaming(session="s" * length) as (client, _):
         with contextlib.nullcontext() if is_taken else wrong:
             assert (await client.send(audio("1"), ends=True)).text == "0.10"
 
 
 @pytest.mark.parametrize("sent", [{}, {"session": "yours"}])
 async def test_a_chunk_without_the_streams_session_is_refused_and_the_stream_goes_on(sent):
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, session="mine")
+    async with streaming(session="mine") as (client, components):
         await client.send(audio("1"))
         with pytest.raises(SessionError):
             await client.send(audio("2"), parameters=sent)
@@ -121,8 +117,7 @@ async def test_a_chunk_without_the_streams_session_is_refused_and_the_stream_goe
 
 
 async def test_a_chunk_with_a_session_is_refused_by_a_stream_without_one():
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components)
+    async with streaming() as (client, _):
         await client.send(audio("1"))
         with pytest.raises(SessionError):
             await client.send(audio("2"), parameters={"session": "yours"})
@@ -292,8 +287,7 @@ async def test_chunks_beyond_the_bytes_are_refused_and_the_stream_goes_on():
 
 
 async def test_components_that_cannot_free_a_stream_are_named_in_the_log(caplog):
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components)
+    async with streaming() as (client, components):
         await client.send(audio("1"))
         components.failing = "ctc_streaming_encoder"
         with pytest.raises(ComponentError):
@@ -354,14 +348,13 @@ async def test_close_does_not_wait_for_ever():
 
 
 async def test_a_stream_that_is_abandoned_in_mid_speech_costs_no_second_pass():
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=0)
+    async with streaming(mode="two_pass", rolling_pass_ms=0) as (client, components):
         await client.send(audio("12"))
         calls = len(components.calls)
         client.parameters = {"abandon": True}
         answer = await client.send(audio(""), ends=True)
         assert (answer.text, answer.is_final, answer.duration) == ("", True, 1.28)
-        await recognizer.open_streams.close(timeout_s=60)
+        await client.recognizer.open_streams.close(timeout_s=60)
         assert sorted(components.calls[calls:]) == [
             "ctc_streaming_decoder",
             "ctc_streaming_encoder",
@@ -369,7 +362,7 @@ async def test_a_stream_that_is_abandoned_in_mid_speech_costs_no_second_pass():
         client.parameters = {}
         with pytest.raises(SessionError, match="send START"):
             await client.send(audio("3"))
-        counted = recognizer.runtime.metrics.drain()
+        counted = client.recognizer.runtime.metrics.drain()
     assert counted[STREAMS_ENDED, ("abandoned",)] == 1
     assert ended_once(components)
 
@@ -379,10 +372,9 @@ async def test_a_stream_that_is_abandoned_in_mid_speech_costs_no_second_pass():
     [("yes", {"ends": True}), (False, {"ends": True}), (True, {}), (True, {"starts": True})],
 )
 async def test_only_an_end_abandons(sent, place):
-    async with serving() as (recognizer, components):
-        client = Client(recognizer, components)
+    async with streaming() as (client, _):
         await client.send(audio("1"))
         parameters = client.parameters if place.get("starts") else {}
         with pytest.raises(OptionError, match=r"parameter 'abandon' takes true, with END alone"):
             await client.send(audio("2"), parameters={**parameters, "abandon": sent}, **place)
-        assert len(recognizer.open_streams) == 1
+        assert len(client.recognizer.open_streams) == 1

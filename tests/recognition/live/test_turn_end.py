@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from plain_components import PlainComponents
-from plain_streams import Client, audio, ended_once, serving
+from plain_streams import audio, ended_once, streaming
 
 CHUNK = 1_600
 """Samples of 100 ms."""
@@ -15,8 +15,7 @@ async def ends(text: str, components: PlainComponents, **options) -> list[tuple[
     """Return, of each utterance, its end and the audio after which it has ended, in seconds."""
     wave = audio(text)
     options = {"semantic_endpointing": True, "endpoint_silence_ms": 1900, **options}
-    async with serving(components) as (recognizer, components):
-        client = Client(recognizer, components, **options)
+    async with streaming(components, **options) as (client, components):
         found: dict[float, float] = {}
         for start in range(0, len(wave), CHUNK):
             for item in (await client.send(wave[start : start + CHUNK])).segments:

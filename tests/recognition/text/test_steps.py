@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from plain_components import PlainComponents
 from plain_recognizer import calls_on, recognizer_on
-from plain_streams import Client, audio, serving
+from plain_streams import audio, streaming
 
 from conch.component import bytes_array
 from conch.recognition.request import SpeechRequest
@@ -60,14 +60,17 @@ def called(components: PlainComponents) -> list[str]:
     return [model for model in components.calls if model in steps]
 
 
-def test_nothing_is_called_that_nobody_asks_for():
-    components = WithPost()
+@pytest.fixture
+def components() -> WithPost:
+    return WithPost()
+
+
+def test_nothing_is_called_that_nobody_asks_for(components):
     assert recognize(components, 0.1).text == "spoken 0.10 0"
     assert called(components) == []
 
 
-def test_the_steps_run_in_their_order():
-    components = WithPost()
+def test_the_steps_run_in_their_order(components):
     transcript = recognize(
         components,
         0.1,
@@ -82,8 +85,7 @@ def test_the_steps_run_in_their_order():
     assert transcript.path[-4:] == tuple(called(components))
 
 
-def test_a_models_language_is_sent_where_it_is_known():
-    components = WithPost()
+def test_a_models_language_is_sent_where_it_is_known(components):
     recognize(components, 0.1, itn=True, language="de")
     recognize(components, 0.1, itn=True)
     sent = [item for item in components.inputs if "text" in item]
@@ -112,8 +114,7 @@ async def test_an_apostrophe_of_a_phone_is_the_one_that_is_heard():
     assert found.text == "Mister O\u2019Brien."
 
 
-def test_whispers_text_has_its_punctuation():
-    components = WithPost()
+def test_whispers_text_has_its_punctuation(components):
     assert recognize(components, 0.1, punctuate=True).text == "spoken 0.10 0"
     assert called(components) == []
 
@@ -138,8 +139,7 @@ def test_words_segments_and_channels_follow():
     ]
 
 
-def test_all_hypotheses_get_the_steps_and_equal_ones_are_one():
-    components = WithPost()
+def test_all_hypotheses_get_the_steps_and_equal_ones_are_one(components):
     transcript = recognize(components, 0.1, nbest=3, itn=True)
     texts = [f"<spoken+0.10> {rank}" for rank in range(3)]
     assert [item.text for item in transcript.nbest] == texts
@@ -165,24 +165,20 @@ def test_all_hypotheses_get_the_steps_and_equal_ones_are_one():
         ),
     ],
 )
-def test_nonsense_is_an_error_that_names_the_option_and_the_model(answer, problem):
-    components = WithPost()
+def test_nonsense_is_an_error_that_names_the_option_and_the_model(components, answer, problem):
     components.answer = answer
     with pytest.raises(ComponentError, match=f"^option 'post': .*starred.*{problem}"):
         recognize(components, 0.1, post="starred")
     assert recognize(components, 0.1, post="bracketed").text == "[spoken 0.10 0]"
 
 
-def test_a_model_that_fails_is_named_with_its_option():
-    components = WithPost()
+def test_a_model_that_fails_is_named_with_its_option(components):
     components.failing = "inverse_normalizer"
     with pytest.raises(ComponentError, match=r"^option 'itn': inverse_normalizer: out of order"):
         recognize(components, 0.1, itn=True)
 
 
-def test_an_option_that_a_users_model_refuses_is_its_failure():
-    components = WithPost()
-
+def test_an_option_that_a_users_model_refuses_is_its_failure(components):
     def refused(inputs: Any, parameters: Any) -> Any:
         raise OptionError("starred: no such thing")
 
@@ -191,8 +187,7 @@ def test_an_option_that_a_users_model_refuses_is_its_failure():
         recognize(components, 0.1, post="starred")
 
 
-def test_a_missing_model_is_an_error_before_anything_is_recognised():
-    components = WithPost()
+def test_a_missing_model_is_an_error_before_anything_is_recognised(components):
     components.missing = {"mask", "inverse_normalizer"}
     with pytest.raises(MissingModelError, match="option 'post' names the model mask"):
         recognize(components, 0.1, post="bracketed,mask")
@@ -201,16 +196,14 @@ def test_a_missing_model_is_an_error_before_anything_is_recognised():
     assert components.calls == []
 
 
-def test_an_unreadable_rule_is_refused_before_anything_is_recognised():
-    components = WithPost()
+def test_an_unreadable_rule_is_refused_before_anything_is_recognised(components):
     with pytest.raises(OptionError, match=r"^option 'replace', rule 1"):
         recognize(components, 0.1, replace="conch")
     assert components.calls == []
 
 
 async def live(chunks: str, components: PlainComponents, **parameters: Any) -> list[Any]:
-    async with serving(components) as (recognizer, components):
-        client = Client(recognizer, components, **parameters)
+    async with streaming(components, **parameters) as (client, _):
         answers = [await client.send(audio(item)) for item in chunks]
         return [*answers, await client.send(audio(""), ends=True)]
 
@@ -227,8 +220,7 @@ async def test_live_partials_stay_as_recognised_and_the_final_text_has_the_steps
     assert [word.text for word in first.words] == ["<0.10+0.20.>"]
 
 
-async def test_a_second_pass_of_whisper_gets_the_steps_but_no_punctuation():
-    components = WithPost()
+async def test_a_second_pass_of_whisper_gets_the_steps_but_no_punctuation(components):
     answers = await live(
         "1..", components, mode="two_pass", itn=True, punctuate=True, post="bracketed"
     )
@@ -237,8 +229,7 @@ async def test_a_second_pass_of_whisper_gets_the_steps_but_no_punctuation():
     assert "punctuator" not in components.calls
 
 
-async def test_without_a_second_pass_the_text_of_the_first_is_punctuated():
-    components = WithPost()
+async def test_without_a_second_pass_the_text_of_the_first_is_punctuated(components):
     components.failing = "moonshine_encoder"
     answers = await live("12..", components, mode="two_pass", punctuate=True, itn=True)
     (segment,) = answers[-1].segments
@@ -247,8 +238,7 @@ async def test_without_a_second_pass_the_text_of_the_first_is_punctuated():
 
 
 @pytest.mark.parametrize("mode", ["streaming", "two_pass"])
-async def test_a_live_stream_goes_on_without_a_step_that_fails(mode):
-    components = WithPost()
+async def test_a_live_stream_goes_on_without_a_step_that_fails(components, mode):
     components.answer = {"text": bytes_array(["x"]), "spans": np.zeros((0, 4), np.int32)}
     answers = await live("12..3", components, mode=mode, post="starred", endpoint_silence_ms=600)
     assert [item.is_final for item in answers][-1]
@@ -305,8 +295,7 @@ def test_a_text_that_rules_make_too_long_is_an_error_that_names_them(monkeypatch
         recognize(WithPost(), 0.1, replace=f"0.10=>{'x' * 100}; spoken=>Spoken")
 
 
-async def test_a_live_stream_with_a_missing_model_ends_at_its_start():
-    components = WithPost()
+async def test_a_live_stream_with_a_missing_model_ends_at_its_start(components):
     components.missing = {"mask"}
     with pytest.raises(MissingModelError, match="option 'post' names the model mask"):
         await live("1", components, post="mask")
