@@ -1,15 +1,12 @@
 """A new decoder is one folder and one line: it runs offline and live on the paths of all."""
 
-import asyncio
-
 import numpy as np
 import pytest
-from plain_recognizer import recognizer_on
+from plain_recognizer import recognized
 from plain_streams import audio, streaming
 
 import conch.families
 from conch.families import FAMILIES
-from conch.recognition.request import SpeechRequest
 from tests.families.toy import FAMILY
 from tests.families.toy.recogniser import ToyComponents
 
@@ -19,16 +16,10 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conch.families, "FAMILIES", (*FAMILIES, FAMILY))
 
 
-def recognized(wav: np.ndarray, **options):
-    components = ToyComponents()
-    request = SpeechRequest(wav=wav[np.newaxis], parameters={"decoder": "toy", **options})
-    recognizer = recognizer_on(components)
-    (transcript,) = asyncio.run(recognizer.recognize(request, components))
-    return transcript, components
-
-
 def test_a_recording_is_recognised_by_the_toys_components_alone():
-    transcript, components = recognized(audio("..12......3..."), word_timestamps=True)
+    components = ToyComponents()
+    wav = audio("..12......3...")
+    transcript = recognized(components, wav, decoder="toy", word_timestamps=True)
     first, second = (segment.text.split() for segment in transcript.segments)
     assert set(first) == {"loud0.1", "loud0.2"}
     assert set(second) == {"loud0.3"}
@@ -38,7 +29,8 @@ def test_a_recording_is_recognised_by_the_toys_components_alone():
 
 
 def test_what_is_for_texts_without_punctuation_passes_it_by():
-    _, components = recognized(audio("..12..."), punctuate=True)
+    components = ToyComponents()
+    recognized(components, audio("..12..."), decoder="toy", punctuate=True)
     assert "punctuator" not in components.calls
 
 
@@ -47,12 +39,8 @@ def test_its_texts_are_scored_again_by_others():
     one = {"hypotheses": np.array([b"one", b"two"], object), "scores": np.zeros(2, np.float32)}
     toy_decoder = components.toy_decoder
     components.toy_decoder = lambda *args: {**toy_decoder(*args), **one}
-    request = SpeechRequest(
-        wav=audio("..12...")[np.newaxis],
-        parameters={"decoder": "toy", "rescore": True, "rescorer": "ngram"},
-    )
-    recognizer = recognizer_on(components)
-    (transcript,) = asyncio.run(recognizer.recognize(request, components))
+    options = {"decoder": "toy", "rescore": True, "rescorer": "ngram"}
+    transcript = recognized(components, audio("..12..."), **options)
     assert transcript.text == "two"
     assert transcript.nbest[0].lm_score == -10.0
 

@@ -1,17 +1,14 @@
 """A new text step is a folder and one line: what its option asks for happens to every text."""
 
-import asyncio
-
 import numpy as np
 import pytest
 from plain_components import PlainComponents
-from plain_recognizer import recognizer_on
+from plain_recognizer import recognized
 from plain_streams import audio, streaming
 
 import conch.families
 from conch.component import bytes_array
 from conch.families import FAMILIES
-from conch.recognition.request import SpeechRequest
 from conch.wire.errors import MissingModelError
 from conch.wire.needs import components_for, components_of, needed_for, text_components_of
 from conch.wire.options import RecognitionOptions
@@ -36,9 +33,7 @@ def recognised(
     components: PlainComponents | None = None, **options: object
 ) -> tuple[Transcript, PlainComponents]:
     components = components or ShoutingComponents()
-    request = SpeechRequest(wav=audio("..11..")[np.newaxis], parameters=options)
-    (found,) = asyncio.run(recognizer_on(components).recognize(request, components))
-    return found, components
+    return recognized(components, audio("..11.."), **options), components
 
 
 def test_it_rewrites_the_text_of_a_recording_where_nothing_else_does() -> None:

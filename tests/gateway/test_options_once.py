@@ -1,6 +1,5 @@
 """A request's options are read once by the gateway and once by the server, whatever is asked."""
 
-import asyncio
 import base64
 import json
 from collections import Counter
@@ -11,14 +10,13 @@ import numpy as np
 import pytest
 from plain_components import PlainComponents
 from plain_live import PlainLiveClient, spoken
-from plain_recognizer import recognizer_on
+from plain_recognizer import recognized
 from plain_streams import audio, streaming
 
 from conch.gateway import file_request
 from conch.gateway.listen_query import query_of
 from conch.gateway.live_session import LiveSession
 from conch.gateway.servers import asking
-from conch.recognition.request import SpeechRequest
 from conch.wire import known_speakers
 from conch.wire.options import RecognitionOptions
 
@@ -73,19 +71,14 @@ def test_of_a_file(
     form = {name: (value,) for name, value in fields.items()}
     request = asking(b"RIFF", file_request.parse(form, {}).options, "id")
     assert taken(reads) == at_gateway, "reads of the form until the request to the server"
-    components = PlainComponents()
-    asked = SpeechRequest(wav=audio("..11..")[np.newaxis], parameters=request.parameters)
-    (found,) = asyncio.run(recognizer_on(components).recognize(asked, components))
-    assert found.text
+    assert recognized(PlainComponents(), audio("..11.."), **request.parameters).text
     assert taken(reads) == on_server, "reads of the request until the answer"
 
 
 def test_another_decoder_is_thought_of_where_the_first_is_missing(reads: Counter[str]) -> None:
     components = PlainComponents()
     components.missing.add("moonshine_decoder")
-    asked = SpeechRequest(wav=audio("..11..")[np.newaxis])
-    (found,) = asyncio.run(recognizer_on(components).recognize(asked, components))
-    assert "attention_decoder" in found.path
+    assert "attention_decoder" in recognized(components, audio("..11..")).path
     assert taken(reads) == {"options": 2}, "one for each decoder that was tried"
 
 

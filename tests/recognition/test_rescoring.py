@@ -1,14 +1,11 @@
 """Rescoring on plain functions: what is called, with what, and which text wins."""
 
-import asyncio
-
 import numpy as np
 import pytest
 from plain_components import PlainComponents
-from plain_recognizer import recognizer_on
+from plain_recognizer import recognized
 from plain_streams import Client, audio, serving, streaming
 
-from conch.recognition.request import SpeechRequest
 from conch.wire.errors import ComponentError, MissingModelError
 
 RATE = 16_000
@@ -47,10 +44,7 @@ def recognize(components, seconds=(1.0,), **parameters):
     silence = np.zeros(3 * RATE, np.float32)
     parts = [np.full(round(length * RATE), 0.5, np.float32) for length in seconds]
     wav = np.concatenate([item for part in parts for item in (silence, part)] + [silence])
-    recognizer = recognizer_on(components)
-    request = SpeechRequest(wav=wav[np.newaxis], parameters=parameters)
-    (transcript,) = asyncio.run(recognizer.recognize(request, components))
-    return transcript
+    return recognized(components, wav, **parameters)
 
 
 def called(components) -> set[str]:

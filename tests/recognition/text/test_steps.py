@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 from plain_components import PlainComponents
-from plain_recognizer import calls_on, recognizer_on
+from plain_recognizer import calls_on, recognized
 from plain_streams import audio, streaming
 
 from conch.component import bytes_array
-from conch.recognition.request import SpeechRequest
 from conch.recognition.text.steps import with_text_steps
 from conch.wire.errors import ComponentError, MissingModelError, OptionError
 from conch.wire.options import RecognitionOptions
@@ -49,10 +48,7 @@ def speech(*levels: float) -> np.ndarray:
 
 
 def recognize(components: PlainComponents, *levels: float, **parameters: Any) -> Any:
-    request = SpeechRequest(wav=speech(*levels)[np.newaxis], parameters=parameters)
-    recognizer = recognizer_on(components)
-    (transcript,) = asyncio.run(recognizer.recognize(request, components))
-    return transcript
+    return recognized(components, speech(*levels), **parameters)
 
 
 def called(components: PlainComponents) -> list[str]:
