@@ -1,5 +1,6 @@
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -140,7 +141,7 @@ def mp3_without_header() -> bytes:
     """Return twelve seconds without a length; guessed from the silent start it is longer."""
     noise = np.random.default_rng(1).normal(0, 0.2, 10 * 44_100).astype(np.float32)
     waveform = np.concatenate([np.zeros(2 * 44_100, np.float32), noise])
-    options = {"bitrate_mode": "VARIABLE", "compression_level": 0.1}
+    options: dict[str, Any] = {"bitrate_mode": "VARIABLE", "compression_level": 0.1}
     data = audio_file(waveform, 44_100, format="MP3", **options)
     assert b"Xing" in data[:200]
     data = data[data.index(b"\xff\xfb", 4) :]

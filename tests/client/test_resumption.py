@@ -143,7 +143,7 @@ def dying(
     """Return a server that forgets all with the requests of these numbers."""
     server = WordServer()
 
-    def fails(request: Any, number: int) -> ConchError | None:
+    def fails(request: Any, number: int) -> Exception | None:
         if number not in numbers:
             return then(request, number)
         server.restart()

@@ -101,8 +101,8 @@ async def test_frames_that_wait_are_joined() -> None:
     assert [sent.ends for sent in client.sent] == [False, False, False, True]
 
 
-@pytest.fixture
-def client() -> PlainLiveClient:
+@pytest.fixture(name="client")
+def plain_client() -> PlainLiveClient:
     return PlainLiveClient()
 
 

@@ -80,7 +80,7 @@ def check_items(client: RealtimeClient) -> None:
 async def test_turns_have_the_texts_of_a_live_stream(
     gateway_url: str, grpc_url: str, talk: np.ndarray, reference: str
 ) -> None:
-    with Client(grpc_url) as client, client.live(sample_rate=RATE, **OPTIONS) as stream:
+    with Client(grpc_url) as direct, direct.live(sample_rate=RATE, **OPTIONS) as stream:
         for start in range(0, len(talk), RATE // 2):
             stream.send(talk[start : start + RATE // 2])
         expected = [segment.text for segment in stream.finish().segments]

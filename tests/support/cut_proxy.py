@@ -31,11 +31,6 @@ class CutProxy:
         """Break all connections off once a client has sent something more."""
         self._is_to_cut = True
 
-    def aim(self, target: str) -> None:
-        """Pass new connections to another server, `host:port`, and break the others off."""
-        self.target = target
-        self.cut()
-
     def _wait_for(self, call: Callable[[], Any]) -> None:
         async def run() -> None:
             found = call()

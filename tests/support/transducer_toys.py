@@ -20,11 +20,11 @@ _SYLLABLES = ["ba", "do", "ki", "lu", "me", "no", "ra", "si", "tu", "ve", "za", 
 class Toy:
     """A graph under construction, with random weights of its seed."""
 
-    def __init__(self, seed: int) -> None:
-        self.graph, self._random = Graph(), np.random.default_rng(seed)
+    def __init__(self, seed: int | np.random.Generator) -> None:
+        self.graph, self.random = Graph(), np.random.default_rng(seed)
 
     def weight(self, *shape: int, scale: float = 1.0) -> str:
-        values = self._random.normal(0, scale / np.sqrt(shape[0]), shape)
+        values = self.random.normal(0, scale / np.sqrt(shape[0]), shape)
         return self.graph.array(values.astype(np.float32))
 
     def mean(self, value: str, *axes: int, keepdims: int = 0) -> str:
