@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 import pytest
+from refusals import refused as refused
 from virtual_time import VirtualTimeLoop
 
 OWN_SERVERS = (
