@@ -3,7 +3,6 @@
 import asyncio
 import re
 import shutil
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from metrics import metrics_of
 from own_gateway import own_gateway
 from recordings import wer
 from sockets import listening_to
+from subprocesses import output_of
 from waiting import wait_until
 
 from conch.client import AsyncClient
@@ -334,11 +334,10 @@ def test_the_programs_of_the_guide_run(gateway_url, talk, recordings, tmp_path, 
         (tmp_path / "talk.webm").write_bytes(webm)
         options = ["--experimental-websocket", "--input-type=module", "-e"]
         command = ["node", *options, BROWSER + program]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    said = output_of(*command, cwd=tmp_path)
     # The page ends with its first segment.
     spoken = [recordings[4].text, recordings[0].text][: 2 if language == "python" else 1]
-    assert wer(" ".join(spoken), done.stdout) < 0.4
+    assert wer(" ".join(spoken), said) < 0.4
 
 
 def test_a_live_session_clears_and_reconfigures(grpc_url, recordings):

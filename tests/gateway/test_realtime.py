@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from audio_files import audio_file
 from own_gateway import OwnGateway, own_gateway
 from realtime_client import BUFFER, TEXT, RealtimeClient, connected
 from recordings import Recording, wer
+from subprocesses import output_of
 
 from conch.client import Client
 from conch.gateway.keys import Key, digest, write_keys
@@ -308,14 +308,7 @@ def test_the_program_of_the_guide(
 ) -> None:
     (program,) = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.M | re.S)
     soundfile.write(tmp_path / "talk.wav", talk, RATE)
-    done = subprocess.run(
-        [sys.executable, "-c", program.replace("http://127.0.0.1:9000", gateway_url)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert done.returncode == 0, done.stderr
-    deltas, _, final = done.stdout.partition("final:")
+    here = program.replace("http://127.0.0.1:9000", gateway_url)
+    deltas, _, final = output_of(sys.executable, "-c", here, cwd=tmp_path).partition("final:")
     assert wer(reference, final) < 0.2
     assert wer(final, deltas) < 0.2
