@@ -132,29 +132,27 @@ async def test_a_wrong_request_and_a_defect_fail_alone(running):
     assert ([str(error) for error in wrong], right) == (["send TEXT"], [2])
 
 
-def test_a_request_ends_even_if_its_span_cannot(running, monkeypatch):
+async def test_a_request_ends_even_if_its_span_cannot(running, monkeypatch):
     def fail(self, failure):
         raise RuntimeError("no thread for spans")
 
     monkeypatch.setattr(Counter, "close", fail)
-    assert asyncio.run(asyncio.wait_for(running.ask(b"two words"), 20)) == [2]
+    assert await running.ask(b"two words") == [2]
 
 
-def test_the_health_of_a_server_needs_no_service(running):
-    (text,) = asyncio.run(running.ask(health=True))
+async def test_the_health_of_a_server_needs_no_service(running):
+    (text,) = await running.ask(health=True)
     assert json.loads(text) == {"away": [], "on_demand": [], "models": [], "voices": []}
 
 
-def test_what_runs_is_cancelled_at_the_end():
-    async def main(running):
+async def test_what_runs_is_cancelled_at_the_end():
+    with ThreadPoolExecutor(1) as threads:
+        running = Running(threads)
         client = running.begin(b"one", b"wait")
         while not client.got:
             await asyncio.sleep(0.01)
         await asyncio.to_thread(running.host.close, 5.0, lambda: None)
         await client.has_ended.wait()
-        return client.got
-
-    with ThreadPoolExecutor(1) as threads:
-        first, error = asyncio.run(main(Running(threads)))
+    first, error = client.got
     assert first == 1
     assert isinstance(error, OverloadedError)
