@@ -88,25 +88,6 @@ async def test_an_option_that_a_component_refuses_is_the_clients_word(models, co
 
 
 @pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (triton_error(ComponentError("out of memory")), "vad: out of memory"),
-        (triton_error(ValueError("a path: /srv")), r"vad: internal error; the server's log .*"),
-        (
-            TritonError("option 'x' of a model of your own"),
-            "vad: option 'x' of a model of your own",
-        ),
-        (TritonError("Request timeout expired"), "vad: Request timeout expired"),
-    ],
-)
-async def test_what_else_a_component_says_is_its_error(models, components, error, message):
-    models["vad"] = failing(error)
-    with pytest.raises(TranscriptionError, match=f"^{message}$") as failure:
-        await call(components)
-    assert type(failure.value) is ComponentError
-
-
-@pytest.mark.parametrize(
     "error",
     [
         TritonError(
@@ -312,6 +293,22 @@ async def test_the_work_of_a_call_is_measured_by_its_bytes_and_its_beam(models, 
             triton_error(ComponentError("Stub process 'vad_0_1' is not healthy.")),
             ComponentError,
             "vad: Stub process",
+        ),
+        (triton_error(ComponentError("out of memory")), ComponentError, "vad: out of memory$"),
+        (
+            triton_error(ValueError("a path: /srv")),
+            ComponentError,
+            r"vad: internal error; the server's log .*",
+        ),
+        (
+            TritonError("option 'x' of a model of your own"),
+            ComponentError,
+            "vad: option 'x' of a model of your own$",
+        ),
+        (
+            TritonError("Request timeout expired"),
+            ComponentError,
+            "vad: Request timeout expired$",
         ),
     ],
 )

@@ -103,9 +103,16 @@ async def test_a_session_is_not_longer_than_an_id(length, is_taken):
             assert (await client.send(audio("1"), ends=True)).text == "0.10"
 
 
-@pytest.mark.parametrize("sent", [{}, {"session": "yours"}])
-async def test_a_chunk_without_the_streams_session_is_refused_and_the_stream_goes_on(sent):
-    async with streaming(session="mine") as (client, components):
+@pytest.mark.parametrize(
+    ("own", "sent"),
+    [
+        ({"session": "mine"}, {}),
+        ({"session": "mine"}, {"session": "yours"}),
+        ({}, {"session": "yours"}),
+    ],
+)
+async def test_a_chunk_without_the_streams_session_is_refused_and_the_stream_goes_on(own, sent):
+    async with streaming(**own) as (client, components):
         await client.send(audio("1"))
         with pytest.raises(SessionError):
             await client.send(audio("2"), parameters=sent)
@@ -114,15 +121,6 @@ async def test_a_chunk_without_the_streams_session_is_refused_and_the_stream_goe
         answer = await client.send(audio("3"), ends=True)
     assert answer.text == "0.10 0.30"
     assert ended_once(components)
-
-
-async def test_a_chunk_with_a_session_is_refused_by_a_stream_without_one():
-    async with streaming() as (client, _):
-        await client.send(audio("1"))
-        with pytest.raises(SessionError):
-            await client.send(audio("2"), parameters={"session": "yours"})
-        answer = await client.send(audio("3"), ends=True)
-    assert answer.text == "0.10 0.30"
 
 
 @pytest.mark.parametrize(
