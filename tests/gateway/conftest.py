@@ -19,6 +19,8 @@ from own_gateway import OwnGateway, own_gateway
 from programs import NODE_TESTS
 from recordings import Recording, recordings_of
 
+from conch.gateway import GatewayConfig, GatewayService
+
 ROOT = Path(__file__).parents[2]
 GIVEN = "CONCH_TESTED_GATEWAYS"
 """Environment variable of gateways that run already, for a pytest of another `openai`."""
@@ -37,6 +39,13 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         patch.delenv("CONCH_API_KEYS", raising=False)
         with serving_gateway("--models", "all") as running:
             yield running
+
+
+@pytest.fixture(scope="session")
+def url() -> Iterator[str]:
+    """Yield the address of a gateway without a server."""
+    with GatewayService(GatewayConfig(servers=("grpc://127.0.0.1:1",), port=0)) as service:
+        yield service.url
 
 
 @pytest.fixture

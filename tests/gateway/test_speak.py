@@ -8,7 +8,7 @@ import aiohttp
 import numpy as np
 import pytest
 from loop_gateway import LoopGateway, loop_gateway, until
-from sockets import speaking
+from sockets import SpeakingSocket, speaking
 
 from conch.client import Client, Speech
 from conch.client.speech import speech_requests, spoken_text
@@ -68,6 +68,12 @@ async def running(client: Any) -> AsyncIterator[LoopGateway]:
         yield running
 
 
+@pytest.fixture
+async def socket(running: LoopGateway) -> AsyncIterator[SpeakingSocket]:
+    async with speaking(running.url) as socket:
+        yield socket
+
+
 def ended(running: LoopGateway, code: int) -> float:
     labels = {"route": "/v1/speak", "key": "anybody", "code": str(code)}
     return running.metric("conch_gateway_sessions_ended_total", **labels)
@@ -118,88 +124,83 @@ async def test_sentences_are_spoken_as_they_are_written(
 
 
 async def test_a_cancel_ends_what_is_spoken_and_drops_what_waits(
-    running: LoopGateway, client: PlainClient
+    client: PlainClient, socket: SpeakingSocket
 ) -> None:
-    async with speaking(running.url) as socket:
-        await socket.say("text", text="This is long… And more. ")
-        await socket.say("flush")
-        await socket.say("text", text="Never said.")
-        await socket.say("flush")
-        await until(lambda: client.waiting == 1)
-        await socket.say("cancel")
-        cancelled = await socket.message("cancelled", "flushed")
-        assert cancelled == {"type": "cancelled", "audio_s": 0.1}
-        await socket.say("text", text="New.")
-        await socket.say("close")
-        sentence, _, end = await socket.rest()
+    await socket.say("text", text="This is long… And more. ")
+    await socket.say("flush")
+    await socket.say("text", text="Never said.")
+    await socket.say("flush")
+    await until(lambda: client.waiting == 1)
+    await socket.say("cancel")
+    cancelled = await socket.message("cancelled", "flushed")
+    assert cancelled == {"type": "cancelled", "audio_s": 0.1}
+    await socket.say("text", text="New.")
+    await socket.say("close")
+    sentence, _, end = await socket.rest()
     assert (sentence["text"], sentence["start"]) == ("New.", 0.1)
     assert end["audio_s"] == 0.5 and len(socket.audio) == 2 * 5
     assert "Never said." not in client.asked
 
 
 async def test_a_cancel_behind_a_close_ends_the_session(
-    running: LoopGateway, client: PlainClient
+    client: PlainClient, socket: SpeakingSocket
 ) -> None:
-    async with speaking(running.url) as socket:
-        await socket.say("text", text="This is long…")
-        await socket.say("close")
-        await until(lambda: client.waiting == 1)
-        await socket.say("cancel")
-        kinds = [message["type"] for message in await socket.rest()]
+    await socket.say("text", text="This is long…")
+    await socket.say("close")
+    await until(lambda: client.waiting == 1)
+    await socket.say("cancel")
+    kinds = [message["type"] for message in await socket.rest()]
     assert kinds == ["ready", "sentence", "cancelled", "end"]
 
 
-async def test_what_has_no_sound_is_a_warning_and_no_text_is_none(running: LoopGateway) -> None:
-    async with speaking(running.url) as socket:
-        for text in ("SILENT.", "", "Said."):
-            await socket.say("text", text=text)
-            await socket.say("flush")
-            flushed = await socket.message("flushed")
-            assert flushed["warnings"] == (["no word"] if text == "SILENT." else [])
-        await socket.say("close")
-        assert [message["type"] for message in await socket.rest()] == ["end"]
+async def test_what_has_no_sound_is_a_warning_and_no_text_is_none(socket: SpeakingSocket) -> None:
+    for text in ("SILENT.", "", "Said."):
+        await socket.say("text", text=text)
+        await socket.say("flush")
+        flushed = await socket.message("flushed")
+        assert flushed["warnings"] == (["no word"] if text == "SILENT." else [])
+    await socket.say("close")
+    assert [message["type"] for message in await socket.rest()] == ["end"]
     assert len(socket.audio) == 10
 
 
 async def test_a_frame_that_is_no_command_is_refused_and_the_session_goes_on(
-    running: LoopGateway,
+    socket: SpeakingSocket,
 ) -> None:
-    async with speaking(running.url) as socket:
-        for frame in ("Hello.", '{"type":"talk"}', '{"type":"text","text":5}', "[" * 9999):
-            await socket.socket.send_str(frame)
-            error = (await socket.message("error"))["error"]
-            assert error["code"] == "unknown_message"
-            assert "a type of text, flush, cancel, close" in error["message"]
-        await socket.say("text", text="Said.")
-        await socket.say("close")
-        assert (await socket.rest())[-1] == {"type": "end", "audio_s": 0.5}
+    for frame in ("Hello.", '{"type":"talk"}', '{"type":"text","text":5}', "[" * 9999):
+        await socket.socket.send_str(frame)
+        error = (await socket.message("error"))["error"]
+        assert error["code"] == "unknown_message"
+        assert "a type of text, flush, cancel, close" in error["message"]
+    await socket.say("text", text="Said.")
+    await socket.say("close")
+    assert (await socket.rest())[-1] == {"type": "end", "audio_s": 0.5}
 
 
-async def test_an_error_says_where_the_audio_stopped(running: LoopGateway) -> None:
-    async with speaking(running.url) as socket:
-        await socket.say("text", text="Said. A")
-        await socket.message("sentence")
-        await socket.say("text", text=" bad one. ")
-        await socket.say("flush")
-        *_, error = await socket.rest()
+async def test_an_error_says_where_the_audio_stopped(socket: SpeakingSocket) -> None:
+    await socket.say("text", text="Said. A")
+    await socket.message("sentence")
+    await socket.say("text", text=" bad one. ")
+    await socket.say("flush")
+    *_, error = await socket.rest()
     assert error["audio_s"] == 0.5 and error["error"]["code"] == "component_failed"
     assert socket.socket.close_code == 1011
 
 
-async def test_too_much_text_ends_the_session(running: LoopGateway) -> None:
-    async with speaking(running.url) as socket:
-        await socket.say("text", text="a" * (MAX_WAITING + 1))
-        *_, error = await socket.rest()
+async def test_too_much_text_ends_the_session(socket: SpeakingSocket) -> None:
+    await socket.say("text", text="a" * (MAX_WAITING + 1))
+    *_, error = await socket.rest()
     assert error["error"]["code"] == "backlog_exceeded" and "100001" in error["error"]["message"]
     assert socket.socket.close_code == 1008
 
 
-async def test_too_many_flushes_end_the_session(running: LoopGateway, client: PlainClient) -> None:
-    async with speaking(running.url) as socket:
-        await socket.say("text", text="This is long…")
-        for _ in range(MAX_FLUSHES + 1):
-            await socket.say("flush")
-        *_, error = await socket.rest()
+async def test_too_many_flushes_end_the_session(
+    client: PlainClient, socket: SpeakingSocket
+) -> None:
+    await socket.say("text", text="This is long…")
+    for _ in range(MAX_FLUSHES + 1):
+        await socket.say("flush")
+    *_, error = await socket.rest()
     assert error["error"]["code"] == "backlog_exceeded"
     assert "1001 flushes would wait; at most 1000 may" in error["error"]["message"]
     assert client.asked == ["This is long…"]
@@ -221,14 +222,13 @@ async def test_a_session_counts_for_its_key_and_ends_with_its_seconds(client: An
 
 
 async def test_a_gateway_that_stops_speaks_what_was_written(
-    running: LoopGateway, client: PlainClient
+    running: LoopGateway, client: PlainClient, socket: SpeakingSocket
 ) -> None:
-    async with speaking(running.url) as socket:
-        await socket.say("text", text="Not ended")
-        await socket.say("talk")
-        await socket.message("error")
-        running.gateway.draining.set()
-        *_, end = await socket.rest()
+    await socket.say("text", text="Not ended")
+    await socket.say("talk")
+    await socket.message("error")
+    running.gateway.draining.set()
+    *_, end = await socket.rest()
     assert end == {"type": "end", "audio_s": 0.9} and client.asked == ["Not ended"]
     assert socket.socket.close_code == 1001
 
