@@ -6,7 +6,7 @@ from typing import Any
 
 def output_of(*command: object, timeout_s: float = 120, **settings: Any) -> str:
     """Return what a program that does not fail writes to standard output."""
-    done = subprocess.run(
+    done: subprocess.CompletedProcess[str] = subprocess.run(
         [str(item) for item in command],
         **{"stdin": subprocess.DEVNULL, **settings},
         capture_output=True,

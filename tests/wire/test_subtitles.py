@@ -6,10 +6,10 @@ from itertools import pairwise, product
 from math import inf
 
 import pytest
-import transcripts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transcripts import silent, spoken
+from transcripts import transcript as transcript_of
 
 from conch.wire.result import Hypothesis, Segment, Transcript, Word
 from conch.wire.subtitles import (
@@ -29,7 +29,7 @@ from conch.wire.subtitles import (
     pieces_of,
 )
 
-transcript = partial(transcripts.transcript, duration=100.0)
+transcript = partial(transcript_of, duration=100.0)
 
 
 def shown(*segments: Segment) -> list[tuple[str, ...]]:
