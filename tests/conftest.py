@@ -1,10 +1,12 @@
-"""Which tests pytest-xdist gives to one worker, with `--dist loadgroup`."""
+"""Which tests pytest-xdist gives to one worker, and in which event loop a coroutine runs."""
 
 import gc
 import sys
 from typing import Any
 
 import pytest
+from refusals import refused as refused
+from virtual_time import VirtualTimeLoop
 
 OWN_SERVERS = (
     "tests/integration/test_aliases.py",
@@ -93,9 +95,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Import all tests without collecting garbage, of which there is little."""
     gc.disable()
+    # Not in pyproject.toml: .venv-bulk lacks anyio, and refuses an option that it does not know.
+    config.option.anyio_mode = "auto"
+
+
+@pytest.fixture
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """Return the event loop of a test that is a coroutine."""
+    is_virtual = request.node.get_closest_marker("virtual_time") is not None
+    return "asyncio", {"loop_factory": VirtualTimeLoop} if is_virtual else {}
 
 
 def pytest_collection_finish() -> None:

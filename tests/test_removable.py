@@ -3,12 +3,12 @@
 import ast
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from subprocesses import output_of
 
 SRC = Path(__file__).parents[1] / "src"
 REGISTRY = "conch.families"
@@ -104,14 +104,7 @@ from conch.wire.options import RecognitionOptions
 build_parser()
 print(RecognitionOptions.parse({}).decoder, *(family.name for family in FAMILIES))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert not done.returncode, done.stderr
-    default, *left = done.stdout.split()
+    said = output_of(sys.executable, "-c", program, env={"PYTHONPATH": str(tmp_path)})
+    default, *left = said.split()
     assert left and family not in left
     assert default == ("attention" if family == "moonshine" else "moonshine")

@@ -1,10 +1,8 @@
 """The limits of audio: what is just taken, and what is just refused."""
 
-import io
-
 import numpy as np
 import pytest
-import soundfile
+from audio_files import audio_file
 
 from conch.audio.limits import check_duration, check_rate, peak
 from conch.audio.recording import file_recording
@@ -12,10 +10,8 @@ from conch.wire.errors import AudioError, OptionError
 
 
 def file_of(num_channels: int, kind: str = "WAV", seconds: float = 0.1) -> bytes:
-    buffer = io.BytesIO()
     samples = np.full((round(16_000 * seconds), num_channels), 0.1, np.float32)
-    soundfile.write(buffer, samples, 16_000, format=kind)
-    return buffer.getvalue()
+    return audio_file(samples, 16_000, format=kind)
 
 
 def test_the_longest_audio() -> None:

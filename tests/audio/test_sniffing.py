@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-import soundfile
+from audio_files import audio_file
 from containers import muxed
 
 from conch.audio.sniffing import NUM_FIRST_BYTES, container_of, first_bytes
@@ -23,10 +23,8 @@ TONE = (0.5 * np.sin(np.arange(2 * RATE) * 2 * np.pi * 220 / RATE)).astype(np.fl
 
 def encoded(format: str, subtype: str | None = None) -> bytes:
     """Return two seconds of a tone on the left channel, silence on the right."""
-    file = io.BytesIO()
     stereo = np.stack([TONE, 0 * TONE], axis=1)
-    soundfile.write(file, stereo, RATE, format=format, subtype=subtype)
-    return file.getvalue()
+    return audio_file(stereo, RATE, format=format, subtype=subtype)
 
 
 @contextmanager

@@ -59,21 +59,17 @@ def test_no_requests() -> None:
     assert load.outcomes == ()
 
 
-def test_a_paced_request_does_not_wait_for_those_before() -> None:
+async def test_a_paced_request_does_not_wait_for_those_before() -> None:
     """The first request is answered only once the last one was sent."""
+    all_sent = asyncio.Event()
 
-    async def measured() -> Load[int]:
-        all_sent = asyncio.Event()
+    async def send(index: int) -> int:
+        if index == 2:
+            all_sent.set()
+        await all_sent.wait()
+        return index
 
-        async def send(index: int) -> int:
-            if index == 2:
-                all_sent.set()
-            await all_sent.wait()
-            return index
-
-        return await paced(send, [0.0, 0.01, 0.02])
-
-    load = asyncio.run(measured())
+    load = await paced(send, [0.0, 0.01, 0.02])
     assert [outcome.answer for outcome in load.outcomes] == [0, 1, 2]
     assert load.outcomes[0].latency_s >= 0.02
     assert load.wall_s >= 0.02

@@ -6,7 +6,7 @@ import logging
 import numpy as np
 import pytest
 from plain_components import PlainComponents
-from plain_streams import Client, audio, run
+from plain_streams import Client, audio, serving, streaming
 
 from conch.bls.access_log import code_of
 from conch.wire.access import MAX_ERROR, fields_of
@@ -22,15 +22,12 @@ def shown(caplog):
     caplog.set_level(logging.INFO, "conch.access")
 
 
-def test_a_stream_that_ends_tells_all_its_chunks_and_calls(caplog):
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components)
+async def test_a_stream_that_ends_tells_all_its_chunks_and_calls(caplog):
+    async with streaming() as (client, _):
         for chunk in ("1..", "2.."):
             await client.send(audio(chunk))
         assert not lines(caplog)
         await client.send(audio("3"), ends=True)
-
-    run(scenario)
     (line,) = lines(caplog)
     assert (line["outcome"], line["mode"], line["chunks"]) == ("ok", "streaming", 3)
     assert line["audio_s"] == round(len(audio("1..2..3")) / 16_000, 3)
@@ -39,8 +36,9 @@ def test_a_stream_that_ends_tells_all_its_chunks_and_calls(caplog):
 
 
 @pytest.mark.parametrize("how", ["restart", "unloaded", "expired"])
-def test_other_ends_are_told_by_name(caplog, how):
-    async def scenario(recognizer, components):
+async def test_other_ends_are_told_by_name(caplog, how):
+    limits = {"stream_ttl_s": 0.2} if how == "expired" else {}
+    async with serving(**limits) as (recognizer, components):
         client = Client(recognizer, components)
         await client.send(audio("1"))
         if how == "restart":
@@ -50,50 +48,40 @@ def test_other_ends_are_told_by_name(caplog, how):
                 await asyncio.sleep(0.01)
         else:
             await recognizer.open_streams.close(1)
-
-    limits = {"stream_ttl_s": 0.2} if how == "expired" else {}
-    run(scenario, **limits)
     assert lines(caplog)[0]["outcome"] == how
 
 
-def test_a_failing_component_is_told_once_and_a_chunk_of_no_stream_too(caplog):
+async def test_a_failing_component_is_told_once_and_a_chunk_of_no_stream_too(caplog):
     class Broken(PlainComponents):
         async def call(self, call):
             raise ComponentError("x" * 2 * MAX_ERROR)
 
-    async def scenario(recognizer, components):
+    async with serving() as (recognizer, _):
         client = Client(recognizer, Broken())
         with pytest.raises(ComponentError):
             await client.send(audio("1"))
         with pytest.raises(SessionError):
             await client.send(audio("1"))
-
-    run(scenario)
     failed, unknown = lines(caplog)
     assert failed["outcome"] == "COMPONENT_FAILED"
     assert failed["error"] == "x" * MAX_ERROR
     assert (unknown["outcome"], unknown["mode"]) == ("NO_SESSION", "none")
 
 
-def test_a_refused_chunk_has_no_line_while_its_stream_goes_on(caplog):
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components)
+async def test_a_refused_chunk_has_no_line_while_its_stream_goes_on(caplog):
+    async with streaming() as (client, _):
         await client.send(audio("1"))
         with pytest.raises(AudioError):
             await client.send(audio("1") * np.nan)
         await client.send(audio("1"), ends=True)
-
-    run(scenario)
     (line,) = lines(caplog)
     assert (line["outcome"], line["chunks"]) == ("ok", 3)
 
 
-def test_a_start_that_is_refused_has_a_line(caplog):
-    async def scenario(recognizer, components):
+async def test_a_start_that_is_refused_has_a_line(caplog):
+    async with serving() as (recognizer, components):
         with pytest.raises(OptionError):
             await Client(recognizer, components, nbest=0).send(audio("1"))
-
-    run(scenario)
     (line,) = lines(caplog)
     assert line["outcome"] == "INVALID_OPTION"
     assert "nbest" in line["error"]

@@ -43,59 +43,50 @@ def test_only_a_component_that_was_reached_counts_as_called(error, is_call):
 
 
 @pytest.mark.parametrize("slow", ["vad", "ctc_encoder"])
-def test_the_path_has_the_order_in_which_calls_were_made(slow):
+async def test_the_path_has_the_order_in_which_calls_were_made(slow):
     components = PlainComponents()
 
     async def wait(model):
         await asyncio.sleep(0.02 if model == slow else 0)
 
     components.before = wait
-
-    async def main():
-        calls = calls_on(components)
-        await asyncio.gather(
-            calls("vad", {"waveform": np.ones(512, np.float32)}, []),
-            calls("ctc_encoder", {"waveform": np.ones(512, np.float32)}, []),
-        )
-        return calls
-
-    calls = asyncio.run(main())
+    calls = calls_on(components)
+    await asyncio.gather(
+        calls("vad", {"waveform": np.ones(512, np.float32)}, []),
+        calls("ctc_encoder", {"waveform": np.ones(512, np.float32)}, []),
+    )
     assert calls.path == ("vad", "ctc_encoder")
     assert [stage.calls for stage in calls.stages.values()] == [1, 1, 2]
 
 
-def within(deadline_ms, do):
+async def within(deadline_ms, do):
     """Run `do(calls)` within a deadline, with components that wait until they are cancelled."""
     components = PlainComponents()
     components.before = lambda model: asyncio.Event().wait()
-
-    async def main():
-        calls = calls_on(components, deadline_ms)
-        async with calls.limited():
-            return await do(calls)
-
-    return asyncio.run(main())
+    calls = calls_on(components, deadline_ms)
+    async with calls.limited():
+        return await do(calls)
 
 
-def test_a_deadline_that_ends_a_call_names_it():
+async def test_a_deadline_that_ends_a_call_names_it():
     with pytest.raises(DeadlineError, match=r"^deadline_ms of 20 ran out in vad$"):
-        within(20, lambda calls: calls("vad", {}, []))
+        await within(20, lambda calls: calls("vad", {}, []))
 
 
-def test_a_deadline_that_forbids_a_call_names_the_one_not_made():
+async def test_a_deadline_that_forbids_a_call_names_the_one_not_made():
     async def late(calls):
         while True:  # without a pause, in which the scope's own clock could strike
             calls.deadline.remaining_s("before vad was called")
 
     with pytest.raises(DeadlineError, match=r"^deadline_ms of 20 ran out before vad was called$"):
-        within(20, late)
+        await within(20, late)
 
 
 @pytest.mark.parametrize("deadline_ms", [0, 60_000])
-def test_a_time_out_of_something_else_is_not_the_requests(deadline_ms):
+async def test_a_time_out_of_something_else_is_not_the_requests(deadline_ms):
     async def time_out(calls):
         raise TimeoutError("a socket")
 
     with pytest.raises(TimeoutError, match="a socket") as failure:
-        within(deadline_ms, time_out)
+        await within(deadline_ms, time_out)
     assert not isinstance(failure.value, DeadlineError)

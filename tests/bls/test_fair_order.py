@@ -7,8 +7,12 @@ import pytest
 from conch.bls.fair_order import FairOrder
 
 
-def test_of_equal_requests_the_oldest_goes_first():
-    order = FairOrder()
+@pytest.fixture
+def order() -> FairOrder:
+    return FairOrder()
+
+
+def test_of_equal_requests_the_oldest_goes_first(order):
     shares = [order.enter(10.0) for _ in range(5)]
     assert sorted(shares, key=lambda share: share.key) == shares
     assert [order.ahead_s(share) for share in shares] == [0, 10, 20, 30, 40]
@@ -19,8 +23,7 @@ def test_of_equal_requests_the_oldest_goes_first():
     assert order.left_s == 50
 
 
-def test_a_short_request_goes_before_what_is_left_of_a_long_one():
-    order = FairOrder()
+def test_a_short_request_goes_before_what_is_left_of_a_long_one(order):
     long = order.enter(3600.0)
     order.serve(long, 100.0)
     short = order.enter(5.0)
@@ -34,8 +37,7 @@ def test_a_short_request_goes_before_what_is_left_of_a_long_one():
     assert order.enter(5.0).key > long.key
 
 
-def test_work_is_counted_once_and_up_to_the_size():
-    order = FairOrder()
+def test_work_is_counted_once_and_up_to_the_size(order):
     share = order.enter(10.0)
     assert order.serve(share, 4.0) == 4.0
     assert order.serve(share, 4.0) == 0.0
@@ -44,8 +46,7 @@ def test_work_is_counted_once_and_up_to_the_size():
     assert share.left_s == 0.0
 
 
-def test_who_gives_up_no_longer_counts():
-    order = FairOrder()
+def test_who_gives_up_no_longer_counts(order):
     stays, goes = order.enter(10.0), order.enter(10.0)
     order.leave(goes)
     assert len(order) == 1
@@ -54,8 +55,7 @@ def test_who_gives_up_no_longer_counts():
     assert order.enter(5.0 - 1e-6).key < stays.key
 
 
-def test_who_gives_up_after_its_end_in_virtual_time_does_not_speed_it_up():
-    order = FairOrder()
+def test_who_gives_up_after_its_end_in_virtual_time_does_not_speed_it_up(order):
     late, others = order.enter(1.0), [order.enter(100.0) for _ in range(4)]
     order.serve(others[0], 55.0)  # out of order: 11 s of each of the others, and all of the first
     order.leave(late)
@@ -64,8 +64,7 @@ def test_who_gives_up_after_its_end_in_virtual_time_does_not_speed_it_up():
     assert order.enter(0.0).key[0] == pytest.approx(at + 2.5)
 
 
-def test_who_is_done_keeps_its_part_of_virtual_time():
-    order = FairOrder()
+def test_who_is_done_keeps_its_part_of_virtual_time(order):
     done, other = order.enter(1.7), order.enter(100.0)
     for until_s in (0.1, 0.4, 1.7):  # in floating point 0.1 + 0.3 + 1.3 is less
         order.serve(done, until_s)
@@ -75,8 +74,7 @@ def test_who_is_done_keeps_its_part_of_virtual_time():
     assert order.enter(0.0).key[0] == pytest.approx((1.7 + 0.5) / 2)
 
 
-def test_an_empty_order_owes_nothing():
-    order = FairOrder()
+def test_an_empty_order_owes_nothing(order):
     for size in (5.0, 3600.0):
         share = order.enter(size)
         order.serve(share, size)
@@ -133,8 +131,7 @@ def _ends_with_equal_shares(arrivals, step):
     return ends
 
 
-def test_those_who_give_up_leave_nothing_behind_however_many_they_are():
-    order = FairOrder()
+def test_those_who_give_up_leave_nothing_behind_however_many_they_are(order):
     stays = order.enter(3600.0)
     for _ in range(1000):
         order.leave(order.enter(7200.0))

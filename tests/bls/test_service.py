@@ -88,8 +88,6 @@ class Client:
 
 
 class Running:
-    """A host with the service on it."""
-
     def __init__(self, threads: ThreadPoolExecutor) -> None:
         self.runtime = Runtime(BlsConfig(), {"counter": Traits()}, Counter())
         self.service = WordCounts(BlsConfig(), self.runtime)
@@ -132,37 +130,32 @@ def test_a_service_has_answers_calls_metrics_and_a_line_in_the_log(running, capl
     assert (line["path"], line["calls"]) == (["counter"], 3)
 
 
-def test_a_wrong_request_and_a_defect_fail_alone(running):
-    async def main():
-        wrong, right = await asyncio.gather(running.ask(), running.ask(b"two words"))
-        return [str(error) for error in wrong], right
-
-    assert asyncio.run(main()) == (["send TEXT"], [2])
+async def test_a_wrong_request_and_a_defect_fail_alone(running):
+    wrong, right = await asyncio.gather(running.ask(), running.ask(b"two words"))
+    assert ([str(error) for error in wrong], right) == (["send TEXT"], [2])
 
 
-def test_a_request_ends_even_if_its_span_cannot(running, monkeypatch):
+async def test_a_request_ends_even_if_its_span_cannot(running, monkeypatch):
     def fail(self, failure):
         raise RuntimeError("no thread for spans")
 
     monkeypatch.setattr(Counter, "close", fail)
-    assert asyncio.run(asyncio.wait_for(running.ask(b"two words"), 20)) == [2]
+    assert await running.ask(b"two words") == [2]
 
 
-def test_the_health_of_a_server_needs_no_service(running):
-    (text,) = asyncio.run(running.ask(health=True))
+async def test_the_health_of_a_server_needs_no_service(running):
+    (text,) = await running.ask(health=True)
     assert json.loads(text) == {"away": [], "on_demand": [], "models": [], "voices": []}
 
 
-def test_what_runs_is_cancelled_at_the_end():
-    async def main(running):
+async def test_what_runs_is_cancelled_at_the_end():
+    with ThreadPoolExecutor(1) as threads:
+        running = Running(threads)
         client = running.begin(b"one", b"wait")
         while not client.got:
             await asyncio.sleep(0.01)
         await asyncio.to_thread(running.host.close, 5.0, lambda: None)
         await client.has_ended.wait()
-        return client.got
-
-    with ThreadPoolExecutor(1) as threads:
-        first, error = asyncio.run(main(Running(threads)))
+    first, error = client.got
     assert first == 1
     assert isinstance(error, OverloadedError)

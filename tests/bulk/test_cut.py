@@ -1,11 +1,10 @@
 """Pieces of a long recording are segmented as the whole is, whatever the VAD remembers."""
 
-import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import soundfile
+from audio_files import audio_file
 
 from conch.audio.recording import file_recording
 from conch.audio.segmentation import Segmenter, Span, segment_rules, state_of
@@ -41,9 +40,7 @@ def recording(seed: int, seconds: float = 90.0, channels: int = 1) -> bytes:
             length = int(random.exponential(2.0) * SAMPLE_RATE) + 1
             parts.append(random.uniform(-loud, loud, length))
         samples.append(np.concatenate(parts)[: int(seconds * SAMPLE_RATE)])
-    file = io.BytesIO()
-    soundfile.write(file, np.stack(samples, axis=1), SAMPLE_RATE, format="WAV", subtype="FLOAT")
-    return file.getvalue()
+    return audio_file(np.stack(samples, axis=1), SAMPLE_RATE, "FLOAT")
 
 
 def spans(probs, num_samples: int) -> list[Span]:
@@ -84,9 +81,8 @@ def test_without_the_memory_some_segments_would_differ() -> None:
 
 
 def test_a_recording_without_a_pause_stays_whole() -> None:
-    file = io.BytesIO()
-    soundfile.write(file, np.full(60 * SAMPLE_RATE, 0.4), SAMPLE_RATE, format="WAV")
-    (piece,) = cut(file.getvalue(), OPTIONS, heard, piece_s=10).pieces
+    file = audio_file(np.full(60 * SAMPLE_RATE, 0.4), SAMPLE_RATE)
+    (piece,) = cut(file, OPTIONS, heard, piece_s=10).pieces
     assert piece == Piece(0, 0, 60 * SAMPLE_RATE)
 
 

@@ -33,16 +33,22 @@ def source(tmp_path: Path) -> Path:
     return folder
 
 
-def test_another_kind_of_model(source: Path, models: Path) -> None:
-    (source / "config.json").write_text('{"model_type": "wav2vec2"}')
-    with pytest.raises(ConfigError, match=r"hf is no Whisper: .* has model_type 'wav2vec2'$"):
-        convert(str(source), "", "float16", ignore)
+NO_CONFIG = r"not in Hugging Face's format: its config\.json can"
 
 
-@pytest.mark.parametrize("text", ["", "[]"])
-def test_a_broken_config(source: Path, models: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"model_type": "wav2vec2"}', r"hf is no Whisper: .* has model_type 'wav2vec2'$"),
+        ("", NO_CONFIG),
+        ("[]", NO_CONFIG),
+    ],
+)
+def test_the_config_of_another_kind_of_model_or_none(
+    source: Path, models: Path, text: str, message: str
+) -> None:
     (source / "config.json").write_text(text)
-    with pytest.raises(ConfigError, match=r"not in Hugging Face's format: its config\.json can"):
+    with pytest.raises(ConfigError, match=message):
         convert(str(source), "", "float16", ignore)
 
 

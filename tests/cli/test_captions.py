@@ -15,14 +15,19 @@ def test_the_open_utterance_has_three_parts() -> None:
     )
 
 
-def test_silence_shows_nothing() -> None:
-    captions = Captions(has_second_pass=True)
+@pytest.fixture
+def captions() -> Captions:
+    return Captions(has_second_pass=True)
+
+
+def test_silence_shows_nothing(captions: Captions) -> None:
     assert captions.after(answer("")) == Caption((), ())
     assert captions.after(answer("", utterance=spoken(""), rolling=ROLLING)) == Caption((), ())
 
 
-def test_an_utterance_stays_until_its_second_pass_while_the_next_one_is_spoken() -> None:
-    captions = Captions(has_second_pass=True)
+def test_an_utterance_stays_until_its_second_pass_while_the_next_one_is_spoken(
+    captions: Captions,
+) -> None:
     first = segment("Good day two", 0)
     ended = captions.after(answer("Good day two", first, stable="Good day", rolling=ROLLING))
     assert ended == Caption((), (Line("Good day", "two"),))
@@ -43,8 +48,7 @@ def test_an_utterance_stays_until_its_second_pass_while_the_next_one_is_spoken()
     assert same == Caption((), (Line(newest="how are"),))
 
 
-def test_utterances_become_final_in_order() -> None:
-    captions = Captions(has_second_pass=True)
+def test_utterances_become_final_in_order(captions: Captions) -> None:
     captions.after(answer("one two", segment("one", 0), segment("two", 1), rolling=ROLLING))
     early = captions.after(answer("one Two.", segment("Two.", 1, passes=2), rolling=ROLLING))
     assert early == Caption((), (Line(tentative="one"), Line(tentative="Two.")))
@@ -54,8 +58,7 @@ def test_utterances_become_final_in_order() -> None:
     assert late == Caption(("one", "Two."), ())
 
 
-def test_an_utterance_without_text_is_no_line_and_may_still_get_one() -> None:
-    captions = Captions(has_second_pass=True)
+def test_an_utterance_without_text_is_no_line_and_may_still_get_one(captions: Captions) -> None:
     assert captions.after(answer("", segment("", 0), rolling=ROLLING)) == Caption((), ())
     assert captions.after(answer("two", segment("two", 1), rolling=ROLLING)).open == (
         Line(tentative="two"),
@@ -87,8 +90,7 @@ def test_one_pass_is_final_when_the_utterance_ends() -> None:
 
 
 @pytest.mark.parametrize("repeated", ["", "Long ago. "])
-def test_an_answer_may_repeat_what_is_final_or_not(repeated: str) -> None:
-    captions = Captions(has_second_pass=True)
+def test_an_answer_may_repeat_what_is_final_or_not(captions: Captions, repeated: str) -> None:
     long_ago = segment("Long ago.", 0, passes=2)
     captions.after(answer("Long ago.", long_ago, stable="Long ago.", rolling=ROLLING))
     said = spoken("three")
@@ -105,16 +107,14 @@ def test_an_answer_may_repeat_what_is_final_or_not(repeated: str) -> None:
     assert captions.after(told) == Caption(("One, two.",), (Line("three"),))
 
 
-def test_one_pass_of_a_server_without_whisper_where_two_are_expected() -> None:
-    captions = Captions(has_second_pass=True)
+def test_one_pass_of_a_server_without_whisper_where_two_are_expected(captions: Captions) -> None:
     captions.after(answer("", segment("", 0)))
     said = spoken("how")
     told = answer("good day how", segment("good day", 1), stable="good day how", utterance=said)
     assert captions.after(told) == Caption(("good day",), (Line("how"),))
 
 
-def test_the_last_answer_makes_all_final() -> None:
-    captions = Captions(has_second_pass=True)
+def test_the_last_answer_makes_all_final(captions: Captions) -> None:
     captions.after(answer("good day", segment("good day", 0), rolling=ROLLING))
     last = answer("good day", segment("good day", 0), rolling=ROLLING, is_final=True)
     assert captions.after(last) == Caption(("good day",), ())

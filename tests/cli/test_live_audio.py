@@ -11,7 +11,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-import soundfile
+from audio_files import audio_file
 
 from conch.cli import live_audio
 from conch.packaged import install
@@ -47,9 +47,7 @@ def test_raw_channels_are_mixed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def wav(rate: int) -> bytes:
-    file = io.BytesIO()
-    soundfile.write(file, np.full((rate, 2), [0.5, 0.0]), rate, format="WAV")
-    return file.getvalue()
+    return audio_file(np.full((rate, 2), [0.5, 0.0]), rate)
 
 
 @pytest.mark.parametrize("kind", [io.BytesIO, Pipe])

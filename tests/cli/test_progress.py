@@ -40,7 +40,6 @@ def progress_of(
 
 
 def shown(terminal: Terminal) -> str:
-    """Return what the line says now."""
     return terminal.getvalue().rpartition("\r")[2].rstrip()
 
 
@@ -135,19 +134,15 @@ def test_text_and_line_do_not_garble_each_other(
         )
 
 
-def test_the_clock_ticks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_clock_ticks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = stderr_is_a_terminal(monkeypatch)
     name = audio(tmp_path / "talk.wav", 120)
-
-    async def tick() -> None:
-        with progress_of(name) as progress:
-            ticking = asyncio.create_task(progress.tick())
-            async with timeout(20):
-                while "00:01" not in terminal.getvalue():
-                    await asyncio.sleep(0.01)
-            ticking.cancel()
-
-    asyncio.run(tick())
+    with progress_of(name) as progress:
+        ticking = asyncio.create_task(progress.tick())
+        async with timeout(20):
+            while "00:01" not in terminal.getvalue():
+                await asyncio.sleep(0.01)
+        ticking.cancel()
 
 
 def test_nothing_is_shown_or_streamed_where_nobody_looks(

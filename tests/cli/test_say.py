@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from aiohttp import web
 from plain_gateway import PlainGateway
+from refusals import Refused
 from toy_piper import write_piper
 
 from conch import families
@@ -128,13 +129,8 @@ def test_without_a_player_a_file_is_asked_for(monkeypatch: pytest.MonkeyPatch) -
         (["-o", "no/such/a.wav"], "not a file in a folder that exists"),
     ],
 )
-def test_wrong_usage_starts_no_server(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["say", "Hello.", *arguments])
-    assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+def test_wrong_usage_starts_no_server(arguments: list[str], said: str, refused: Refused) -> None:
+    assert said in refused("say", "Hello.", *arguments)
 
 
 def test_the_voices_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,7 +138,9 @@ def test_the_voices_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("hibari       en-US  American English, female")
 
 
-def test_the_voices_of_a_gateway_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_voices_of_a_gateway_are_listed(
+    capsys: pytest.CaptureFixture[str], refused: Refused
+) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         voice = {"id": "joe", "name": "joe", "language": "en-US", "description": "male"}
         return web.json_response({"object": "list", "voices": [voice]})
@@ -151,9 +149,8 @@ def test_the_voices_of_a_gateway_are_listed(capsys: pytest.CaptureFixture[str]) 
         gateway.answers["/v1/audio/voices"] = answer
         assert main(["voices", "--url", gateway.url]) == 0
     assert capsys.readouterr().out == "joe          en-US  male\n"
-    with pytest.raises(SystemExit):
-        main(["voices", "--url", "grpc://127.0.0.1:1"])
-    assert "that of a gateway, which lists voices" in capsys.readouterr().err
+    said = refused("voices", "--url", "grpc://127.0.0.1:1")
+    assert "that of a gateway, which lists voices" in said
 
 
 @pytest.mark.parametrize(
@@ -164,12 +161,9 @@ def test_the_voices_of_a_gateway_are_listed(capsys: pytest.CaptureFixture[str]) 
     ],
 )
 def test_voices_of_piper_are_those_of_this_machine(
-    more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    more: list[str], said: str, refused: Refused
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["voices", "--piper", "x", *more])
-    assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+    assert said in refused("voices", "--piper", "x", *more)
 
 
 def test_the_voices_of_a_folder_of_piper_speak(

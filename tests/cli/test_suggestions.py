@@ -1,8 +1,7 @@
 """A flag that does not exist is named by the command that was meant to take it."""
 
 import pytest
-
-from conch.cli import main
+from refusals import Refused
 
 
 @pytest.mark.parametrize(
@@ -25,10 +24,7 @@ from conch.cli import main
     ],
 )
 def test_an_unknown_flag_is_refused_with_the_closest_one(
-    capsys: pytest.CaptureFixture[str], line: str, problem: str, hint: str
+    refused: Refused, line: str, problem: str, hint: str
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(line.split())
-    assert ended.value.code == 2
-    (told,) = capsys.readouterr().err.splitlines()
+    (told,) = refused(*line.split()).splitlines()
     assert problem in told and hint in told

@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import pytest
 from screen import Screen, set_size, terminal_of
 
@@ -104,14 +106,6 @@ def test_a_line_that_the_terminal_counts_as_wider_is_clipped() -> None:
     assert screen.rows == ["a" * 60, "a" * 10, "Done."]
 
 
-def test_more_lines_than_the_terminal_has() -> None:
-    with terminal_of(60, rows=3) as (terminal, read):
-        OpenLines(terminal, {}).show([], [Line(str(number)) for number in range(9)])
-        screen = Screen(60)
-        screen.feed(read())
-    assert screen.rows == ["7", "8"]
-
-
 def test_what_follows_a_broken_stream_goes_below_what_is_shown() -> None:
     screen = Screen(60)
     with terminal_of(60) as (terminal, read):
@@ -124,9 +118,16 @@ def test_what_follows_a_broken_stream_goes_below_what_is_shown() -> None:
     assert screen.rows == ["Done.", "one", "two", "conch: no server"]
 
 
-def test_a_terminal_that_does_not_tell_its_size() -> None:
-    with terminal_of(0, rows=0) as (terminal, read):
-        OpenLines(terminal, {}).show([], [Line("x" * 200)])
-        screen = Screen(80)
+@pytest.mark.parametrize(
+    ("columns", "rows", "texts", "shown"),
+    [(60, 3, "012345678", ["7", "8"]), (0, 0, ["x" * 200], ["x" * 79])],
+    ids=["more lines than it has", "it does not tell its size"],
+)
+def test_what_a_terminal_has_no_room_for(
+    columns: int, rows: int, texts: Sequence[str], shown: list[str]
+) -> None:
+    with terminal_of(columns, rows=rows) as (terminal, read):
+        OpenLines(terminal, {}).show([], [Line(text) for text in texts])
+        screen = Screen(columns or 80)
         screen.feed(read())
-    assert screen.rows == ["x" * 79]
+    assert screen.rows == shown

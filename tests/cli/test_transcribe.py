@@ -1,11 +1,11 @@
 import argparse
 import asyncio
-import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from refusals import Refused
 
 from conch.cli import transcribe
 from conch.cli.option_flags import add_option_flags, given_options
@@ -116,32 +116,20 @@ def test_help_tells_every_option_with_its_range_and_default() -> None:
         (["a.wav", "--url", "localhost:1", "--whisper", "base"], "--url names one that runs"),
     ],
 )
-def test_wrong_usage(
-    arguments: list[str], message: str, no_server: None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        run(*arguments)
-    assert stopped.value.code == 2
-    assert re.search(re.escape(message), capsys.readouterr().err)
+def test_wrong_usage(arguments: list[str], message: str, no_server: None, refused: Refused) -> None:
+    assert message in refused("transcribe", *arguments)
 
 
-def test_two_inputs_for_one_output(
-    tmp_path: Path, no_server: None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        run("one/a.wav", "two/a.flac", "--output-dir", tmp_path)
-    assert "one/a.wav and two/a.flac would both be written" in capsys.readouterr().err
+def test_two_inputs_for_one_output(tmp_path: Path, no_server: None, refused: Refused) -> None:
+    said = refused("transcribe", "one/a.wav", "two/a.flac", "--output-dir", str(tmp_path))
+    assert "one/a.wav and two/a.flac would both be written" in said
 
 
-def test_two_recordings_of_one_name_for_scoring(
-    tmp_path: Path, no_server: None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        run("one/a b.wav", "two/a_b.flac", "--format", "ctm")
-    assert "both be called a_b in the ctm" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        run("-", "stdin.wav", "--format", "stm")
-    assert "both be called stdin in the stm" in capsys.readouterr().err
+def test_two_recordings_of_one_name_for_scoring(no_server: None, refused: Refused) -> None:
+    said = refused("transcribe", "one/a b.wav", "two/a_b.flac", "--format", "ctm")
+    assert "both be called a_b in the ctm" in said
+    said = refused("transcribe", "-", "stdin.wav", "--format", "stm")
+    assert "both be called stdin in the stm" in said
 
 
 def test_files_that_are_not_there_need_no_server(
@@ -275,31 +263,25 @@ def test_an_address_that_never_answered_is_not_waited_for() -> None:
     assert client.looks
 
 
-def test_a_server_that_refused_a_file_has_answered() -> None:
-    async def both() -> Transcript:
-        client = Flaky(AudioError("no audio"), UnreachableError("gone"), NOTHING)
-        server = transcription(client, is_known=False)
-        with pytest.raises(AudioError):
-            await one(server, "a.wav")
-        return await one(server, "b.wav")
-
-    assert asyncio.run(both()) is NOTHING
+async def test_a_server_that_refused_a_file_has_answered() -> None:
+    client = Flaky(AudioError("no audio"), UnreachableError("gone"), NOTHING)
+    server = transcription(client, is_known=False)
+    with pytest.raises(AudioError):
+        await one(server, "a.wav")
+    assert await one(server, "b.wav") is NOTHING
 
 
-def test_a_server_that_does_not_come_back_is_not_waited_for_again(
+async def test_a_server_that_does_not_come_back_is_not_waited_for_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def both() -> None:
-        client = Flaky(UnreachableError("gone"), UnreachableError("still"), looks=[False] * 9)
-        server = transcription(client, is_known=True, healed_s=0.0)
-        with pytest.raises(UnreachableError, match="gone"):
-            await one(server, "a.wav")
-        looks = len(client.looks)
-        with pytest.raises(UnreachableError, match="still"):
-            await one(server, "b.wav")
-        assert len(client.looks) == looks
-
-    asyncio.run(both())
+    client = Flaky(UnreachableError("gone"), UnreachableError("still"), looks=[False] * 9)
+    server = transcription(client, is_known=True, healed_s=0.0)
+    with pytest.raises(UnreachableError, match="gone"):
+        await one(server, "a.wav")
+    looks = len(client.looks)
+    with pytest.raises(UnreachableError, match="still"):
+        await one(server, "b.wav")
+    assert len(client.looks) == looks
 
 
 class Poisoned:
@@ -323,14 +305,10 @@ class Poisoned:
         return True
 
 
-def test_a_file_that_a_server_dies_of_fails_alone() -> None:
+async def test_a_file_that_a_server_dies_of_fails_alone() -> None:
     client = Poisoned("poison.wav")
-
-    async def all_of_them() -> list[Transcript | BaseException]:
-        server = transcription(client, is_known=True)
-        names = ("a.wav", "b.wav", "poison.wav", "c.wav")
-        return await asyncio.gather(*(one(server, name) for name in names), return_exceptions=True)
-
-    found = asyncio.run(all_of_them())
+    server = transcription(client, is_known=True)
+    names = ("a.wav", "b.wav", "poison.wav", "c.wav")
+    found = await asyncio.gather(*(one(server, name) for name in names), return_exceptions=True)
     assert [isinstance(item, PoisonError) for item in found] == [False, False, True, False]
     assert client.deaths == 2

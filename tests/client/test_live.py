@@ -58,19 +58,16 @@ def test_the_last_answer_has_all_utterances_by_their_latest_pass() -> None:
     assert (last.duration, last.is_final) == (1.0, True)
 
 
-def test_it_has_them_with_asyncio_too() -> None:
+async def test_it_has_them_with_asyncio_too() -> None:
     results = iter(ANSWERS)
 
     async def infer(request: Any) -> Any:
         return next(results)
 
-    async def last() -> Transcript:
-        stream = AsyncLiveStream(infer, **SETTINGS, options={})
-        for _ in ANSWERS[:-1]:
-            await stream.send(CHUNK)
-        return await stream.finish()
-
-    assert asyncio.run(last()).text == "One. Two. three"
+    stream = AsyncLiveStream(infer, **SETTINGS, options={})
+    for _ in ANSWERS[:-1]:
+        await stream.send(CHUNK)
+    assert (await stream.finish()).text == "One. Two. three"
 
 
 def test_it_has_the_best_texts_of_all_utterances() -> None:

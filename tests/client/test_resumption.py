@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from word_server import RATE, WordServer, spoken
+from word_server import RATE, Fault, WordServer, spoken
 
 from conch.client import tensors
 from conch.client.live import RESUME_S, START_SAMPLES, AsyncLiveStream
@@ -137,19 +137,20 @@ def answers_to(stream: LiveStream, samples: np.ndarray = TALK, length: int = 200
     return last
 
 
-def dies_at(*numbers: int, error: ConchError = LOST) -> Callable[[WordServer], None]:
-    """Return what makes a server forget all with the requests of these numbers."""
+def dying(
+    *numbers: int, error: ConchError = LOST, then: Fault = lambda request, number: None
+) -> WordServer:
+    """Return a server that forgets all with the requests of these numbers."""
+    server = WordServer()
 
-    def prepare(server: WordServer) -> None:
-        def fails(request: Any, number: int) -> ConchError | None:
-            if number not in numbers:
-                return None
-            server.restart()
-            return error
+    def fails(request: Any, number: int) -> Exception | None:
+        if number not in numbers:
+            return then(request, number)
+        server.restart()
+        return error
 
-        server.fails = fails
-
-    return prepare
+    server.fails = fails
+    return server
 
 
 def test_without_a_loss_nothing_is_changed(stream_on: StreamOn) -> None:
@@ -171,8 +172,7 @@ def test_a_loss_at_any_request_costs_no_word(
     stream_on: StreamOn, mode: str, is_heard: bool
 ) -> None:
     for number in range(is_heard, len(TALK) // 200 + 2, 2):
-        server = WordServer()
-        dies_at(number)(server)
+        server = dying(number)
         if is_heard:  # its answer is lost
             server.loses, server.fails = server.fails, server.loses
         with stream_on(server, options={"mode": mode}) as stream:
@@ -196,8 +196,7 @@ def test_random_losses_of_random_speech(stream_on: StreamOn, cases: int) -> None
         ]
         samples = np.concatenate([spoken(lengths), np.zeros(chance.randint(0, 2000), np.int16)])
         expected = " ".join(f"w{number}" for number in range(1, 26))
-        server = WordServer()
-        dies_at(*chance.sample(range(80), 4))(server)
+        server = dying(*chance.sample(range(80), 4))
         options = {
             "mode": chance.choice(["streaming", "two_pass"]),
             "word_timestamps": chance.random() < 0.5,
@@ -214,8 +213,7 @@ def test_random_losses_of_random_speech(stream_on: StreamOn, cases: int) -> None
 
 def test_times_and_indices_go_on(stream_on: StreamOn) -> None:
     expected = answers_to(stream_on(WordServer(), options={**STREAMING, "word_timestamps": True}))
-    server = WordServer()
-    dies_at(30)(server)
+    server = dying(30)
     last = answers_to(stream_on(server, options={**STREAMING, "word_timestamps": True}))
     found = [(word.text, pytest.approx(word.start, abs=0.002)) for word in last.words]
     assert [(word.text, word.start) for word in expected.words] == found
@@ -227,9 +225,8 @@ def test_times_and_indices_go_on(stream_on: StreamOn) -> None:
 
 
 def test_a_loss_while_it_goes_on(clock: Clock, stream_on: StreamOn) -> None:
-    server = WordServer()
     # 9: lost; 10: the old stream is ended, in vain; 11: START is lost; 13, 15: and again.
-    dies_at(9, 10, 11, 13, 15)(server)
+    server = dying(9, 10, 11, 13, 15)
     losses: list[ConchError] = []
     with stream_on(server, on_loss=losses.append) as stream:
         last = answers_to(stream)
@@ -239,9 +236,14 @@ def test_a_loss_while_it_goes_on(clock: Clock, stream_on: StreamOn) -> None:
     assert clock.pauses[:2] == [0.1, 0.2]
 
 
-def test_a_server_that_is_away_for_seconds(clock: Clock, stream_on: StreamOn) -> None:
-    server = WordServer()
+@pytest.fixture
+def server() -> WordServer:
+    return WordServer()
 
+
+def test_a_server_that_is_away_for_seconds(
+    server: WordServer, clock: Clock, stream_on: StreamOn
+) -> None:
     def fails(request: Any, number: int) -> ConchError | None:
         if number == 9:
             server.restart()
@@ -259,8 +261,7 @@ def test_a_server_that_is_away_for_seconds(clock: Clock, stream_on: StreamOn) ->
 
 
 def test_a_server_that_is_away_for_good(clock: Clock, stream_on: StreamOn) -> None:
-    server = WordServer()
-    server.fails = lambda request, number: AWAY if number > 8 else None
+    server = WordServer(lambda request, number: AWAY if number > 8 else None)
     with stream_on(server) as stream:
         with pytest.raises(ServerLostError, match=r"the server was lost.*no server there"):
             answers_to(stream)
@@ -269,16 +270,7 @@ def test_a_server_that_is_away_for_good(clock: Clock, stream_on: StreamOn) -> No
 
 
 def test_what_was_sent_before_it_gave_up_is_heard_later(clock: Clock, stream_on: StreamOn) -> None:
-    server = WordServer()
-    until = 70.0
-
-    def fails(request: Any, number: int) -> ConchError | None:
-        if number == 9:
-            server.restart()
-            return LOST
-        return AWAY if number > 9 and clock.now_s < until else None
-
-    server.fails = fails
+    server = dying(9, then=lambda _, number: AWAY if number > 9 and clock.now_s < 70 else None)
     failed = 0
     with stream_on(server) as stream:
         for chunk in chunks_of(TALK):
@@ -292,16 +284,13 @@ def test_what_was_sent_before_it_gave_up_is_heard_later(clock: Clock, stream_on:
 
 
 def test_a_time_limit_of_the_chunk_comes_first(clock: Clock, stream_on: StreamOn) -> None:
-    server = WordServer()
-    server.fails = lambda request, number: AWAY if number > 8 else None
+    server = WordServer(lambda request, number: AWAY if number > 8 else None)
     with stream_on(server, timeout_s=3.0) as stream, pytest.raises(ServerLostError):
         answers_to(stream)
     assert clock.now_s < 3
 
 
-def test_audio_that_ends_every_server_ends_two(stream_on: StreamOn) -> None:
-    server = WordServer()
-
+def test_audio_that_ends_every_server_ends_two(server: WordServer, stream_on: StreamOn) -> None:
     def fails(request: Any, number: int) -> ConchError | None:
         samples = request.inputs["PCM16"]
         if (samples == 5).any():  # its fifth word
@@ -321,9 +310,10 @@ def test_audio_that_ends_every_server_ends_two(stream_on: StreamOn) -> None:
     assert len(starts) == 2
 
 
-def test_a_process_that_dies_of_audio_it_has_answered_ends_two_servers(stream_on: StreamOn) -> None:
+def test_a_process_that_dies_of_audio_it_has_answered_ends_two_servers(
+    server: WordServer, stream_on: StreamOn
+) -> None:
     """A pass over the audio ends the process when the next chunks are there."""
-    server = WordServer()
 
     def fails(request: Any, number: int) -> ConchError | None:
         stream = server.streams.get(request.place.stream_id)
@@ -342,8 +332,7 @@ def test_a_process_that_dies_of_audio_it_has_answered_ends_two_servers(stream_on
 def test_servers_that_are_replaced_one_by_one_do_not_end_a_long_stream(stream_on: StreamOn) -> None:
     lengths = [(1500 if number % 5 else 100, 300) for number in range(60)]
     talk = np.concatenate([spoken(lengths), np.zeros(1500, np.int16)])
-    server = WordServer()
-    dies_at(*range(30, len(talk) // 200, 60), error=DIED)(server)
+    server = dying(*range(30, len(talk) // 200, 60), error=DIED)
     with stream_on(server) as stream:
         last = answers_to(stream, talk)
         assert len(stream.resumptions) > 5
@@ -360,8 +349,7 @@ def test_servers_that_are_replaced_one_by_one_do_not_end_a_long_stream(stream_on
     ids=lambda error: type(error).__name__,
 )
 def test_other_words_for_a_stream_that_is_gone(stream_on: StreamOn, error: ConchError) -> None:
-    server = WordServer()
-    dies_at(12, error=error)(server)
+    server = dying(12, error=error)
     with stream_on(server) as stream:
         assert answers_to(stream).text == TEXT
     assert [item.error for item in stream.resumptions] == [error]
@@ -375,8 +363,7 @@ def test_other_words_for_a_stream_that_is_gone(stream_on: StreamOn, error: Conch
 def test_other_errors_are_raised_and_the_next_chunk_goes_on(
     clock: Clock, stream_on: StreamOn, error: ConchError
 ) -> None:
-    server = WordServer()
-    dies_at(12, error=error)(server)
+    server = dying(12, error=error)
     seen = []
     with stream_on(server) as stream:
         for chunk in chunks_of(TALK):
@@ -392,16 +379,8 @@ def test_other_errors_are_raised_and_the_next_chunk_goes_on(
     "error", [AudioError("not finite"), OverloadedError("256 chunks wait")], ids=["audio", "full"]
 )
 def test_a_chunk_that_is_refused_is_not_sent_again(stream_on: StreamOn, error: ConchError) -> None:
-    server = WordServer()
     noise = np.full(50, 99, np.int16)
-
-    def fails(request: Any, number: int) -> ConchError | None:
-        if number == 12:
-            server.restart()
-            return LOST
-        return error if number == 10 else None
-
-    server.fails = fails
+    server = dying(12, then=lambda _, number: error if number == 10 else None)
     with stream_on(server) as stream:
         for number, chunk in enumerate(chunks_of(TALK)):
             if number == 10:
@@ -421,16 +400,11 @@ def test_a_first_chunk_that_finds_no_server(clock: Clock, stream_on: StreamOn) -
 
 
 def test_a_server_that_is_full_is_asked_again(clock: Clock, stream_on: StreamOn) -> None:
-    server = WordServer()
-
-    def fails(request: Any, number: int) -> ConchError | None:
-        if number == 9:
-            server.restart()
-            return LOST
+    def is_full(request: Any, number: int) -> ConchError | None:
         starts = request.place is not None and request.place.starts
         return OverloadedError.until("full", 5) if starts and 9 < number < 12 else None
 
-    server.fails = fails
+    server = dying(9, then=is_full)
     with stream_on(server) as stream:
         assert answers_to(stream).text == TEXT
     assert clock.pauses == [5.0]
@@ -444,9 +418,8 @@ def test_a_server_that_is_full_is_asked_again(clock: Clock, stream_on: StreamOn)
     ],
 )
 def test_a_stream_that_goes_on_at_a_server_that_was_lost_is_ended(
-    clock: Clock, stream_on: StreamOn, loss: str, number: int
+    server: WordServer, clock: Clock, stream_on: StreamOn, loss: str, number: int
 ) -> None:
-    server = WordServer()
     setattr(server, loss, lambda request, at: LOST if at == number else None)
     with stream_on(server) as stream:
         assert answers_to(stream).text == TEXT
@@ -459,18 +432,14 @@ def test_a_stream_that_goes_on_at_a_server_that_was_lost_is_ended(
 def test_it_is_told_even_if_the_chunk_that_found_another_server_fails(
     clock: Clock, stream_on: StreamOn
 ) -> None:
-    server = WordServer()
     late = DeadlineError("late")
     seen: list[ConchError] = []
 
-    def fails(request: Any, number: int) -> ConchError | None:
-        if number == 9:
-            server.restart()
-            return LOST
+    def is_late(request: Any, number: int) -> ConchError | None:
         is_chunk = request.inputs["WAV_LENS"][0, 0] == 200
         return late if number > 9 and is_chunk and not seen else None
 
-    server.fails = fails
+    server = dying(9, then=is_late)
     with stream_on(server) as stream:
         for chunk in chunks_of(TALK):
             try:
@@ -485,8 +454,7 @@ def test_it_is_told_even_if_the_chunk_that_found_another_server_fails(
     assert resumption.sent_again_s > 0
 
 
-def test_audio_is_bounded_while_no_server_is_found(stream_on: StreamOn) -> None:
-    server = WordServer()
+def test_audio_is_bounded_while_no_server_is_found(server: WordServer, stream_on: StreamOn) -> None:
     is_away = False
     server.fails = lambda request, number: AWAY if is_away else None
     with stream_on(server, resume_s=0.01) as stream:
@@ -501,8 +469,7 @@ def test_audio_is_bounded_while_no_server_is_found(stream_on: StreamOn) -> None:
 
 
 def test_options_are_sent_again_and_sessions_are_new(stream_on: StreamOn) -> None:
-    server = WordServer()
-    dies_at(9)(server)
+    server = dying(9)
     answers_to(stream_on(server, options={"mode": "streaming", "nbest": 2}))
     one, other = [request for request in server.requests if request.place and request.place.starts]
     assert one.parameters["nbest"] == other.parameters["nbest"] == 2
@@ -510,8 +477,7 @@ def test_options_are_sent_again_and_sessions_are_new(stream_on: StreamOn) -> Non
 
 
 def test_another_stream_is_opened_by_a_short_chunk(stream_on: StreamOn) -> None:
-    server = WordServer()
-    dies_at(20)(server)
+    server = dying(20)
     with stream_on(server) as stream:
         assert answers_to(stream).text == TEXT
     (loss,) = stream.resumptions
@@ -538,8 +504,7 @@ def test_a_gateway_that_stops_ends_a_stream_and_costs_no_word(clock: Clock, mode
 
 
 def test_it_is_switched_off(stream_on: StreamOn) -> None:
-    server = WordServer()
-    dies_at(9)(server)
+    server = dying(9)
     with stream_on(server, resume_s=0.0) as stream, pytest.raises(ServerLostError):
         answers_to(stream)
     assert len(server.requests) == 11  # with the end of the stream
@@ -548,8 +513,7 @@ def test_it_is_switched_off(stream_on: StreamOn) -> None:
 
 
 def test_the_text_repeats_what_was_said_before(stream_on: StreamOn) -> None:
-    server = WordServer()
-    dies_at(20)(server)
+    server = dying(20)
     texts = []
     with stream_on(server, options={**STREAMING, "repeat_text": True}) as stream:
         for chunk in chunks_of(TALK):
@@ -559,21 +523,19 @@ def test_the_text_repeats_what_was_said_before(stream_on: StreamOn) -> None:
 
 
 def test_without_partials_no_word_is_lost(stream_on: StreamOn) -> None:
-    server = WordServer()
-    dies_at(20)(server)
+    server = dying(20)
     with stream_on(server, options={**STREAMING, "partials": False}) as stream:
         last = [stream.send(chunk) for chunk in chunks_of(TALK)][-1]
         assert last.utterance is None or last.utterance.words
         assert stream.finish().text == TEXT
 
 
-def test_with_asyncio_chunks_that_were_sent_at_once_keep_their_order(clock: Clock) -> None:
+async def test_with_asyncio_chunks_that_were_sent_at_once_keep_their_order(clock: Clock) -> None:
     chance = random.Random(3)
     for _ in range(20):
-        server = WordServer()
         # Not with the first chunk: without a server before, the first chunk raises the error.
-        dies_at(*chance.sample(range(1, 60), 3))(server)
-        assert asyncio.run(_told_at_once(server, clock, chance)) == TEXT
+        server = dying(*chance.sample(range(1, 60), 3))
+        assert await _told_at_once(server, clock, chance) == TEXT
 
 
 async def _told_at_once(server: WordServer, clock: Clock, chance: random.Random) -> str:
@@ -596,65 +558,49 @@ async def _told_at_once(server: WordServer, clock: Clock, chance: random.Random)
         return (await stream.finish()).text
 
 
-def test_with_asyncio_chunks_may_be_sent_while_the_stream_before_is_ended(clock: Clock) -> None:
-    server = WordServer()
-    server.fails = lambda request, number: LOST if number == 10 else None
+async def test_with_asyncio_chunks_may_be_sent_while_the_stream_before_is_ended(
+    clock: Clock,
+) -> None:
+    server = WordServer(lambda request, number: LOST if number == 10 else None)
+    is_ending, is_sent = asyncio.Event(), asyncio.Event()
 
-    async def main() -> str:
-        is_ending, is_sent = asyncio.Event(), asyncio.Event()
+    async def infer(request: Any) -> Any:
+        if request.parameters.get("abandon"):
+            is_ending.set()
+            await is_sent.wait()
+        return server.infer(request)
 
-        async def infer(request: Any) -> Any:
-            if request.parameters.get("abandon"):
-                is_ending.set()
-                await is_sent.wait()
-            return server.infer(request)
-
-        async with async_stream(infer, clock) as stream:
-            chunks = list(chunks_of(TALK))
-            for chunk in chunks[:10]:
-                await stream.send(chunk)
-            first = asyncio.create_task(stream.send(chunks[10]))
-            await is_ending.wait()
-            others = [asyncio.create_task(stream.send(chunk)) for chunk in chunks[11:]]
-            await asyncio.sleep(0)  # each has begun
-            is_sent.set()
-            await asyncio.gather(first, *others)
-            return (await stream.finish()).text
-
-    assert asyncio.run(main()) == TEXT
+    async with async_stream(infer, clock) as stream:
+        chunks = list(chunks_of(TALK))
+        for chunk in chunks[:10]:
+            await stream.send(chunk)
+        first = asyncio.create_task(stream.send(chunks[10]))
+        await is_ending.wait()
+        others = [asyncio.create_task(stream.send(chunk)) for chunk in chunks[11:]]
+        await asyncio.sleep(0)  # each has begun
+        is_sent.set()
+        await asyncio.gather(first, *others)
+        assert (await stream.finish()).text == TEXT
 
 
-def test_a_chunk_that_is_cancelled_before_it_was_sent_is_taken_back(clock: Clock) -> None:
-    server = WordServer()
+async def test_a_chunk_that_is_cancelled_before_it_was_sent_is_taken_back(clock: Clock) -> None:
     away = True
+    server = dying(9, then=lambda _, number: AWAY if number > 9 and away else None)
 
-    def fails(request: Any, number: int) -> ConchError | None:
-        if number == 9:
-            server.restart()
-            return LOST
-        return AWAY if number > 9 and away else None
+    async def infer(request: Any) -> Any:
+        await asyncio.sleep(0)
+        return server.infer(request)
 
-    server.fails = fails
-
-    async def main() -> str:
-        nonlocal away
-
-        async def infer(request: Any) -> Any:
-            await asyncio.sleep(0)
-            return server.infer(request)
-
-        async with async_stream(infer, clock) as stream:
-            for number, chunk in enumerate(chunks_of(TALK)):
-                if number == 9:
-                    noise = np.full(50, 99, np.int16)
-                    sending = [asyncio.create_task(stream.send(noise)) for _ in range(2)]
-                    while len(server.requests) < 14:
-                        await asyncio.sleep(0)
-                    for task in sending:
-                        task.cancel()
-                    await asyncio.wait(sending)
-                    away = False
-                await stream.send(chunk)
-            return (await stream.finish()).text
-
-    assert asyncio.run(main()) == TEXT
+    async with async_stream(infer, clock) as stream:
+        for number, chunk in enumerate(chunks_of(TALK)):
+            if number == 9:
+                noise = np.full(50, 99, np.int16)
+                sending = [asyncio.create_task(stream.send(noise)) for _ in range(2)]
+                while len(server.requests) < 14:
+                    await asyncio.sleep(0)
+                for task in sending:
+                    task.cancel()
+                await asyncio.wait(sending)
+                away = False
+            await stream.send(chunk)
+        assert (await stream.finish()).text == TEXT

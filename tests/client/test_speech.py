@@ -50,16 +50,17 @@ class Server:
         yield Speech(second[:0], b"", Spoken(2.0, 10, "hibari", (), ("vocoder",), stages))
 
 
-def spoken(text, server: Server, **options) -> list[Speech]:
-    async def main() -> list[Speech]:
-        return [piece async for piece in speaking(server.speak, text, **options)]
-
-    return asyncio.run(main())
+async def spoken(text, server: Server, **options) -> list[Speech]:
+    return [piece async for piece in speaking(server.speak, text, **options)]
 
 
-def test_the_answers_to_parts_are_one() -> None:
-    server = Server()
-    pieces = spoken(TEXT, server)
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+async def test_the_answers_to_parts_are_one(server: Server) -> None:
+    pieces = await spoken(TEXT, server)
     assert "".join(server.asked).split() == TEXT.split() and len(server.asked) > 2
     whole = whole_of(pieces)
     number = len(server.asked)
@@ -69,46 +70,37 @@ def test_the_answers_to_parts_are_one() -> None:
     assert [bool(piece.spoken.stages) for piece in pieces] == [False] * 2 * number + [True]
 
 
-def test_a_reader_that_stops_asks_for_no_further_part() -> None:
-    server = Server()
-
-    async def main() -> None:
-        async with aclosing(speaking(server.speak, TEXT)) as pieces:
-            await anext(pieces)
-            assert len(server.asked) == 1
-
-    asyncio.run(main())
+async def test_a_reader_that_stops_asks_for_no_further_part(server: Server) -> None:
+    async with aclosing(speaking(server.speak, TEXT)) as pieces:
+        await anext(pieces)
+        assert len(server.asked) == 1
     assert len(server.asked) == 1
 
 
-def test_a_file_is_one_request() -> None:
-    server = Server()
-    spoken([TEXT[:100], TEXT[100:]], server, format="mp3", speed=2)
+async def test_a_file_is_one_request(server: Server) -> None:
+    await spoken([TEXT[:100], TEXT[100:]], server, format="mp3", speed=2)
     (request,) = server.requests
     assert server.asked == [TEXT.strip()]
     assert request.parameters == {"format": "mp3", "speed": 2.0}
     assert request.outputs == ("AUDIO", "RESULT")
     server = Server()
-    spoken(TEXT, server, format="pcm_s16")
+    await spoken(TEXT, server, format="pcm_s16")
     assert len(server.requests) > 2
 
 
-def test_a_part_says_how_much_is_still_to_be_played() -> None:
-    server = Server()
-    spoken(TEXT, server)
+async def test_a_part_says_how_much_is_still_to_be_played(server: Server) -> None:
+    await spoken(TEXT, server)
     first, second, third, *_ = [int(item.parameters.get("lead_ms", 0)) for item in server.requests]
     assert first == 0 and 1000 < second <= 2000 and 3000 < third <= 4000
 
 
-def test_the_budget_is_that_of_all_parts() -> None:
-    server = Server()
+async def test_the_budget_is_that_of_all_parts(server: Server) -> None:
     with pytest.raises(DeadlineError, match="deadline of 15 ms is over: 6 s made"):
-        spoken(TEXT * 2, server, deadline_ms=15)
+        await spoken(TEXT * 2, server, deadline_ms=15)
     assert [item.parameters["deadline_ms"] for item in server.requests] == [15, 9, 3]
 
 
-def test_each_sentence_is_spoken_while_the_next_one_is_written() -> None:
-    server = Server()
+async def test_each_sentence_is_spoken_while_the_next_one_is_written(server: Server) -> None:
     heard = asyncio.Event()
 
     async def written():
@@ -117,17 +109,14 @@ def test_each_sentence_is_spoken_while_the_next_one_is_written() -> None:
         await asyncio.wait_for(heard.wait(), 20)
         yield "his is it too. And this"
 
-    async def main() -> None:
-        async for piece in speaking(server.speak, written()):
-            if piece.has_sound:
-                heard.set()
-
-    asyncio.run(main())
+    async for piece in speaking(server.speak, written()):
+        if piece.has_sound:
+            heard.set()
     assert server.asked[0] == "This is the first."
     assert "".join(server.asked) == "This is the first. This is it too. And this"
 
 
-def test_a_plain_iterable_may_block_and_is_read_no_faster_than_it_is_spoken() -> None:
+async def test_a_plain_iterable_may_block_and_is_read_no_faster_than_it_is_spoken() -> None:
     server, may_go_on, taken = Server(), threading.Event(), 0
 
     def written():
@@ -137,71 +126,61 @@ def test_a_plain_iterable_may_block_and_is_read_no_faster_than_it_is_spoken() ->
         for taken in range(1000):  # noqa: B007
             yield "his is one of many. T"
 
-    async def main() -> None:
-        async with aclosing(speaking(server.speak, written())) as pieces:
-            await anext(pieces)
-            may_go_on.set()
-            async for _ in pieces:
-                if len(server.asked) == 3:
-                    break
-
-    asyncio.run(main())
+    async with aclosing(speaking(server.speak, written())) as pieces:
+        await anext(pieces)
+        may_go_on.set()
+        async for _ in pieces:
+            if len(server.asked) == 3:
+                break
     assert 1 < taken <= 4 * PART / 20
 
 
-def test_an_error_of_the_writer_comes_behind_what_was_written() -> None:
+async def test_an_error_of_the_writer_comes_behind_what_was_written() -> None:
     def written():
         yield "This is the first. And"
         raise KeyError("no more")
 
     server = Server()
     with pytest.raises(KeyError):
-        spoken(written(), server)
+        await spoken(written(), server)
     assert "".join(server.asked) == "This is the first. And"
 
 
-def test_what_nobody_takes_leaves_no_thread_and_no_task() -> None:
-    async def main() -> None:
-        before = threading.active_count()
-        async with aclosing(speaking(Server().speak, ["This is it. "] * 10_000)) as pieces:
-            await anext(pieces)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        while threading.active_count() > before:
-            await asyncio.sleep(0.001)
-
-    asyncio.run(main())
+async def test_what_nobody_takes_leaves_no_thread_and_no_task() -> None:
+    before, tasks = threading.active_count(), asyncio.all_tasks()
+    async with aclosing(speaking(Server().speak, ["This is it. "] * 10_000)) as pieces:
+        await anext(pieces)
+    assert asyncio.all_tasks() == tasks
+    while threading.active_count() > before:
+        await asyncio.sleep(0.001)
 
 
-def test_a_part_without_sound_is_passed_over_unless_all_are() -> None:
-    server = Server()
-    pieces = spoken(f"{TEXT}\n{'SILENT. ' * 300}\n{TEXT}", server)
+async def test_a_part_without_sound_is_passed_over_unless_all_are(server: Server) -> None:
+    pieces = await spoken(f"{TEXT}\n{'SILENT. ' * 300}\n{TEXT}", server)
     assert any(text.isupper() for text in server.asked)
     assert pieces[-1].spoken.duration > 2.0
     assert "no word" in pieces[-1].spoken.warnings
     with pytest.raises(TextError, match="no word"):
-        spoken("SILENT.", Server())
+        await spoken("SILENT.", Server())
 
 
-def test_wrong_options_and_answers_are_errors() -> None:
+async def test_wrong_options_and_answers_are_errors() -> None:
     with pytest.raises(OptionError, match="option 'speed'"):
-        spoken("Hi.", Server(), speed=9)
+        await spoken("Hi.", Server(), speed=9)
 
     async def nothing(request):
         return
         yield
 
-    async def main() -> None:
+    with pytest.raises(ServerError, match="has not ended"):
         async for _ in speaking(nothing, "Hi."):
             pass
-
-    with pytest.raises(ServerError, match="has not ended"):
-        asyncio.run(main())
     with pytest.raises(ServerError, match="not that of a model that speaks"):
         speech_of({"RESULT": np.array([b"{}"], np.object_)}.get)
     with pytest.raises(TextError, match="with words"):
-        spoken(" ", Server())
+        await spoken(" ", Server())
 
 
-def test_half_a_surrogate_pair_is_an_error_of_the_text() -> None:
+async def test_half_a_surrogate_pair_is_an_error_of_the_text() -> None:
     with pytest.raises(TextError, match="what UTF-8 can write"):
-        spoken("Hello \ud800.", Server())
+        await spoken("Hello \ud800.", Server())

@@ -1,4 +1,3 @@
-import asyncio
 import io
 import json
 from dataclasses import replace
@@ -297,26 +296,21 @@ def test_a_server_that_stops_says_so_in_plain_words() -> None:
     assert str(error) == f"{URL} is about to stop, and takes no more audio"
 
 
-def test_transcripts_are_read_from_result() -> None:
+@pytest.mark.parametrize("shape", [(2, 1), (1, 1), (1,)])
+async def test_transcripts_are_read_from_result(shape: tuple[int, ...]) -> None:
+    """That of a live chunk may lack the dimension of the batch."""
     one = Transcript((Hypothesis("a", -1.0, -1.0),), (), 1.0, ("vad",), {})
-    tensor = np.array([[one.to_json().encode()]] * 2, dtype=np.object_)
-    assert asyncio.run(tensors.transcripts(tensor, 2)) == [one, one]
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (1,)])
-def test_a_live_chunk_may_have_a_batch_dimension(shape: tuple[int, ...]) -> None:
-    one = Transcript((Hypothesis("a", -1.0, -1.0),), (), 1.0, ("vad",), {})
-    tensor = np.array([one.to_json().encode()], dtype=np.object_).reshape(shape)
-    assert asyncio.run(tensors.transcripts(tensor, 1)) == [one]
+    tensor = np.full(shape, one.to_json().encode(), np.object_)
+    assert await tensors.transcripts(tensor, shape[0]) == [one] * shape[0]
 
 
 @pytest.mark.parametrize(
     ("result", "rows"),
     [(None, 1), (np.empty((1, 2), np.object_), 1), (np.empty(2, np.object_), 2)],
 )
-def test_a_model_without_result_is_not_the_speech_model(result: Any, rows: int) -> None:
+async def test_a_model_without_result_is_not_the_speech_model(result: Any, rows: int) -> None:
     with pytest.raises(ServerError, match="RESULT"):
-        asyncio.run(tensors.transcripts(result, rows))
+        await tensors.transcripts(result, rows)
 
 
 def test_every_type_of_option_survives_both_protocols() -> None:

@@ -14,7 +14,7 @@ from conch.wire.errors import ConchError
 from conch.wire.stream_place import StreamPlace
 
 
-def test_no_answer_is_asked_for_compressed():
+async def test_no_answer_is_asked_for_compressed():
     heads = []
 
     async def hang_up(reader, writer):
@@ -25,14 +25,11 @@ def test_no_answer_is_asked_for_compressed():
             heads.append(head)
         writer.close()
 
-    async def ask():
-        server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        async with server, AsyncClient(f"http://127.0.0.1:{port}") as client:
-            with pytest.raises(ConchError):
-                await client.transcribe(np.zeros(16_000, np.float32))
-
-    asyncio.run(ask())
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, AsyncClient(f"http://127.0.0.1:{port}") as client:
+        with pytest.raises(ConchError):
+            await client.transcribe(np.zeros(16_000, np.float32))
     assert heads
     assert all(b"accept-encoding: identity\r\n" in head.lower() for head in heads)
 

@@ -1,10 +1,10 @@
 """How a model on CTranslate2 is loaded, in a process of its own: niceness cannot be taken back."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from subprocesses import output_of
 
 from conch.component.ctranslate import (
     CTranslate2Config,
@@ -36,8 +36,7 @@ print(of_threads - usual, os.nice(0) - usual)
 @pytest.mark.parametrize(("before", "nice", "after"), [(0, 5, 5), (0, 0, 0), (5, 3, 5)])
 def test_the_threads_of_a_model_are_as_nice_as_asked_for_and_never_less(before, nice, after):
     code = LOAD.format(before=before, nice=nice)
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == [str(after)] * 2
+    assert output_of(sys.executable, "-c", code).split() == [str(after)] * 2
 
 
 @pytest.mark.parametrize("nice", [-1, 20])

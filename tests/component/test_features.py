@@ -16,7 +16,6 @@ from conch.component.features import (
 
 @pytest.fixture(scope="module")
 def speech() -> np.ndarray:
-    """Seven seconds of verse."""
     return soundfile.read(SPEECH, dtype="float32")[0]
 
 

@@ -22,13 +22,6 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as ended:
-        main(["deploy", "haproxy", *arguments])
-    assert ended.value.code == 2
-    return capsys.readouterr().err
-
-
 def section(text: str, head: str) -> list[str]:
     lines = text.splitlines()
     body = lines[lines.index(head) + 1 :]
@@ -86,10 +79,10 @@ def test_ports_that_are_not_named_are_those_of_conch_serve() -> None:
         ("::1", "in brackets"),
     ],
 )
-def test_a_wrong_server_is_an_error_that_says_what_was_sent(text, problem, capsys) -> None:
+def test_a_wrong_server_is_an_error_that_says_what_was_sent(text, problem, refused) -> None:
     with pytest.raises(ValueError, match=problem):
         Server.parse(text)
-    said = refused(capsys, f"--server={text}")
+    said = refused("deploy", "haproxy", f"--server={text}")
     assert "argument --server: HOST or HOST:http=PORT,grpc=PORT,gateway=PORT: " in said
     assert f"; got {text!r}" in said
 
@@ -114,11 +107,11 @@ def test_a_wrong_server_is_an_error_that_says_what_was_sent(text, problem, capsy
         (["--server", "a", "--out", "none/x"], "argument --out: not a file in a folder that"),
     ],
 )
-def test_wrong_usage_names_the_option(arguments, problem, capsys) -> None:
+def test_wrong_usage_names_the_option(arguments, problem, capsys, refused) -> None:
     if problem is None:
         assert "bind 127.0.0.1:9\n" in printed(capsys, *arguments)
     else:
-        assert problem in refused(capsys, *arguments)
+        assert problem in refused("deploy", "haproxy", *arguments)
 
 
 def test_no_other_file_is_overwritten(tmp_path, capsys) -> None:

@@ -1,11 +1,14 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 import torch
 from ctc_export import exported
 from letters import letters as letters
 from recordings import Recording, recordings_of
 
+from conch.cli.demo import SPEECH
 from conch.decoding.units import Characters
 from conch.families.whisper.config import model_folder
 from lab.training.ctc.model import CtcModel
@@ -14,6 +17,17 @@ from lab.training.ctc.model import CtcModel
 @pytest.fixture(scope="session")
 def speech() -> list[Recording]:
     return recordings_of(Path(__file__).parents[1] / "data")
+
+
+@pytest.fixture(scope="session")
+def waveforms(speech: list[Recording]) -> list[np.ndarray]:
+    return [item.waveform() for item in speech[:3]]
+
+
+@pytest.fixture(scope="session")
+def tiger() -> np.ndarray:
+    """Return seven seconds of verse."""
+    return soundfile.read(SPEECH, dtype="float32")[0]
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,11 @@
 """Hooks over the whole recording: what they get, and where what they find goes."""
 
 import asyncio
-import io
 import json
 
 import numpy as np
 import pytest
-import soundfile
+from audio_files import audio_file
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 from plain_streams import audio
@@ -33,9 +32,8 @@ def answer(*channels: np.ndarray, streamed: bool, **options) -> list[Transcript]
     """Return the parts of a streamed answer, or the only one."""
     components = PlainComponents()
     recognizer = recognizer_on(components)
-    buffer = io.BytesIO()
-    soundfile.write(buffer, np.stack(channels, axis=1), 16_000, format="WAV", subtype="FLOAT")
-    file = np.array([[buffer.getvalue()]], dtype=object)
+    buffer = audio_file(np.stack(channels, axis=1), 16_000, "FLOAT")
+    file = np.array([[buffer]], dtype=object)
     request = SpeechRequest(audio=file, parameters=options)
 
     async def parts() -> list[Transcript]:

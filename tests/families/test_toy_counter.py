@@ -1,7 +1,6 @@
 """A family is a folder and one line: all that is derived from declarations knows it then."""
 
 import argparse
-import asyncio
 import json
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 from contracts import check_contract, parsed
 from plain_components import PlainComponents
-from plain_recognizer import recognizer_on
+from plain_recognizer import recognized
 from plain_streams import audio
 from project_scripts import script
 
@@ -19,7 +18,6 @@ from conch.families import FAMILIES, traits
 from conch.gateway.openapi import make_document
 from conch.launcher import weights
 from conch.launcher.warmth import requests_for
-from conch.recognition.request import SpeechRequest
 from conch.wire.errors import OptionError
 from conch.wire.needs import components_for, components_of, missing
 from conch.wire.option_texts import options_of_text
@@ -155,8 +153,6 @@ def test_its_tensors_have_a_table() -> None:
 
 
 class CountingComponents(PlainComponents):
-    """Plain components, with that of the family."""
-
     def word_counter(self, inputs, parameters):
         (word,) = inputs["word"]
         counts = [min(text.split().count(word), parameters["at_most"]) for text in inputs["texts"]]
@@ -165,10 +161,7 @@ class CountingComponents(PlainComponents):
 
 def recognised(**options: object) -> tuple[Transcript, CountingComponents]:
     components = CountingComponents()
-    wav = audio("..11......55......11....")[np.newaxis]
-    request = SpeechRequest(wav=wav, parameters=options)
-    (found,) = asyncio.run(recognizer_on(components).recognize(request, components))
-    return found, components
+    return recognized(components, audio("..11......55......11...."), **options), components
 
 
 def test_its_hook_works_on_the_whole_recording_with_its_options_and_its_component() -> None:

@@ -1,15 +1,12 @@
 """A new decoder is one folder and one line: it runs offline and live on the paths of all."""
 
-import asyncio
-
 import numpy as np
 import pytest
-from plain_recognizer import recognizer_on
-from plain_streams import Client, audio, run
+from plain_recognizer import recognized
+from plain_streams import audio, streaming
 
 import conch.families
 from conch.families import FAMILIES
-from conch.recognition.request import SpeechRequest
 from tests.families.toy import FAMILY
 from tests.families.toy.recogniser import ToyComponents
 
@@ -19,16 +16,10 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conch.families, "FAMILIES", (*FAMILIES, FAMILY))
 
 
-def recognized(wav: np.ndarray, **options):
-    components = ToyComponents()
-    request = SpeechRequest(wav=wav[np.newaxis], parameters={"decoder": "toy", **options})
-    recognizer = recognizer_on(components)
-    (transcript,) = asyncio.run(recognizer.recognize(request, components))
-    return transcript, components
-
-
 def test_a_recording_is_recognised_by_the_toys_components_alone():
-    transcript, components = recognized(audio("..12......3..."), word_timestamps=True)
+    components = ToyComponents()
+    wav = audio("..12......3...")
+    transcript = recognized(components, wav, decoder="toy", word_timestamps=True)
     first, second = (segment.text.split() for segment in transcript.segments)
     assert set(first) == {"loud0.1", "loud0.2"}
     assert set(second) == {"loud0.3"}
@@ -38,7 +29,8 @@ def test_a_recording_is_recognised_by_the_toys_components_alone():
 
 
 def test_what_is_for_texts_without_punctuation_passes_it_by():
-    _, components = recognized(audio("..12..."), punctuate=True)
+    components = ToyComponents()
+    recognized(components, audio("..12..."), decoder="toy", punctuate=True)
     assert "punctuator" not in components.calls
 
 
@@ -47,23 +39,19 @@ def test_its_texts_are_scored_again_by_others():
     one = {"hypotheses": np.array([b"one", b"two"], object), "scores": np.zeros(2, np.float32)}
     toy_decoder = components.toy_decoder
     components.toy_decoder = lambda *args: {**toy_decoder(*args), **one}
-    request = SpeechRequest(
-        wav=audio("..12...")[np.newaxis],
-        parameters={"decoder": "toy", "rescore": True, "rescorer": "ngram"},
-    )
-    recognizer = recognizer_on(components)
-    (transcript,) = asyncio.run(recognizer.recognize(request, components))
+    options = {"decoder": "toy", "rescore": True, "rescorer": "ngram"}
+    transcript = recognized(components, audio("..12..."), **options)
     assert transcript.text == "two"
     assert transcript.nbest[0].lm_score == -10.0
 
 
 @pytest.mark.parametrize("vad", [True, False])
-def test_a_live_stream_is_heard_by_the_toy_alone(vad):
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, decoder="toy", vad=vad, word_timestamps=True)
-        return [await client.send(audio(letter), ends=not letter) for letter in [*"12..3.", ""]]
-
-    answers, components = run(scenario, ToyComponents())
+async def test_a_live_stream_is_heard_by_the_toy_alone(vad):
+    async with streaming(ToyComponents(), decoder="toy", vad=vad, word_timestamps=True) as (
+        client,
+        components,
+    ):
+        answers = [await client.send(audio(letter), ends=not letter) for letter in [*"12..3.", ""]]
     assert [answer.text for answer in answers[:2]] == ["loud0.1", "loud0.1 loud0.2"]
     assert answers[1].stable == "loud0.1"
     final = answers[-1]
@@ -74,13 +62,9 @@ def test_a_live_stream_is_heard_by_the_toy_alone(vad):
     assert set(components.calls) == {*(("vad",) if vad else ()), "toy_encoder", "toy_decoder"}
 
 
-def test_an_utterance_of_two_passes_is_the_toys_in_both():
-
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", decoder="toy")
+async def test_an_utterance_of_two_passes_is_the_toys_in_both():
+    async with streaming(ToyComponents(), mode="two_pass", decoder="toy") as (client, components):
         await client.send(audio("12"))
-        return await client.send(audio("..."), ends=True)
-
-    final, components = run(scenario, ToyComponents())
+        final = await client.send(audio("..."), ends=True)
     assert [segment.passes for segment in final.segments] == [2]
     assert set(components.calls) == {"vad", "toy_encoder", "toy_decoder"}

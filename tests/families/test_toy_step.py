@@ -1,17 +1,14 @@
 """A new text step is a folder and one line: what its option asks for happens to every text."""
 
-import asyncio
-
 import numpy as np
 import pytest
 from plain_components import PlainComponents
-from plain_recognizer import recognizer_on
-from plain_streams import Client, audio, run
+from plain_recognizer import recognized
+from plain_streams import audio, streaming
 
 import conch.families
 from conch.component import bytes_array
 from conch.families import FAMILIES
-from conch.recognition.request import SpeechRequest
 from conch.wire.errors import MissingModelError
 from conch.wire.needs import components_for, components_of, needed_for, text_components_of
 from conch.wire.options import RecognitionOptions
@@ -25,8 +22,6 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class ShoutingComponents(PlainComponents):
-    """Plain components, with that of the family."""
-
     def shouter(self, inputs, parameters):
         text = inputs["text"].item().decode()
         end = len(text)
@@ -38,9 +33,7 @@ def recognised(
     components: PlainComponents | None = None, **options: object
 ) -> tuple[Transcript, PlainComponents]:
     components = components or ShoutingComponents()
-    request = SpeechRequest(wav=audio("..11..")[np.newaxis], parameters=options)
-    (found,) = asyncio.run(recognizer_on(components).recognize(request, components))
-    return found, components
+    return recognized(components, audio("..11.."), **options), components
 
 
 def test_it_rewrites_the_text_of_a_recording_where_nothing_else_does() -> None:
@@ -58,13 +51,10 @@ def test_it_comes_after_those_that_conch_ships() -> None:
 
 
 @pytest.mark.parametrize("mode", ["streaming", "two_pass"])
-def test_it_rewrites_the_text_of_a_live_utterance(mode: str) -> None:
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode=mode, shout=True)
+async def test_it_rewrites_the_text_of_a_live_utterance(mode: str) -> None:
+    async with streaming(ShoutingComponents(), mode=mode, shout=True) as (client, components):
         await client.send(audio("12"))
-        return await client.send(audio("..."), ends=True)
-
-    final, components = run(scenario, ShoutingComponents())
+        final = await client.send(audio("..."), ends=True)
     assert final.text.endswith("!") and components.calls.count("shouter") == 1
 
 

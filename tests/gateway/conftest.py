@@ -3,7 +3,7 @@
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -14,9 +14,12 @@ import pytest
 import soundfile
 import trustme
 from gateways import Gateway, gateway_alone, new_key, serving_gateway
+from loop_gateway import LoopGateway, loop_gateway
 from own_gateway import OwnGateway, own_gateway
 from programs import NODE_TESTS
 from recordings import Recording, recordings_of
+
+from conch.gateway import GatewayConfig, GatewayService
 
 ROOT = Path(__file__).parents[2]
 GIVEN = "CONCH_TESTED_GATEWAYS"
@@ -36,6 +39,20 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         patch.delenv("CONCH_API_KEYS", raising=False)
         with serving_gateway("--models", "all") as running:
             yield running
+
+
+@pytest.fixture(scope="session")
+def url() -> Iterator[str]:
+    """Yield the address of a gateway without a server."""
+    with GatewayService(GatewayConfig(servers=("grpc://127.0.0.1:1",), port=0)) as service:
+        yield service.url
+
+
+@pytest.fixture
+async def running() -> AsyncIterator[LoopGateway]:
+    """Yield a gateway in the loop of the test, in front of a client that reaches no server."""
+    async with loop_gateway() as running:
+        yield running
 
 
 class _Packages(SimpleHTTPRequestHandler):

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import numpy as np
 import pytest
-import soundfile
+from audio_files import audio_file
 from yarl import URL
 
 from conch.gateway import GatewayConfig, GatewayService, keys
@@ -304,12 +304,11 @@ def test_a_file_beyond_the_limit_is_refused_while_it_comes(length: str) -> None:
 
 
 def test_a_file_that_says_that_it_is_too_long_is_refused() -> None:
-    file = io.BytesIO()
-    soundfile.write(file, np.zeros(16_000 * 3, np.int16), 16_000, format="FLAC")
+    file = audio_file(np.zeros(16_000 * 3, np.int16), 16_000, format="FLAC")
     config = GatewayConfig(servers=NOWHERE, port=0, max_audio_s=2.5)
     with GatewayService(config) as service:
         url = f"{service.url}/v1/audio/transcriptions"
-        status, _, body = get(url, method="POST", data=form(file.getvalue()))
+        status, _, body = get(url, method="POST", data=form(file))
         assert (status, body["error"]["code"]) == (413, "audio_too_long")
         assert "3 s of audio" in body["error"]["message"]
         # What tells no length is left to the server.

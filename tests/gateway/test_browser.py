@@ -86,7 +86,6 @@ def serious_problems(page: Page) -> list[str]:
 
 
 def drop(page: Page, path: Path) -> None:
-    """Drop a file onto a page."""
     given = [path.name, base64.b64encode(path.read_bytes()).decode()]
     transfer = page.evaluate_handle(
         """([name, base64]) => {

@@ -127,7 +127,6 @@ def firm_lines(page: Page) -> list[str]:
 
 
 def downloaded(page: Page) -> Any:
-    """Return the transcript that the page saves."""
     with page.expect_download() as downloading:
         page.locator("#live-panel").get_by_role("button", name="json").click()
     return json.loads(downloading.value.path().read_text())

@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,10 @@ import aiohttp
 import numpy as np
 import pytest
 import soundfile
+from audio_files import audio_file
 from gateways import Gateway
 from recordings import Recording, wer
+from sockets import listening_to
 
 pytestmark = [pytest.mark.server, pytest.mark.nightly, pytest.mark.timeout(900)]
 
@@ -21,56 +22,44 @@ CHUNK_S = 0.1
 
 
 def an_hour_of(path: Path) -> bytes:
-    """Return a recording again and again, as FLAC."""
     samples, rate = soundfile.read(path, dtype="int16")
-    file = io.BytesIO()
-    soundfile.write(file, np.resize(samples, 3600 * rate), rate, format="FLAC")
-    return file.getvalue()
+    return audio_file(np.resize(samples, 3600 * rate), rate, format="FLAC")
 
 
 async def listened(url: str, samples: np.ndarray, delay_s: float) -> list[dict[str, Any]]:
     """Send samples as they would be spoken; return every message."""
     chunk = round(CHUNK_S * RATE)
-    found: list[dict[str, Any]] = []
-    async with (
-        # Its own connection and pings, as a client of its own.
-        aiohttp.ClientSession() as session,
-        session.ws_connect(f"{url}/v1/listen", heartbeat=20) as socket,
-    ):
+    # Its own connection and pings, as a client of its own.
+    async with listening_to(url, heartbeat=20) as socket:
 
         async def speak() -> None:
             loop = asyncio.get_running_loop()
             began = loop.time() + delay_s
             for place, at in enumerate(range(0, len(samples), chunk), 1):
                 await asyncio.sleep(max(0.0, began + place * CHUNK_S - loop.time()))
-                await socket.send_bytes(samples[at : at + chunk].tobytes())
-            await socket.send_json({"type": "close"})
+                await socket.send(samples[at : at + chunk])
+            await socket.say("close")
 
         speaking = asyncio.create_task(speak())
-        async for message in socket:
-            found.append(json.loads(message.data))
+        found = await socket.rest()
         await speaking
-        assert socket.close_code == 1000, found[-1]
+    assert socket.code == 1000, found[-1]
     return found
 
 
-def test_many_sessions_beside_a_long_file(gateway: Gateway, talk: Recording) -> None:
+async def test_many_sessions_beside_a_long_file(gateway: Gateway, talk: Recording) -> None:
     samples, _ = soundfile.read(talk.path, dtype="int16")
-
-    async def all_at_once() -> tuple[dict[str, Any], list[list[dict[str, Any]]]]:
-        form = aiohttp.FormData()
-        form.add_field("file", io.BytesIO(an_hour_of(talk.path)), filename="hour.flac")
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(800)) as session:
-            url = f"{gateway.openai_url}/audio/transcriptions"
-            sending = asyncio.ensure_future(session.post(url, data=form))
-            sessions = await asyncio.gather(
-                *(listened(gateway.url, samples, 0.1 * number) for number in range(SESSIONS))
-            )
-            async with await sending as answer:
-                assert answer.status == 200
-                return await answer.json(), sessions
-
-    file, sessions = asyncio.run(all_at_once())
+    form = aiohttp.FormData()
+    form.add_field("file", io.BytesIO(an_hour_of(talk.path)), filename="hour.flac")
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(800)) as session:
+        url = f"{gateway.openai_url}/audio/transcriptions"
+        sending = asyncio.ensure_future(session.post(url, data=form))
+        sessions = await asyncio.gather(
+            *(listened(gateway.url, samples, 0.1 * number) for number in range(SESSIONS))
+        )
+        async with await sending as answer:
+            assert answer.status == 200
+            file = await answer.json()
     for messages in sessions:
         assert not [message for message in messages if message["type"] == "error"]
         assert messages[-1]["type"] == "end"

@@ -1,12 +1,12 @@
 """curl as OpenAI's documentation writes it, but for the address and the model."""
 
 import json
-import subprocess
 
 import pytest
 from gateways import Gateway
 from programs import required
 from recordings import wer
+from subprocesses import output_of
 
 pytestmark = pytest.mark.server
 
@@ -17,14 +17,7 @@ def curl():
 
     def run(gateway: Gateway, path: str, *arguments: str) -> str:
         trust = ["--cacert", gateway.ca] if gateway.ca else []
-        done = subprocess.run(
-            [program, "-sS", *trust, f"{gateway.openai_url}{path}", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return output_of(program, "-sS", *trust, f"{gateway.openai_url}{path}", *arguments)
 
     return run
 

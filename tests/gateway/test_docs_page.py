@@ -2,25 +2,16 @@
 
 import re
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import sync_playwright
 from programs import required
 
-from conch.gateway import GatewayConfig, GatewayService, openapi
+from conch.gateway import openapi
 from conch.wire.options import RecognitionOptions
 
 GATEWAY = Path(openapi.__file__).parent
 BROWSER = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    """Return the address of a gateway without a server."""
-    with GatewayService(GatewayConfig(servers=("grpc://127.0.0.1:1",), port=0)) as service:
-        yield service.url
 
 
 def test_the_page_comes_with_a_policy_and_its_files(url: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from live_doors import Audio, of_listen, of_realtime, of_riva, of_wyoming
-from loop_gateway import LoopGateway, run_gateway, until
+from loop_gateway import loop_gateway, until
 from plain_live import PlainLiveClient, spoken
 
 from conch.gateway.riva import server as riva
@@ -21,7 +21,7 @@ GONE = SessionError("the session is expired or unknown; send START")
 Door = Callable[[str, Audio], Awaitable[str]]
 
 
-def text_at(door: Door, client: PlainLiveClient) -> str:
+async def text_at(door: Door, client: PlainLiveClient) -> str:
     """Return what a door hears of TALK, each piece of it a chunk of its own."""
 
     def has_more_than(number: int) -> bool:
@@ -33,32 +33,28 @@ def text_at(door: Door, client: PlainLiveClient) -> str:
             yield spoken(number, seconds).tobytes()
             await until(sent_more)
 
-    found: list[str] = []
+    async def ready_models(names: Any) -> set[str]:
+        return set(names)
 
-    async def scenario(running: LoopGateway) -> None:
-        async def ready_models(names: Any) -> set[str]:
-            return set(names)
-
+    async with loop_gateway(client) as running, AsyncExitStack() as stack:
         running.servers.ready_models = ready_models  # type: ignore[attr-defined]
         running.servers.is_ready, running.servers.away = True, []  # type: ignore[attr-defined]
-        async with AsyncExitStack() as stack:
-            url = running.url
-            for other, module in ((of_riva, riva), (of_wyoming, wyoming)):
-                if door is other:
-                    listening = module.listening(running.gateway, "127.0.0.1", 0)
-                    url = f"127.0.0.1:{await stack.enter_async_context(listening)}"
-            found.append(await asyncio.wait_for(door(url, audio()), 60))
+        url = running.url
+        for other, module in ((of_riva, riva), (of_wyoming, wyoming)):
+            if door is other:
+                listening = module.listening(running.gateway, "127.0.0.1", 0)
+                url = f"127.0.0.1:{await stack.enter_async_context(listening)}"
+        found = await asyncio.wait_for(door(url, audio()), 60)
+        await stack.aclose()
         await until(lambda: not client.open)
-
-    run_gateway(scenario, client)
-    return " ".join(found[0].lower().split())
+    return " ".join(found.lower().split())
 
 
 @pytest.mark.parametrize("door", [of_listen, of_realtime, of_riva, of_wyoming])
 @pytest.mark.parametrize("lost_at", [2, 4, 5, 7])
-def test_a_lost_server_costs_no_word(door: Door, lost_at: int) -> None:
+async def test_a_lost_server_costs_no_word(door: Door, lost_at: int) -> None:
     error = GONE if lost_at == 5 else LOST
     client = PlainLiveClient(fail=lambda sent: error if len(client.sent) == lost_at else None)
-    assert text_at(door, client) == "one two three four"
+    assert await text_at(door, client) == "one two three four"
     # The session has one stream of the gateway, and that one two of a server.
     assert len(client.streams) > len(client.options)

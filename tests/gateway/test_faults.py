@@ -78,43 +78,34 @@ def watched_gateway(gateway: Gateway, *arguments: str) -> Iterator[tuple[Gateway
 
 
 @pytest.mark.parametrize("stream", ["false", "true"])
-def test_a_client_that_goes_away_ends_the_work_for_it(gateway, long_talk, stream):
+async def test_a_client_that_goes_away_ends_the_work_for_it(gateway, long_talk, stream):
     cancelled = r"conch_gateway_cancelled_total\{.*\}"
     before = metric(gateway, cancelled)
-
-    async def leave() -> None:
-        async with aiohttp.ClientSession() as session:
-            sending = asyncio.ensure_future(
-                session.post(files_url(gateway), data=form(long_talk, stream=stream))
-            )
-            await asyncio.to_thread(wait_until, lambda: metric(gateway, "conch_gateway_files") > 0)
-            if stream == "true":
-                answer = await sending
-                assert await answer.content.readline()
-                answer.close()
-            else:
-                sending.cancel()
-
-    asyncio.run(leave())
-    wait_until(lambda: metric(gateway, "conch_gateway_files") == 0)
+    async with aiohttp.ClientSession() as session:
+        sending = asyncio.ensure_future(
+            session.post(files_url(gateway), data=form(long_talk, stream=stream))
+        )
+        await asyncio.to_thread(wait_until, lambda: metric(gateway, "conch_gateway_files") > 0)
+        if stream == "true":
+            answer = await sending
+            assert await answer.content.readline()
+            answer.close()
+        else:
+            sending.cancel()
+    await asyncio.to_thread(wait_until, lambda: metric(gateway, "conch_gateway_files") == 0)
     assert metric(gateway, cancelled) == before + 1
 
 
-def test_a_streamed_answer_comes_while_the_rest_is_recognised(gateway, talk, tmp_path):
+async def test_a_streamed_answer_comes_while_the_rest_is_recognised(gateway, talk, tmp_path):
     long = lengthened(talk.path, 180, tmp_path / "talk.wav")
-
-    async def events() -> list[tuple[float, dict[str, Any]]]:
-        found = []
-        async with aiohttp.ClientSession() as session:
-            data = form(long, stream="true", response_format="conch")
-            async with session.post(files_url(gateway), data=data) as answer:
-                assert answer.content_type == "text/event-stream"
-                async for line in answer.content:
-                    if line.startswith(b"data: "):
-                        found.append((time.monotonic(), json.loads(line[6:])))
-        return found
-
-    found = asyncio.run(events())
+    found = []
+    async with aiohttp.ClientSession() as session:
+        data = form(long, stream="true", response_format="conch")
+        async with session.post(files_url(gateway), data=data) as answer:
+            assert answer.content_type == "text/event-stream"
+            async for line in answer.content:
+                if line.startswith(b"data: "):
+                    found.append((time.monotonic(), json.loads(line[6:])))
     (began, _), *_, (ended, last) = found
     assert ended - began > 1, "all came at once"
     assert last["type"] == "transcript.done"
@@ -124,18 +115,15 @@ def test_a_streamed_answer_comes_while_the_rest_is_recognised(gateway, talk, tmp
     assert last["transcript"]["duration"] - parts[-1]["end"] < 3
 
 
-def test_many_at_once_and_one_that_is_bad(gateway, speech):
-    async def all_at_once() -> list[tuple[int, dict[str, Any]]]:
-        async with aiohttp.ClientSession() as session:
+async def test_many_at_once_and_one_that_is_bad(gateway, speech):
+    async with aiohttp.ClientSession() as session:
 
-            async def ask(number: int) -> tuple[int, dict[str, Any]]:
-                data = form(Path(__file__)) if number == 7 else form(speech.path)
-                async with session.post(files_url(gateway), data=data) as answer:
-                    return answer.status, await answer.json()
+        async def ask(number: int) -> tuple[int, dict[str, Any]]:
+            data = form(Path(__file__)) if number == 7 else form(speech.path)
+            async with session.post(files_url(gateway), data=data) as answer:
+                return answer.status, await answer.json()
 
-            return await asyncio.gather(*map(ask, range(16)))
-
-    found = asyncio.run(all_at_once())
+        found = await asyncio.gather(*map(ask, range(16)))
     status, body = found.pop(7)
     assert (status, body["error"]["param"]) == (400, "file")
     assert [status for status, _ in found] == [200] * 15
@@ -323,8 +311,8 @@ def test_a_stop_without_time_tells_everybody_what_it_breaks_off(gateway, talk, t
     assert "could not finish" in json.loads(last)["error"]["message"]
 
 
-def test_idle_connections_do_not_hold_up_a_stop(gateway):
-    async def stop_beside_an_idle_connection() -> None:
+async def test_idle_connections_do_not_hold_up_a_stop(gateway):
+    with watched_gateway(gateway) as (alone, process):
         async with aiohttp.ClientSession() as session:
             async with session.get(f"{alone.url}/v1/models") as answer:
                 assert answer.status == 200
@@ -332,9 +320,6 @@ def test_idle_connections_do_not_hold_up_a_stop(gateway):
             process.terminate()
             # Well below the minute that the gateway keeps idle connections.
             await asyncio.to_thread(process.wait, 20)
-
-    with watched_gateway(gateway) as (alone, process):
-        asyncio.run(stop_beside_an_idle_connection())
 
 
 def _address_of(process: "subprocess.Popen[str]") -> str:

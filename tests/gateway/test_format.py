@@ -15,6 +15,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+import transcripts
 from waiting import wait_until
 
 from conch.gateway import GatewayConfig, GatewayService
@@ -22,7 +23,7 @@ from conch.gateway.errors import ApiError
 from conch.gateway.format import MAX_BYTES, read, transcript_of
 from conch.gateway.state import MAX_WRITING
 from conch.wire.formats import FORMATS
-from conch.wire.result import Channel, Hypothesis, Segment, Transcript, Word
+from conch.wire.result import Hypothesis, Segment, Transcript, Word
 
 TEXT = (
     "The legend that they were invincible — above and beyond the processes of a democracy — has "
@@ -40,16 +41,7 @@ def words(text: str, start: float = 0.3) -> tuple[Word, ...]:
     return tuple(made)
 
 
-def transcript(*segments: Segment, channels: int = 0) -> Transcript:
-    text = " ".join(segment.text for segment in segments)
-    return Transcript(
-        nbest=(Hypothesis(text, -1.0, -1.0),),
-        segments=segments,
-        duration=60.0,
-        path=("vad",),
-        stages={},
-        channels=tuple(Channel(number + 1, "", -1.0) for number in range(channels)),
-    )
+transcript = partial(transcripts.transcript, duration=60.0)
 
 
 def segment(text: str, *, start: float = 0.0, timed: bool = True, channel: int = 0) -> Segment:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 import soundfile
 from gateways import Gateway
 from programs import required
+from subprocesses import output_of
 
 from conch.gateway.config import GatewayConfig
 from conch.gateway.file_answer import CONTENT_TYPES
@@ -82,13 +82,10 @@ def test_a_program_runs(number: int, gateway: Gateway, tmp_path: Path) -> None:
     else:
         command = {"sh": ["sh", "-euc"], "python": [sys.executable, "-c"]}[language]
     here = program.replace("http://127.0.0.1:9000", gateway.url)
-    done = subprocess.run(
-        [*command, here], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    assert SPOKEN in done.stdout.lower()
+    said = output_of(*command, here, cwd=tmp_path)
+    assert SPOKEN in said.lower()
     if language == "sh":
-        assert json.loads(done.stdout)["usage"] == {"type": "duration", "seconds": 4}
+        assert json.loads(said)["usage"] == {"type": "duration", "seconds": 4}
 
 
 def test_the_languages_of_the_programs_are_those_that_run() -> None:

@@ -4,18 +4,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from clock import Clock
 
 from conch.gateway.errors import ApiError
 from conch.gateway.limits import Bucket, Room, memory_of_container
-
-
-class Clock:
-    """Gives the time that a test sets, in seconds."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_a_bucket_without_a_limit_never_waits() -> None:

@@ -1,26 +1,23 @@
 """`GET /v1/listen` in front of a real ."""
 
 import asyncio
-import io
-import json
 import re
 import shutil
-import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-import aiohttp
 import numpy as np
 import pytest
 import soundfile
 import soxr
+from audio_files import audio_file, cut
 from containers import muxed
 from metrics import metrics_of
 from own_gateway import own_gateway
 from recordings import wer
+from sockets import listening_to
+from subprocesses import output_of
 from waiting import wait_until
 
 from conch.client import AsyncClient
@@ -31,45 +28,19 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
 RATE = 16_000
-TIMEOUT_S = 120
 
 
-@asynccontextmanager
-async def listening(url: str, query: str = "") -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.ws_connect(f"{url}/v1/listen?{query}", max_msg_size=0) as socket,
-    ):
-        yield socket
-
-
-async def messages_of(socket: aiohttp.ClientWebSocketResponse) -> list[dict[str, Any]]:
-    """Return all messages to the end of the session."""
-    found = []
-    while (frame := await asyncio.wait_for(socket.receive(), TIMEOUT_S)).type == 1:
-        found.append(json.loads(frame.data))
-    return found
-
-
-async def say(socket: aiohttp.ClientWebSocketResponse, kind: str) -> None:
-    await socket.send_str(json.dumps({"type": kind}))
-
-
-def heard(url: str, frames: list[bytes], query: str = "", pause_s: float = 0.0) -> list[dict]:
+async def heard(url: str, frames: list[bytes], query: str = "", pause_s: float = 0.0) -> list[dict]:
     """Return the messages of a session that gets these frames, and is closed."""
-
-    async def main() -> list[dict]:
-        async with listening(url, query) as socket:
-            reading = asyncio.create_task(messages_of(socket))
-            for frame in frames:
-                await socket.send_bytes(frame)
-                await asyncio.sleep(pause_s)
-            await say(socket, "close")
-            found = await reading
-            assert socket.close_code == 1000, found[-1]
-            return found
-
-    return asyncio.run(main())
+    async with listening_to(url, query) as socket:
+        reading = asyncio.create_task(socket.rest())
+        for frame in frames:
+            await socket.send(frame)
+            await asyncio.sleep(pause_s)
+        await socket.say("close")
+        found = await reading
+    assert socket.code == 1000, found[-1]
+    return found
 
 
 def of_type(messages: list[dict], kind: str) -> list[dict]:
@@ -80,28 +51,15 @@ def pcm16(waveform: np.ndarray) -> bytes:
     return np.round(waveform * 32767).astype("<i2").tobytes()
 
 
-def cut(data: bytes, seed: int, most: int) -> list[bytes]:
-    random, frames = np.random.default_rng(seed), []
-    while data:
-        size = int(random.integers(1, most + 1))
-        frames.append(data[:size])
-        data = data[size:]
-    return frames
-
-
-def live_text(server_url: str, waveform: np.ndarray, **options) -> str:
+async def live_text(server_url: str, waveform: np.ndarray, **options) -> str:
     """Return the text of the same audio without a gateway."""
-
-    async def main() -> str:
-        async with (
-            AsyncClient(server_url) as client,
-            client.live(sample_rate=RATE, **options) as stream,
-        ):
-            for start in range(0, len(waveform), 3200):
-                await stream.send(waveform[start : start + 3200])
-            return (await stream.finish()).text
-
-    return asyncio.run(main())
+    async with (
+        AsyncClient(server_url) as client,
+        client.live(sample_rate=RATE, **options) as stream,
+    ):
+        for start in range(0, len(waveform), 3200):
+            await stream.send(waveform[start : start + 3200])
+        return (await stream.finish()).text
 
 
 @pytest.fixture(scope="module")
@@ -118,13 +76,13 @@ def reference(recordings) -> str:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_frames_of_any_length_give_the_text_of_a_live_stream(
+async def test_frames_of_any_length_give_the_text_of_a_live_stream(
     gateway_url, grpc_url, talk, reference, seed
 ):
     options = {"adaptive": False}
-    expected = live_text(grpc_url, talk, **options)
+    expected = await live_text(grpc_url, talk, **options)
     data = np.round(talk * 32768).astype("<i2").tobytes()
-    messages = heard(gateway_url, cut(data, seed, 20_000), "adaptive=false&encoding=pcm16")
+    messages = await heard(gateway_url, cut(data, seed, 20_000), "adaptive=false&encoding=pcm16")
     end = messages[-1]
     assert end["type"] == "end" and end["text"] == expected
     assert end["duration"] == pytest.approx(len(talk) / RATE, abs=0.01)
@@ -134,42 +92,41 @@ def test_frames_of_any_length_give_the_text_of_a_live_stream(
     assert [item["index"] for item in finals] == list(range(len(finals)))
 
 
-def test_float32_and_g711_are_heard(gateway_url, recordings):
+async def test_float32_and_g711_are_heard(gateway_url, recordings):
     recording = recordings[4]
     waveform = recording.waveform()
     (end,) = of_type(
-        heard(gateway_url, cut(waveform.astype("<f4").tobytes(), 1, 9999), "encoding=float32"),
+        await heard(
+            gateway_url, cut(waveform.astype("<f4").tobytes(), 1, 9999), "encoding=float32"
+        ),
         "end",
     )
     assert wer(recording.text, end["text"]) < 0.3
     for encoding, subtype in (("mulaw", "ULAW"), ("alaw", "ALAW")):
-        file = io.BytesIO()
         narrow = soxr.resample(waveform, RATE, 8000)
-        soundfile.write(file, narrow, 8000, format="RAW", subtype=subtype)
-        (end,) = of_type(
-            heard(gateway_url, cut(file.getvalue(), 2, 999), f"encoding={encoding}"), "end"
-        )
+        file = audio_file(narrow, 8000, format="RAW", subtype=subtype)
+        (end,) = of_type(await heard(gateway_url, cut(file, 2, 999), f"encoding={encoding}"), "end")
         assert wer(recording.text, end["text"]) < 0.5
         assert end["duration"] == pytest.approx(len(waveform) / RATE, abs=0.05)
 
 
-def test_a_media_recorder_is_heard_live(gateway_url, talk, reference):
+async def test_a_media_recorder_is_heard_live(gateway_url, talk, reference):
     """A browser's MediaRecorder: webm with Opus at 48 kHz, a blob each quarter of a second."""
     data = muxed(
         talk, RATE, "webm", "libopus", file_rate=48_000, live="1", cluster_time_limit="250"
     )
     blobs = [data[start : start + 1500] for start in range(0, len(data), 1500)]
-    messages = heard(gateway_url, blobs, pause_s=0.05)
+    messages = await heard(gateway_url, blobs, pause_s=0.05)
     assert messages[0]["encoding"] == "auto"
     assert wer(reference, messages[-1]["text"]) < 0.3
     texts = of_type(messages, "text")
     assert texts[0]["audio_s"] < 0.6 * len(talk) / RATE
 
 
-def test_text_grows_while_it_is_spoken(gateway_url, talk):
+async def test_text_grows_while_it_is_spoken(gateway_url, talk):
     data = np.round(talk * 32768).astype("<i2").tobytes()
     frames = [data[start : start + 6400] for start in range(0, len(data), 6400)]
-    messages = heard(gateway_url, frames, "include=stats&word_timestamps=true", pause_s=0.2)
+    messages = await heard(gateway_url, frames, "include=stats&word_timestamps=true", pause_s=0.2)
     firm: dict[int, str] = {}
     ended: set[int] = set()
     for message in messages:
@@ -191,23 +148,19 @@ def test_text_grows_while_it_is_spoken(gateway_url, talk):
     assert stats["rolling"]["made"] > 0
 
 
-def test_finalize_gives_the_text_at_once_and_the_clock_goes_on(gateway_url, recordings):
+async def test_finalize_gives_the_text_at_once_and_the_clock_goes_on(gateway_url, recordings):
     data = pcm16(recordings[4].waveform())
-
-    async def main() -> list[dict]:
-        async with listening(gateway_url, "encoding=pcm16") as socket:
-            found = []
-            for _ in range(2):
-                await socket.send_bytes(data)
-                await say(socket, "finalize")
-                while True:
-                    found.append(json.loads((await socket.receive()).data))
-                    if found[-1]["type"] == "finalized":
-                        break
-            await say(socket, "close")
-            return found + await messages_of(socket)
-
-    messages = asyncio.run(main())
+    async with listening_to(gateway_url, "encoding=pcm16") as socket:
+        found = []
+        for _ in range(2):
+            await socket.send(data)
+            await socket.say("finalize")
+            while True:
+                found.append(await socket.message())
+                if found[-1]["type"] == "finalized":
+                    break
+        await socket.say("close")
+        messages = found + await socket.rest()
     finals = [item for item in of_type(messages, "segment") if item["final"]]
     length_s = len(data) / 2 / RATE
     assert [item["index"] for item in finals] == list(range(len(finals))) and len(finals) >= 2
@@ -220,26 +173,21 @@ def test_finalize_gives_the_text_at_once_and_the_clock_goes_on(gateway_url, reco
     assert messages[-1]["duration"] == pytest.approx(2 * length_s, abs=0.01)
 
 
-def test_an_utterance_ends_when_audio_stops_and_the_session_goes_on(gateway_url, recordings):
+async def test_an_utterance_ends_when_audio_stops_and_the_session_goes_on(gateway_url, recordings):
     # From a pause to the end of the last word.
     spoken = recordings[0].waveform()[round(1.65 * RATE) : round(3.95 * RATE)]
-
-    async def main() -> list[dict]:
-        finals: list[dict] = []
-        async with listening(gateway_url, "encoding=pcm16&endpoint_silence_ms=500") as socket:
-            for silence_s in (0, 0.6):
-                silence = np.zeros(round(silence_s * RATE), np.float32)
-                await socket.send_bytes(pcm16(np.concatenate([spoken, silence])))
-                told = len(finals)
-                while len(finals) == told:
-                    frame = await asyncio.wait_for(socket.receive(), TIMEOUT_S)
-                    message = json.loads(frame.data)
-                    if message["type"] == "segment" and message["final"]:
-                        finals.append(message)
-            await say(socket, "close")
-            return finals + of_type(await messages_of(socket), "segment")
-
-    first, second = asyncio.run(main())
+    finals: list[dict] = []
+    async with listening_to(gateway_url, "encoding=pcm16&endpoint_silence_ms=500") as socket:
+        for silence_s in (0, 0.6):
+            silence = np.zeros(round(silence_s * RATE), np.float32)
+            await socket.send(pcm16(np.concatenate([spoken, silence])))
+            told = len(finals)
+            while len(finals) == told:
+                message = await socket.message()
+                if message["type"] == "segment" and message["final"]:
+                    finals.append(message)
+        await socket.say("close")
+        first, second = finals + of_type(await socket.rest(), "segment")
     length_s = len(spoken) / RATE
     for segment, start_s in ((first, 0.0), (second, length_s)):
         assert segment["endpoint"] == "silence"
@@ -249,22 +197,18 @@ def test_an_utterance_ends_when_audio_stops_and_the_session_goes_on(gateway_url,
     assert first["end"] <= length_s
 
 
-def test_silence_of_ten_minutes_keeps_the_session(gateway_url, recordings):
+async def test_silence_of_ten_minutes_keeps_the_session(gateway_url, recordings):
     recording = recordings[4]
     silence = bytes(2 * RATE)
-
-    async def main() -> list[dict]:
-        async with listening(gateway_url, "encoding=pcm16&include=stats") as socket:
-            found = [json.loads((await socket.receive()).data)]
-            for second in range(600):
-                await socket.send_bytes(silence)
-                while found[-1].get("audio_s", 0) < second - 20:
-                    found.append(json.loads((await socket.receive()).data))
-            await socket.send_bytes(pcm16(recording.waveform()))
-            await say(socket, "close")
-            return found + await messages_of(socket)
-
-    messages = asyncio.run(main())
+    async with listening_to(gateway_url, "encoding=pcm16&include=stats") as socket:
+        found = [await socket.message()]
+        for second in range(600):
+            await socket.send(silence)
+            while found[-1].get("audio_s", 0) < second - 20:
+                found.append(await socket.message())
+        await socket.send(pcm16(recording.waveform()))
+        await socket.say("close")
+        messages = found + await socket.rest()
     assert not of_type(messages, "error")
     (final,) = [item for item in of_type(messages, "segment") if item["final"]]
     assert final["start"] == pytest.approx(600, abs=1.0)
@@ -272,102 +216,87 @@ def test_silence_of_ten_minutes_keeps_the_session(gateway_url, recordings):
     assert messages[-1]["text"] == final["text"]
 
 
-def test_no_text_comes_from_noise(gateway_url):
+async def test_no_text_comes_from_noise(gateway_url):
     random = np.random.default_rng(5)
     noise = pcm16(0.01 * random.standard_normal(20 * RATE).astype(np.float32).clip(-1, 1))
-    messages = heard(gateway_url, cut(noise, 3, 50_000), "encoding=pcm16")
+    messages = await heard(gateway_url, cut(noise, 3, 50_000), "encoding=pcm16")
     assert messages[-1]["text"] == ""
     assert [item["text"] for item in of_type(messages, "segment") if item["text"]] == []
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.3, 1.0, 3.0])
-def test_a_client_that_is_gone_frees_the_servers_stream(inner_gateway, metrics_url, talk, after_s):
+async def test_a_client_that_is_gone_frees_the_servers_stream(
+    inner_gateway, metrics_url, talk, after_s
+):
     def open_streams() -> float:
         return metrics_of(metrics_url)["conch_open_streams"]
 
     # Streams of other tests may be about to end.
     wait_until(lambda: open_streams() == 0)
-
-    async def main() -> None:
-        async with listening(inner_gateway.url, "encoding=pcm16") as socket:
-            data = pcm16(talk)
-            await socket.receive()
-            for start in range(0, len(data), 6400):
-                if start / 6400 * 0.1 > after_s:
-                    break
-                await socket.send_bytes(data[start : start + 6400])
-                await asyncio.sleep(0.1)
-            if after_s >= 1.0:
-                await asyncio.to_thread(wait_until, lambda: open_streams() == 1)
-            assert socket._response.connection is not None
-            socket._response.connection.transport.abort()
-
-    asyncio.run(main())
-    wait_until(lambda: inner_gateway.metric("conch_gateway_sessions", route="/v1/listen") == 0, 20)
-    wait_until(lambda: open_streams() == 0, 20)
+    async with listening_to(inner_gateway.url, "encoding=pcm16") as socket:
+        data = pcm16(talk)
+        await socket.frame()
+        for start in range(0, len(data), 6400):
+            if start / 6400 * 0.1 > after_s:
+                break
+            await socket.send(data[start : start + 6400])
+            await asyncio.sleep(0.1)
+        if after_s >= 1.0:
+            await asyncio.to_thread(wait_until, lambda: open_streams() == 1)
+        assert socket.socket._response.connection is not None
+        socket.socket._response.connection.transport.abort()
+    sessions = partial(inner_gateway.metric, "conch_gateway_sessions", route="/v1/listen")
+    await asyncio.to_thread(wait_until, lambda: sessions() == 0, 20)
+    await asyncio.to_thread(wait_until, lambda: open_streams() == 0, 20)
 
 
-def test_a_recording_that_comes_at_once_is_heard_at_the_pace_of_the_server(grpc_url, recordings):
+async def test_a_recording_that_comes_at_once_is_heard_at_the_pace_of_the_server(
+    grpc_url, recordings
+):
     some = [recordings[4], recordings[0]] * 2
     speech = pcm16(np.concatenate([item.waveform() for item in some]))
-
-    async def main(url: str) -> tuple[dict, int | None]:
-        async with listening(url, "encoding=pcm16") as socket:
-            for start in range(0, len(speech), 64_000):
-                await socket.send_bytes(speech[start : start + 64_000])
-            await socket.send_str('{"type": "close"}')
-            found = await messages_of(socket)
-            return found[-1], socket.close_code
-
     with own_gateway(grpc_url, max_backlog_s=4.0) as running:
-        last, code = asyncio.run(main(running.url))
-    assert code == 1000
+        async with listening_to(running.url, "encoding=pcm16") as socket:
+            for start in range(0, len(speech), 64_000):
+                await socket.send(speech[start : start + 64_000])
+            await socket.say("close")
+            *_, last = await socket.rest()
+    assert socket.code == 1000
     assert wer(" ".join(item.text for item in some), last["text"]) < 0.3
 
 
-def test_draining_gives_the_last_text(grpc_url, recordings):
+async def test_draining_gives_the_last_text(grpc_url, recordings):
     recording = recordings[4]
     with own_gateway(grpc_url) as running:
-
-        async def main() -> tuple[list[dict], int | None]:
-            async with listening(running.url, "encoding=pcm16") as socket:
-                reading = asyncio.create_task(messages_of(socket))
-                await socket.send_bytes(pcm16(recording.waveform()))
-                await asyncio.sleep(0.5)
-                running.drain()
-                return await reading, socket.close_code
-
-        messages, code = asyncio.run(main())
+        async with listening_to(running.url, "encoding=pcm16") as socket:
+            reading = asyncio.create_task(socket.rest())
+            await socket.send(pcm16(recording.waveform()))
+            await asyncio.sleep(0.5)
+            running.drain()
+            messages = await reading
     assert messages[-1]["type"] == "end" and wer(recording.text, messages[-1]["text"]) < 0.3
-    assert code == 1001
+    assert socket.code == 1001
 
 
-def test_each_frame_has_the_answer_of_a_live_stream(gateway_url, grpc_url, talk):
+async def test_each_frame_has_the_answer_of_a_live_stream(gateway_url, grpc_url, talk):
     data = np.round(talk * 32768).astype("<i2")
     frames = [data[start : start + 8000] for start in range(0, len(data), 8000)]
 
-    async def direct() -> list[str]:
-        async with (
-            AsyncClient(grpc_url) as client,
-            client.live(sample_rate=RATE, mode="streaming") as stream,
-        ):
-            texts = [(await stream.send(frame)).text for frame in frames]
-            return [*texts, (await stream.finish()).text]
-
-    async def by_gateway() -> list[str]:
-        query = "answers=all&encoding=pcm16&mode=streaming"
-        async with listening(gateway_url, query) as socket:
-            await socket.receive()
-            texts = []
-            for frame in frames:
-                await socket.send_bytes(frame.tobytes())
-                answer = json.loads((await socket.receive()).data)
-                texts.append(answer["transcript"]["text"])
-            await say(socket, "close")
-            last, _ = await messages_of(socket)
-            return [*texts, last["transcript"]["text"]]
-
-    assert asyncio.run(by_gateway()) == asyncio.run(direct())
+    async with listening_to(gateway_url, "answers=all&encoding=pcm16&mode=streaming") as socket:
+        await socket.frame()
+        answers = []
+        for frame in frames:
+            await socket.send(frame)
+            answers.append(await socket.message())
+        await socket.say("close")
+        last, _ = await socket.rest()
+    async with (
+        AsyncClient(grpc_url) as client,
+        client.live(sample_rate=RATE, mode="streaming") as stream,
+    ):
+        texts = [(await stream.send(frame)).text for frame in frames]
+        texts.append((await stream.finish()).text)
+    assert [answer["transcript"]["text"] for answer in (*answers, last)] == texts
 
 
 BROWSER = """
@@ -405,11 +334,10 @@ def test_the_programs_of_the_guide_run(gateway_url, talk, recordings, tmp_path, 
         (tmp_path / "talk.webm").write_bytes(webm)
         options = ["--experimental-websocket", "--input-type=module", "-e"]
         command = ["node", *options, BROWSER + program]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    said = output_of(*command, cwd=tmp_path)
     # The page ends with its first segment.
     spoken = [recordings[4].text, recordings[0].text][: 2 if language == "python" else 1]
-    assert wer(" ".join(spoken), done.stdout) < 0.4
+    assert wer(" ".join(spoken), said) < 0.4
 
 
 def test_a_live_session_clears_and_reconfigures(grpc_url, recordings):

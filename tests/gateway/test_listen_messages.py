@@ -4,6 +4,7 @@ import gc
 import tracemalloc
 from dataclasses import replace
 
+import pytest
 from live_answers import answer, segment, words
 
 from conch.gateway.listen_messages import (
@@ -31,8 +32,12 @@ def kinds(messages: ListenMessages, *updates: LiveUpdate) -> list[list[str]]:
     return [[message["type"] for message in messages.after(item)] for item in updates]
 
 
-def test_the_parts_of_an_open_utterance_are_told_once() -> None:
-    messages = ListenMessages(has_stats=False)
+@pytest.fixture
+def messages() -> ListenMessages:
+    return ListenMessages(has_stats=False)
+
+
+def test_the_parts_of_an_open_utterance_are_told_once(messages: ListenMessages) -> None:
     (told,) = messages.after(update(("He was", "here", "all the"), index=3))
     assert told == {
         "type": "text",
@@ -49,8 +54,9 @@ def test_the_parts_of_an_open_utterance_are_told_once() -> None:
     assert (again["firm"], again["tentative"]) == ("He was here", "")
 
 
-def test_an_utterance_without_words_is_not_told_and_one_that_vanishes_is() -> None:
-    messages = ListenMessages(has_stats=False)
+def test_an_utterance_without_words_is_not_told_and_one_that_vanishes_is(
+    messages: ListenMessages,
+) -> None:
     assert kinds(messages, update(None), update(("", "", ""))) == [[], []]
     list(messages.after(update(("so", "", ""))))
     (gone,) = messages.after(update(None))
@@ -58,8 +64,7 @@ def test_an_utterance_without_words_is_not_told_and_one_that_vanishes_is() -> No
     assert kinds(messages, update(None)) == [[]]
 
 
-def test_a_segment_takes_the_place_of_the_open_text() -> None:
-    messages = ListenMessages(has_stats=False)
+def test_a_segment_takes_the_place_of_the_open_text(messages: ListenMessages) -> None:
     ended = LiveSegment(segment("so it is", 0), False)
     passed = LiveSegment(segment("So it is.", 0, 2), True)
     assert kinds(
@@ -72,9 +77,7 @@ def test_a_segment_takes_the_place_of_the_open_text() -> None:
     assert messages.end() == {"type": "end", "text": "So it is. And.", "duration": 4.0}
 
 
-def test_a_session_of_a_day_keeps_no_more_text_than_one_of_hours() -> None:
-    messages = ListenMessages(has_stats=False)
-
+def test_a_session_of_a_day_keeps_no_more_text_than_one_of_hours(messages: ListenMessages) -> None:
     def hear(utterances: range) -> str:
         for index in utterances:
             text = f"utterance {index:05d} of the day " * 3
@@ -97,8 +100,7 @@ def test_a_session_of_a_day_keeps_no_more_text_than_one_of_hours() -> None:
     assert text.startswith("utterance 0") and text.rstrip().endswith("utterance 03999 of the day")
 
 
-def test_the_same_words_in_the_next_utterance_are_told_again() -> None:
-    messages = ListenMessages(has_stats=False)
+def test_the_same_words_in_the_next_utterance_are_told_again(messages: ListenMessages) -> None:
     ended = LiveSegment(segment("yes", 0), True)
     assert kinds(messages, update(("yes", "", "")), update(("yes", "", ""), ended, index=1)) == [
         ["text"],
@@ -194,8 +196,9 @@ def test_segments_and_words_have_their_speakers_if_these_are_known() -> None:
     assert (told["speaker"], told["words"][0]["speaker"]) == ("B", "B")
 
 
-def test_open_words_are_told_with_their_speakers_and_again_when_these_change() -> None:
-    messages = ListenMessages(has_stats=False)
+def test_open_words_are_told_with_their_speakers_and_again_when_these_change(
+    messages: ListenMessages,
+) -> None:
     told = []
     for who in ("", "A", "A", "B"):
         said = update(("Yes.", "", "No."))

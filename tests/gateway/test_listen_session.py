@@ -2,19 +2,17 @@
 
 import asyncio
 import contextlib
-import io
-import json
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
-from typing import Any, cast
+from collections.abc import AsyncIterator
+from typing import cast
 
 import aiohttp
 import numpy as np
 import pytest
-import soundfile
-from loop_gateway import LoopGateway, run_gateway, until
+from audio_files import audio_file
+from loop_gateway import LoopGateway, loop_gateway, until
 from plain_live import PlainLiveClient, spoken
+from sockets import Socket, listening_to
 
 from conch.audio.decoder import MAX_TAG_BYTES
 from conch.gateway.config import Times
@@ -28,63 +26,10 @@ from conch.wire.errors import (
 )
 
 
-class Running(LoopGateway):
-    """A gateway in the loop of the test."""
-
-    @asynccontextmanager
-    async def socket(self, query: str = "", **settings: Any) -> AsyncIterator["Socket"]:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.ws_connect(f"{self.url}/v1/listen?{query}", **settings) as socket,
-        ):
-            yield Socket(socket)
-
-
-class Socket:
-    """A client of the route."""
-
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self.socket = socket
-
-    async def send(self, audio: np.ndarray) -> None:
-        await self.socket.send_bytes(audio.tobytes())
-
-    async def say(self, kind: str) -> None:
-        await self.socket.send_str(json.dumps({"type": kind}))
-
-    async def message(self, *kinds: str) -> dict[str, Any]:
-        """Return the next message, of these types if any are given."""
-        while True:
-            found = await asyncio.wait_for(self.socket.receive(), 20)
-            assert found.type == aiohttp.WSMsgType.TEXT, found
-            message = json.loads(found.data)
-            if not kinds or message["type"] in kinds:
-                return message
-
-    async def rest(self) -> list[dict[str, Any]]:
-        """Return all messages to the end; the socket then has its code."""
-        found = []
-        while (frame := await asyncio.wait_for(self.socket.receive(), 20)).type == 1:
-            found.append(json.loads(frame.data))
-        return found
-
-    @property
-    def code(self) -> int | None:
-        return self.socket.close_code
-
-
-def run(
-    scenario: Callable[[Running], Coroutine[Any, Any, None]],
-    client: PlainLiveClient | None = None,
-    limits: Limits | None = None,
-    **settings: Any,
-) -> None:
-    """Run a scenario against a gateway with its own settings."""
-
-    async def main(running: LoopGateway) -> None:
-        await scenario(Running(running.gateway, running.servers, running.url))
-
-    run_gateway(main, client, limits, **settings)
+@pytest.fixture(name="socket")
+async def default_socket(running: LoopGateway) -> AsyncIterator[Socket]:
+    async with listening_to(running.url) as socket:
+        yield socket
 
 
 @pytest.mark.parametrize(
@@ -106,168 +51,146 @@ def run(
         ("model=whisper-9", "model", "no model 'whisper-9'; this server has conch"),
     ],
 )
-def test_a_wrong_query_is_answered_before_the_upgrade(
-    query: str, param: str | None, message: str
+async def test_a_wrong_query_is_answered_before_the_upgrade(
+    running: LoopGateway, query: str, param: str | None, message: str
 ) -> None:
-    async def scenario(running: Running) -> None:
-        headers = {
-            "Connection": "Upgrade",
-            "Upgrade": "websocket",
-            "Sec-WebSocket-Version": "13",
-            "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
-        }
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"{running.url}/v1/listen?{query}", headers=headers) as answer,
-        ):
-            error = (await answer.json())["error"]
-        assert answer.status == (404 if param == "model" else 400)
-        assert message in error["message"]
-        assert param is None or error["param"] == param
-
-    run(scenario)
+    headers = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"{running.url}/v1/listen?{query}", headers=headers) as answer,
+    ):
+        error = (await answer.json())["error"]
+    assert answer.status == (404 if param == "model" else 400)
+    assert message in error["message"]
+    assert param is None or error["param"] == param
 
 
-def test_without_an_upgrade_the_answer_tells_what_to_do() -> None:
-    async def scenario(running: Running) -> None:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"{running.url}/v1/listen") as answer,
-        ):
-            assert answer.status == 426
-            assert "ws://" in (await answer.json())["error"]["message"]
-
-    run(scenario)
+async def test_without_an_upgrade_the_answer_tells_what_to_do(running: LoopGateway) -> None:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"{running.url}/v1/listen") as answer,
+    ):
+        assert answer.status == 426
+        assert "ws://" in (await answer.json())["error"]["message"]
 
 
-def test_a_plain_get_tells_what_a_browser_cannot_know_of_a_refused_socket() -> None:
-    async def scenario(running: Running) -> None:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"{running.url}/v1/listen?beam_size=0") as answer,
-        ):
-            error = (await answer.json())["error"]
-        assert (answer.status, error["param"]) == (400, "beam_size")
-        assert "1 to 128" in error["message"]
+async def test_a_plain_get_tells_what_a_browser_cannot_know_of_a_refused_socket(
+    running: LoopGateway,
+) -> None:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"{running.url}/v1/listen?beam_size=0") as answer,
+    ):
+        error = (await answer.json())["error"]
+    assert (answer.status, error["param"]) == (400, "beam_size")
+    assert "1 to 128" in error["message"]
 
-    run(scenario)
 
-
-def test_a_browsers_subprotocol_is_answered_and_a_lone_key_is_never_logged(caplog) -> None:
-    async def scenario(running: Running) -> None:
+async def test_a_browsers_subprotocol_is_answered_and_a_lone_key_is_never_logged(
+    running: LoopGateway, caplog
+) -> None:
+    with caplog.at_level("DEBUG"):
         key = "openai-insecure-api-key.secret"
-        async with running.socket(protocols=("conch", key)) as socket:
+        async with listening_to(running.url, protocols=("conch", key)) as socket:
             assert socket.socket.protocol == "conch"
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-            async with running.socket(protocols=(key,)):
+            async with listening_to(running.url, protocols=(key,)):
                 pass
         assert refused.value.status == 400
-
-    with caplog.at_level("DEBUG"):
-        run(scenario)
     assert "secret" not in caplog.text
 
 
-def test_a_session_from_its_first_message_to_its_end() -> None:
-    async def scenario(running: Running) -> None:
-        async with running.socket("word_timestamps=true") as socket:
-            ready = await socket.message()
-            assert ready.pop("session").startswith("sess_")
-            assert ready.pop("expires_at") > 1_700_000_000
-            assert ready == {"type": "ready", "encoding": "auto", "sample_rate": 16000}
-            await socket.send(spoken(1, 1.0))
-            text = await socket.message()
-            assert text == {
-                "type": "text",
-                "index": 0,
-                "start": 0.0,
-                "firm": "one",
-                "tentative": "",
-                "newest": "",
-                "text": "one",
-                "audio_s": 1.0,
-            }
-            await socket.send(spoken(0, 0.5))
-            segment = await socket.message()
-            word = {"text": "one", "start": 0.0, "end": 1.0, "confidence": 1.0}
-            assert segment == {
-                "type": "segment",
-                "index": 0,
-                "start": 0.0,
-                "end": 1.0,
-                "text": "one",
-                "final": False,
-                "endpoint": "silence",
-                "words": [word],
-            }
-            assert await socket.message() == {**segment, "text": "ONE", "final": True}
-            await socket.send(spoken(2, 0.1))
-            await socket.say("keepalive")
-            await socket.say("close")
-            rest = await socket.rest()
-        assert [message["type"] for message in rest] == ["text", "segment", "end"]
-        assert (rest[1]["text"], rest[1]["endpoint"], rest[1]["final"]) == ("TWO", "end", True)
-        assert rest[-1] == {"type": "end", "text": "ONE TWO", "duration": 1.6}
-        assert socket.code == 1000
-        assert running.client.open == set()
-        await until(lambda: ended(running, 1000) == 1)
-        assert running.metric("conch_gateway_sessions", route="/v1/listen") == 0
-        heard = {"route": "/v1/listen", "key": "anybody"}
-        assert running.metric("conch_gateway_audio_seconds_total", **heard) == pytest.approx(1.6)
-        assert running.metric("conch_gateway_first_text_seconds_count", route="/v1/listen") == 1
-        assert running.client.options[0]["word_timestamps"] is True
-
-    run(scenario)
+async def test_a_session_from_its_first_message_to_its_end(running: LoopGateway) -> None:
+    async with listening_to(running.url, "word_timestamps=true") as socket:
+        ready = await socket.message()
+        assert ready.pop("session").startswith("sess_")
+        assert ready.pop("expires_at") > 1_700_000_000
+        assert ready == {"type": "ready", "encoding": "auto", "sample_rate": 16000}
+        await socket.send(spoken(1, 1.0))
+        text = await socket.message()
+        assert text == {
+            "type": "text",
+            "index": 0,
+            "start": 0.0,
+            "firm": "one",
+            "tentative": "",
+            "newest": "",
+            "text": "one",
+            "audio_s": 1.0,
+        }
+        await socket.send(spoken(0, 0.5))
+        segment = await socket.message()
+        word = {"text": "one", "start": 0.0, "end": 1.0, "confidence": 1.0}
+        assert segment == {
+            "type": "segment",
+            "index": 0,
+            "start": 0.0,
+            "end": 1.0,
+            "text": "one",
+            "final": False,
+            "endpoint": "silence",
+            "words": [word],
+        }
+        assert await socket.message() == {**segment, "text": "ONE", "final": True}
+        await socket.send(spoken(2, 0.1))
+        await socket.say("keepalive")
+        await socket.say("close")
+        rest = await socket.rest()
+    assert [message["type"] for message in rest] == ["text", "segment", "end"]
+    assert (rest[1]["text"], rest[1]["endpoint"], rest[1]["final"]) == ("TWO", "end", True)
+    assert rest[-1] == {"type": "end", "text": "ONE TWO", "duration": 1.6}
+    assert socket.code == 1000
+    assert running.client.open == set()
+    await until(lambda: ended(running, 1000) == 1)
+    assert running.metric("conch_gateway_sessions", route="/v1/listen") == 0
+    heard = {"route": "/v1/listen", "key": "anybody"}
+    assert running.metric("conch_gateway_audio_seconds_total", **heard) == pytest.approx(1.6)
+    assert running.metric("conch_gateway_first_text_seconds_count", route="/v1/listen") == 1
+    assert running.client.options[0]["word_timestamps"] is True
 
 
-def ended(running: Running, code: int) -> float:
-    """Return how many sessions have ended so."""
+def ended(running: LoopGateway, code: int) -> float:
     labels = {"route": "/v1/listen", "key": "anybody", "code": str(code)}
     return running.metric("conch_gateway_sessions_ended_total", **labels)
 
 
-def test_finalize_is_answered_after_its_segment() -> None:
-    async def scenario(running: Running) -> None:
-        async with running.socket() as socket:
+async def test_finalize_is_answered_after_its_segment(socket: Socket) -> None:
+    await socket.send(spoken(1, 1.0))
+    await socket.say("finalize")
+    await socket.say("finalize")
+    found = [await socket.message() for _ in range(5)]
+    assert [m["type"] for m in found] == [*("ready", "text", "segment", "finalized", "finalized")]
+    assert (found[2]["text"], found[2]["endpoint"]) == ("ONE", "finalize")
+    await socket.send(spoken(2, 1.0))
+    await socket.say("close")
+    rest = await socket.rest()
+    assert [m["index"] for m in rest if m["type"] == "segment"] == [1]
+    assert rest[-1]["text"] == "ONE TWO"
+
+
+async def test_stats_are_sums_over_the_session(running: LoopGateway) -> None:
+    async with listening_to(running.url, "include=stats") as socket:
+        for _ in range(2):
             await socket.send(spoken(1, 1.0))
             await socket.say("finalize")
-            await socket.say("finalize")
-            found = [await socket.message() for _ in range(5)]
-            assert [m["type"] for m in found] == [
-                *("ready", "text", "segment", "finalized", "finalized")
-            ]
-            assert (found[2]["text"], found[2]["endpoint"]) == ("ONE", "finalize")
-            await socket.send(spoken(2, 1.0))
-            await socket.say("close")
-            rest = await socket.rest()
-            assert [m["index"] for m in rest if m["type"] == "segment"] == [1]
-            assert rest[-1]["text"] == "ONE TWO"
-
-    run(scenario)
+        await socket.say("close")
+        stats = [message for message in await socket.rest() if message["type"] == "stats"]
+    calls = [message["stages"]["vad"]["calls"] for message in stats]
+    assert calls == list(range(1, len(stats) + 1)) and len(stats) >= 4
+    assert stats[-1]["stages"]["total"] == {"calls": len(stats), "ms": 3.0 * len(stats)}
+    assert stats[-1]["path"] == ["vad"]
+    assert stats[-1]["rolling"]["interval_ms"] == 1280
 
 
-def test_stats_are_sums_over_the_session() -> None:
-    async def scenario(running: Running) -> None:
-        async with running.socket("include=stats") as socket:
-            for _ in range(2):
-                await socket.send(spoken(1, 1.0))
-                await socket.say("finalize")
-            await socket.say("close")
-            stats = [message for message in await socket.rest() if message["type"] == "stats"]
-        calls = [message["stages"]["vad"]["calls"] for message in stats]
-        assert calls == list(range(1, len(stats) + 1)) and len(stats) >= 4
-        assert stats[-1]["stages"]["total"] == {"calls": len(stats), "ms": 3.0 * len(stats)}
-        assert stats[-1]["path"] == ["vad"]
-        assert stats[-1]["rolling"]["interval_ms"] == 1280
-
-    run(scenario)
-
-
-def test_with_answers_all_each_frame_has_one_transcript() -> None:
+async def test_with_answers_all_each_frame_has_one_transcript() -> None:
     client = PlainLiveClient(latency_s=0.05)
-
-    async def scenario(running: Running) -> None:
-        async with running.socket("answers=all&encoding=pcm16") as socket:
+    async with loop_gateway(client) as running:
+        async with listening_to(running.url, "answers=all&encoding=pcm16") as socket:
             assert (await socket.message())["type"] == "ready"
             for seconds in (0.02, 0.0, 1.0):
                 await socket.send(spoken(1, seconds))
@@ -288,36 +211,27 @@ def test_with_answers_all_each_frame_has_one_transcript() -> None:
             assert last["transcript"]["is_final"] and end["text"] == "ONE"
         assert client.options[0]["history_s"] == 600
 
-    run(scenario, client)
-
 
 @pytest.mark.parametrize("text", ["", "no JSON", "[]", '{"type": 3}', '{"type": "shout"}'])
-def test_an_unknown_message_keeps_the_session(text: str) -> None:
-    async def scenario(running: Running) -> None:
-        async with running.socket() as socket:
-            await socket.socket.send_str(text)
-            error = (await socket.message("error"))["error"]
-            assert error["code"] == "unknown_message" and "finalize" in error["message"]
-            await socket.send(spoken(1, 1.0))
-            await socket.say("close")
-            assert (await socket.rest())[-1]["text"] == "ONE"
-
-    run(scenario)
+async def test_an_unknown_message_keeps_the_session(socket: Socket, text: str) -> None:
+    await socket.socket.send_str(text)
+    error = (await socket.message("error"))["error"]
+    assert error["code"] == "unknown_message" and "finalize" in error["message"]
+    await socket.send(spoken(1, 1.0))
+    await socket.say("close")
+    assert (await socket.rest())[-1]["text"] == "ONE"
 
 
-def test_a_sample_that_is_no_number_keeps_the_session() -> None:
-    async def scenario(running: Running) -> None:
-        async with running.socket("encoding=float32") as socket:
-            await socket.send(np.array([0.1, np.nan], np.float32))
-            error = (await socket.message("error"))["error"]
-            assert error["code"] == "invalid_audio" and "NaN or infinite" in error["message"]
-            await socket.send(np.array([30_000.0], np.float32))
-            assert "reaches 30000" in (await socket.message("error"))["error"]["message"]
-            await socket.send(spoken(1, 1.0).astype(np.float32))
-            await socket.say("close")
-            assert (await socket.rest())[-1]["text"] == "ONE"
-
-    run(scenario)
+async def test_a_sample_that_is_no_number_keeps_the_session(running: LoopGateway) -> None:
+    async with listening_to(running.url, "encoding=float32") as socket:
+        await socket.send(np.array([0.1, np.nan], np.float32))
+        error = (await socket.message("error"))["error"]
+        assert error["code"] == "invalid_audio" and "NaN or infinite" in error["message"]
+        await socket.send(np.array([30_000.0], np.float32))
+        assert "reaches 30000" in (await socket.message("error"))["error"]["message"]
+        await socket.send(spoken(1, 1.0).astype(np.float32))
+        await socket.say("close")
+        assert (await socket.rest())[-1]["text"] == "ONE"
 
 
 @pytest.mark.parametrize(
@@ -329,85 +243,73 @@ def test_a_sample_that_is_no_number_keeps_the_session() -> None:
         ("encoding=auto", b"\x1aE\xdf\xa3" + bytes(range(1, 200)) * 50, "the audio"),
     ],
 )
-def test_what_is_no_audio_ends_the_session(query: str, data: bytes, message: str) -> None:
-    async def scenario(running: Running) -> None:
-        async with running.socket(query) as socket:
-            await socket.socket.send_bytes(data)
-            await socket.say("close")
-            error = (await socket.rest())[-2]
-            assert error["type"] == "error" and message in error["error"]["message"]
-            assert error["error"]["code"] == "invalid_audio"
-            assert error["error"]["param"] is None
-            assert socket.code == 1008
-
-    run(scenario)
+async def test_what_is_no_audio_ends_the_session(
+    running: LoopGateway, query: str, data: bytes, message: str
+) -> None:
+    async with listening_to(running.url, query) as socket:
+        await socket.send(data)
+        await socket.say("close")
+        error = (await socket.rest())[-2]
+        assert error["type"] == "error" and message in error["error"]["message"]
+        assert error["error"]["code"] == "invalid_audio"
+        assert error["error"]["param"] is None
+        assert socket.code == 1008
 
 
 @pytest.mark.parametrize(("size", "is_taken"), [(4 * 2**20 - 2, True), (4 * 2**20, False)])
-def test_a_frame_that_is_too_large_ends_the_session(size: int, is_taken: bool) -> None:
-    async def scenario(running: Running) -> None:
-        # Of the highest rate, so that the audio of a frame may wait.
-        async with running.socket("encoding=pcm16&sample_rate=192000") as socket:
-            with contextlib.suppress(ConnectionError):  # while the rest of a frame is sent
-                await socket.socket.send_bytes(bytes(size))
-                await socket.say("close")
-                await socket.rest()
-            assert (socket.code == 1000) is is_taken
-        heard = sum(round(chunk.seconds * 16_000) for chunk in running.client.sent)
-        assert heard == (size // 2 if is_taken else 0)
-
-    run(scenario)
-
-
-def test_audio_that_is_sent_at_once_is_heard_at_the_pace_of_the_server() -> None:
-    client = PlainLiveClient(latency_s=0.05)
-
-    async def scenario(running: Running) -> None:
-        async with running.socket("encoding=pcm16") as socket:
-            for _ in range(80):
-                await socket.send(spoken(1, 1.0))
+async def test_a_frame_that_is_too_large_ends_the_session(
+    running: LoopGateway, size: int, is_taken: bool
+) -> None:
+    # Of the highest rate, so that the audio of a frame may wait.
+    async with listening_to(running.url, "encoding=pcm16&sample_rate=192000") as socket:
+        with contextlib.suppress(ConnectionError):  # while the rest of a frame is sent
+            await socket.send(bytes(size))
             await socket.say("close")
-            assert (await socket.rest())[-1] == {"type": "end", "text": "ONE", "duration": 80.0}
-            assert socket.code == 1000
-
-    run(scenario, client)
-
-
-def test_what_was_heard_before_wrong_audio_is_told_before_the_error() -> None:
-    wav = io.BytesIO()
-    soundfile.write(wav, np.ones(16_000, np.float32), 16_000, "FLOAT", format="WAV")
-
-    async def scenario(running: Running) -> None:
-        async with running.socket() as socket:
-            await socket.socket.send_bytes(wav.getvalue())
-            await socket.message("text")
-            await socket.socket.send_bytes(bytes(MAX_TAG_BYTES + 1))
-            *_, segment, error, end = await socket.rest()
-            assert (segment["text"], segment["final"]) == ("ONE", True)
-            assert error["error"]["code"] == "invalid_audio"
-            assert "has ended after 1.0 s" in error["error"]["message"]
-            assert end == {"type": "end", "text": "ONE", "duration": 1.0}
-            assert socket.code == 1008
-
-    run(scenario)
+            await socket.rest()
+        assert (socket.code == 1000) is is_taken
+    heard = sum(round(chunk.seconds * 16_000) for chunk in running.client.sent)
+    assert heard == (size // 2 if is_taken else 0)
 
 
-def test_codes_that_clients_choose_are_one_label() -> None:
-    async def scenario(running: Running) -> None:
-        for code in (3000, 4999):
-            async with running.socket() as socket:
-                await socket.message("ready")
-                await socket.socket.close(code=code)
-        labels = {"route": "/v1/listen", "key": "anybody", "code": "other"}
-        name = "conch_gateway_sessions_ended_total"
-        await until(lambda: running.metric(name, **labels) == 2)
+async def test_audio_that_is_sent_at_once_is_heard_at_the_pace_of_the_server() -> None:
+    client = PlainLiveClient(latency_s=0.05)
+    async with (
+        loop_gateway(client) as running,
+        listening_to(running.url, "encoding=pcm16") as socket,
+    ):
+        for _ in range(80):
+            await socket.send(spoken(1, 1.0))
+        await socket.say("close")
+        assert (await socket.rest())[-1] == {"type": "end", "text": "ONE", "duration": 80.0}
+        assert socket.code == 1000
 
-    run(scenario)
+
+async def test_what_was_heard_before_wrong_audio_is_told_before_the_error(socket: Socket) -> None:
+    wav = audio_file(np.ones(16_000, np.float32), 16_000, "FLOAT")
+    await socket.send(wav)
+    await socket.message("text")
+    await socket.send(bytes(MAX_TAG_BYTES + 1))
+    *_, segment, error, end = await socket.rest()
+    assert (segment["text"], segment["final"]) == ("ONE", True)
+    assert error["error"]["code"] == "invalid_audio"
+    assert "has ended after 1.0 s" in error["error"]["message"]
+    assert end == {"type": "end", "text": "ONE", "duration": 1.0}
+    assert socket.code == 1008
 
 
-def test_a_limit_of_the_key_ends_the_session() -> None:
-    async def scenario(running: Running) -> None:
-        async with running.socket("encoding=pcm16") as socket:
+async def test_codes_that_clients_choose_are_one_label(running: LoopGateway) -> None:
+    for code in (3000, 4999):
+        async with listening_to(running.url) as socket:
+            await socket.message("ready")
+            await socket.socket.close(code=code)
+    labels = {"route": "/v1/listen", "key": "anybody", "code": "other"}
+    name = "conch_gateway_sessions_ended_total"
+    await until(lambda: running.metric(name, **labels) == 2)
+
+
+async def test_a_limit_of_the_key_ends_the_session() -> None:
+    async with loop_gateway(limits=Limits(audio_s_per_minute=5.0)) as running:
+        async with listening_to(running.url, "encoding=pcm16") as socket:
             for _ in range(3):
                 await socket.send(spoken(1, 2.0))
                 await asyncio.sleep(0.1)
@@ -421,49 +323,39 @@ def test_a_limit_of_the_key_ends_the_session() -> None:
             assert socket.code == 1008
         await until(lambda: running.client.open == set())
 
-    run(scenario, limits=Limits(audio_s_per_minute=5.0))
+
+async def test_streams_at_once_are_refused_before_the_upgrade() -> None:
+    async with loop_gateway(max_sessions=1) as running, listening_to(running.url):
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            async with listening_to(running.url):
+                pass
+        assert refused.value.status == 503
+        assert int(refused.value.headers["Retry-After"]) > 0
 
 
-def test_streams_at_once_are_refused_before_the_upgrade() -> None:
-    async def scenario(running: Running) -> None:
-        async with running.socket():
-            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-                async with running.socket():
-                    pass
-            assert refused.value.status == 503
-            assert int(refused.value.headers["Retry-After"]) > 0
-
-    run(scenario, max_sessions=1)
-
-
-def test_draining_ends_a_session_with_its_last_text() -> None:
-    async def scenario(running: Running) -> None:
-        async with running.socket() as socket:
-            await socket.send(spoken(1, 1.0))
-            await socket.message("text")
-            running.gateway.draining.set()
-            rest = await socket.rest()
-            assert [message["type"] for message in rest] == ["segment", "end"]
-            assert rest[-1]["text"] == "ONE"
-            assert socket.code == 1001
-            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-                async with running.socket():
-                    pass
-            assert refused.value.status == 503
-
-    run(scenario)
+async def test_draining_ends_a_session_with_its_last_text(
+    running: LoopGateway, socket: Socket
+) -> None:
+    await socket.send(spoken(1, 1.0))
+    await socket.message("text")
+    running.gateway.draining.set()
+    rest = await socket.rest()
+    assert [message["type"] for message in rest] == ["segment", "end"]
+    assert rest[-1]["text"] == "ONE"
+    assert socket.code == 1001
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        async with listening_to(running.url):
+            pass
+    assert refused.value.status == 503
 
 
-def test_the_longest_session_ends_with_its_last_text() -> None:
-    async def scenario(running: Running) -> None:
-        async with running.socket() as socket:
-            await socket.send(spoken(1, 0.5))
-            rest = await socket.rest()
-            assert "session_expired" in [m["error"]["code"] for m in rest if m["type"] == "error"]
-            assert rest[-1] == {"type": "end", "text": "ONE", "duration": 0.5}
-            assert socket.code == 1008
-
-    run(scenario, max_session_s=1.0)
+async def test_the_longest_session_ends_with_its_last_text() -> None:
+    async with loop_gateway(max_session_s=1.0) as running, listening_to(running.url) as socket:
+        await socket.send(spoken(1, 0.5))
+        rest = await socket.rest()
+        assert "session_expired" in [m["error"]["code"] for m in rest if m["type"] == "error"]
+        assert rest[-1] == {"type": "end", "text": "ONE", "duration": 0.5}
+        assert socket.code == 1008
 
 
 @pytest.mark.parametrize(
@@ -475,11 +367,10 @@ def test_the_longest_session_ends_with_its_last_text() -> None:
         (AudioError("too loud"), 1008, "invalid_audio"),
     ],
 )
-def test_a_failure_of_the_server_is_told(failure: ConchError, code: int, name: str) -> None:
+async def test_a_failure_of_the_server_is_told(failure: ConchError, code: int, name: str) -> None:
     client = PlainLiveClient(fail=lambda sent: failure)
-
-    async def scenario(running: Running) -> None:
-        async with running.socket() as socket:
+    async with loop_gateway(client) as running:
+        async with listening_to(running.url) as socket:
             await socket.send(spoken(1, 1.0))
             rest = await socket.rest()
             assert [message["type"] for message in rest] == ["ready", "error"]
@@ -488,32 +379,26 @@ def test_a_failure_of_the_server_is_told(failure: ConchError, code: int, name: s
         # A server that cannot be reached is looked at.
         assert running.servers.errors == ([failure] if isinstance(failure, ServerError) else [])
 
-    run(scenario, client)
 
-
-def test_pings_and_close_frames_without_a_code_are_answered() -> None:
-    async def scenario(running: Running) -> None:
-        async with running.socket(autoping=False, autoclose=False) as client:
-            await client.message("ready")
-            await client.socket.ping(b"there?")
-            pong = await client.socket.receive()
-            assert (pong.type, pong.data) == (aiohttp.WSMsgType.PONG, b"there?")
-            await client.socket._writer.send_frame(b"", aiohttp.WSMsgType.CLOSE)
-            assert (await client.socket.receive()).type == aiohttp.WSMsgType.CLOSE
-        await until(lambda: ended(running, 1005) == 1)
-        assert not running.metric("conch_gateway_cancelled_total", route="/v1/listen")
-
-    run(scenario)
+async def test_pings_and_close_frames_without_a_code_are_answered(running: LoopGateway) -> None:
+    async with listening_to(running.url, autoping=False, autoclose=False) as client:
+        await client.message("ready")
+        await client.socket.ping(b"there?")
+        pong = await client.socket.receive()
+        assert (pong.type, pong.data) == (aiohttp.WSMsgType.PONG, b"there?")
+        await client.socket._writer.send_frame(b"", aiohttp.WSMsgType.CLOSE)
+        assert (await client.socket.receive()).type == aiohttp.WSMsgType.CLOSE
+    await until(lambda: ended(running, 1005) == 1)
+    assert not running.metric("conch_gateway_cancelled_total", route="/v1/listen")
 
 
 @pytest.mark.parametrize("how", ["close frame", "abort"])
 @pytest.mark.parametrize("after_s", [0.0, 0.05, 0.2, 1.0])
-def test_a_client_that_is_gone_frees_the_stream(how: str, after_s: float, caplog) -> None:
+async def test_a_client_that_is_gone_frees_the_stream(how: str, after_s: float, caplog) -> None:
     caplog.set_level("INFO")
     client = PlainLiveClient(latency_s=0.1)
-
-    async def scenario(running: Running) -> None:
-        async with running.socket() as socket:
+    async with loop_gateway(client) as running:
+        async with listening_to(running.url) as socket:
             await socket.message("ready")
             await socket.send(spoken(1, 1.0))
             await asyncio.sleep(after_s)
@@ -532,23 +417,17 @@ def test_a_client_that_is_gone_frees_the_stream(how: str, after_s: float, caplog
         assert cancelled == is_broken
         assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
-    run(scenario, client)
 
-
-def test_a_client_that_sends_no_close_frame_is_no_defect(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_a_client_that_sends_no_close_frame_is_no_defect(
+    running: LoopGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("conch.gateway.sockets.CLOSE_TIMEOUT_S", 0.1)
     caplog.set_level("INFO")
-
-    async def scenario(running: Running) -> None:
-        async with running.socket() as socket:
-            await socket.message("ready")
-            running.gateway.draining.set()
-            await until(lambda: "GET /v1/listen 499" in caplog.text)
-        assert not [record for record in caplog.records if record.levelname == "ERROR"]
-
-    run(scenario)
+    async with listening_to(running.url) as socket:
+        await socket.message("ready")
+        running.gateway.draining.set()
+        await until(lambda: "GET /v1/listen 499" in caplog.text)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 WORDS = np.concatenate([spoken(1, 0.01), spoken(2, 0.01)] * 10)
@@ -571,10 +450,9 @@ def masked(opcode: int, data: bytes) -> bytes:
     ],
     ids=["audio", "what is no message", "ping"],
 )
-def test_a_client_that_does_not_read_is_left(frame: bytes) -> None:
+async def test_a_client_that_does_not_read_is_left(frame: bytes) -> None:
     client = PlainLiveClient()
-
-    async def scenario(running: Running) -> None:
+    async with loop_gateway(client, times=Times(ping_s=1.0, send_s=2.0)) as running:
         own = socket.socket()
         own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # soon full
         host, port = running.url.removeprefix("http://").split(":")
@@ -604,5 +482,3 @@ def test_a_client_that_does_not_read_is_left(frame: bytes) -> None:
         await asyncio.gather(*running.gateway.freeing)
         assert client.open == set()
         assert ended(running, 1006) == 1
-
-    run(scenario, client, times=Times(ping_s=1.0, send_s=2.0))

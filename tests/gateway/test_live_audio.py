@@ -1,11 +1,11 @@
 """Frames of raw samples, of G.711 and of containers, as samples."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from audio_files import cut
 from containers import muxed
 from waiting import wait_until
 
@@ -18,40 +18,24 @@ RATE = 16_000
 TONE = (0.5 * np.sin(np.arange(3 * RATE) * 2 * np.pi * 440 / RATE)).astype(np.float32)
 
 
-def decoded(encoding: str, frames: list[bytes], rate: int = RATE) -> np.ndarray:
+async def decoded(encoding: str, frames: list[bytes], rate: int = RATE) -> np.ndarray:
     """Return the samples of frames, and then of the end."""
-
-    async def main() -> list[np.ndarray]:
-        found = []
-        async with LiveFrames(encoding, rate) as live:
-            for number, frame in enumerate([*frames, b""]):
-                async for samples in live.decoded(frame, ends=number == len(frames)):
-                    assert samples.dtype in (np.int16, np.float32)
-                    found.append(samples)
-        return found
-
-    parts = asyncio.run(main())
+    found = []
+    async with LiveFrames(encoding, rate) as live:
+        for number, frame in enumerate([*frames, b""]):
+            async for samples in live.decoded(frame, ends=number == len(frames)):
+                assert samples.dtype in (np.int16, np.float32)
+                found.append(samples)
     wait_until(no_decoder_is_left)
-    return np.concatenate(parts) if parts else np.zeros(0, np.float32)
+    return np.concatenate(found) if found else np.zeros(0, np.float32)
 
 
 def no_decoder_is_left() -> bool:
-    """Return whether all decoders are idle."""
     starter = workers._POOL._process
     if starter is None:
         return True
     children = Path(f"/proc/{starter.pid}/task/{starter.pid}/children").read_text()
     return len(children.split()) <= len(workers._POOL._idle)
-
-
-def cut(data: bytes, seed: int, most: int) -> list[bytes]:
-    """Cut bytes into frames of 1 to `most` bytes."""
-    random, frames = np.random.default_rng(seed), []
-    while data:
-        size = int(random.integers(1, most + 1))
-        frames.append(data[:size])
-        data = data[size:]
-    return frames
 
 
 def g711_mulaw(code: int) -> int:
@@ -82,17 +66,17 @@ def test_every_byte_of_g711_is_the_sample_of_the_standard(encoding: str, formula
 @pytest.mark.parametrize(
     ("encoding", "dtype"), [("pcm16", "<i2"), ("auto", "<i2"), ("float32", "<f4")]
 )
-def test_samples_may_be_cut_anywhere(encoding: str, dtype: str, seed: int) -> None:
+async def test_samples_may_be_cut_anywhere(encoding: str, dtype: str, seed: int) -> None:
     samples = TONE if dtype == "<f4" else (TONE * 32767).astype(dtype)
-    found = decoded(encoding, cut(samples.astype(dtype).tobytes(), seed, 999))
+    found = await decoded(encoding, cut(samples.astype(dtype).tobytes(), seed, 999))
     assert found.dtype == np.dtype(dtype).newbyteorder("=")
     assert np.array_equal(found, samples)
 
 
-def test_the_rest_of_a_sample_at_the_end_is_left_out() -> None:
-    assert decoded("pcm16", [b"\1\0\2"]).tolist() == [1]
-    assert decoded("auto", [b"\1\0\2"]).tolist() == [1]
-    assert decoded("auto", []).tolist() == []
+async def test_the_rest_of_a_sample_at_the_end_is_left_out() -> None:
+    assert (await decoded("pcm16", [b"\1\0\2"])).tolist() == [1]
+    assert (await decoded("auto", [b"\1\0\2"])).tolist() == [1]
+    assert (await decoded("auto", [])).tolist() == []
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
@@ -106,11 +90,11 @@ def test_a_sample_that_is_not_finite_is_refused_and_the_next_frame_is_right(wron
 
 
 @pytest.mark.parametrize("encoding", live_audio.RAW)
-def test_a_container_is_not_heard_as_raw_samples(encoding: str) -> None:
+async def test_a_container_is_not_heard_as_raw_samples(encoding: str) -> None:
     for container, codec in (("webm", "libopus"), ("wav", "pcm_s16le"), ("flac", "flac")):
         data = muxed(TONE, RATE, container, codec, file_rate=48_000)
         with pytest.raises(AudioError, match=r"begins like a container \(\w+\), not like samples"):
-            decoded(encoding, [data])
+            await decoded(encoding, [data])
 
 
 def test_the_rates_of_encodings() -> None:
@@ -120,7 +104,6 @@ def test_the_rates_of_encodings() -> None:
 
 
 def spectrum_peak(samples: np.ndarray) -> float:
-    """Return the frequency with most energy, in Hz."""
     power = np.abs(np.fft.rfft(samples * np.hanning(len(samples))))
     return float(np.argmax(power) * RATE / len(samples))
 
@@ -137,84 +120,64 @@ def spectrum_peak(samples: np.ndarray) -> float:
     ],
 )
 @pytest.mark.parametrize("encoding", ["auto", "container"])
-def test_a_container_comes_out_at_the_rate_of_the_session(
+async def test_a_container_comes_out_at_the_rate_of_the_session(
     container: str, codec: str, file_rate: int, options: dict[str, Any], encoding: str
 ) -> None:
     data = muxed(TONE, RATE, container, codec, file_rate=file_rate, **options)
-    found = decoded(encoding, cut(data, 1, 3000))
+    found = await decoded(encoding, cut(data, 1, 3000))
     assert found.dtype == np.float32
     assert len(found) / RATE == pytest.approx(3.0, abs=0.15)
     assert spectrum_peak(found) == pytest.approx(440, abs=2)
     assert np.sqrt(np.mean(found**2)) == pytest.approx(0.5 / np.sqrt(2), rel=0.1)
 
 
-def test_samples_come_before_the_container_ends() -> None:
+async def test_samples_come_before_the_container_ends() -> None:
     data = muxed(TONE, RATE, "webm", "libopus", file_rate=48_000, cluster_time_limit="100")
     frames = [data[start : start + 2000] for start in range(0, len(data), 2000)]
     lengths: list[int] = []
-
-    async def main() -> None:
-        async with LiveFrames("auto", RATE) as live:
-            for frame in frames:
-                size = 0
-                async for samples in live.decoded(frame):
-                    size += len(samples)
-                lengths.append(size)
-
-    asyncio.run(main())
+    async with LiveFrames("auto", RATE) as live:
+        for frame in frames:
+            size = 0
+            async for samples in live.decoded(frame):
+                size += len(samples)
+            lengths.append(size)
     wait_until(no_decoder_is_left)
     # Half of the bytes give most of half of the audio.
     assert sum(lengths[: len(lengths) // 2]) > 0.9 * RATE
 
 
-def test_a_container_that_ends_with_its_first_frame_is_whole() -> None:
+async def test_a_container_that_ends_with_its_first_frame_is_whole() -> None:
     data = muxed(TONE, RATE, "mp3", "libmp3lame")
-    whole = len(decoded("auto", [data]))
-
-    async def main() -> int:
-        async with LiveFrames("auto", RATE) as live:
-            return sum([len(samples) async for samples in live.decoded(data, ends=True)])
-
-    assert asyncio.run(main()) == whole
+    whole = len(await decoded("auto", [data]))
+    async with LiveFrames("auto", RATE) as live:
+        assert sum([len(part) async for part in live.decoded(data, ends=True)]) == whole
 
 
-def test_much_audio_in_few_bytes_is_taken_piece_by_piece() -> None:
+async def test_much_audio_in_few_bytes_is_taken_piece_by_piece() -> None:
     minutes = np.zeros(120 * RATE, np.float32)
     data = muxed(minutes, RATE, "ogg", "libopus", file_rate=48_000)
-
-    async def main() -> list[int]:
-        async with LiveFrames("container", RATE) as live:
-            return [len(samples) async for samples in live.decoded(data)]
-
-    lengths = asyncio.run(main())
+    async with LiveFrames("container", RATE) as live:
+        lengths = [len(samples) async for samples in live.decoded(data)]
     assert sum(lengths) / RATE == pytest.approx(120, abs=2)
     assert max(lengths) <= 6 * RATE
 
 
 @pytest.mark.parametrize("stop_after", [1, 100, 4000])
-def test_a_client_that_is_gone_leaves_no_decoder(stop_after: int) -> None:
+async def test_a_client_that_is_gone_leaves_no_decoder(stop_after: int) -> None:
     data = muxed(TONE, RATE, "webm", "libopus", file_rate=48_000)
-
-    async def main() -> None:
-        async with LiveFrames("container", RATE) as live:
-            with pytest.raises(ConnectionResetError):
-                async for _ in live.decoded(data[:64] + data[64:stop_after]):
-                    raise ConnectionResetError
+    async with LiveFrames("container", RATE) as live:
+        with pytest.raises(ConnectionResetError):
+            async for _ in live.decoded(data[:64] + data[64:stop_after]):
                 raise ConnectionResetError
-
-    asyncio.run(main())
+            raise ConnectionResetError
     wait_until(no_decoder_is_left)
 
 
-def test_a_client_that_is_gone_in_the_middle_of_much_audio_leaves_no_decoder() -> None:
+async def test_a_client_that_is_gone_in_the_middle_of_much_audio_leaves_no_decoder() -> None:
     data = muxed(np.zeros(60 * RATE, np.float32), RATE, "ogg", "libopus", file_rate=48_000)
-
-    async def main() -> None:
-        async with LiveFrames("container", RATE) as live:
-            async for _ in live.decoded(data):
-                break
-
-    asyncio.run(main())
+    async with LiveFrames("container", RATE) as live:
+        async for _ in live.decoded(data):
+            break
     wait_until(no_decoder_is_left)
 
 
@@ -227,20 +190,20 @@ def test_a_client_that_is_gone_in_the_middle_of_much_audio_leaves_no_decoder() -
         (b"OggS\0\2" + bytes(5000), "the audio"),
     ],
 )
-def test_garbage_is_an_error(data: bytes, message: str) -> None:
+async def test_garbage_is_an_error(data: bytes, message: str) -> None:
     with pytest.raises(AudioError, match=message):
-        decoded("auto", [data])
+        await decoded("auto", [data])
     wait_until(no_decoder_is_left)
 
 
-def test_tags_after_the_end_of_a_container_are_left_out_and_audio_is_refused() -> None:
+async def test_tags_after_the_end_of_a_container_are_left_out_and_audio_is_refused() -> None:
     data = muxed(TONE, RATE, "wav", "pcm_s16le")
-    whole = decoded("auto", [data])
-    assert len(decoded("auto", [data, *[bytes(100_000)] * 5])) == len(whole) == len(TONE)
+    whole = await decoded("auto", [data])
+    assert len(await decoded("auto", [data, *[bytes(100_000)] * 5])) == len(whole) == len(TONE)
     with pytest.raises(AudioError, match=r"has ended after 3\.0 s; \d+ bytes behind the audio"):
-        decoded("auto", [data, *[bytes(100_000)] * 15])
+        await decoded("auto", [data, *[bytes(100_000)] * 15])
 
 
-def test_raw_samples_are_no_container(tmp_path: Path) -> None:
+async def test_raw_samples_are_no_container(tmp_path: Path) -> None:
     with pytest.raises(AudioError, match="no container that is known: webm, Ogg"):
-        decoded("container", [(TONE * 32767).astype("<i2").tobytes()])
+        await decoded("container", [(TONE * 32767).astype("<i2").tobytes()])

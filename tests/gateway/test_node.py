@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ import soxr
 from gateways import Gateway
 from programs import NODE_TESTS, required
 from recordings import wer
+from subprocesses import output_of
 
 pytestmark = pytest.mark.server
 
@@ -21,16 +21,9 @@ def node(locked: Gateway):
     required("npm")
 
     def run(script: str, *arguments: object):
-        done = subprocess.run(
-            [program, NODE_TESTS / script, locked.url, locked.key, *map(str, arguments)],
-            env={**os.environ, "NODE_EXTRA_CA_CERTS": locked.ca},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return json.loads(done.stdout)
+        environment = {**os.environ, "NODE_EXTRA_CA_CERTS": locked.ca}
+        command = (program, NODE_TESTS / script, locked.url, locked.key, *arguments)
+        return json.loads(output_of(*command, env=environment))
 
     return run
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import io
 import os
 import time
 from typing import Any
@@ -10,8 +9,8 @@ from typing import Any
 import numpy as np
 import openai
 import pytest
-import soundfile
 import soxr
+from audio_files import audio_file
 from gateways import Gateway
 from openai import AsyncOpenAI, OpenAI
 from recordings import wer
@@ -34,10 +33,8 @@ def pcm16(waveform: np.ndarray) -> bytes:
 
 def mu_law(waveform: np.ndarray) -> bytes:
     """Return FP32 samples at 16 kHz as G.711 mu-law at 8 kHz."""
-    coded = io.BytesIO()
     samples = soxr.resample(waveform, 16_000, 8_000)
-    soundfile.write(coded, samples, 8_000, format="RAW", subtype="ULAW")
-    return coded.getvalue()
+    return audio_file(samples, 8_000, format="RAW", subtype="ULAW")
 
 
 def pieces(audio: bytes, bytes_per_second: int) -> list[str]:
@@ -48,7 +45,6 @@ def pieces(audio: bytes, bytes_per_second: int) -> list[str]:
 
 
 def session(turn_detection: dict | None, audio: str = "audio/pcm", **more) -> Any:
-    """Return the session of a `session.update`."""
     form = {"type": audio, "rate": RATE} if audio == "audio/pcm" else {"type": audio}
     given = {
         "format": form,

@@ -1,6 +1,5 @@
 """A request's options are read once by the gateway and once by the server, whatever is asked."""
 
-import asyncio
 import base64
 import json
 from collections import Counter
@@ -9,17 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import virtual_time
 from plain_components import PlainComponents
 from plain_live import PlainLiveClient, spoken
-from plain_recognizer import recognizer_on
-from plain_streams import Client, audio, run
+from plain_recognizer import recognized
+from plain_streams import audio, streaming
 
 from conch.gateway import file_request
 from conch.gateway.listen_query import query_of
 from conch.gateway.live_session import LiveSession
 from conch.gateway.servers import asking
-from conch.recognition.request import SpeechRequest
 from conch.wire import known_speakers
 from conch.wire.options import RecognitionOptions
 
@@ -74,46 +71,35 @@ def test_of_a_file(
     form = {name: (value,) for name, value in fields.items()}
     request = asking(b"RIFF", file_request.parse(form, {}).options, "id")
     assert taken(reads) == at_gateway, "reads of the form until the request to the server"
-    components = PlainComponents()
-    asked = SpeechRequest(wav=audio("..11..")[np.newaxis], parameters=request.parameters)
-    (found,) = asyncio.run(recognizer_on(components).recognize(asked, components))
-    assert found.text
+    assert recognized(PlainComponents(), audio("..11.."), **request.parameters).text
     assert taken(reads) == on_server, "reads of the request until the answer"
 
 
 def test_another_decoder_is_thought_of_where_the_first_is_missing(reads: Counter[str]) -> None:
     components = PlainComponents()
     components.missing.add("moonshine_decoder")
-    asked = SpeechRequest(wav=audio("..11..")[np.newaxis])
-    (found,) = asyncio.run(recognizer_on(components).recognize(asked, components))
-    assert "attention_decoder" in found.path
+    assert "attention_decoder" in recognized(components, audio("..11..")).path
     assert taken(reads) == {"options": 2}, "one for each decoder that was tried"
 
 
-def test_of_a_live_session(reads: Counter[str]) -> None:
+@pytest.mark.virtual_time
+async def test_of_a_live_session(reads: Counter[str]) -> None:
     client: Any = PlainLiveClient()
-
-    async def session() -> None:
-        asked = query_of([*LABELLED.items()], {})
-        assert taken(reads) == {"options": 1, "voices": 1}
-        async with LiveSession(client, asked.options, sample_rate=16_000, max_backlog_s=9) as live:
-            await live.feed(spoken(1, 1.0))
-            live.close()
-            assert [update async for update in live.updates()]
-
-    virtual_time.run(session())
+    asked = query_of([*LABELLED.items()], {})
+    assert taken(reads) == {"options": 1, "voices": 1}
+    async with LiveSession(client, asked.options, sample_rate=16_000, max_backlog_s=9) as live:
+        await live.feed(spoken(1, 1.0))
+        live.close()
+        assert [update async for update in live.updates()]
     # The server here is a plain one, which reads all that it gets.
     assert client.options[0]["known_speakers"] == KNOWN
     assert taken(reads) == {"options": 1, "voices": 1}, "reads by the server of the one stream"
 
 
-def test_of_a_live_stream(reads: Counter[str]) -> None:
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", **LABELLED)
+async def test_of_a_live_stream(reads: Counter[str]) -> None:
+    async with streaming(mode="two_pass", **LABELLED) as (client, _):
         for letter in "..1..":
             await client.send(audio(letter))
-        return await client.send(audio("."), ends=True)
-
-    final, _ = run(scenario)
+        final = await client.send(audio("."), ends=True)
     assert final.text
     assert taken(reads) == {"options": 1, "voices": 2}, "reads of all chunks by the server"

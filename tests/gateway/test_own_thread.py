@@ -15,24 +15,18 @@ def count_for_ever(counts: list[int], threads: list[threading.Thread]) -> None:
         counts[0] += 1
 
 
-def test_work_ends_with_the_one_who_waits_for_it(capfd: pytest.CaptureFixture[str]) -> None:
-    async def main() -> None:
-        counts, threads = [0], list[threading.Thread]()
-        waiting = asyncio.create_task(in_own_thread(lambda: count_for_ever(counts, threads)))
-        await until(lambda: counts[0] > 0)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        await until(lambda: not threads[0].is_alive())
-
-    asyncio.run(main())
+async def test_work_ends_with_the_one_who_waits_for_it(capfd: pytest.CaptureFixture[str]) -> None:
+    counts, threads = [0], list[threading.Thread]()
+    waiting = asyncio.create_task(in_own_thread(lambda: count_for_ever(counts, threads)))
+    await until(lambda: counts[0] > 0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await until(lambda: not threads[0].is_alive())
     assert capfd.readouterr().err == ""
 
 
-def test_its_result_and_its_error_are_those_of_the_work() -> None:
-    async def main() -> None:
-        assert await in_own_thread(lambda: 7) == 7
-        with pytest.raises(ZeroDivisionError):
-            await in_own_thread(lambda: 1 // 0)
-
-    asyncio.run(main())
+async def test_its_result_and_its_error_are_those_of_the_work() -> None:
+    assert await in_own_thread(lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        await in_own_thread(lambda: 1 // 0)

@@ -1,10 +1,10 @@
 """The page's modules that need no browser, by node's test runner."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 from programs import required
+from subprocesses import output_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "src" / "conch" / "gateway" / "page"
@@ -18,11 +18,9 @@ def node() -> str:
 
 @pytest.mark.parametrize("path", TESTS, ids=lambda path: path.name.partition(".")[0])
 def test_modules_under_node(node: str, path: Path) -> None:
-    command = [node, "--test", "--test-reporter=tap", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout
+    said = output_of(node, "--test", "--test-reporter=tap", path)
     # A file that node takes for empty passes too.
-    assert "\n# fail 0\n" in done.stdout and "\n# tests 0\n" not in done.stdout
+    assert "\n# fail 0\n" in said and "\n# tests 0\n" not in said
 
 
 def test_the_page_loads_nothing_from_elsewhere_and_writes_no_markup() -> None:

@@ -19,8 +19,6 @@ from playwright.sync_api import (
 )
 from programs import required
 
-from conch.gateway import GatewayConfig, GatewayService
-
 LISTEN = re.compile(r"/v1/listen\?")
 ANSWER = {
     "text": "Two words",
@@ -42,13 +40,6 @@ ANSWER = {
     ],
 }
 END = {"type": "end", "text": "", "duration": 3.0}
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    """Return the address of a gateway without a server."""
-    with GatewayService(GatewayConfig(servers=("grpc://127.0.0.1:1",), port=0)) as service:
-        yield service.url
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ async def answering(
 
 @pytest.mark.parametrize("answer", [streamed, whole])
 @pytest.mark.parametrize("reads", [False, True])
-def test_a_client_that_does_not_read_is_broken_off(
+async def test_a_client_that_does_not_read_is_broken_off(
     answer: Callable[[web.Request], Awaitable[web.StreamResponse]],
     reads: bool,
     monkeypatch: pytest.MonkeyPatch,
@@ -73,20 +73,16 @@ def test_a_client_that_does_not_read_is_broken_off(
 ) -> None:
     # A whole answer has more time, by its size.
     monkeypatch.setattr(sending, "LEAST_BYTES_PER_S", 1e6 if reads else 1e9)
-
-    async def main() -> None:
-        ended: list[str] = []
-        async with answering(answer, ended) as port:
-            with closing(socket.create_connection(("127.0.0.1", port))) as client:
-                client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-                if reads:
-                    await asyncio.to_thread(read_all, client)
-                await until(lambda: bool(ended))
-                assert ended == ["all was read" if reads else "the client does not read"]
-                if not reads:
-                    assert await asyncio.to_thread(read_all, client) < len(LARGE)
-
-    asyncio.run(main())
+    ended: list[str] = []
+    async with answering(answer, ended) as port:
+        with closing(socket.create_connection(("127.0.0.1", port))) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            if reads:
+                await asyncio.to_thread(read_all, client)
+            await until(lambda: bool(ended))
+            assert ended == ["all was read" if reads else "the client does not read"]
+            if not reads:
+                assert await asyncio.to_thread(read_all, client) < len(LARGE)
     assert [record for record in caplog.records if record.exc_info] == []
 
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from typing import Any, ClassVar
 
@@ -45,8 +46,6 @@ LIVE: Any = {"sample_rate": 16_000, "timeout_s": 60.0, "options": {"mode": "stre
 
 
 class PlainClient:
-    """A server that is there, or not."""
-
     gone: ClassVar[set[str]] = set()
     asked: ClassVar[list[str]] = []
 
@@ -89,29 +88,29 @@ def plain_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     PlainClient.older.clear()
 
 
-def run(
-    scenario: Callable[[Servers], Awaitable[None]], urls: Sequence[str] = URLS, **times: float
-) -> None:
-    async def main() -> None:
-        servers = Servers(urls, connect=PlainClient, **times)  # type: ignore[arg-type]
-        await servers.start()
-        try:
-            await scenario(servers)
-        finally:
-            await servers.close()
-
-    asyncio.run(main())
+@asynccontextmanager
+async def started(urls: Sequence[str] = URLS, **times: float) -> AsyncIterator[Servers]:
+    servers = Servers(urls, connect=PlainClient, **times)  # type: ignore[arg-type]
+    await servers.start()
+    try:
+        yield servers
+    finally:
+        await servers.close()
 
 
-def test_a_gateway_learns_the_voices_of_its_servers() -> None:
-    async def scenario(servers: Servers) -> None:
+@pytest.fixture
+async def servers() -> AsyncIterator[Servers]:
+    async with started() as servers:
+        yield servers
+
+
+async def test_a_gateway_learns_the_voices_of_its_servers() -> None:
+    with pytest.raises(OptionError, match="sent: 'joe'"):
+        synthesizer_of("joe")
+    async with started():
         found = synthesizer_of("joe")
         assert (found.name, found.sample_rate, found.frames_before) == ("piper", 16_000, 7)
         assert SynthesisOptions.parse({"voice": "joe"}).voice == "joe"
-
-    with pytest.raises(OptionError, match="sent: 'joe'"):
-        synthesizer_of("joe")
-    run(scenario)
 
 
 async def url_of(client: AsyncClient | SessionClient) -> str:
@@ -131,33 +130,27 @@ def failing(error: ConchError, *urls: str) -> Callable[[AsyncClient], Awaitable[
     return ask
 
 
-def test_the_log_says_why_a_server_is_not_ready_from_the_start(
+async def test_the_log_says_why_a_server_is_not_ready_from_the_start(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     PlainClient.gone.add("grpc://b:1")
-
-    async def scenario(servers: Servers) -> None:
-        assert servers.num_ready == 2
-
     with caplog.at_level("INFO", "conch.gateway"):
-        run(scenario)
+        async with started() as servers:
+            assert servers.num_ready == 2
     assert "server grpc://b:1 is not ready: cannot reach a server at grpc://b:1" in caplog.messages
 
 
-def test_the_least_busy_one_gets_the_next_session() -> None:
-    async def scenario(servers: Servers) -> None:
-        async with servers.reserved() as first, servers.reserved() as second:
-            async with servers.reserved() as third:
-                found = {await url_of(client) for client in (first, second, third)}
-                assert found == set(URLS)
-            async with servers.reserved() as fourth:
-                assert await url_of(fourth) == await url_of(third)
-
-    run(scenario)
+async def test_the_least_busy_one_gets_the_next_session(servers: Servers) -> None:
+    async with servers.reserved() as first, servers.reserved() as second:
+        async with servers.reserved() as third:
+            found = {await url_of(client) for client in (first, second, third)}
+            assert found == set(URLS)
+        async with servers.reserved() as fourth:
+            assert await url_of(fourth) == await url_of(third)
 
 
-def test_a_file_goes_to_the_next_one_if_a_server_is_lost() -> None:
-    async def scenario(servers: Servers) -> None:
+async def test_a_file_goes_to_the_next_one_if_a_server_is_lost() -> None:
+    async with started(heal_s=0.0) as servers:
         ask = failing(ServerError("lost"), "grpc://a:1", "grpc://b:1")
         assert await servers.answer(ask, "digest") == "grpc://c:1"
         # The lost ones get no more work.
@@ -167,11 +160,9 @@ def test_a_file_goes_to_the_next_one_if_a_server_is_lost() -> None:
             await servers.answer(failing(ServerError("lost"), *URLS), "digest")
         assert not servers.is_ready
 
-    run(scenario, heal_s=0.0)
 
-
-def test_a_file_whose_servers_are_all_lost_is_sent_once_more() -> None:
-    async def scenario(servers: Servers) -> None:
+async def test_a_file_whose_servers_are_all_lost_is_sent_once_more() -> None:
+    async with started(heal_poll_s=0.01) as servers:
         asked: list[str] = []
 
         async def lost(client: AsyncClient) -> str:
@@ -190,11 +181,9 @@ def test_a_file_whose_servers_are_all_lost_is_sent_once_more() -> None:
         assert text == "a text"
         assert asked == [*URLS, "grpc://b:1"]
 
-    run(scenario, heal_poll_s=0.01)
 
-
-def test_a_file_that_comes_while_a_server_is_replaced_waits_for_it() -> None:
-    async def scenario(servers: Servers) -> None:
+async def test_a_file_that_comes_while_a_server_is_replaced_waits_for_it() -> None:
+    async with started(heal_poll_s=0.01, poll_s=0.01) as servers:
         PlainClient.gone.update(URLS)
         while servers.is_ready:
             await asyncio.sleep(0.01)
@@ -204,17 +193,12 @@ def test_a_file_that_comes_while_a_server_is_replaced_waits_for_it() -> None:
         PlainClient.gone.discard("grpc://b:1")
         assert await waiting == "grpc://b:1"
 
-    run(scenario, heal_poll_s=0.01, poll_s=0.01)
 
-
-def test_a_file_is_refused_at_once_where_no_server_was_ready_for_long() -> None:
+async def test_a_file_is_refused_at_once_where_no_server_was_ready_for_long() -> None:
     PlainClient.gone.update(URLS)
-
-    async def scenario(servers: Servers) -> None:
+    async with started() as servers:
         with pytest.raises(ServerError, match="no speech server is ready"):
             await asyncio.wait_for(servers.answer(url_of, "digest"), HEAL_S / 10)
-
-    run(scenario)
 
 
 async def poison(client: AsyncClient) -> str:
@@ -223,51 +207,44 @@ async def poison(client: AsyncClient) -> str:
     raise ServerLostError("the server has died of it")
 
 
-def test_a_request_that_has_lost_two_servers_gets_no_other() -> None:
-    async def scenario(servers: Servers) -> None:
-        with pytest.raises(PoisonError, match="died of it"):
-            await servers.answer(poison, "digest")
-        assert PlainClient.asked == ["grpc://a:1", "grpc://b:1"]
-        # The same file once more, from anybody.
-        with pytest.raises(PoisonError):
-            await servers.answer(poison, "digest")
-        assert len(PlainClient.asked) == 2
-        assert await servers.answer(url_of, "another")
-
-    run(scenario)
+async def test_a_request_that_has_lost_two_servers_gets_no_other(servers: Servers) -> None:
+    with pytest.raises(PoisonError, match="died of it"):
+        await servers.answer(poison, "digest")
+    assert PlainClient.asked == ["grpc://a:1", "grpc://b:1"]
+    # The same file once more, from anybody.
+    with pytest.raises(PoisonError):
+        await servers.answer(poison, "digest")
+    assert len(PlainClient.asked) == 2
+    assert await servers.answer(url_of, "another")
 
 
-def test_one_server_that_heals_is_lost_twice() -> None:
-    async def scenario(servers: Servers) -> None:
+async def test_one_server_that_heals_is_lost_twice() -> None:
+    async with started(URLS[:1]) as servers:
         with pytest.raises(PoisonError):
             await servers.answer(poison, "digest")
         assert PlainClient.asked == ["grpc://a:1"] * 2
 
-    run(scenario, URLS[:1])
 
+async def test_a_server_that_is_away_does_not_speak_against_a_request(servers: Servers) -> None:
+    num_asked = 0
 
-def test_a_server_that_is_away_does_not_speak_against_a_request() -> None:
-    async def scenario(servers: Servers) -> None:
-        num_asked = 0
+    async def ask(client: AsyncClient) -> str:
+        nonlocal num_asked
+        num_asked += 1
+        raise UnreachableError("nobody is there")
 
-        async def ask(client: AsyncClient) -> str:
-            nonlocal num_asked
-            num_asked += 1
-            raise UnreachableError("nobody is there")
-
-        for _ in range(2):
-            with pytest.raises(UnreachableError):
-                await servers.answer(ask, "digest")
-        assert num_asked == 2 * (len(URLS) + 1)
-
-    run(scenario)
+    for _ in range(2):
+        with pytest.raises(UnreachableError):
+            await servers.answer(ask, "digest")
+    assert num_asked == 2 * (len(URLS) + 1)
 
 
 @pytest.mark.parametrize("urls", [URLS[:1], URLS])
-def test_what_was_lost_beside_a_poison_is_sent_again_apart_from_it(urls: tuple[str, ...]) -> None:
+async def test_what_was_lost_beside_a_poison_is_sent_again_apart_from_it(
+    urls: tuple[str, ...],
+) -> None:
     """Eight files are in flight when a server dies; one of them ends every server."""
-
-    async def scenario(servers: Servers) -> None:
+    async with started(urls) as servers:
         deaths = dict.fromkeys(urls, 0)
 
         def file(number: int) -> Callable[[AsyncClient], Awaitable[str]]:
@@ -289,27 +266,19 @@ def test_what_was_lost_beside_a_poison_is_sent_again_apart_from_it(urls: tuple[s
         assert found == ["a text"] * 7
         assert sum(deaths.values()) == 2
 
-    run(scenario, urls)
+
+async def test_an_error_of_the_request_is_not_tried_elsewhere(servers: Servers) -> None:
+    with pytest.raises(AudioError):
+        await servers.answer(failing(AudioError("no audio"), "grpc://a:1"), "digest")
+    assert await servers.answer(url_of, "digest") == "grpc://a:1"
 
 
-def test_an_error_of_the_request_is_not_tried_elsewhere() -> None:
-    async def scenario(servers: Servers) -> None:
-        with pytest.raises(AudioError):
-            await servers.answer(failing(AudioError("no audio"), "grpc://a:1"), "digest")
-        assert await servers.answer(url_of, "digest") == "grpc://a:1"
-
-    run(scenario)
-
-
-def test_a_session_that_loses_its_server_keeps_others_from_it() -> None:
-    async def scenario(servers: Servers) -> None:
-        with pytest.raises(ServerError, match="lost"):
-            async with servers.reserved() as client:
-                await failing(ServerError("lost"), await url_of(client))(client.server.client)
+async def test_a_session_that_loses_its_server_keeps_others_from_it(servers: Servers) -> None:
+    with pytest.raises(ServerError, match="lost"):
         async with servers.reserved() as client:
-            assert await url_of(client) == "grpc://b:1"
-
-    run(scenario)
+            await failing(ServerError("lost"), await url_of(client))(client.server.client)
+    async with servers.reserved() as client:
+        assert await url_of(client) == "grpc://b:1"
 
 
 REPLACED = [
@@ -321,10 +290,10 @@ REPLACED = [
 
 @pytest.mark.parametrize("error", REPLACED, ids=["died", "unloaded"])
 @pytest.mark.parametrize("urls", [URLS[:1], URLS])
-def test_a_request_waits_while_a_ready_server_replaces_its_process(
+async def test_a_request_waits_while_a_ready_server_replaces_its_process(
     error: ConchError, urls: Sequence[str]
 ) -> None:
-    async def scenario(servers: Servers) -> None:
+    async with started(urls, heal_poll_s=0.01) as servers:
         asked: list[str] = []
 
         async def ask(client: AsyncClient) -> str:
@@ -336,19 +305,16 @@ def test_a_request_waits_while_a_ready_server_replaces_its_process(
         assert await servers.answer(ask, "digest") == "audio"
         assert set(asked) == set(urls)
 
-    run(scenario, urls, heal_poll_s=0.01)
-
 
 @pytest.mark.parametrize("error", REPLACED, ids=["died", "unloaded"])
-def test_it_waits_no_longer_than_for_a_server(error: ConchError) -> None:
-    async def scenario(servers: Servers) -> None:
+async def test_it_waits_no_longer_than_for_a_server(error: ConchError) -> None:
+    async with started(heal_s=0.05, heal_poll_s=0.01) as servers:
+
         async def ask(client: AsyncClient) -> str:
             raise error
 
         with pytest.raises(type(error)):
             await asyncio.wait_for(servers.answer(ask, "digest"), HEAL_S / 3)
-
-    run(scenario, heal_s=0.05, heal_poll_s=0.01)
 
 
 async def asks(stream: AsyncLiveStream) -> str:
@@ -357,42 +323,39 @@ async def asks(stream: AsyncLiveStream) -> str:
     return PlainClient.asked[-1]
 
 
-def test_a_live_session_goes_on_in_another_server() -> None:
-    async def scenario(servers: Servers) -> None:
-        async with servers.reserved() as client, servers.reserved() as other:
-            assert await url_of(other) == URLS[1]
-            stream = client.live(**LIVE)
-            assert await asks(stream) == URLS[0]
-            PlainClient.gone.add(URLS[0])
-            assert await asks(stream) == await url_of(client) == URLS[2]
-            # It counts where it is, and its next stream begins there.
-            assert await asks(client.live(**LIVE)) == URLS[2]
-            PlainClient.gone.clear()
-            await servers._look()
-            async with servers.reserved() as third:
-                assert await url_of(third) == URLS[0]
-
-    run(scenario)
+async def test_a_live_session_goes_on_in_another_server(servers: Servers) -> None:
+    async with servers.reserved() as client, servers.reserved() as other:
+        assert await url_of(other) == URLS[1]
+        stream = client.live(**LIVE)
+        assert await asks(stream) == URLS[0]
+        PlainClient.gone.add(URLS[0])
+        assert await asks(stream) == await url_of(client) == URLS[2]
+        # It counts where it is, and its next stream begins there.
+        assert await asks(client.live(**LIVE)) == URLS[2]
+        PlainClient.gone.clear()
+        await servers._look()
+        async with servers.reserved() as third:
+            assert await url_of(third) == URLS[0]
 
 
-def test_a_live_session_waits_for_its_only_server() -> None:
-    async def scenario(servers: Servers) -> None:
-        async with servers.reserved() as client:
-            stream = client.live(**LIVE)
-            assert await asks(stream) == URLS[0]
-            PlainClient.gone.add(URLS[0])
-            waiting = asyncio.create_task(asks(stream))
-            while servers.is_ready:
-                await asyncio.sleep(0.01)
-            PlainClient.gone.clear()
-            assert await asyncio.wait_for(waiting, HEAL_S) == URLS[0]
-
-    run(scenario, URLS[:1], poll_s=0.01, heal_poll_s=0.01)
+async def test_a_live_session_waits_for_its_only_server() -> None:
+    async with (
+        started(URLS[:1], poll_s=0.01, heal_poll_s=0.01) as servers,
+        servers.reserved() as client,
+    ):
+        stream = client.live(**LIVE)
+        assert await asks(stream) == URLS[0]
+        PlainClient.gone.add(URLS[0])
+        waiting = asyncio.create_task(asks(stream))
+        while servers.is_ready:
+            await asyncio.sleep(0.01)
+        PlainClient.gone.clear()
+        assert await asyncio.wait_for(waiting, HEAL_S) == URLS[0]
 
 
 @pytest.mark.parametrize("ends", ["the gateway stops", "the session has ended"])
-def test_a_live_session_that_ends_waits_for_no_server(ends: str) -> None:
-    async def scenario(servers: Servers) -> None:
+async def test_a_live_session_that_ends_waits_for_no_server(ends: str) -> None:
+    async with started(heal_poll_s=0.01) as servers:
         async with servers.reserved() as client:
             stream = client.live(**LIVE)
             await asks(stream)
@@ -405,11 +368,9 @@ def test_a_live_session_that_ends_waits_for_no_server(ends: str) -> None:
         with pytest.raises(ServerError):
             await asyncio.wait_for(waiting, HEAL_S / 3)
 
-    run(scenario, heal_poll_s=0.01)
 
-
-def test_a_gateway_that_stops_does_not_wait_for_lost_servers() -> None:
-    async def scenario(servers: Servers) -> None:
+async def test_a_gateway_that_stops_does_not_wait_for_lost_servers() -> None:
+    async with started(heal_poll_s=0.01) as servers:
         PlainClient.gone.update(URLS)
         waiting = asyncio.create_task(servers.answer(failing(ServerError("lost"), *URLS), "digest"))
         while servers.is_ready:
@@ -418,13 +379,10 @@ def test_a_gateway_that_stops_does_not_wait_for_lost_servers() -> None:
         with pytest.raises(ServerError, match="no speech server is ready"):
             await asyncio.wait_for(waiting, HEAL_S / 3)
 
-    run(scenario, heal_poll_s=0.01)
 
-
-def test_a_server_that_comes_back_gets_work_again() -> None:
+async def test_a_server_that_comes_back_gets_work_again() -> None:
     PlainClient.gone.update(URLS)
-
-    async def scenario(servers: Servers) -> None:
+    async with started(heal_poll_s=0.01) as servers:
         assert not servers.is_ready
         assert await servers.ready_models(["vad"]) == set()
         PlainClient.gone.discard("grpc://b:1")
@@ -436,24 +394,16 @@ def test_a_server_that_comes_back_gets_work_again() -> None:
         PlainClient.older.add("grpc://b:1")
         assert await servers.ready_models(["vad", "rescorer"]) == {"vad"}
 
-    run(scenario, heal_poll_s=0.01)
 
-
-def test_a_server_whose_components_answer_goes_first() -> None:
-    async def scenario(servers: Servers) -> None:
-        assert servers.away == ()
-        async with servers.reserved() as client:
-            assert await url_of(client) == URLS[1]
-        await servers.close()
-
+async def test_a_server_whose_components_answer_goes_first() -> None:
     PlainClient.away.update({URLS[0]: ("vad",), URLS[2]: ("vad",)})
-    run(scenario)
+    async with started() as servers, servers.reserved() as client:
+        assert servers.away == ()
+        assert await url_of(client) == URLS[1]
 
 
-def test_components_that_are_away_everywhere_are_known() -> None:
-    async def scenario(servers: Servers) -> None:
+async def test_components_that_are_away_everywhere_are_known() -> None:
+    PlainClient.away.update(dict.fromkeys(URLS, ("vad",)))
+    async with started() as servers:
         assert servers.is_ready
         assert servers.away == ("vad",)
-
-    PlainClient.away.update(dict.fromkeys(URLS, ("vad",)))
-    run(scenario)

@@ -1,15 +1,14 @@
 """`GET /v1/speak`: text in pieces, audio out, over a plain client and over a real server."""
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
 import numpy as np
 import pytest
-from loop_gateway import LoopGateway, run_gateway, until
+from loop_gateway import LoopGateway, loop_gateway, until
+from sockets import SpeakingSocket, speaking
 
 from conch.client import Client, Speech
 from conch.client.speech import speech_requests, spoken_text
@@ -58,59 +57,21 @@ class PlainClient:
         yield Speech(samples[:0], b"", Spoken(seconds, 10, "hibari", (), ("vocoder",), stages))
 
 
-class Socket:
-    """A client of the route."""
-
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self.socket = socket
-        self.audio = b""
-
-    async def say(self, kind: str, **fields: Any) -> None:
-        await self.socket.send_json({"type": kind, **fields})
-
-    async def message(self, *kinds: str) -> dict[str, Any]:
-        """Return the next message of one of these types; the audio before it is kept."""
-        while True:
-            frame = await asyncio.wait_for(self.socket.receive(), 60)
-            if frame.type == aiohttp.WSMsgType.BINARY:
-                self.audio += frame.data
-                continue
-            assert frame.type == aiohttp.WSMsgType.TEXT, frame
-            message = json.loads(frame.data)
-            if not kinds or message["type"] in kinds:
-                return message
-
-    async def rest(self) -> list[dict[str, Any]]:
-        """Return all messages to the end; the socket then has its code."""
-        found = []
-        while (frame := await asyncio.wait_for(self.socket.receive(), 60)).type in (1, 2):
-            if frame.type == aiohttp.WSMsgType.BINARY:
-                self.audio += frame.data
-            else:
-                found.append(json.loads(frame.data))
-        return found
+@pytest.fixture
+def client() -> PlainClient:
+    return PlainClient()
 
 
-@asynccontextmanager
-async def speaking(url: str, query: str = "", **settings: Any) -> AsyncIterator[Socket]:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.ws_connect(f"{url}/v1/speak?{query}", **settings) as socket,
-    ):
-        yield Socket(socket)
+@pytest.fixture
+async def running(client: Any) -> AsyncIterator[LoopGateway]:
+    async with loop_gateway(client) as running:
+        yield running
 
 
-def run(
-    scenario: Callable[[LoopGateway, PlainClient], Coroutine[Any, Any, None]],
-    limits: Limits | None = None,
-    **settings: Any,
-) -> None:
-    client = PlainClient()
-
-    async def main(running: LoopGateway) -> None:
-        await scenario(running, client)
-
-    run_gateway(main, client, limits, **settings)  # type: ignore[arg-type]
+@pytest.fixture
+async def socket(running: LoopGateway) -> AsyncIterator[SpeakingSocket]:
+    async with speaking(running.url) as socket:
+        yield socket
 
 
 def ended(running: LoopGateway, code: int) -> float:
@@ -118,159 +79,137 @@ def ended(running: LoopGateway, code: int) -> float:
     return running.metric("conch_gateway_sessions_ended_total", **labels)
 
 
-def test_sentences_are_spoken_as_they_are_written() -> None:
-    async def scenario(running: LoopGateway, client: PlainClient) -> None:
-        async with speaking(running.url, protocols=("conch",)) as socket:
-            ready = await socket.message()
-            assert ready.pop("session").startswith("sess_") and ready.pop("expires_at")
-            assert ready == {
-                "type": "ready",
-                "format": "pcm_s16",
-                "sample_rate": 24_000,
-                "voice": "hibari",
-            }
-            await socket.say("text", text="One is he")
-            await socket.say("text", text="re. Two i")
-            sentence = await socket.message()
-            assert sentence == {
-                "type": "sentence",
-                "text": "One is here.",
-                "phonemes": "",
-                "start": 0.0,
-                "end": 1.2,
-                "words": [],
-            }
-            await socket.say("text", text="s here")
-            await socket.say("flush")
-            assert (await socket.message())["start"] == 1.2
-            figures = {"path": ["vocoder"], "warnings": []}
-            stages = {"vocoder": {"calls": 2, "ms": 10.0}, "total": {"calls": 2, "ms": 12.0}}
-            flushed = await socket.message()
-            assert flushed == {"type": "flushed", "audio_s": 2.3, **figures, "stages": stages}
-            await socket.say("text", text="Three.")
-            await socket.say("close")
-            *_, last, end = await socket.rest()
-            assert (last["type"], end) == ("flushed", {"type": "end", "audio_s": 2.9})
-        assert client.asked == ["One is here.", "Two is here", "Three."]
-        assert len(socket.audio) == 2 * 29 and socket.socket.close_code == 1000
-        await until(lambda: ended(running, 1000) == 1)
-        labels = {"route": "/v1/speak", "key": "anybody"}
-        seconds = running.metric("conch_gateway_audio_seconds_total", **labels)
-        assert seconds == pytest.approx(2.9)
-        name = "conch_gateway_first_audio_seconds_count"
-        assert running.metric(name, route="/v1/speak") == 2
-
-    run(scenario)
-
-
-def test_a_cancel_ends_what_is_spoken_and_drops_what_waits() -> None:
-    async def scenario(running: LoopGateway, client: PlainClient) -> None:
-        async with speaking(running.url) as socket:
-            await socket.say("text", text="This is long… And more. ")
-            await socket.say("flush")
-            await socket.say("text", text="Never said.")
-            await socket.say("flush")
-            await until(lambda: client.waiting == 1)
-            await socket.say("cancel")
-            cancelled = await socket.message("cancelled", "flushed")
-            assert cancelled == {"type": "cancelled", "audio_s": 0.1}
-            await socket.say("text", text="New.")
-            await socket.say("close")
-            sentence, _, end = await socket.rest()
-        assert (sentence["text"], sentence["start"]) == ("New.", 0.1)
-        assert end["audio_s"] == 0.5 and len(socket.audio) == 2 * 5
-        assert "Never said." not in client.asked
-
-    run(scenario)
+async def test_sentences_are_spoken_as_they_are_written(
+    running: LoopGateway, client: PlainClient
+) -> None:
+    async with speaking(running.url, protocols=("conch",)) as socket:
+        ready = await socket.message()
+        assert ready.pop("session").startswith("sess_") and ready.pop("expires_at")
+        assert ready == {
+            "type": "ready",
+            "format": "pcm_s16",
+            "sample_rate": 24_000,
+            "voice": "hibari",
+        }
+        await socket.say("text", text="One is he")
+        await socket.say("text", text="re. Two i")
+        sentence = await socket.message()
+        assert sentence == {
+            "type": "sentence",
+            "text": "One is here.",
+            "phonemes": "",
+            "start": 0.0,
+            "end": 1.2,
+            "words": [],
+        }
+        await socket.say("text", text="s here")
+        await socket.say("flush")
+        assert (await socket.message())["start"] == 1.2
+        figures = {"path": ["vocoder"], "warnings": []}
+        stages = {"vocoder": {"calls": 2, "ms": 10.0}, "total": {"calls": 2, "ms": 12.0}}
+        flushed = await socket.message()
+        assert flushed == {"type": "flushed", "audio_s": 2.3, **figures, "stages": stages}
+        await socket.say("text", text="Three.")
+        await socket.say("close")
+        *_, last, end = await socket.rest()
+        assert (last["type"], end) == ("flushed", {"type": "end", "audio_s": 2.9})
+    assert client.asked == ["One is here.", "Two is here", "Three."]
+    assert len(socket.audio) == 2 * 29 and socket.socket.close_code == 1000
+    await until(lambda: ended(running, 1000) == 1)
+    labels = {"route": "/v1/speak", "key": "anybody"}
+    seconds = running.metric("conch_gateway_audio_seconds_total", **labels)
+    assert seconds == pytest.approx(2.9)
+    name = "conch_gateway_first_audio_seconds_count"
+    assert running.metric(name, route="/v1/speak") == 2
 
 
-def test_a_cancel_behind_a_close_ends_the_session() -> None:
-    async def scenario(running: LoopGateway, client: PlainClient) -> None:
-        async with speaking(running.url) as socket:
-            await socket.say("text", text="This is long…")
-            await socket.say("close")
-            await until(lambda: client.waiting == 1)
-            await socket.say("cancel")
-            kinds = [message["type"] for message in await socket.rest()]
-        assert kinds == ["ready", "sentence", "cancelled", "end"]
-
-    run(scenario)
-
-
-def test_what_has_no_sound_is_a_warning_and_no_text_is_none() -> None:
-    async def scenario(running: LoopGateway, client: PlainClient) -> None:
-        async with speaking(running.url) as socket:
-            for text in ("SILENT.", "", "Said."):
-                await socket.say("text", text=text)
-                await socket.say("flush")
-                flushed = await socket.message("flushed")
-                assert flushed["warnings"] == (["no word"] if text == "SILENT." else [])
-            await socket.say("close")
-            assert [message["type"] for message in await socket.rest()] == ["end"]
-        assert len(socket.audio) == 10
-
-    run(scenario)
+async def test_a_cancel_ends_what_is_spoken_and_drops_what_waits(
+    client: PlainClient, socket: SpeakingSocket
+) -> None:
+    await socket.say("text", text="This is long… And more. ")
+    await socket.say("flush")
+    await socket.say("text", text="Never said.")
+    await socket.say("flush")
+    await until(lambda: client.waiting == 1)
+    await socket.say("cancel")
+    cancelled = await socket.message("cancelled", "flushed")
+    assert cancelled == {"type": "cancelled", "audio_s": 0.1}
+    await socket.say("text", text="New.")
+    await socket.say("close")
+    sentence, _, end = await socket.rest()
+    assert (sentence["text"], sentence["start"]) == ("New.", 0.1)
+    assert end["audio_s"] == 0.5 and len(socket.audio) == 2 * 5
+    assert "Never said." not in client.asked
 
 
-def test_a_frame_that_is_no_command_is_refused_and_the_session_goes_on() -> None:
-    async def scenario(running: LoopGateway, client: PlainClient) -> None:
-        async with speaking(running.url) as socket:
-            for frame in ("Hello.", '{"type":"talk"}', '{"type":"text","text":5}', "[" * 9999):
-                await socket.socket.send_str(frame)
-                error = (await socket.message("error"))["error"]
-                assert error["code"] == "unknown_message"
-                assert "a type of text, flush, cancel, close" in error["message"]
-            await socket.say("text", text="Said.")
-            await socket.say("close")
-            assert (await socket.rest())[-1] == {"type": "end", "audio_s": 0.5}
-
-    run(scenario)
+async def test_a_cancel_behind_a_close_ends_the_session(
+    client: PlainClient, socket: SpeakingSocket
+) -> None:
+    await socket.say("text", text="This is long…")
+    await socket.say("close")
+    await until(lambda: client.waiting == 1)
+    await socket.say("cancel")
+    kinds = [message["type"] for message in await socket.rest()]
+    assert kinds == ["ready", "sentence", "cancelled", "end"]
 
 
-def test_an_error_says_where_the_audio_stopped() -> None:
-    async def scenario(running: LoopGateway, client: PlainClient) -> None:
-        async with speaking(running.url) as socket:
-            await socket.say("text", text="Said. A")
-            await socket.message("sentence")
-            await socket.say("text", text=" bad one. ")
-            await socket.say("flush")
-            *_, error = await socket.rest()
-        assert error["audio_s"] == 0.5 and error["error"]["code"] == "component_failed"
-        assert socket.socket.close_code == 1011
-
-    run(scenario)
+async def test_what_has_no_sound_is_a_warning_and_no_text_is_none(socket: SpeakingSocket) -> None:
+    for text in ("SILENT.", "", "Said."):
+        await socket.say("text", text=text)
+        await socket.say("flush")
+        flushed = await socket.message("flushed")
+        assert flushed["warnings"] == (["no word"] if text == "SILENT." else [])
+    await socket.say("close")
+    assert [message["type"] for message in await socket.rest()] == ["end"]
+    assert len(socket.audio) == 10
 
 
-def test_too_much_text_ends_the_session() -> None:
-    async def scenario(running: LoopGateway, client: PlainClient) -> None:
-        async with speaking(running.url) as socket:
-            await socket.say("text", text="a" * (MAX_WAITING + 1))
-            *_, error = await socket.rest()
-        assert (
-            error["error"]["code"] == "backlog_exceeded" and "100001" in error["error"]["message"]
-        )
-        assert socket.socket.close_code == 1008
-
-    run(scenario)
-
-
-def test_too_many_flushes_end_the_session() -> None:
-    async def scenario(running: LoopGateway, client: PlainClient) -> None:
-        async with speaking(running.url) as socket:
-            await socket.say("text", text="This is long…")
-            for _ in range(MAX_FLUSHES + 1):
-                await socket.say("flush")
-            *_, error = await socket.rest()
-        assert error["error"]["code"] == "backlog_exceeded"
-        assert "1001 flushes would wait; at most 1000 may" in error["error"]["message"]
-        assert client.asked == ["This is long…"]
-        assert socket.socket.close_code == 1008
-
-    run(scenario)
+async def test_a_frame_that_is_no_command_is_refused_and_the_session_goes_on(
+    socket: SpeakingSocket,
+) -> None:
+    for frame in ("Hello.", '{"type":"talk"}', '{"type":"text","text":5}', "[" * 9999):
+        await socket.socket.send_str(frame)
+        error = (await socket.message("error"))["error"]
+        assert error["code"] == "unknown_message"
+        assert "a type of text, flush, cancel, close" in error["message"]
+    await socket.say("text", text="Said.")
+    await socket.say("close")
+    assert (await socket.rest())[-1] == {"type": "end", "audio_s": 0.5}
 
 
-def test_a_session_counts_for_its_key_and_ends_with_its_seconds() -> None:
-    async def scenario(running: LoopGateway, client: PlainClient) -> None:
+async def test_an_error_says_where_the_audio_stopped(socket: SpeakingSocket) -> None:
+    await socket.say("text", text="Said. A")
+    await socket.message("sentence")
+    await socket.say("text", text=" bad one. ")
+    await socket.say("flush")
+    *_, error = await socket.rest()
+    assert error["audio_s"] == 0.5 and error["error"]["code"] == "component_failed"
+    assert socket.socket.close_code == 1011
+
+
+async def test_too_much_text_ends_the_session(socket: SpeakingSocket) -> None:
+    await socket.say("text", text="a" * (MAX_WAITING + 1))
+    *_, error = await socket.rest()
+    assert error["error"]["code"] == "backlog_exceeded" and "100001" in error["error"]["message"]
+    assert socket.socket.close_code == 1008
+
+
+async def test_too_many_flushes_end_the_session(
+    client: PlainClient, socket: SpeakingSocket
+) -> None:
+    await socket.say("text", text="This is long…")
+    for _ in range(MAX_FLUSHES + 1):
+        await socket.say("flush")
+    *_, error = await socket.rest()
+    assert error["error"]["code"] == "backlog_exceeded"
+    assert "1001 flushes would wait; at most 1000 may" in error["error"]["message"]
+    assert client.asked == ["This is long…"]
+    assert socket.socket.close_code == 1008
+
+
+async def test_a_session_counts_for_its_key_and_ends_with_its_seconds(client: Any) -> None:
+    limits = Limits(streams=1, audio_s_per_minute=2)
+    async with loop_gateway(client, limits) as running:
         async with speaking(running.url) as socket:
             with pytest.raises(aiohttp.WSServerHandshakeError, match="429"):
                 async with speaking(running.url):
@@ -281,34 +220,29 @@ def test_a_session_counts_for_its_key_and_ends_with_its_seconds() -> None:
         assert error["error"]["code"] == "rate_limit_exceeded"
         assert socket.socket.close_code == 1008
 
-    run(scenario, Limits(streams=1, audio_s_per_minute=2))
+
+async def test_a_gateway_that_stops_speaks_what_was_written(
+    running: LoopGateway, client: PlainClient, socket: SpeakingSocket
+) -> None:
+    await socket.say("text", text="Not ended")
+    await socket.say("talk")
+    await socket.message("error")
+    running.gateway.draining.set()
+    *_, end = await socket.rest()
+    assert end == {"type": "end", "audio_s": 0.9} and client.asked == ["Not ended"]
+    assert socket.socket.close_code == 1001
 
 
-def test_a_gateway_that_stops_speaks_what_was_written() -> None:
-    async def scenario(running: LoopGateway, client: PlainClient) -> None:
-        async with speaking(running.url) as socket:
-            await socket.say("text", text="Not ended")
-            await socket.say("talk")
-            await socket.message("error")
-            running.gateway.draining.set()
-            *_, end = await socket.rest()
-        assert end == {"type": "end", "audio_s": 0.9} and client.asked == ["Not ended"]
-        assert socket.socket.close_code == 1001
-
-    run(scenario)
-
-
-def test_a_client_that_goes_away_ends_the_making() -> None:
-    async def scenario(running: LoopGateway, client: PlainClient) -> None:
-        async with speaking(running.url) as socket:
-            await socket.say("text", text="This is long… And more. ")
-            await until(lambda: client.waiting == 1)
-            assert socket.socket._response is not None
-            socket.socket._response.close()
-        await until(lambda: ended(running, 1006) == 1)
-        assert running.metric("conch_gateway_sessions", route="/v1/speak") == 0
-
-    run(scenario)
+async def test_a_client_that_goes_away_ends_the_making(
+    running: LoopGateway, client: PlainClient
+) -> None:
+    async with speaking(running.url) as socket:
+        await socket.say("text", text="This is long… And more. ")
+        await until(lambda: client.waiting == 1)
+        assert socket.socket._response is not None
+        socket.socket._response.close()
+    await until(lambda: ended(running, 1006) == 1)
+    assert running.metric("conch_gateway_sessions", route="/v1/speak") == 0
 
 
 @pytest.mark.parametrize(
@@ -336,7 +270,7 @@ def test_a_query_has_the_options_of_a_text() -> None:
 
 
 @pytest.mark.server
-def test_a_text_in_pieces_sounds_as_the_whole(gateway) -> None:
+async def test_a_text_in_pieces_sounds_as_the_whole(gateway) -> None:
     async def audio_of(query: str) -> bytes:
         async with speaking(gateway.url, query) as socket:
             await socket.say("text", text=TEXT)
@@ -344,15 +278,12 @@ def test_a_text_in_pieces_sounds_as_the_whole(gateway) -> None:
             await socket.rest()
             return socket.audio
 
-    async def both() -> tuple[list[dict[str, Any]], bytes, bytes]:
-        async with speaking(gateway.url, "timestamps=true") as socket:
-            for start in range(0, len(TEXT), 5):
-                await socket.say("text", text=TEXT[start : start + 5])
-            await socket.say("close")
-            messages = await socket.rest()
-            return messages, socket.audio, await audio_of("format=mp3")
-
-    messages, audio, mp3 = asyncio.run(both())
+    async with speaking(gateway.url, "timestamps=true") as socket:
+        for start in range(0, len(TEXT), 5):
+            await socket.say("text", text=TEXT[start : start + 5])
+        await socket.say("close")
+        messages = await socket.rest()
+    audio, mp3 = socket.audio, await audio_of("format=mp3")
     with Client(gateway.grpc_url) as client:
         whole = client.synthesize(TEXT, format="pcm_s16")
         pieces = list(client.synthesize_stream([TEXT[:20], TEXT[20:]]))

@@ -3,10 +3,11 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
-from loop_gateway import LoopGateway, run_gateway
+from loop_gateway import loop_gateway
 from plain_gateway import SAID
 
 from conch.client.poison import Losses
@@ -42,24 +43,15 @@ class HeldServer:
         yield SAID
 
 
-def run(
-    server: HeldServer,
-    scenario: Callable[[aiohttp.ClientResponse], Awaitable[None]],
-    **settings: Any,
-) -> None:
-    """Post a file to a gateway in front of a server, and do something with the answer."""
-
-    async def posted(gateway: LoopGateway) -> None:
+@asynccontextmanager
+async def posted(server: HeldServer, **settings: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+    """Post a file to a gateway in front of a server, and yield the answer."""
+    form = aiohttp.FormData({"model": "conch", "stream": "true"})
+    form.add_field("file", b"any audio", filename="a.wav")
+    async with loop_gateway(**settings) as gateway, aiohttp.ClientSession() as session:
         gateway.gateway.servers = server  # type: ignore[assignment]
-        form = aiohttp.FormData({"model": "conch", "stream": "true"})
-        form.add_field("file", b"any audio", filename="a.wav")
-        async with (
-            aiohttp.ClientSession() as session,
-            session.post(f"{gateway.url}/v1/audio/transcriptions", data=form) as answer,
-        ):
-            await scenario(answer)
-
-    run_gateway(posted, **settings)
+        async with session.post(f"{gateway.url}/v1/audio/transcriptions", data=form) as answer:
+            yield answer
 
 
 async def events_of(answer: aiohttp.ClientResponse) -> list[dict[str, Any]]:
@@ -67,57 +59,42 @@ async def events_of(answer: aiohttp.ClientResponse) -> list[dict[str, Any]]:
     return [json.loads(line[6:]) for line in lines if line.startswith(b"data: ")]
 
 
-def test_the_headers_leave_before_the_first_segment_is_known() -> None:
+async def test_the_headers_leave_before_the_first_segment_is_known() -> None:
     server = HeldServer()
-
-    async def scenario(answer: aiohttp.ClientResponse) -> None:
+    async with posted(server) as answer:
         assert (answer.status, answer.content_type) == (200, "text/event-stream")
         server.let_go.set()
         *_, last = await events_of(answer)
         assert last == {"type": "transcript.text.done", "text": ""}
 
-    run(server, scenario)
 
-
-def test_lines_keep_the_connection_open_before_the_first_segment() -> None:
+async def test_lines_keep_the_connection_open_before_the_first_segment() -> None:
     server = HeldServer()
-
-    async def scenario(answer: aiohttp.ClientResponse) -> None:
+    async with posted(server, times=Times(comment_s=0.1)) as answer:
         lines = [await answer.content.readline() for _ in range(5)]
         assert [line for line in lines if line.strip()] == [b": still at work\n"] * 3
         server.let_go.set()
 
-    run(server, scenario, times=Times(comment_s=0.1))
 
-
-def test_an_error_that_is_known_at_once_has_its_status() -> None:
+async def test_an_error_that_is_known_at_once_has_its_status() -> None:
     server = HeldServer(OptionError("option 'beam_size' takes 1 to 16"), is_held=False)
-
-    async def scenario(answer: aiohttp.ClientResponse) -> None:
+    async with posted(server) as answer:
         assert (answer.status, answer.content_type) == (400, "application/json")
         assert (await answer.json())["error"]["param"] == "beam_size"
 
-    run(server, scenario)
 
-
-def test_an_error_after_the_headers_is_an_event() -> None:
+async def test_an_error_after_the_headers_is_an_event() -> None:
     server = HeldServer(ComponentError("vad: out of order"))
-
-    async def scenario(answer: aiohttp.ClientResponse) -> None:
+    async with posted(server) as answer:
         assert answer.status == 200
         server.let_go.set()
         (event,) = await events_of(answer)
         assert event["error"]["code"] == "component_failed"
         assert "out of order" in event["error"]["message"]
 
-    run(server, scenario)
 
-
-def test_another_server_may_answer_after_the_headers() -> None:
+async def test_another_server_may_answer_after_the_headers() -> None:
     server = HeldServer(ServerError("lost"))
-
-    async def scenario(answer: aiohttp.ClientResponse) -> None:
+    async with posted(server) as answer:
         server.let_go.set()
         assert [event["type"] for event in await events_of(answer)] == ["transcript.text.done"]
-
-    run(server, scenario)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from gateways import Gateway
 from recordings import Recording, wer
+from subprocesses import output_of
 
 from conch.client import Client
 
@@ -29,10 +30,8 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def answers(python: str, *arguments: str) -> dict[str, Any]:
-    command = [python, str(HERE / "voice_agents.py"), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    text = output_of(python, HERE / "voice_agents.py", *arguments, timeout_s=300)
+    said = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     return {name: found for item in said for name, found in item.items()}
 
 

@@ -1,8 +1,7 @@
 """The Wyoming protocol: the package's own client against a real server, and hostile bytes."""
 
-import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -56,14 +55,6 @@ def alone() -> Iterator[tuple[str, int]]:
         yield address_of(service)
 
 
-def run(address: tuple[str, int], scenario: Callable[[AsyncTcpClient], Awaitable[Any]]) -> Any:
-    async def main() -> Any:
-        async with AsyncTcpClient(*address, read_timeout=60) as client:
-            return await scenario(client)
-
-    return asyncio.run(main())
-
-
 async def until(client: AsyncTcpClient, kind: str) -> list[Event]:
     """Return the events up to one of a type."""
     found = []
@@ -87,8 +78,8 @@ async def say(client: AsyncTcpClient, item: Recording, asked: Transcribe) -> lis
 
 
 @pytest.mark.server
-def test_a_command_becomes_text(address: tuple[str, int], speech: Recording) -> None:
-    async def scenario(client: AsyncTcpClient) -> None:
+async def test_a_command_becomes_text(address: tuple[str, int], speech: Recording) -> None:
+    async with AsyncTcpClient(*address, read_timeout=60) as client:
         for _ in range(2):  # a connection may have several
             events = await say(client, speech, Transcribe(language="en"))
             kinds = [event.type for event in events]
@@ -102,12 +93,12 @@ def test_a_command_becomes_text(address: tuple[str, int], speech: Recording) -> 
             assert wer(speech.text, whole.text) < 0.1
             assert whole.language == "en"
 
-    run(address, scenario)
-
 
 @pytest.mark.server
-def test_a_text_is_spoken_whole_and_in_pieces(address: tuple[str, int], gateway: Gateway) -> None:
-    async def scenario(client: AsyncTcpClient) -> tuple[bytes, bytes]:
+async def test_a_text_is_spoken_whole_and_in_pieces(
+    address: tuple[str, int], gateway: Gateway
+) -> None:
+    async with AsyncTcpClient(*address, read_timeout=60) as client:
         voice = SynthesizeVoice(name="hibari")
         await client.write_event(Synthesize(TEXT, voice).event())
         whole = await until(client, "audio-stop")
@@ -119,12 +110,10 @@ def test_a_text_is_spoken_whole_and_in_pieces(address: tuple[str, int], gateway:
         await client.write_event(SynthesizeStop().event())
         pieces = await until(client, "synthesize-stopped")
         assert pieces[-2].type == "audio-stop"
-        return audio_of(whole), audio_of(pieces[:-1])
-
-    whole, pieces = run(address, scenario)
-    assert len(whole) == len(pieces) > 2 * 24_000
-    with Client(gateway.grpc_url) as client:
-        heard = client.transcribe(np.frombuffer(whole, np.int16), sample_rate=24_000).text
+    audio = audio_of(whole)
+    assert len(audio) == len(audio_of(pieces[:-1])) > 2 * 24_000
+    with Client(gateway.grpc_url) as other:
+        heard = other.transcribe(np.frombuffer(audio, np.int16), sample_rate=24_000).text
     assert wer(TEXT, heard) < 0.2
 
 
@@ -137,10 +126,10 @@ def audio_of(events: list[Event]) -> bytes:
 
 
 @pytest.mark.server
-def test_it_describes_itself_and_errors_leave_the_connection_open(
+async def test_it_describes_itself_and_errors_leave_the_connection_open(
     address: tuple[str, int], speech: Recording
 ) -> None:
-    async def scenario(client: AsyncTcpClient) -> None:
+    async with AsyncTcpClient(*address, read_timeout=60) as client:
         await client.write_event(Describe().event())
         info = Info.from_event((await until(client, "info"))[-1])
         assert info.asr[0].models[0].languages == ["en"]
@@ -163,8 +152,6 @@ def test_it_describes_itself_and_errors_leave_the_connection_open(
         assert Pong.from_event((await until(client, "pong"))[-1]).text == "still here"
         events = await say(client, speech, Transcribe())
         assert Transcript.from_event(events[-2]).text
-
-    run(address, scenario)
 
 
 @pytest.mark.parametrize(
@@ -192,8 +179,10 @@ def test_what_is_no_event_ends_the_connection_with_an_error(
     assert b'"error"' in answer and said in answer
 
 
-def test_without_a_server_a_command_is_refused_and_the_next_one_too(alone: tuple[str, int]) -> None:
-    async def scenario(client: AsyncTcpClient) -> None:
+async def test_without_a_server_a_command_is_refused_and_the_next_one_too(
+    alone: tuple[str, int],
+) -> None:
+    async with AsyncTcpClient(*alone, read_timeout=60) as client:
         for _ in range(2):
             await client.write_event(AudioStart(rate=16_000, width=2, channels=1).event())
             error = Error.from_event((await until(client, "error"))[-1])
@@ -203,8 +192,6 @@ def test_without_a_server_a_command_is_refused_and_the_next_one_too(alone: tuple
         assert "lacks 'width'" in Error.from_event((await until(client, "error"))[-1]).text
         await client.write_event(Describe().event())
         assert Info.from_event((await until(client, "info"))[-1]).tts == []
-
-    run(alone, scenario)
 
 
 def test_beyond_this_machine_it_has_to_be_opened() -> None:

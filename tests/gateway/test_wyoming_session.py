@@ -3,11 +3,12 @@
 import json
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from loop_gateway import LoopGateway, run_gateway, until
+from loop_gateway import LoopGateway, loop_gateway, until
 from plain_live import RATE, PlainLiveClient, spoken
 from wyoming.asr import Transcript
 from wyoming.audio import AudioChunk, AudioStart, AudioStop
@@ -25,22 +26,26 @@ START = AudioStart(RATE, 2, 1).event()
 SPOKEN = {"rate": RATE, "width": 2, "channels": 1}
 
 
-def run(
-    scenario: Callable[[LoopGateway, AsyncTcpClient], Awaitable[None]],
-    client: PlainLiveClient | None = None,
-    **settings: Any,
-) -> None:
-    async def main(running: LoopGateway) -> None:
-        async with (
-            listening(running.gateway, "127.0.0.1", 0) as port,
-            AsyncTcpClient("127.0.0.1", port, read_timeout=60) as line,
-        ):
-            await scenario(running, line)
-            route = WYOMING_LISTEN.address
-            await until(lambda: not running.metric("conch_gateway_sessions", route=route))
-            await until(lambda: not running.metric("conch_gateway_texts"))
+@asynccontextmanager
+async def connected(
+    client: PlainLiveClient | None = None, **settings: Any
+) -> AsyncIterator[tuple[LoopGateway, AsyncTcpClient]]:
+    """Yield a gateway and a connection to it, of which nothing is left behind the block."""
+    async with (
+        loop_gateway(client, **settings) as running,
+        listening(running.gateway, "127.0.0.1", 0) as port,
+        AsyncTcpClient("127.0.0.1", port, read_timeout=60) as line,
+    ):
+        yield running, line
+        route = WYOMING_LISTEN.address
+        await until(lambda: not running.metric("conch_gateway_sessions", route=route))
+        await until(lambda: not running.metric("conch_gateway_texts"))
 
-    run_gateway(main, client, **settings)
+
+@pytest.fixture
+async def line() -> AsyncIterator[AsyncTcpClient]:
+    async with connected() as (_, line):
+        yield line
 
 
 async def send(line: AsyncTcpClient, *numbers: int) -> None:
@@ -65,8 +70,8 @@ async def error(line: AsyncTcpClient) -> Error:
     return Error.from_event((await until_event(line, "error"))[-1])
 
 
-def test_a_command_of_any_length_is_heard_at_the_pace_of_the_server() -> None:
-    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
+async def test_a_command_of_any_length_is_heard_at_the_pace_of_the_server() -> None:
+    async with connected(PlainLiveClient(latency_s=0.05), max_backlog_s=10.0) as (running, line):
         await line.write_event(START)
         await send(line, *[1] * 40)
         await line.write_event(AudioStop().event())
@@ -79,24 +84,19 @@ def test_a_command_of_any_length_is_heard_at_the_pace_of_the_server() -> None:
         ]
         assert heard == 40.0
 
-    run(scenario, PlainLiveClient(latency_s=0.05), max_backlog_s=10.0)
 
-
-def test_an_end_without_a_start_has_an_empty_text() -> None:
-    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
-        await line.write_event(AudioStop().event())
-        assert await text(line) == ""
-        await line.write_event(START)
-        await send(line, 2)
-        await line.write_event(AudioStop().event())
-        assert await text(line) == "TWO"
-
-    run(scenario)
+async def test_an_end_without_a_start_has_an_empty_text(line: AsyncTcpClient) -> None:
+    await line.write_event(AudioStop().event())
+    assert await text(line) == ""
+    await line.write_event(START)
+    await send(line, 2)
+    await line.write_event(AudioStop().event())
+    assert await text(line) == "TWO"
 
 
 @pytest.mark.parametrize("kind", ["audio-start", "synthesize-start"])
-def test_who_begins_and_falls_silent_is_answered_and_keeps_nothing(kind: str) -> None:
-    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
+async def test_who_begins_and_falls_silent_is_answered_and_keeps_nothing(kind: str) -> None:
+    async with connected(Speaking(), times=Times(idle_s=0.3)) as (running, line):
         if kind == "audio-start":
             await line.write_event(START)
             await send(line, 1)
@@ -108,8 +108,6 @@ def test_who_begins_and_falls_silent_is_answered_and_keeps_nothing(kind: str) ->
         await line.write_event(Ping("there?").event())
         await until_event(line, "pong")
         assert not running.client.open
-
-    run(scenario, Speaking(), times=Times(idle_s=0.3))
 
 
 class Speaking(PlainLiveClient):
@@ -123,8 +121,8 @@ class Speaking(PlainLiveClient):
 
 
 @pytest.mark.parametrize("stops", [True, False])
-def test_a_stop_and_the_longest_command_end_with_the_text(stops: bool) -> None:
-    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
+async def test_a_stop_and_the_longest_command_end_with_the_text(stops: bool) -> None:
+    async with connected(max_session_s=86_400.0 if stops else 0.5) as (running, line):
         await line.write_event(START)
         await send(line, 1)
         await until(lambda: bool(running.client.sent))
@@ -139,11 +137,9 @@ def test_a_stop_and_the_longest_command_end_with_the_text(stops: bool) -> None:
         kinds = [event.type for event in await until_event(line, "pong")]
         assert "transcript" not in kinds
 
-    run(scenario, max_session_s=86_400.0 if stops else 0.5)
 
-
-def test_an_idle_connection_is_closed() -> None:
-    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
+async def test_an_idle_connection_is_closed() -> None:
+    async with connected(times=Times(keep_alive_s=0.3)) as (_, line):
         await line.write_event(START)
         await send(line, 1)
         await line.write_event(AudioStop().event())
@@ -151,25 +147,21 @@ def test_an_idle_connection_is_closed() -> None:
         while (event := await line.read_event()) is not None:
             assert event.type == "transcript-stop"
 
-    run(scenario, times=Times(keep_alive_s=0.3))
 
-
-def test_a_reset_is_an_ordinary_end(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
-        await line.write_event(START)
-        await send(line, 1)
-        await until(lambda: bool(running.client.sent))
-        assert line._writer is not None
-        connection = line._writer.get_extra_info("socket")
-        # Without lingering, closing sends a reset.
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        line._writer.transport.abort()
-        route = WYOMING_LISTEN.address
-        await until(lambda: running.metric("conch_gateway_sessions", route=route) == 0)
-        await until(lambda: not running.client.open)
-
+async def test_a_reset_is_an_ordinary_end(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO"):
-        run(scenario)
+        async with connected() as (running, line):
+            await line.write_event(START)
+            await send(line, 1)
+            await until(lambda: bool(running.client.sent))
+            assert line._writer is not None
+            connection = line._writer.get_extra_info("socket")
+            # Without lingering, closing sends a reset.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            line._writer.transport.abort()
+            route = WYOMING_LISTEN.address
+            await until(lambda: running.metric("conch_gateway_sessions", route=route) == 0)
+            await until(lambda: not running.client.open)
     assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
 
 
@@ -198,63 +190,52 @@ def test_a_reset_is_an_ordinary_end(caplog: pytest.LogCaptureFixture) -> None:
         ("ping", {"text": "\ud800"}, "surrogates not allowed"),
     ],
 )
-def test_a_field_of_a_wrong_type_is_named_and_the_connection_goes_on(
+async def test_a_field_of_a_wrong_type_is_named_and_the_connection_goes_on(
     kind: str, data: Any, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
-        payload = spoken(1, 0.1).tobytes() if kind == "audio-chunk" else b""
-        assert line._writer is not None
-        head = {"type": kind, "data": data, "payload_length": len(payload)}
-        line._writer.write(json.dumps(head).encode() + b"\n" + payload)
-        found = await error(line)
-        assert said in str(found.text)
-        assert found.code is not None and found.code.startswith("invalid")
-        await line.write_event(AudioStop().event())
-        await line.write_event(START)
-        await send(line, 1)
-        await line.write_event(AudioStop().event())
-        while (found_text := await text(line)) != "ONE":
-            assert found_text == ""  # of the end before
-
     with caplog.at_level("WARNING"):
-        run(scenario)
+        async with connected() as (_, line):
+            payload = spoken(1, 0.1).tobytes() if kind == "audio-chunk" else b""
+            assert line._writer is not None
+            head = {"type": kind, "data": data, "payload_length": len(payload)}
+            line._writer.write(json.dumps(head).encode() + b"\n" + payload)
+            found = await error(line)
+            assert said in str(found.text)
+            assert found.code is not None and found.code.startswith("invalid")
+            await line.write_event(AudioStop().event())
+            await line.write_event(START)
+            await send(line, 1)
+            await line.write_event(AudioStop().event())
+            while (found_text := await text(line)) != "ONE":
+                assert found_text == ""  # of the end before
     assert not caplog.records
 
 
-def test_a_wrong_chunk_comes_after_the_text_of_those_before() -> None:
-    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
-        await line.write_event(START)
-        await send(line, 1)
-        await line.write_event(AudioChunk(8_000, 2, 1, bytes(320)).event())
-        assert await text(line) == "ONE"
-        assert "rate stays as it was, 16000; sent: 8000" in str((await error(line)).text)
-
-    run(scenario)
+async def test_a_wrong_chunk_comes_after_the_text_of_those_before(line: AsyncTcpClient) -> None:
+    await line.write_event(START)
+    await send(line, 1)
+    await line.write_event(AudioChunk(8_000, 2, 1, bytes(320)).event())
+    assert await text(line) == "ONE"
+    assert "rate stays as it was, 16000; sent: 8000" in str((await error(line)).text)
 
 
-def test_a_container_is_not_heard_as_samples() -> None:
-    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
-        await line.write_event(START)
-        await line.write_event(AudioChunk(RATE, 2, 1, b"OggS\0\2" + bytes(320)).event())
-        assert "begins like a container (ogg)" in str((await error(line)).text)
-
-    run(scenario)
+async def test_a_container_is_not_heard_as_samples(line: AsyncTcpClient) -> None:
+    await line.write_event(START)
+    await line.write_event(AudioChunk(RATE, 2, 1, b"OggS\0\2" + bytes(320)).event())
+    assert "begins like a container (ogg)" in str((await error(line)).text)
 
 
-def test_a_wrong_text_leaves_a_command_as_it_is() -> None:
-    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
-        await line.write_event(START)
-        await send(line, 1)
-        await line.write_event(Synthesize("a", voice=None, text_format="ssml").event())
-        assert "text_format" in str((await error(line)).text)
-        await line.write_event(AudioStop().event())
-        assert await text(line) == "ONE"
-
-    run(scenario)
+async def test_a_wrong_text_leaves_a_command_as_it_is(line: AsyncTcpClient) -> None:
+    await line.write_event(START)
+    await send(line, 1)
+    await line.write_event(Synthesize("a", voice=None, text_format="ssml").event())
+    assert "text_format" in str((await error(line)).text)
+    await line.write_event(AudioStop().event())
+    assert await text(line) == "ONE"
 
 
-def test_a_text_in_pieces_ends_with_its_client() -> None:
-    async def scenario(running: LoopGateway, line: AsyncTcpClient) -> None:
+async def test_a_text_in_pieces_ends_with_its_client() -> None:
+    async with connected(Speaking()) as (_, line):
         await line.write_event(SynthesizeStart().event())
         await line.write_event(SynthesizeChunk("Hello.").event())
         await line.write_event(SynthesizeStart().event())
@@ -264,5 +245,3 @@ def test_a_text_in_pieces_ends_with_its_client() -> None:
         await line.write_event(SynthesizeStart().event())
         await line.write_event(SynthesizeStop().event())
         await until_event(line, "synthesize-stopped")
-
-    run(scenario, Speaking())

@@ -10,6 +10,7 @@ import tritonclient.http as http
 from recordings import Recording, recordings_of
 
 from conch.cli.demo import SPEECH
+from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
 from conch.wire import component_key
 
@@ -28,6 +29,12 @@ def server() -> Iterator[TritonServer]:
     config = ServerConfig(model_repositories=repositories, stop_timeout_s=8)
     with TritonServer(config) as running:
         yield running
+
+
+@pytest.fixture
+def client(server: TritonServer) -> Iterator[Client]:
+    with Client(f"grpc://{server.grpc_url}") as client:
+        yield client
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Bad input gets a clear error, and the next request works."""
 
 import base64
-import io
 import json
 import urllib.error
 import urllib.request
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import soundfile
 import tritonclient.http as http
+from audio_files import audio_file
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 pytestmark = pytest.mark.server
@@ -21,9 +21,7 @@ SECOND16 = np.zeros((1, 16_000), np.int16)
 
 
 def flac(waveform: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    soundfile.write(buffer, waveform, 16_000, format="FLAC")
-    return buffer.getvalue()
+    return audio_file(waveform, 16_000, format="FLAC")
 
 
 def infer(triton: http.InferenceServerClient, parameters: dict[str, Any] | None = None, **tensors):

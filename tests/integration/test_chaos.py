@@ -59,16 +59,12 @@ def test_hostile_requests_are_refused_and_honest_ones_hear_nothing_of_them(addre
 
 
 @pytest.mark.nightly  # streams that are abandoned expire after a minute
-def test_clients_that_vanish_leave_nothing_behind(addresses, server):
-    async def left() -> tuple[Sent, int]:
-        async with target_at(addresses) as target:
-            sent = await vanish(target, SEED)
-            deadline = time.monotonic() + EXPIRY_S
-            while (streams := await open_streams(target)) and time.monotonic() < deadline:
-                await asyncio.sleep(1)
-            return sent, streams
-
-    sent, streams = asyncio.run(left())
+async def test_clients_that_vanish_leave_nothing_behind(addresses, server):
+    async with target_at(addresses) as target:
+        sent = await vanish(target, SEED)
+        deadline = time.monotonic() + EXPIRY_S
+        while (streams := await open_streams(target)) and time.monotonic() < deadline:
+            await asyncio.sleep(1)
     assert sent.faults == []
     assert streams == 0
     assert server.process.poll() is None

@@ -137,47 +137,38 @@ def test_one_client_serves_many_threads(url: str, speech_wav: Path) -> None:
     assert len(set(texts)) == 1
 
 
-def test_many_requests_at_once(url: str, speech_wav: Path) -> None:
-    async def main() -> list[str]:
-        async with AsyncClient(url) as client:
-            answers = await asyncio.gather(*(client.transcribe(speech_wav) for _ in range(8)))
-            batch = await client.transcribe_batch([speech_wav.read_bytes()] * 2)
-            return [answer.text for answer in (*answers, *batch)]
-
-    texts = asyncio.run(main())
+async def test_many_requests_at_once(url: str, speech_wav: Path) -> None:
+    async with AsyncClient(url) as client:
+        answers = await asyncio.gather(*(client.transcribe(speech_wav) for _ in range(8)))
+        batch = await client.transcribe_batch([speech_wav.read_bytes()] * 2)
+        texts = [answer.text for answer in (*answers, *batch)]
     assert len(texts) == 10
     assert len(set(texts)) == 1
     assert texts[0]
 
 
-def test_errors_of_the_async_client(url: str, speech_wav: Path) -> None:
-    async def main() -> None:
-        async with AsyncClient(url) as client:
-            with pytest.raises(OptionError):
-                await client.transcribe(speech_wav, beam_size=0)
-            with pytest.raises(InvalidRequestError, match="decoded"):
-                await client.transcribe(b"this is a text file")
-            with pytest.raises(DeadlineError):
-                await client.transcribe(speech_wav, timeout_s=0.001)
-            with pytest.raises(ServerError):
-                await client.transcribe(speech_wav, entry_point="no_such_model")
-            assert (await client.transcribe(speech_wav)).text
-        async with AsyncClient(f"{url.partition(':')[0]}://127.0.0.1:1") as client:
-            with pytest.raises(ServerError, match="`conch serve`"):
-                await client.transcribe(speech_wav)
-
-    asyncio.run(main())
+async def test_errors_of_the_async_client(url: str, speech_wav: Path) -> None:
+    async with AsyncClient(url) as client:
+        with pytest.raises(OptionError):
+            await client.transcribe(speech_wav, beam_size=0)
+        with pytest.raises(InvalidRequestError, match="decoded"):
+            await client.transcribe(b"this is a text file")
+        with pytest.raises(DeadlineError):
+            await client.transcribe(speech_wav, timeout_s=0.001)
+        with pytest.raises(ServerError):
+            await client.transcribe(speech_wav, entry_point="no_such_model")
+        assert (await client.transcribe(speech_wav)).text
+    async with AsyncClient(f"{url.partition(':')[0]}://127.0.0.1:1") as client:
+        with pytest.raises(ServerError, match="`conch serve`"):
+            await client.transcribe(speech_wav)
 
 
-def test_a_cancelled_task_leaves_the_client_usable(url: str, speech_wav: Path) -> None:
-    async def main() -> None:
-        async with AsyncClient(url) as client:
-            task = asyncio.create_task(client.transcribe(speech_wav))
-            # One turn of the loop starts the task; its answer takes longer than that.
-            await asyncio.sleep(0)
-            task.cancel()
-            with pytest.raises((asyncio.CancelledError, RequestCancelledError)):
-                await task
-            assert (await client.transcribe(speech_wav)).text
-
-    asyncio.run(main())
+async def test_a_cancelled_task_leaves_the_client_usable(url: str, speech_wav: Path) -> None:
+    async with AsyncClient(url) as client:
+        task = asyncio.create_task(client.transcribe(speech_wav))
+        # One turn of the loop starts the task; its answer takes longer than that.
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises((asyncio.CancelledError, RequestCancelledError)):
+            await task
+        assert (await client.transcribe(speech_wav)).text

@@ -82,7 +82,6 @@ class Own:
             self.process.wait(timeout=90)
 
     def _port(self, name: str) -> int:
-        """Return a port that the server has told."""
         found = re.search(rf"^  {name} +\w+://127\.0\.0\.1:(\d+)", self._log.read_text(), re.M)
         assert found
         return int(found[1])
@@ -112,7 +111,6 @@ class Stream:
         return (await self._transport.infer(request))[0]
 
     async def finish(self) -> str:
-        """Send what is left and return the text."""
         while True:
             answer = await self.send(STEP)
             if answer.is_final:

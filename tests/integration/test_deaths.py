@@ -45,7 +45,6 @@ def mortal(lines: list[str]) -> Iterator[TritonServer]:
 
 
 def kill(server: TritonServer, model: str) -> None:
-    """Kill every process of a model."""
     for process, name in model_processes(server.pid).items():
         if name == model:
             os.kill(process, signal.SIGKILL)

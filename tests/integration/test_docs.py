@@ -2,13 +2,13 @@
 
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import soundfile
+from subprocesses import output_of
 
 pytestmark = pytest.mark.server
 
@@ -58,12 +58,9 @@ def test_the_programs_of_a_page_run(page: str, folder: Path, server: Any) -> Non
             continue  # Node is not everywhere; the others of the page run.
         here = program.replace("127.0.0.1:8000", server.http_url)
         here = here.replace("127.0.0.1:8001", server.grpc_url)
-        done = subprocess.run(
-            [*INTERPRETERS[language], here], cwd=folder, capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode == 0, f"{program}\n{done.stderr}"
+        said = output_of(*INTERPRETERS[language], here, cwd=folder)
         if language == "sh":
             # Four samples are no speech.
-            assert '"TRANSCRIPTS"' in done.stdout
+            assert '"TRANSCRIPTS"' in said
         else:
-            assert SPOKEN in done.stdout.lower(), f"{program}\n{done.stdout}"
+            assert SPOKEN in said.lower(), f"{program}\n{said}"

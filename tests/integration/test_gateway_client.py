@@ -124,24 +124,20 @@ def test_a_stream_is_the_transcript_in_parts(
         assert timeless(joined_parts(found, 2)) == timeless(whole)
 
 
-def test_the_async_client_does_the_same(
+async def test_the_async_client_does_the_same(
     gateway_url: str, speech_wav: Path, talk: np.ndarray
 ) -> None:
-    async def ask() -> tuple[list[str], list[str], str]:
-        async with AsyncClient(gateway_url) as client:
-            texts = await asyncio.gather(*(client.transcribe(speech_wav) for _ in range(3)))
-            async with aclosing(client.stream(talk)) as stream:
-                parts = [part.text async for part in stream]
-            async with client.live(mode="streaming") as live:
-                for start in range(0, len(talk), CHUNK):
-                    await live.send(talk[start : start + CHUNK])
-                last = await live.finish()
-            return [item.text for item in texts], parts, last.text
-
-    texts, parts, live = asyncio.run(ask())
-    assert len(set(texts)) == 1
-    assert texts[0] in " ".join(parts)
-    assert "burning bright" in live
+    async with AsyncClient(gateway_url) as client:
+        answers = await asyncio.gather(*(client.transcribe(speech_wav) for _ in range(3)))
+        async with aclosing(client.stream(talk)) as stream:
+            parts = [part.text async for part in stream]
+        async with client.live(mode="streaming") as live:
+            for start in range(0, len(talk), CHUNK):
+                await live.send(talk[start : start + CHUNK])
+            last = await live.finish()
+    (text,) = {answer.text for answer in answers}
+    assert text in " ".join(parts)
+    assert "burning bright" in last.text
 
 
 def answers(url: str, talk: np.ndarray, **options: Any) -> list[Transcript]:
@@ -224,7 +220,7 @@ def test_leaving_a_stream_cancels_the_work(gateway_url: str, talk: np.ndarray) -
 
 # With TLS aiohttp closes connections in turns of the event loop that a busy machine may not reach.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_key_and_a_private_certificate(
+async def test_a_key_and_a_private_certificate(
     locked_url: str,
     authority: trustme.CA,
     speech_wav: Path,
@@ -251,13 +247,9 @@ def test_a_key_and_a_private_certificate(
         text = client.transcribe(speech_wav).text
         assert "burning bright" in text
         assert not client.live().send(samples).is_final
-
-    async def live() -> Transcript:
-        async with AsyncClient(locked_url, api_key=KEY) as client, client.live() as stream:
-            await stream.send(samples)
-            return await stream.finish()
-
-    assert asyncio.run(live()).is_final
+    async with AsyncClient(locked_url, api_key=KEY) as other, other.live() as stream:
+        await stream.send(samples)
+        assert (await stream.finish()).is_final
     with Client(locked_url, headers={"X-API-Key": KEY}) as client:
         assert client.transcribe(speech_wav).text == text
     monkeypatch.setenv(KEY_VARIABLE, KEY)

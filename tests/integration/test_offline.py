@@ -112,19 +112,15 @@ def test_rows_of_a_client_batch_are_answered_row_by_row(client, recordings):
     assert [row.duration for row in together] == [row.duration for row in apart]
 
 
-def test_requests_in_flight_share_executions_and_keep_their_answers(
+async def test_requests_in_flight_share_executions_and_keep_their_answers(
     server, client, recordings, executions
 ):
     whisper = {"decoder": "attention"}
     expected = [client.transcribe(recording.path, **whisper).text for recording in recordings]
     requests_before, executions_before = executions("attention_decoder")
-
-    async def all_at_once() -> list[str]:
-        async with AsyncClient(f"grpc://{server.grpc_url}") as many:
-            jobs = [many.transcribe(recording.path, **whisper) for recording in recordings * 2]
-            return [transcript.text for transcript in await asyncio.gather(*jobs)]
-
-    texts = asyncio.run(all_at_once())
+    async with AsyncClient(f"grpc://{server.grpc_url}") as many:
+        jobs = [many.transcribe(recording.path, **whisper) for recording in recordings * 2]
+        texts = [transcript.text for transcript in await asyncio.gather(*jobs)]
     requests, batches = executions("attention_decoder")
     assert batches - executions_before < requests - requests_before
     same = sum(text == want for text, want in zip(texts, expected * 2, strict=True))

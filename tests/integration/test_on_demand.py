@@ -65,7 +65,6 @@ def client(growing: TritonServer) -> Iterator[Client]:
 
 
 def live_text(client: Client, waveform: np.ndarray, **options: Any) -> str:
-    """Return the last text of a live stream."""
     with client.live(**options) as stream:
         stream.send(waveform)
         return stream.finish().text

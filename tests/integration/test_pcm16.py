@@ -1,6 +1,5 @@
 """Samples sent as PCM16 get the answers of the same samples sent as WAV."""
 
-import asyncio
 import json
 import urllib.request
 from typing import Any
@@ -108,7 +107,7 @@ def same(found: Transcript, wanted: Transcript) -> bool:
     )
 
 
-def test_the_python_client(server, pcm16):
+async def test_the_python_client(server, pcm16):
     lists = []
     with Client(f"grpc://{server.grpc_url}") as client:
         for samples in (pcm16, floats(pcm16)):
@@ -121,12 +120,8 @@ def test_the_python_client(server, pcm16):
     assert same(*mixed)
     assert all(map(same, *lists))
     assert "fearful symmetry" in lists[0][0].text.lower()
-
-    async def transcribed() -> Transcript:
-        async with AsyncClient(server.http_url) as client:
-            return await client.transcribe(pcm16)
-
-    assert same(asyncio.run(transcribed()), lists[0][0])
+    async with AsyncClient(server.http_url) as other:
+        assert same(await other.transcribe(pcm16), lists[0][0])
 
 
 def test_server_sent_events(server, pcm16):

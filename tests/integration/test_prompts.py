@@ -6,18 +6,11 @@ import jiwer
 import pytest
 from recordings import recordings_of
 
-from conch.client import Client
 from conch.wire.result import text_of_words
 
 pytestmark = pytest.mark.server
 
 SPOKEN = recordings_of(Path(__file__).parents[1] / "data")[2]
-
-
-@pytest.fixture
-def client(server):
-    with Client(f"grpc://{server.grpc_url}") as made:
-        yield made
 
 
 def is_nearly(text: str, wanted: str) -> bool:

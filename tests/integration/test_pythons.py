@@ -3,13 +3,13 @@
 import json
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from pythons import interpreter
+from subprocesses import output_of
 
 from conch.launcher import TritonServer
 
@@ -38,23 +38,11 @@ TESTS = (
 
 
 def run(*command: object, **changes: str) -> str:
-    """Return what a command writes to standard output; fail with all that it wrote."""
-    done = subprocess.run(
-        [str(item) for item in command],
-        cwd=ROOT,
-        env={**os.environ, **changes},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-    return done.stdout
+    return output_of(*command, timeout_s=1200, cwd=ROOT, env={**os.environ, **changes})
 
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment."""
-
     folder: Path
 
     def run(self, program: str, *arguments: object) -> str:
@@ -88,6 +76,7 @@ def client(request, wheel: Path, tmp_path_factory) -> Iterator[Environment]:
         "-qq",
         wheel,
         f"numpy=={numpy}.*",
+        "anyio",
         "pytest",
         "pytest-timeout",
     )

@@ -1,6 +1,5 @@
 """Rescoring by the neural language model and the CTC model, on a real server."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import tritonclient.http as http
 from recordings import Recording, recordings_of
 
 from conch.client import Client
-from conch.launcher import TritonServer
 from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.wire.options import RecognitionOptions
 
@@ -18,12 +16,6 @@ pytestmark = pytest.mark.server
 
 DATA = Path(__file__).parents[1] / "data"
 OPINIONS = ("neural_rescorer", "ctc_encoder", "ctc_decoder")
-
-
-@pytest.fixture
-def client(server: TritonServer) -> Iterator[Client]:
-    with Client(f"grpc://{server.grpc_url}") as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

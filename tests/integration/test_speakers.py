@@ -1,14 +1,13 @@
 """Speaker labels of a real server, with the models that `conch models get speakers` brings."""
 
 import base64
-import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
+from audio_files import audio_file
 from gateways import gateway_alone
 from openai import BadRequestError, OpenAI
 from recordings import Recording
@@ -101,9 +100,7 @@ def later(parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
 
 
 def wav(waveform: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    soundfile.write(file, waveform, 16_000, format="WAV")
-    return file.getvalue()
+    return audio_file(waveform, 16_000)
 
 
 def test_known_voices_have_their_names(server, later, enrolments) -> None:

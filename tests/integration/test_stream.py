@@ -85,23 +85,20 @@ def same(one: Transcript, other: Transcript) -> bool:
     return calls[0] == calls[1]
 
 
-def test_the_async_client_streams_the_same(client: Client, url: str, talk: np.ndarray) -> None:
-    async def parts() -> list[Transcript]:
-        async with AsyncClient(url) as client:
-            return [part async for part in client.stream(talk, nbest=2)]
+async def test_the_async_client_streams_the_same(
+    client: Client, url: str, talk: np.ndarray
+) -> None:
+    async with AsyncClient(url) as other:
+        found = [part async for part in other.stream(talk, nbest=2)]
+    assert same(joined_parts(found, nbest=2), client.transcribe(talk, nbest=2))
 
-    assert same(joined_parts(asyncio.run(parts()), nbest=2), client.transcribe(talk, nbest=2))
 
+async def test_many_streams_at_once(url: str, waveform: np.ndarray) -> None:
+    async def text(client: AsyncClient) -> str:
+        return joined_parts([part async for part in client.stream(waveform)]).text
 
-def test_many_streams_at_once(url: str, waveform: np.ndarray) -> None:
-    async def texts() -> list[str]:
-        async def text(client: AsyncClient) -> str:
-            return joined_parts([part async for part in client.stream(waveform)]).text
-
-        async with AsyncClient(url) as client:
-            return await asyncio.gather(*(text(client) for _ in range(8)))
-
-    found = asyncio.run(texts())
+    async with AsyncClient(url) as client:
+        found = await asyncio.gather(*(text(client) for _ in range(8)))
     assert len(set(found)) == 1
     assert found[0]
 
@@ -150,31 +147,27 @@ def test_leaving_at_the_last_segment_leaves_the_server_whole(
     assert client.transcribe(waveform).text
 
 
-def test_a_cancelled_task_cancels_its_stream(
+async def test_a_cancelled_task_cancels_its_stream(
     url: str,
     long_talk: np.ndarray,
     waveform: np.ndarray,
     executions: Callable[[str], tuple[int, int]],
 ) -> None:
     before = executions("moonshine_decoder")[0]
+    first_is_here = asyncio.Event()
 
-    async def main() -> None:
-        first_is_here = asyncio.Event()
+    async def read(client: AsyncClient) -> None:
+        async with aclosing(client.stream(long_talk)) as parts:
+            async for _ in parts:
+                first_is_here.set()
 
-        async def read(client: AsyncClient) -> None:
-            async with aclosing(client.stream(long_talk)) as parts:
-                async for _ in parts:
-                    first_is_here.set()
-
-        async with AsyncClient(url) as client:
-            task = asyncio.create_task(read(client))
-            await first_is_here.wait()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert (await client.transcribe(waveform)).text
-
-    asyncio.run(main())
+    async with AsyncClient(url) as client:
+        task = asyncio.create_task(read(client))
+        await first_is_here.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await client.transcribe(waveform)).text
     assert executions("moonshine_decoder")[0] - before < MANY
 
 

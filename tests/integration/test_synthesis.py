@@ -1,6 +1,5 @@
 """Speech out on a real server: chunks, one answer, formats, bad input, and clients that leave."""
 
-import asyncio
 import io
 import time
 from collections.abc import Iterator
@@ -136,13 +135,10 @@ def test_a_megabyte_is_refused_and_others_are_unharmed(client: Client) -> None:
     assert client.synthesize("Hi.").spoken.duration > 0.2
 
 
-def test_a_client_that_leaves_ends_the_making(url: str, executions) -> None:
-    async def leave() -> None:
-        async with AsyncClient(url) as client:
-            async for _ in client.synthesize_stream("This is one of many. " * 60, speed=0.5):
-                break
-
-    asyncio.run(leave())
+async def test_a_client_that_leaves_ends_the_making(url: str, executions) -> None:
+    async with AsyncClient(url) as client:
+        async for _ in client.synthesize_stream("This is one of many. " * 60, speed=0.5):
+            break
     counted = [0]
 
     def is_still() -> bool:

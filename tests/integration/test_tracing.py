@@ -36,7 +36,6 @@ class Collector(ThreadingHTTPServer):
         """Spans so far, with ids in hexadecimal digits."""
 
     def trace(self, number: int) -> dict[str, dict[str, Any]]:
-        """Return the spans of a trace by name."""
         found = [span for span in self.spans if span["traceId"] == trace_id(number)]
         return {span["name"]: span for span in found}
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from recordings import recordings_of
 
-from conch.client import Client
 from conch.wire.errors import ConchError
 from conch.wire.result import text_of_words
 
@@ -15,12 +14,6 @@ pytestmark = pytest.mark.server
 WHISPER = {"decoder": "attention"}
 [SPOKEN] = recordings_of(Path(__file__).parents[1] / "data" / "hotwords")
 LIST = "Syme, Prynne, Uncas, Timaeus, Poyser, Soames"
-
-
-@pytest.fixture
-def client(server):
-    with Client(f"grpc://{server.grpc_url}") as made:
-        yield made
 
 
 def test_a_name_is_spelled_as_the_request_spells_it_and_the_rest_stays(client):

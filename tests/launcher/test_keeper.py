@@ -119,7 +119,11 @@ def test_a_keeper_begins_without_file_descriptors(machine, monkeypatch):
     assert machine.heals == {"vad": 1}
 
 
-def test_a_dead_model_is_unloaded_and_loaded_once(machine, look):
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_dead_model_is_unloaded_and_loaded_once(machine, look, is_answered):
+    """Also if the answer was cut off: the load counts when the model is ready."""
+    if not is_answered:
+        machine.unanswered.add("load")
     machine.states[machine.of("vad")] = "Z"
     for _ in range(20):
         look()
@@ -236,15 +240,6 @@ def test_a_model_that_cannot_be_loaded_ends_the_server(machine, look):
         for _ in range(100):
             look()
     assert machine.calls.count("load vad") == MOST_FAILURES
-
-
-def test_a_load_whose_answer_was_cut_off_counts_when_the_model_is_ready(machine, look):
-    machine.unanswered.add("load")
-    machine.states[machine.of("vad")] = "Z"
-    for _ in range(20):
-        look()
-    assert machine.calls == ["unload vad", "load vad"]
-    assert machine.heals == {"vad": 1}
 
 
 def test_an_unload_without_an_answer_is_tried_again(machine, look):

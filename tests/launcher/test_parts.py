@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from refusals import Refused
 
 from conch.cli import main
 from conch.launcher import ServerConfig, environment, installation, ports
@@ -314,11 +315,8 @@ def test_serve_without_repository(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("arguments", [["serve", "stray"], ["serve", "--http-port", "x"], []])
-def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exit_info:
-        main(arguments)
-    assert exit_info.value.code == 2
-    said = capsys.readouterr().err
+def test_wrong_usage(arguments: list[str], refused: Refused) -> None:
+    said = refused(*arguments)
     assert "usage: conch" in said or "--help lists all" in said
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from conch.bulk.inputs import Source
 from conch.pseudo_labels.compare import Stretch
-from conch.pseudo_labels.journal import Entry, opened, stamp_of
+from conch.pseudo_labels.journal import Entry, Journal, opened, stamp_of
 from conch.wire.errors import BulkError
 
 ASKED = {"a": {"decoder": "attention"}, "b": {"decoder": "wfst", "nbest": 2}}
@@ -34,6 +34,13 @@ def entry(clip: Source, error: str = "") -> Entry:
     return Entry(clip.path, stamp_of(clip), (STRETCH,))
 
 
+def write(out: Path, clip: Source) -> Journal:
+    """Return the closed journal of a run with one entry."""
+    with opened(out, ASKED) as journal:
+        journal.append(entry(clip))
+    return journal
+
+
 def test_an_entry_is_there_after_the_run(clip: Source, out: Path) -> None:
     with opened(out, ASKED) as journal:
         assert journal.found(clip) is None
@@ -43,8 +50,7 @@ def test_an_entry_is_there_after_the_run(clip: Source, out: Path) -> None:
 
 
 def test_a_line_that_a_killed_run_left_unfinished_is_cut_off(clip: Source, out: Path) -> None:
-    with opened(out, ASKED) as journal:
-        journal.append(entry(clip))
+    journal = write(out, clip)
     whole = journal.path.read_bytes()
     journal.path.write_bytes(whole + whole.splitlines()[-1][:40])
     with opened(out, ASKED) as journal:
@@ -57,8 +63,7 @@ def test_even_the_first_line_may_be_unfinished(clip: Source, out: Path) -> None:
     with opened(out, ASKED) as journal:
         pass
     journal.path.write_bytes(journal.path.read_bytes()[:10])
-    with opened(out, ASKED) as journal:
-        journal.append(entry(clip))
+    write(out, clip)
     with opened(out, ASKED) as journal:
         assert journal.found(clip) == entry(clip)
 
@@ -75,8 +80,7 @@ def test_what_failed_or_has_changed_is_to_be_done_again(clip: Source, out: Path)
 
 
 def test_other_options_are_refused_until_overwrite(clip: Source, out: Path) -> None:
-    with opened(out, ASKED) as journal:
-        journal.append(entry(clip))
+    write(out, clip)
     other = {**ASKED, "b": {"decoder": "ctc"}}
     wanted = 'b {"decoder": "wfst", "nbest": 2}; asked: {"decoder": "ctc"}: use another --out'
     with pytest.raises(BulkError, match=re.escape(wanted)), opened(out, other):
@@ -90,15 +94,13 @@ def test_other_options_are_refused_until_overwrite(clip: Source, out: Path) -> N
 def test_a_run_without_texts_does_not_bind_the_next_one(clip: Source, out: Path) -> None:
     with opened(out, {**ASKED, "b": {"language": "zz"}}):
         pass
-    with opened(out, ASKED) as journal:
-        journal.append(entry(clip))
+    write(out, clip)
     with opened(out, ASKED) as journal:
         assert journal.found(clip) == entry(clip)
 
 
 def test_a_damaged_line_is_named(clip: Source, out: Path) -> None:
-    with opened(out, ASKED) as journal:
-        journal.append(entry(clip))
+    journal = write(out, clip)
     journal.path.write_text(journal.path.read_text() + "{}\n")
     with pytest.raises(BulkError, match="line 3 is damaged; --overwrite"), opened(out, ASKED):
         pass

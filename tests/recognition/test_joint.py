@@ -49,7 +49,6 @@ class Models:
         return words_of(decoded)
 
     def first_pass(self, waveform) -> list[tuple[Word, ...]]:
-        """Return the words so far after each step."""
         found = []
         steps = [waveform[start : start + STEP] for start in range(0, len(waveform), STEP)]
         for index, step in enumerate(steps):

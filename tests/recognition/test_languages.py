@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from plain_components import PlainComponents
-from plain_recognizer import recognizer_on
+from plain_recognizer import recognized, recognizer_on
 from spoken_components import SpokenComponents, made, until_a_pause
 
 from conch.recognition.request import SpeechRequest
@@ -123,11 +123,7 @@ def test_the_words_of_another_text_are_aligned_in_the_language_that_was_found():
 def test_parts_that_are_decoded_again_and_the_second_opinion_know_the_language():
     components = SpokenComponents(until_a_pause)
     components.language_spoken, components.language_share = "de", 0.7
-    recognizer = recognizer_on(components)
-    request = SpeechRequest(
-        wav=made(".abcd-efgh.")[np.newaxis], parameters={"decoder": "attention"}
-    )
-    (found,) = asyncio.run(recognizer.recognize(request, components))
+    found = recognized(components, made(".abcd-efgh."), decoder="attention")
     assert (found.language, found.language_probability) == ("de", 0.7)
     sent = sent_to(components, "attention_decoder")
     assert len(sent) > 1

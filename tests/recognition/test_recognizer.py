@@ -2,7 +2,6 @@ import asyncio
 
 import numpy as np
 import pytest
-import virtual_time
 from mortal_components import MortalComponents
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
@@ -48,8 +47,12 @@ def test_segments_come_in_order_of_time_on_the_audios_clock():
     assert transcript.nbest[0].score == -3.0
 
 
-def test_a_piece_begins_with_the_vads_memory_that_was_sent():
-    components = PlainComponents()
+@pytest.fixture
+def components() -> PlainComponents:
+    return PlainComponents()
+
+
+def test_a_piece_begins_with_the_vads_memory_that_was_sent(components):
     state = np.arange(VAD_STATE_SIZE, dtype=np.float32)
     request = one(speech(0.1), vad_state=text_of_state(state))
     (transcript,) = recognize(components, request)
@@ -70,8 +73,7 @@ def test_one_memory_is_not_for_several_recordings():
         recognize(PlainComponents(), SpeechRequest(wav=wav, parameters={"vad_state": state}))
 
 
-def test_all_segments_are_in_flight_at_once():
-    components = PlainComponents()
+def test_all_segments_are_in_flight_at_once(components):
     everyone_is_here = asyncio.Event()
 
     async def wait_for_all(model):
@@ -87,54 +89,47 @@ def test_all_segments_are_in_flight_at_once():
     assert len(transcript.segments) == 5
 
 
-def test_recordings_have_their_turns_as_soon_as_a_component_is_replaced():
+@pytest.mark.virtual_time
+async def test_recordings_have_their_turns_as_soon_as_a_component_is_replaced():
     components = MortalComponents(call_s=1.0)
-
-    async def main():
-        recognizer = recognizer_on(components, max_encoder_calls=8)
-        request = one(speech(*[0.5] * 20), vad=False)
-        requests = [
-            asyncio.create_task(recognizer.recognize(request, components)) for _ in range(4)
-        ]
-        await asyncio.sleep(1.5)
-        components.kill("moonshine_encoder")  # with a call for each turn in its queue
-        await components.replace("moonshine_encoder", found_s=1.7, load_s=0.3)
-        back = asyncio.get_running_loop().time()
-        await asyncio.gather(*requests)
-        return asyncio.get_running_loop().time() - back
-
+    recognizer = recognizer_on(components, max_encoder_calls=8)
+    request = one(speech(*[0.5] * 20), vad=False)
+    requests = [asyncio.create_task(recognizer.recognize(request, components)) for _ in range(4)]
+    await asyncio.sleep(1.5)
+    components.kill("moonshine_encoder")  # with a call for each turn in its queue
+    await components.replace("moonshine_encoder", found_s=1.7, load_s=0.3)
+    back = asyncio.get_running_loop().time()
+    await asyncio.gather(*requests)
     # With the turns that the dead process kept it took seven seconds.
-    assert virtual_time.run(main()) < 5.5
+    assert asyncio.get_running_loop().time() - back < 5.5
 
 
-def test_no_more_segments_are_in_flight_than_the_limit():
-    components = PlainComponents()
+def test_no_more_segments_are_in_flight_than_the_limit(components):
     (transcript,) = recognize(components, one(speech(*[0.5] * 20)), max_segments_in_flight=3)
     assert components.most_in_flight <= 3
     assert len(transcript.segments) == 20
 
 
+@pytest.mark.virtual_time
 @pytest.mark.parametrize("cores", [2, 3])
-def test_the_first_segment_of_a_stream_shares_the_cores_with_no_more_than_fill_them(cores):
-    async def scenario():
-        components = PlainComponents()
-        components.before = lambda model: asyncio.sleep(1)
-        recognizer = recognizer_on(components, cores=cores)
-        request = one(speech(*[0.5] * 20))
-        encoded = [
-            components.calls.count("moonshine_encoder")
-            async for _ in recognizer.stream(request, components)
-        ]
-        return encoded, asyncio.get_running_loop().time()
-
-    (first, *_, last), took_s = virtual_time.run(scenario())
+async def test_the_first_segment_of_a_stream_shares_the_cores_with_no_more_than_fill_them(
+    components, cores
+):
+    components.before = lambda model: asyncio.sleep(1)
+    recognizer = recognizer_on(components, cores=cores)
+    request = one(speech(*[0.5] * 20))
+    encoded = [
+        components.calls.count("moonshine_encoder")
+        async for _ in recognizer.stream(request, components)
+    ]
+    first, *_, last = encoded
+    took_s = asyncio.get_running_loop().time()
     assert (first, last) == (cores, 20)
     # Three calls of the VAD, ten pairs at the encoder and one call of the decoder.
     assert took_s < 3 + 10 + 1 + 2
 
 
-def test_silence_calls_the_vad_alone():
-    components = PlainComponents()
+def test_silence_calls_the_vad_alone(components):
     (transcript,) = recognize(components, one(np.zeros(5 * RATE, np.float32)))
     assert transcript.text == ""
     assert transcript.segments == ()
@@ -142,16 +137,14 @@ def test_silence_calls_the_vad_alone():
     assert transcript.path == ("vad",)
 
 
-def test_without_vad_everything_is_decoded_and_the_vad_not_called():
-    components = PlainComponents()
+def test_without_vad_everything_is_decoded_and_the_vad_not_called(components):
     (transcript,) = recognize(components, one(speech(0.1, 0.2), vad=False, max_segment_s=30.0))
     assert components.calls == ["moonshine_encoder", "moonshine_decoder"]
     assert transcript.segments[0].start == 0
     assert transcript.segments[0].end == transcript.duration
 
 
-def test_long_audio_carries_the_vads_state_from_block_to_block():
-    components = PlainComponents()
+def test_long_audio_carries_the_vads_state_from_block_to_block(components):
     states = []
 
     async def note(model):
@@ -223,8 +216,7 @@ def test_a_rescorer_takes_the_place_of_a_graphs_ngrams(options, scores):
     assert {item.text: item.score for item in transcript.nbest} == scores
 
 
-def test_rescoring_asks_the_decoder_for_all_that_the_beam_holds():
-    components = PlainComponents()
+def test_rescoring_asks_the_decoder_for_all_that_the_beam_holds(components):
     recognize(components, one(speech(0.1), beam_size=7, rescore=True))
     call = components.calls.index("moonshine_decoder")
     assert components.parameters[call] == {
@@ -263,9 +255,7 @@ def test_rows_are_answered_row_by_row():
     assert second.stages["moonshine_encoder"].calls == 1
 
 
-def test_a_deadline_ends_the_request_at_once_and_no_call_follows():
-    components = PlainComponents()
-
+def test_a_deadline_ends_the_request_at_once_and_no_call_follows(components):
     async def hang(model):
         await asyncio.sleep(3600 if model == "moonshine_encoder" else 0)
 
@@ -275,32 +265,26 @@ def test_a_deadline_ends_the_request_at_once_and_no_call_follows():
     assert components.calls == ["vad", "moonshine_encoder"]
 
 
-def test_what_is_left_of_the_deadline_goes_with_every_call():
-    components = PlainComponents()
+def test_what_is_left_of_the_deadline_goes_with_every_call(components):
     recognize(components, one(speech(0.1), deadline_ms=60_000))
     assert len(components.timeouts_s) == 3
     assert all(0 < timeout <= 60 for timeout in components.timeouts_s)
     assert components.timeouts_s == sorted(components.timeouts_s, reverse=True)
 
 
-def test_one_failing_segment_fails_the_request_and_stops_the_others():
-    components = PlainComponents()
+def test_one_failing_segment_fails_the_request_and_stops_the_others(components):
     components.failing = "moonshine_decoder"
     with pytest.raises(ComponentError, match="moonshine_decoder: out of order"):
         recognize(components, one(speech(0.1, 0.2, 0.3)))
     assert components.in_flight == 0
 
 
-def test_a_request_above_the_limit_is_refused_and_the_others_go_on():
-    components = PlainComponents()
+async def test_a_request_above_the_limit_is_refused_and_the_others_go_on(components):
     recognizer = recognizer_on(PlainComponents(), max_requests_in_flight=2)
-
-    async def three_at_once():
-        requests = [recognizer.recognize(one(speech(0.1)), components) for _ in range(3)]
-        answers = await asyncio.gather(*requests, return_exceptions=True)
-        return answers, await recognizer.recognize(one(speech(0.1)), components)
-
-    (first, second, third), later = asyncio.run(three_at_once())
+    requests = [recognizer.recognize(one(speech(0.1)), components) for _ in range(3)]
+    answers = await asyncio.gather(*requests, return_exceptions=True)
+    first, second, third = answers
+    later = await recognizer.recognize(one(speech(0.1)), components)
     assert isinstance(third, OverloadedError)
     assert "max_requests_in_flight" in str(third)
     assert first[0].text == second[0].text == later[0].text == "spoken 0.10 0"
@@ -358,8 +342,7 @@ ONE_OF = "send one of WAV (samples), PCM16 (16-bit samples) and AUDIO (an encode
         ),
     ],
 )
-def test_a_bad_request_makes_no_call(request_, kind, message):
-    components = PlainComponents()
+def test_a_bad_request_makes_no_call(components, request_, kind, message):
     with pytest.raises(kind) as error:
         recognize(components, request_)
     assert str(error.value).startswith(message)
@@ -373,8 +356,7 @@ def test_an_error_in_a_batch_names_its_row():
         recognize(PlainComponents(), request)
 
 
-def test_a_stream_yields_each_segment_before_the_next_is_known():
-    components = PlainComponents()
+async def test_a_stream_yields_each_segment_before_the_next_is_known(components):
     first_is_out = asyncio.Event()
 
     async def hold_the_second(model):
@@ -382,40 +364,29 @@ def test_a_stream_yields_each_segment_before_the_next_is_known():
             await asyncio.wait_for(first_is_out.wait(), 10)
 
     components.before = hold_the_second
-
-    async def texts() -> list[str]:
-        recognizer = recognizer_on(PlainComponents(), max_segments_in_flight=1)
-        found = []
-        async for transcript in recognizer.stream(one(speech(0.1, 0.2)), components):
-            found.append(transcript.text)
-            first_is_out.set()
-        return found
-
-    assert asyncio.run(texts()) == ["spoken 0.10 0", "spoken 0.20 0", ""]
+    recognizer = recognizer_on(PlainComponents(), max_segments_in_flight=1)
+    found = []
+    async for transcript in recognizer.stream(one(speech(0.1, 0.2)), components):
+        found.append(transcript.text)
+        first_is_out.set()
+    assert found == ["spoken 0.10 0", "spoken 0.20 0", ""]
 
 
-def test_a_stream_over_its_deadline_breaks_off_after_what_was_known():
-    components = PlainComponents()
-
+async def test_a_stream_over_its_deadline_breaks_off_after_what_was_known(components):
     async def hang(model):
         await asyncio.sleep(3600 if components.calls.count("moonshine_encoder") > 1 else 0)
 
     components.before = hang
-
-    async def texts() -> list[str]:
-        recognizer = recognizer_on(PlainComponents(), max_segments_in_flight=1)
-        found = []
-        with pytest.raises(DeadlineError):
-            request = one(speech(0.1, 0.2), deadline_ms=300)
-            async for transcript in recognizer.stream(request, components):
-                found.append(transcript.text)
-        return found
-
-    assert asyncio.run(texts()) == ["spoken 0.10 0"]
+    recognizer = recognizer_on(PlainComponents(), max_segments_in_flight=1)
+    found = []
+    with pytest.raises(DeadlineError):
+        request = one(speech(0.1, 0.2), deadline_ms=300)
+        async for transcript in recognizer.stream(request, components):
+            found.append(transcript.text)
+    assert found == ["spoken 0.10 0"]
 
 
-def test_a_stream_yields_a_segment_before_the_silence_behind_it_is_read():
-    components = PlainComponents()
+async def test_a_stream_yields_a_segment_before_the_silence_behind_it_is_read(components):
     first_is_out = asyncio.Event()
 
     async def hold_the_silence(model):
@@ -423,23 +394,16 @@ def test_a_stream_yields_a_segment_before_the_silence_behind_it_is_read():
             await asyncio.wait_for(first_is_out.wait(), 10)
 
     components.before = hold_the_silence
-
-    async def texts() -> list[str]:
-        recognizer = recognizer_on(PlainComponents())
-        found = []
-        async for transcript in recognizer.stream(
-            one(speech(0.1, pause=100)[97 * RATE :]), components
-        ):
-            found.append(transcript.text)
-            first_is_out.set()
-        return found
-
-    assert asyncio.run(texts()) == ["spoken 0.10 0", ""]
+    recognizer = recognizer_on(PlainComponents())
+    found = []
+    async for transcript in recognizer.stream(one(speech(0.1, pause=100)[97 * RATE :]), components):
+        found.append(transcript.text)
+        first_is_out.set()
+    assert found == ["spoken 0.10 0", ""]
     assert components.calls.count("vad") == 4
 
 
-def test_the_ctc_decoder_takes_a_path_of_its_own():
-    components = PlainComponents()
+def test_the_ctc_decoder_takes_a_path_of_its_own(components):
     (transcript,) = recognize(
         components, one(speech(0.1, 0.2), decoder="ctc", word_timestamps=True)
     )

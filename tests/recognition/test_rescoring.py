@@ -1,14 +1,11 @@
 """Rescoring on plain functions: what is called, with what, and which text wins."""
 
-import asyncio
-
 import numpy as np
 import pytest
 from plain_components import PlainComponents
-from plain_recognizer import recognizer_on
-from plain_streams import Client, audio, run
+from plain_recognizer import recognized
+from plain_streams import Client, audio, serving, streaming
 
-from conch.recognition.request import SpeechRequest
 from conch.wire.errors import ComponentError, MissingModelError
 
 RATE = 16_000
@@ -47,14 +44,16 @@ def recognize(components, seconds=(1.0,), **parameters):
     silence = np.zeros(3 * RATE, np.float32)
     parts = [np.full(round(length * RATE), 0.5, np.float32) for length in seconds]
     wav = np.concatenate([item for part in parts for item in (silence, part)] + [silence])
-    recognizer = recognizer_on(components)
-    request = SpeechRequest(wav=wav[np.newaxis], parameters=parameters)
-    (transcript,) = asyncio.run(recognizer.recognize(request, components))
-    return transcript
+    return recognized(components, wav, **parameters)
 
 
 def called(components) -> set[str]:
     return {*components.calls} & {*RESCORING}
+
+
+@pytest.fixture
+def components() -> Listed:
+    return Listed(one=-1.0, two=-1.2)
 
 
 @pytest.mark.parametrize(
@@ -70,8 +69,7 @@ def called(components) -> set[str]:
         ({"accuracy": "best", "rescore": False}, {"ctc_encoder", "ctc_decoder"}),
     ],
 )
-def test_each_opinion_is_one_call_and_what_is_off_is_none(options, models):
-    components = Listed(one=-1.0, two=-1.2)
+def test_each_opinion_is_one_call_and_what_is_off_is_none(components, options, models):
     recognize(components, coverage=False, **options)
     assert called(components) == models
     assert {components.calls.count(model) for model in models} <= {1}
@@ -112,8 +110,7 @@ def test_texts_that_sound_the_same_are_scored_once():
     assert called(only) == set()
 
 
-def test_without_a_neural_rescorer_the_n_grams_score():
-    components = Listed(one=-1.0, two=-1.2)
+def test_without_a_neural_rescorer_the_n_grams_score(components):
     components.missing = {"neural_rescorer"}
     transcript = recognize(components, rescore=True)
     assert called(components) == {"rescorer"}
@@ -149,8 +146,7 @@ def test_an_impossible_text_never_wins_and_keeps_the_scores_finite():
     assert all(np.isfinite(item.score) for item in transcript.nbest)
 
 
-def test_a_failing_rescorer_fails_the_request_that_asks_for_it_alone():
-    components = Listed(one=-1.0, two=-1.2)
+def test_a_failing_rescorer_fails_the_request_that_asks_for_it_alone(components):
     components.failing = "neural_rescorer"
     with pytest.raises(ComponentError, match="neural_rescorer: out of order"):
         recognize(components, accuracy="best")
@@ -158,8 +154,7 @@ def test_a_failing_rescorer_fails_the_request_that_asks_for_it_alone():
     assert recognize(components, ctc_rescore=True).text == "one"
 
 
-def test_the_context_is_the_prompt_and_the_text_before():
-    components = Listed(one=-1.0, two=-1.2)
+def test_the_context_is_the_prompt_and_the_text_before(components):
     options = {"rescore": True, "lm_weight": 1.0}
     recognize(components, (1, 1, 1), prompt="Numbers.", **options)
     assert components.sent("neural_rescorer", "context") == [["Numbers.\n\n"]] * 3
@@ -169,15 +164,13 @@ def test_the_context_is_the_prompt_and_the_text_before():
     assert components.sent("neural_rescorer", "context") == said
 
 
-def test_a_second_pass_scores_by_what_the_first_one_heard():
-    components = Listed(one=-1.0, two=-1.2)
-
-    async def scenario(recognizer, components):
+async def test_a_second_pass_scores_by_what_the_first_one_heard(components):
+    async def heard(components):
         options = {"ctc_rescore": True, "coverage": False}
-        client = Client(recognizer, components, mode="two_pass", **options)
-        return await client.send(audio(".12..34"), ends=True)
+        async with streaming(components, mode="two_pass", **options) as (client, _):
+            return await client.send(audio(".12..34"), ends=True)
 
-    answer, _ = run(scenario, components)
+    answer = await heard(components)
     assert [segment.passes for segment in answer.segments] == [2, 2]
     assert "ctc_encoder" not in components.calls
     frames = [
@@ -199,17 +192,13 @@ def test_a_second_pass_scores_by_what_the_first_one_heard():
     behind = Listed(one=-1.0, two=-1.2)
     behind.behind_samples = 3_200
     for components in (behind, Longer(one=-1.0, two=-1.2)):
-        run(scenario, components)
+        await heard(components)
         assert components.calls.count("ctc_encoder") == 2, "the frames are not those of the audio"
 
 
-def test_a_second_pass_has_the_utterance_before_as_its_context():
-    components = Listed(one=-1.0, two=-1.2)
-
-    async def scenario(recognizer, components):
+async def test_a_second_pass_has_the_utterance_before_as_its_context(components):
+    async with serving(components) as (recognizer, components):
         options = {"rescore": True, "lm_context": True}
         client = Client(recognizer, components, mode="two_pass", **options)
-        return await client.send(audio("1..2"), ends=True)
-
-    run(scenario, components)
+        await client.send(audio("1..2"), ends=True)
     assert components.sent("neural_rescorer", "context") == [["two"]]

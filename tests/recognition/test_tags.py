@@ -1,14 +1,12 @@
 """What a decoder tells beside its text goes into the segments."""
 
-import asyncio
 import json
 
 import numpy as np
 from plain_components import PlainComponents
-from plain_recognizer import recognizer_on
-from plain_streams import Client, audio, run
+from plain_recognizer import recognized
+from plain_streams import audio, streaming
 
-from conch.recognition.request import SpeechRequest
 from conch.wire.needs import components_of
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Transcript
@@ -19,9 +17,7 @@ ASKED = {"decoder": "sensevoice", "itn": True, "punctuate": True}
 def test_a_recording_has_emotion_event_and_language():
     components = PlainComponents()
     components.language_share = 0.75
-    wav = np.full((1, 16_000), 0.5, np.float32)
-    request = SpeechRequest(wav=wav, parameters=ASKED)
-    (found,) = asyncio.run(recognizer_on(components).recognize(request, components))
+    found = recognized(components, np.full(16_000, 0.5, np.float32), **ASKED)
     (segment,) = found.segments
     assert (segment.emotion, segment.event) == ("emotion", "event")
     assert (segment.language, segment.language_probability) == ("en", 0.75)
@@ -33,20 +29,15 @@ def test_a_recording_has_emotion_event_and_language():
     assert components.parameters[-1]["itn"] is True
 
 
-def test_the_second_pass_of_live_audio_has_them():
-    async def path(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", **ASKED)
-        return await client.send(audio("11"), ends=True)
-
-    found, components = run(path)
+async def test_the_second_pass_of_live_audio_has_them():
+    async with streaming(mode="two_pass", **ASKED) as (client, components):
+        found = await client.send(audio("11"), ends=True)
     assert [segment.emotion for segment in found.segments] == ["emotion"]
     assert "inverse_normalizer" not in components.calls
 
 
 def test_others_have_no_such_fields():
-    components = PlainComponents()
-    request = SpeechRequest(wav=np.full((1, 16_000), 0.5, np.float32), parameters={})
-    (found,) = asyncio.run(recognizer_on(components).recognize(request, components))
+    found = recognized(PlainComponents(), np.full(16_000, 0.5, np.float32))
     assert not {"emotion", "event"} & {*json.loads(found.to_json())["segments"][0]}
 
 

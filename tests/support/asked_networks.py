@@ -18,7 +18,6 @@ _JOINED = ("encoder_outputs", "decoder_outputs", "targets", "states.1", "onnx::S
 
 
 def config_of(model: Path) -> Any:
-    """Return the config of a model's folder."""
     text = (model / "config.pbtxt").read_text("utf-8")
     return text_format.Parse(text, model_config_pb2.ModelConfig())
 

@@ -29,5 +29,4 @@ def shards(out: Path) -> dict[str, list[str]]:
 
 
 def ids(found: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the ids of all rows, sorted."""
     return sorted(json.loads(row)["id"] for rows in found.values() for row in rows)

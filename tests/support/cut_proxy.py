@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
+
+from anyio.from_thread import start_blocking_portal
 
 
 class CutProxy:
@@ -24,17 +25,11 @@ class CutProxy:
         self._server: asyncio.Server | None = None
 
     def cut(self) -> None:
-        """Break all connections off."""
         self._wait_for(self._cut)
 
     def cut_with_next(self) -> None:
         """Break all connections off once a client has sent something more."""
         self._is_to_cut = True
-
-    def aim(self, target: str) -> None:
-        """Pass new connections to another server, `host:port`, and break the others off."""
-        self.target = target
-        self.cut()
 
     def _wait_for(self, call: Callable[[], Any]) -> None:
         async def run() -> None:
@@ -50,12 +45,10 @@ class CutProxy:
             writer.transport.abort()
 
     async def start(self) -> None:
-        """Listen on a free port of this machine."""
         self._server = await asyncio.start_server(self._pass, "127.0.0.1", 0)
         self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def stop(self) -> None:
-        """Break all connections off and listen no more."""
         assert self._server is not None
         self._server.close()
         self._cut()
@@ -102,20 +95,19 @@ class CutProxy:
             writer.close()
 
 
+@asynccontextmanager
+async def _running(target: str) -> AsyncIterator[CutProxy]:
+    proxy = CutProxy(asyncio.get_running_loop(), target)
+    await proxy.start()
+    try:
+        yield proxy
+    finally:
+        await proxy.stop()
+
+
 @contextmanager
 def cut_proxy(target: str) -> Iterator[CutProxy]:
     """Yield a proxy in front of a server, `host:port`."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    proxy = CutProxy(loop, target)
-    try:
-        asyncio.run_coroutine_threadsafe(proxy.start(), loop).result(10)
-        try:
-            yield proxy
-        finally:
-            asyncio.run_coroutine_threadsafe(proxy.stop(), loop).result(10)
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    running = _running(target)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(running) as proxy:
+        yield proxy

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import TensorProto
+from transducer_toys import Toy, scalar
 
 from conch.component.graph import Graph
 
@@ -17,13 +18,11 @@ TOKENS = ["<blank>", "<s>", "</s>", *_WORDS, *_LETTERS, "<unk>"]
 _SPECIAL = [0, 1, 2, len(TOKENS) - 1]
 
 
-def _folder(
-    path: Path, graph: Graph, random: np.random.Generator, tokens: list[str], **more: object
-) -> tuple[Path, Path]:
+def _folder(path: Path, toy: Toy, tokens: list[str], **more: object) -> tuple[Path, Path]:
     """Write a folder of FunASR and one of sherpa-onnx, and return them."""
-    means = random.normal(-12, 1, WIDTH), random.uniform(0.2, 0.3, WIDTH)
+    means = toy.random.normal(-12, 1, WIDTH), toy.random.uniform(0.2, 0.3, WIDTH)
     texts = [[f"{value:.6f}" for value in values] for values in means]
-    model = graph.model("toy")
+    model = toy.graph.model("toy")
     original, converted = path / "funasr", path / "sherpa"
     for folder in (original, converted):
         folder.mkdir(parents=True)
@@ -64,21 +63,14 @@ def paraformer(
     It fires where a running sum passes a whole number, and fails where it never does. With
     `takes_hotwords`, what is said depends on all phrases that are known.
     """
-    random, graph = np.random.default_rng(seed), Graph()
-
-    def weight(rows: int, columns: int, scale: float) -> str:
-        values = random.normal(0, scale / np.sqrt(rows), (rows, columns))
-        return graph.array(values.astype(np.float32))
-
-    def scalar(value: float) -> str:
-        return graph.array(np.array(value, np.float32))
-
+    toy = Toy(seed)
+    graph = toy.graph
     speech = graph.takes("speech", "N", "T", WIDTH)
     graph.takes("speech_lengths", "N", kind=TensorProto.INT32)
-    hidden = graph.op("Tanh", graph.op("MatMul", speech, weight(WIDTH, SIZE, 2.0)))
+    hidden = graph.op("Tanh", toy.projected(speech, SIZE, WIDTH, scale=2.0))
     known = graph.takes("bias_embed", "N", "H", SIZE) if takes_hotwords else ""
-    alphas = graph.op("Sigmoid", graph.op("MatMul", hidden, weight(SIZE, 3, 4.0)))
-    alphas = graph.op("Mul", alphas, scalar(0.14))
+    alphas = graph.op("Sigmoid", toy.projected(hidden, 3, SIZE, scale=4.0))
+    alphas = graph.op("Mul", alphas, scalar(graph, 0.14))
     alphas = graph.op("Reshape", alphas, graph.ints(-1))
     total = graph.op("Floor", graph.op("CumSum", alphas, graph.ints(0)))
     first = graph.array(np.zeros(1, np.float32))
@@ -93,9 +85,9 @@ def paraformer(
         frames = graph.op("Add", frames, mean)
     silent = np.zeros(len(TOKENS), np.float32)
     silent[_SPECIAL] = -100
-    logits = graph.op("MatMul", frames, weight(SIZE, len(TOKENS), 6.0))
+    logits = toy.projected(frames, len(TOKENS), SIZE, scale=6.0)
     logits = graph.op("Add", logits, graph.array(silent))
-    logits = graph.op("Add", logits, graph.op("Mul", graph_fails, scalar(0.0)))
+    logits = graph.op("Add", logits, graph.op("Mul", graph_fails, scalar(graph, 0.0)))
     end = np.full((1, 1, len(TOKENS)), -9.0, np.float32)
     end[..., 2] = 0
     logits = graph.op("Concat", logits, graph.array(end), axis=1)
@@ -107,11 +99,11 @@ def paraformer(
         peaks = graph.op("Concat", fires, graph.array(np.ones(1, np.float32)), axis=0)
         graph.gives(graph.op("Unsqueeze", alphas, graph.ints(0)), "us_alphas", "N", "A")
         graph.gives(graph.op("Unsqueeze", peaks, graph.ints(0)), "us_cif_peak", "N", "P")
-    original, converted = _folder(path, graph, random, TOKENS)
+    original, converted = _folder(path, toy, TOKENS)
     if takes_hotwords:
         reader = Graph()
         phrases = reader.takes("hotword", "H", 10, kind=TensorProto.INT32)
-        values = random.normal(0, 1, (len(TOKENS), SIZE)).astype(np.float32)
+        values = toy.random.normal(0, 1, (len(TOKENS), SIZE)).astype(np.float32)
         read = reader.op(
             "CumSum", reader.op("Gather", reader.array(values), phrases), reader.ints(1)
         )
@@ -136,12 +128,8 @@ def sense_voice(path: Path, seed: int = 0) -> tuple[Path, Path]:
 
     Its text depends on all of its inputs, and each of its first four frames is a tag of its kind.
     """
-    random, graph = np.random.default_rng(seed), Graph()
-
-    def weight(rows: int, columns: int, scale: float) -> str:
-        values = random.normal(0, scale / np.sqrt(rows), (rows, columns))
-        return graph.array(values.astype(np.float32))
-
+    toy = Toy(seed)
+    graph = toy.graph
     speech = graph.takes("speech", "N", "T", WIDTH)
     lens = graph.takes("speech_lengths", "N", kind=TensorProto.INT32)
     language = graph.takes("language", "N", kind=TensorProto.INT32)
@@ -152,7 +140,7 @@ def sense_voice(path: Path, seed: int = 0) -> tuple[Path, Path]:
         graph.op("Unsqueeze", graph.op("Gather", known, item, axis=0), graph.ints(1))
         for item in (language, form)
     ]
-    heard = graph.op("MatMul", speech, weight(WIDTH, SIZE, 2.0))
+    heard = toy.projected(speech, SIZE, WIDTH, scale=2.0)
     hidden = graph.op("Tanh", graph.op("Add", graph.op("Add", heard, asked[0]), asked[1]))
     mean = graph.op("ReduceMean", hidden, graph.ints(1), keepdims=1)
     size = len(VOICE_TOKENS)
@@ -161,18 +149,18 @@ def sense_voice(path: Path, seed: int = 0) -> tuple[Path, Path]:
         bias = np.full(size, -50, np.float32)
         bias[first : first + len(tags)] = 0
         first += len(tags)
-        tag = graph.op("MatMul", mean, weight(SIZE, size, 9.0))
+        tag = toy.projected(mean, size, SIZE, scale=9.0)
         rows.append(graph.op("Add", tag, graph.array(bias)))
     bias = np.zeros(size, np.float32)
     bias[0], bias[1:3], bias[len(_PIECES) :] = 2.0, -50, -50
-    text = graph.op("Add", graph.op("MatMul", hidden, weight(SIZE, size, 4.0)), graph.array(bias))
+    text = graph.op("Add", toy.projected(hidden, size, SIZE, scale=4.0), graph.array(bias))
     graph.gives(graph.op("Concat", *rows, text, axis=1), "ctc_logits", "N", "L", size)
     four = graph.array(np.array([4], np.int32))
     graph.gives(graph.op("Add", lens, four), "encoder_out_lens", "N", kind=TensorProto.INT32)
     ids = {"auto": 0, "zh": 3, "en": 4, "yue": 7, "ja": 11, "ko": 12}
     more = {f"lang_{key}": number for key, number in ids.items()}
     more |= {"with_itn": 14, "without_itn": 15, "normalize_samples": 0}
-    return _folder(path, graph, random, VOICE_TOKENS, model_type="sense_voice_ctc", **more)
+    return _folder(path, toy, VOICE_TOKENS, model_type="sense_voice_ctc", **more)
 
 
 def pieces_of(tokens: list[str]) -> bytes:
@@ -189,25 +177,19 @@ def online_paraformer(path: Path, seed: int = 0) -> tuple[Path, Path]:
 
     A unit depends on its frame, on the others of the chunk and on those before it.
     """
-    random, graph = np.random.default_rng(seed), Graph()
-
-    def weight(graph: Graph, rows: int, columns: int, scale: float) -> str:
-        values = random.normal(0, scale / np.sqrt(rows), (rows, columns))
-        return graph.array(values.astype(np.float32))
-
-    def scalar(graph: Graph, value: float) -> str:
-        return graph.array(np.array(value, np.float32))
-
+    toy = Toy(seed)
+    graph = toy.graph
     speech = graph.takes("speech", "N", "T", WIDTH)
     lens = graph.takes("speech_lengths", "N", kind=TensorProto.INT32)
-    heard = graph.op("MatMul", speech, weight(graph, WIDTH, SIZE, 0.4))
+    heard = toy.projected(speech, SIZE, WIDTH, scale=0.4)
     hidden = graph.op("Tanh", heard)
-    alphas = graph.op("Sigmoid", graph.op("MatMul", hidden, weight(graph, SIZE, 1, 4.0)))
+    alphas = graph.op("Sigmoid", toy.projected(hidden, 1, SIZE, scale=4.0))
     alphas = graph.op("Mul", graph.op("Squeeze", alphas, graph.ints(2)), scalar(graph, 0.6))
     graph.gives(hidden, "enc", "N", "T", SIZE)
     graph.gives(lens, "enc_len", "N", kind=TensorProto.INT32)
     graph.gives(alphas, "alphas", "N", "T")
-    decoder, kernel = Graph(), 5
+    reader, kernel = Toy(toy.random), 5
+    decoder = reader.graph
     enc = decoder.takes("enc", "N", "T", SIZE)
     decoder.takes("enc_len", "N", kind=TensorProto.INT32)
     found = decoder.takes("acoustic_embeds", "N", "L", SIZE)
@@ -217,7 +199,7 @@ def online_paraformer(path: Path, seed: int = 0) -> tuple[Path, Path]:
     last, shifted = decoder.op("Transpose", found, perm=[0, 2, 1]), []
     for cache in caches:
         memory = decoder.op("ReduceMean", cache, decoder.ints(2), keepdims=0)
-        memory = decoder.op("MatMul", memory, weight(decoder, SIZE, SIZE, 1.0))
+        memory = reader.projected(memory, SIZE, SIZE, scale=1.0)
         context = decoder.op("Add", context, decoder.op("Unsqueeze", memory, decoder.ints(1)))
         both = decoder.op("Concat", cache, last, axis=2)
         shifted.append(
@@ -226,7 +208,7 @@ def online_paraformer(path: Path, seed: int = 0) -> tuple[Path, Path]:
     mixed = decoder.op("Tanh", decoder.op("Add", found, context))
     silent = np.zeros(len(TOKENS), np.float32)
     silent[_SPECIAL] = -100
-    logits = decoder.op("MatMul", mixed, weight(decoder, SIZE, len(TOKENS), 8.0))
+    logits = reader.projected(mixed, len(TOKENS), SIZE, scale=8.0)
     logits = decoder.op("Add", logits, decoder.array(silent))
     decoder.gives(logits, "logits", "N", "L", len(TOKENS))
     best = decoder.op("ArgMax", logits, axis=2, keepdims=0)
@@ -234,7 +216,7 @@ def online_paraformer(path: Path, seed: int = 0) -> tuple[Path, Path]:
     for n, value in enumerate(shifted):
         decoder.gives(value, f"out_cache_{n}", "N", SIZE, kernel)
     more = {"encoder_output_size": SIZE, "decoder_num_blocks": 2, "decoder_kernel_size": kernel + 1}
-    original, converted = _folder(path, graph, random, TOKENS, **more)
+    original, converted = _folder(path, toy, TOKENS, **more)
     for folder in (original, converted):
         onnx.save(decoder.model("toy"), folder / "decoder.onnx")
     (converted / "model.onnx").rename(converted / "encoder.onnx")

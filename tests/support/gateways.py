@@ -42,7 +42,6 @@ class Gateway:
 
     @property
     def openai_url(self) -> str:
-        """Return what OpenAI's clients call the base URL."""
         return f"{self.url}/v1"
 
     @property

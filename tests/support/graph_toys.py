@@ -61,7 +61,6 @@ class ToyUnits:
         return text
 
     def encode(self, text: str) -> list[int]:
-        """Return the units of a text."""
         rest = text if self.closes_words or not text else f" {text}"
         found = []
         while rest:

@@ -7,8 +7,6 @@ import kaldifst
 
 
 class Read(NamedTuple):
-    """A lattice as kaldifst has it."""
-
     lattice: Any
     """From labels to words; weights are graph and acoustic cost."""
     words: list[str]

@@ -5,9 +5,9 @@ import itertools
 import json
 from collections.abc import AsyncIterator, Iterator
 
-import aiohttp
 import riva.client
 from realtime_client import BUFFER, TEXT, connected
+from sockets import listening_to
 from wyoming.asr import Transcribe, Transcript
 from wyoming.audio import AudioChunk, AudioStart, AudioStop
 from wyoming.client import AsyncTcpClient
@@ -19,14 +19,11 @@ Audio = AsyncIterator[bytes]
 
 
 async def of_listen(url: str, audio: Audio) -> str:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.ws_connect(f"{url}/v1/listen?encoding=pcm16") as socket,
-    ):
+    async with listening_to(url, "encoding=pcm16") as socket:
         async for piece in audio:
-            await socket.send_bytes(piece)
-        await socket.send_str('{"type": "close"}')
-        messages = [json.loads(frame.data) async for frame in socket]
+            await socket.send(piece)
+        await socket.say("close")
+        messages = await socket.rest()
     assert messages[-1]["type"] == "end", messages[-1]
     return str(messages[-1]["text"])
 

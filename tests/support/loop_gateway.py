@@ -1,7 +1,7 @@
 """A gateway in the loop of a test, in front of a client that never reaches a server."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,8 +17,6 @@ from conch.wire.errors import ServerError
 
 
 class PlainServers:
-    """Stands for the servers behind a gateway."""
-
     models: tuple[str, ...] = ()
 
     def __init__(self, client: PlainLiveClient) -> None:
@@ -36,8 +34,6 @@ class PlainServers:
 
 
 class LoopGateway:
-    """A gateway that is running."""
-
     def __init__(self, gateway: Gateway, servers: PlainServers, url: str) -> None:
         self.gateway, self.servers, self.url = gateway, servers, url
         self.client = servers.client
@@ -47,30 +43,22 @@ class LoopGateway:
         return self.gateway.metrics.registry.get_sample_value(name, labels) or 0.0
 
 
-def run_gateway(
-    scenario: Callable[[LoopGateway], Coroutine[Any, Any, None]],
-    client: PlainLiveClient | None = None,
-    limits: Limits | None = None,
-    **settings: Any,
-) -> None:
-    """Run a scenario against a gateway with its own settings, and limits of everybody."""
-
-    async def main() -> None:
-        gateway = Gateway(GatewayConfig(port=0, **settings))
-        servers = PlainServers(client or PlainLiveClient())
-        gateway.servers = servers  # type: ignore[assignment]
-        if limits is not None:
-            everybody = gateway.caller(replace(Key("me", ""), limits=limits))
-            gateway.caller = lambda key: everybody  # type: ignore[method-assign]
-        async with listening(gateway, 2) as url:
-            await asyncio.wait_for(scenario(LoopGateway(gateway, servers, url)), 60)
-
-    asyncio.run(main())
+@asynccontextmanager
+async def loop_gateway(
+    client: PlainLiveClient | None = None, limits: Limits | None = None, **settings: Any
+) -> AsyncIterator[LoopGateway]:
+    """Yield a gateway with its own settings, and limits of everybody."""
+    gateway = Gateway(GatewayConfig(port=0, **settings))
+    servers = PlainServers(client or PlainLiveClient())
+    gateway.servers = servers  # type: ignore[assignment]
+    if limits is not None:
+        everybody = gateway.caller(replace(Key("me", ""), limits=limits))
+        gateway.caller = lambda key: everybody  # type: ignore[method-assign]
+    async with listening(gateway, 2) as url, asyncio.timeout(60):
+        yield LoopGateway(gateway, servers, url)
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-
     async def wait() -> None:
         while not condition():
             await asyncio.sleep(0.01)

@@ -111,7 +111,6 @@ def _offline(folder: Path, seed: int, durations: int, url: str) -> Path:
 
 
 def _with_the_rest(folder: Path, seed: int, durations: int) -> Path:
-    """Write decoder, joiner and tokens."""
     toy = Toy(seed + 1)
     graph = toy.graph
     y = graph.takes("targets", "y_0", "y_1", kind=TensorProto.INT32)

@@ -1,18 +1,16 @@
 """A gateway in this process, on a free port, in an event loop of its own thread."""
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from aiohttp import web
+from anyio.from_thread import start_blocking_portal
 
 from conch.gateway.app import make_app
 from conch.gateway.config import GatewayConfig
 from conch.gateway.state import Gateway
-
-Result = TypeVar("Result")
 
 
 @asynccontextmanager
@@ -29,8 +27,6 @@ async def listening(gateway: Gateway, shutdown_timeout_s: float) -> AsyncIterato
 
 
 class OwnGateway:
-    """A gateway that is running."""
-
     def __init__(self, gateway: Gateway, loop: asyncio.AbstractEventLoop, url: str) -> None:
         self.gateway, self._loop, self.url = gateway, loop, url
 
@@ -44,32 +40,18 @@ class OwnGateway:
         self._loop.call_soon_threadsafe(self.gateway.draining.set)
 
 
+@asynccontextmanager
+async def _running(*servers: str, **settings: Any) -> AsyncIterator[OwnGateway]:
+    gateway = Gateway(GatewayConfig(servers=servers, port=0, **settings))
+    await gateway.servers.start()
+    async with listening(gateway, 5) as url:
+        yield OwnGateway(gateway, asyncio.get_running_loop(), url)
+    await gateway.wait_for_streams(10)
+    await gateway.servers.close()
+
+
 @contextmanager
 def own_gateway(*servers: str, **settings: Any) -> Iterator[OwnGateway]:
-    """Yield a gateway in front of these servers."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    def wait_for(coroutine: Coroutine[Any, Any, Result]) -> Result:
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(60)
-
-    @asynccontextmanager
-    async def run() -> AsyncIterator[OwnGateway]:
-        gateway = Gateway(GatewayConfig(servers=servers, port=0, **settings))
-        await gateway.servers.start()
-        async with listening(gateway, 5) as url:
-            yield OwnGateway(gateway, loop, url)
-        await gateway.wait_for_streams(10)
-        await gateway.servers.close()
-
-    try:
-        running = run()
-        try:
-            yield wait_for(running.__aenter__())
-        finally:
-            wait_for(running.__aexit__(None, None, None))
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    running = _running(*servers, **settings)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(running) as gateway:
+        yield gateway

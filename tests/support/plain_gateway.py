@@ -1,12 +1,12 @@
 """A web server that answers a client as a gateway would, without recognising anything."""
 
-import asyncio
-import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
+from anyio.from_thread import start_blocking_portal
 
 from conch.wire.result import Hypothesis, Stage, Transcript
 
@@ -34,29 +34,27 @@ class PlainGateway:
         """Query of the latest WebSocket."""
         self.answers: dict[str, Answer] = {}
         """What answers a path in place of the usual."""
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
         self.url = ""
+        self._running = ExitStack()
 
     def __enter__(self) -> "PlainGateway":
-        self._thread.start()
-        self.url = asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
+        portal = self._running.enter_context(start_blocking_portal())
+        serving = portal.wrap_async_context_manager(self._serving())
+        self.url = self._running.enter_context(serving)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._running.close()
 
-    async def _start(self) -> str:
+    @asynccontextmanager
+    async def _serving(self) -> AsyncIterator[str]:
         app = web.Application(client_max_size=2**30)
         app.router.add_route("*", "/{path:.*}", self._answer)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        return f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        await runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in request.headers.items()}

@@ -1,13 +1,12 @@
 """Requests for speaker labels on plain components."""
 
 import asyncio
-import io
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import soundfile
+from audio_files import audio_file
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 from plain_streams import audio
@@ -20,10 +19,7 @@ MODELS = ("speaker_segmentation", "speaker_embedding")
 
 
 def file_of(waveform: Any) -> bytes:
-    """Return a waveform as a file."""
-    file = io.BytesIO()
-    soundfile.write(file, waveform, 16_000, format="WAV", subtype="FLOAT")
-    return file.getvalue()
+    return audio_file(waveform, 16_000, "FLOAT")
 
 
 def answer(

@@ -100,7 +100,6 @@ class PlainLiveClient:
         return await stream.answer(self.samples_of(request), ends=place.ends)
 
     def samples_of(self, request: Request) -> NDArray[Any]:
-        """Return the samples that a stream hears."""
         length = int(request.inputs["WAV_LENS"][0, 0])
         name = "PCM16" if "PCM16" in request.inputs else "WAV"
         return request.inputs[name][0, :length]

@@ -30,5 +30,4 @@ class PlainProcesses(ModelProcesses):
 
 
 def no_hangs() -> HangWatch:
-    """Return a watch that never looks."""
     return HangWatch(PlainProcesses(), own_components(), 5.0, Metrics())

@@ -1,14 +1,20 @@
 """A recogniser on plain components."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from conch.bls.call import Components
 from conch.bls.calls import Calls
 from conch.bls.deadline import Deadline
 from conch.bls.runtime import Runtime
 from conch.recognition import RecognitionConfig, Recognizer, own_components
+from conch.recognition.request import SpeechRequest
+from conch.wire.result import Transcript
 
 
 def runtime_on(components: Components, **limits: Any) -> Runtime:
@@ -26,6 +32,13 @@ def recognizer_on(
     """Return a recogniser whose calls go to these components."""
     runtime = runtime_on(components, **limits)
     return Recognizer(RecognitionConfig(**limits), runtime, cores, clock)
+
+
+def recognized(components: Components, waveform: NDArray[Any], **parameters: Any) -> Transcript:
+    """Return the transcript of one recording."""
+    request = SpeechRequest(wav=waveform[np.newaxis], parameters=parameters)
+    (found,) = asyncio.run(recognizer_on(components).recognize(request, components))
+    return found
 
 
 def calls_on(components: Components, deadline_ms: int = 0) -> Calls:

@@ -1,6 +1,7 @@
 """Streams of the orchestrator on plain components."""
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -17,15 +18,6 @@ def audio(text: str) -> np.ndarray:
     """Return a step for each letter: a digit is speech of that level, `.` is silence."""
     levels = [0.0 if item == "." else int(item) / 10 for item in text]
     return np.repeat(np.array(levels, np.float32), STEP)
-
-
-class Clock:
-    """The time of a server, set by a test."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Client:
@@ -53,20 +45,24 @@ class Client:
         return transcript
 
 
-def run(scenario, components=None, **limits):
-    """Run `scenario(recognizer, components)` and return both what it gives and the components."""
+@asynccontextmanager
+async def serving(components=None, **limits):
+    """Yield a recogniser and its components; behind the block their streams have ended."""
     components = components or PlainComponents()
+    recognizer = recognizer_on(components, **limits)
+    async with asyncio.timeout(120):
+        yield recognizer, components
+    for _ in range(200):
+        if not len(recognizer.open_streams) and not any(components.open.values()):
+            break
+        await asyncio.sleep(0.01)
 
-    async def main():
-        recognizer = recognizer_on(components, **limits)
-        found = await asyncio.wait_for(scenario(recognizer, components), 120)
-        for _ in range(200):
-            if not len(recognizer.open_streams) and not any(components.open.values()):
-                break
-            await asyncio.sleep(0.01)
-        return found
 
-    return asyncio.run(main()), components
+@asynccontextmanager
+async def streaming(components=None, **settings):
+    """Yield a client of one stream, with settings of `Client`, and the components behind it."""
+    async with serving(components) as (recognizer, components):
+        yield Client(recognizer, components, **settings), components
 
 
 def ended_once(components) -> bool:

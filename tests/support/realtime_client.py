@@ -25,19 +25,15 @@ class RealtimeClient:
         self.events: list[dict[str, Any]] = []
 
     async def send(self, kind: str, **fields: Any) -> None:
-        """Send an event."""
         await self.socket.send_str(json.dumps({"type": kind, **fields}))
 
     async def append(self, audio: bytes) -> None:
-        """Send audio in the format of the session."""
         await self.send(f"{BUFFER}.append", audio=base64.b64encode(audio).decode())
 
     async def append_samples(self, samples: NDArray[np.int16]) -> None:
-        """Send int16 samples."""
         await self.append(samples.astype("<i2").tobytes())
 
     async def append_in_pieces(self, audio: bytes, size: int) -> None:
-        """Send audio in pieces of so many bytes."""
         for start in range(0, len(audio), size):
             await self.append(audio[start : start + size])
 
@@ -52,7 +48,6 @@ class RealtimeClient:
         return updated
 
     async def next(self) -> dict[str, Any]:
-        """Return the next event."""
         frame = await asyncio.wait_for(self.socket.receive(), PATIENCE_S)
         assert frame.type == aiohttp.WSMsgType.TEXT, frame
         self.events.append(json.loads(frame.data))
@@ -76,12 +71,10 @@ class RealtimeClient:
             self.events.append(json.loads(frame.data))
 
     def of(self, kind: str) -> list[dict[str, Any]]:
-        """Return the events of a type."""
         return [event for event in self.events if event["type"] == kind]
 
     @property
     def kinds(self) -> list[str]:
-        """Return the types of all events."""
         return [event["type"] for event in self.events]
 
     @property
@@ -98,7 +91,6 @@ class RealtimeClient:
         return [found[item] for item in items if item in found]
 
     def deltas(self, item_id: str) -> str:
-        """Return what the deltas of an item said."""
         found = self.of(f"{TEXT}.delta")
         return "".join(event["delta"] for event in found if event["item_id"] == item_id)
 
@@ -107,7 +99,6 @@ class RealtimeClient:
 async def connected(
     url: str, query: str = "intent=transcription", **settings: Any
 ) -> AsyncIterator[RealtimeClient]:
-    """Yield a client of a gateway."""
     async with (
         aiohttp.ClientSession() as session,
         session.ws_connect(f"{url}/v1/realtime?{query}", **settings) as socket,

@@ -36,8 +36,6 @@ def is_open(port: int) -> bool:
 
 
 class RunningRouter:
-    """An HAProxy that is running."""
-
     def __init__(self, folder: Path, router: Router, process: "subprocess.Popen[bytes]") -> None:
         self._file, self._router, self._process = folder / "haproxy.cfg", router, process
         self.gateway_url = f"http://127.0.0.1:{router.gateway[1]}"

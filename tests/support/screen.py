@@ -52,7 +52,6 @@ class Screen:
         raise AssertionError(f"{text!r} is not in {self.rows}")
 
     def resize(self, columns: int) -> None:
-        """Give the terminal another width."""
         if not self.wraps_anew:
             assert all(len(line) <= self.columns for line in self.lines), "not modelled"
             self.lines = [line[:columns] for line in self.lines]
@@ -60,7 +59,6 @@ class Screen:
         self.columns = columns
 
     def feed(self, text: str) -> None:
-        """Do what a program writes."""
         text = text.replace("\r\n", "\n")  # the terminal's driver adds the \r
         position = 0
         for found in _CODES.finditer(text):

@@ -20,11 +20,11 @@ _SYLLABLES = ["ba", "do", "ki", "lu", "me", "no", "ra", "si", "tu", "ve", "za", 
 class Toy:
     """A graph under construction, with random weights of its seed."""
 
-    def __init__(self, seed: int) -> None:
-        self.graph, self._random = Graph(), np.random.default_rng(seed)
+    def __init__(self, seed: int | np.random.Generator) -> None:
+        self.graph, self.random = Graph(), np.random.default_rng(seed)
 
     def weight(self, *shape: int, scale: float = 1.0) -> str:
-        values = self._random.normal(0, scale / np.sqrt(shape[0]), shape)
+        values = self.random.normal(0, scale / np.sqrt(shape[0]), shape)
         return self.graph.array(values.astype(np.float32))
 
     def mean(self, value: str, *axes: int, keepdims: int = 0) -> str:
@@ -242,7 +242,6 @@ def offline(folder: Path, seed: int = 0) -> Path:
 
 
 def _with_the_rest(folder: Path, seed: int) -> Path:
-    """Write decoder, joiner and tokens."""
     toy = Toy(seed + 1)
     graph = toy.graph
     y = graph.takes("y", "N", 2, kind=TensorProto.INT64)
@@ -272,7 +271,6 @@ def _with_the_rest(folder: Path, seed: int) -> Path:
 
 
 def write_tokens(folder: Path) -> None:
-    """Write the symbols of pieces."""
     beginnings = [f"▁{text}" for text in _SYLLABLES]
     others = [chr(97 + n) for n in range(UNITS - 3 - 2 * len(_SYLLABLES))]
     symbols = ["<blk>", "<sos/eos>", "<unk>", *beginnings, *_SYLLABLES, *others, "#0", "#1"]

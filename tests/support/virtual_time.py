@@ -45,7 +45,6 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def run(scenario: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine in virtual time."""
     loop = VirtualTimeLoop()
     try:
         return loop.run_until_complete(scenario)

@@ -66,8 +66,6 @@ class Layer(nn.Module):
 
 
 class Reader(nn.Module):
-    """An attention decoder."""
-
     def __init__(self) -> None:
         super().__init__()
         self.embed = nn.Embedding(UNITS, SIZE)

@@ -79,7 +79,6 @@ class WordServer:
         """Called after a request was heard; returns the error in place of its answer."""
 
     def restart(self) -> None:
-        """Forget all streams."""
         self.streams.clear()
 
     def infer(self, request: Request) -> Transcript:

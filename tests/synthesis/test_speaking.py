@@ -1,7 +1,6 @@
 """Speaking a text by components that are plain functions: order, bounds and cancellation."""
 
 import asyncio
-import io
 from contextlib import aclosing
 from dataclasses import replace
 from math import inf
@@ -9,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
+from audio_files import audio_file
 from plain_components import HostTensor
 
 from conch.bls.access_log import AccessRecord
@@ -207,10 +206,8 @@ def test_names_of_others_mean_the_default_voice_where_theirs_is_missing() -> Non
 
 
 def wav(seconds: float) -> bytes:
-    file = io.BytesIO()
     tone = np.sin(np.arange(round(16_000 * seconds)) / 20).astype(np.float32)
-    soundfile.write(file, tone, 16_000, format="WAV")
-    return file.getvalue()
+    return audio_file(tone, 16_000)
 
 
 def test_a_recording_is_a_voice_that_is_found_once() -> None:
@@ -240,46 +237,39 @@ def test_recordings_are_for_servers_that_allow_them() -> None:
             ask(b"Hi.", reference=sent)
 
 
-def test_no_more_than_one_sentence_is_prepared_ahead() -> None:
+async def test_no_more_than_one_sentence_is_prepared_ahead() -> None:
+    tasks = asyncio.all_tasks()
     components = Components()
-
-    async def main() -> None:
-        runtime = Runtime(BlsConfig(), own_components(), components)
-        calls = runtime.live_calls(components, "synthesis")
-        options = SynthesisOptions()
-        text = "This is it. " * 1000
-        speaking = Speaking(
-            text,
-            options,
-            voices()[VOICE],
-            calls,
-            Growth.of(voices()[VOICE], inf),
-            0.0,
-        )
-        async with aclosing(speaking.pieces()) as pieces:
-            async for _ in pieces:
-                await asyncio.sleep(0)
-                if components.calls.count("vocoder") == 20:
-                    break
-        # A reader that stops takes no further sentence, and leaves no task.
-        assert components.calls.count("acoustic") in (20, 21)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(main())
+    runtime = Runtime(BlsConfig(), own_components(), components)
+    calls = runtime.live_calls(components, "synthesis")
+    options = SynthesisOptions()
+    text = "This is it. " * 1000
+    speaking = Speaking(
+        text,
+        options,
+        voices()[VOICE],
+        calls,
+        Growth.of(voices()[VOICE], inf),
+        0.0,
+    )
+    async with aclosing(speaking.pieces()) as pieces:
+        async for _ in pieces:
+            await asyncio.sleep(0)
+            if components.calls.count("vocoder") == 20:
+                break
+    # A reader that stops takes no further sentence, and leaves no task.
+    assert components.calls.count("acoustic") in (20, 21)
+    assert asyncio.all_tasks() == tasks
 
 
-def test_a_client_that_goes_away_ends_the_making() -> None:
+async def test_a_client_that_goes_away_ends_the_making() -> None:
     components = Components()
     made = service(components)
-
-    async def main() -> None:
+    with pytest.raises(RequestCancelledError):
         record = AccessRecord("id", "synthesis")
         asked = replace(message(b"This is it. " * 100))
         async for _ in made.run(made.parse(asked), components, record):
             components.is_gone = True
-
-    with pytest.raises(RequestCancelledError):
-        asyncio.run(main())
     assert len(components.calls) < 8
     counted = made._runtime.metrics.drain()
     assert counted[REQUESTS, ("synthesis", "cancelled")] == 1

@@ -35,12 +35,9 @@ from conch.wire.errors import (
 from conch.wire.stream_place import StreamPlace
 
 
-def call(components, model="vad", place=None, wanted=("speech_probs",)):
-    async def main():
-        inputs = {"waveform": np.ones(3, np.float32)}
-        return await components.call(Call(model, inputs, wanted, {"nbest": 2}, place))
-
-    return asyncio.run(main())
+async def call(components, model="vad", place=None, wanted=("speech_probs",)):
+    inputs = {"waveform": np.ones(3, np.float32)}
+    return await components.call(Call(model, inputs, wanted, {"nbest": 2}, place))
 
 
 @pytest.fixture
@@ -54,7 +51,7 @@ def failing(error: TritonError):
     return lambda request: InferenceResponse(error=error)
 
 
-def test_a_call_carries_one_row_and_its_place(models, components):
+async def test_a_call_carries_one_row_and_its_place(models, components):
     sent = []
 
     def vad(request):
@@ -62,7 +59,7 @@ def test_a_call_carries_one_row_and_its_place(models, components):
         return InferenceResponse([Tensor("speech_probs", request.inputs["waveform"] / 2)])
 
     models["vad"] = vad
-    outputs = call(components, place=StreamPlace("a", starts=True, ends=True))
+    outputs = await call(components, place=StreamPlace("a", starts=True, ends=True))
     assert outputs["speech_probs"].numpy().tolist() == [0.5, 0.5, 0.5]
     (request,) = sent
     assert request.inputs["waveform"].shape == (1, 3)
@@ -70,7 +67,7 @@ def test_a_call_carries_one_row_and_its_place(models, components):
     assert request.parameters == {"nbest": 2}
 
 
-def test_a_call_carries_the_key_of_its_server(models, components, monkeypatch):
+async def test_a_call_carries_the_key_of_its_server(models, components, monkeypatch):
     sent = []
 
     def vad(request):
@@ -79,34 +76,15 @@ def test_a_call_carries_the_key_of_its_server(models, components, monkeypatch):
 
     models["vad"] = vad
     monkeypatch.setenv("CONCH_COMPONENT_KEY", "a-key-of-this-server")
-    call(components)
+    await call(components)
     assert sent == [{"nbest": 2, "component_key": "a-key-of-this-server"}]
 
 
-def test_an_option_that_a_component_refuses_is_the_clients_word(models, components):
+async def test_an_option_that_a_component_refuses_is_the_clients_word(models, components):
     refused = OptionError("a text that begins otherwise")
     models["vad"] = failing(triton_error(refused))
     with pytest.raises(OptionError, match=r"^a text that begins otherwise$"):
-        call(components)
-
-
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (triton_error(ComponentError("out of memory")), "vad: out of memory"),
-        (triton_error(ValueError("a path: /srv")), r"vad: internal error; the server's log .*"),
-        (
-            TritonError("option 'x' of a model of your own"),
-            "vad: option 'x' of a model of your own",
-        ),
-        (TritonError("Request timeout expired"), "vad: Request timeout expired"),
-    ],
-)
-def test_what_else_a_component_says_is_its_error(models, components, error, message):
-    models["vad"] = failing(error)
-    with pytest.raises(TranscriptionError, match=f"^{message}$") as failure:
-        call(components)
-    assert type(failure.value) is ComponentError
+        await call(components)
 
 
 @pytest.mark.parametrize(
@@ -119,33 +97,33 @@ def test_what_else_a_component_says_is_its_error(models, components, error, mess
     ],
     ids=["of Triton", "of the component"],
 )
-def test_a_full_shared_memory_is_an_overload_without_names(models, components, error):
+async def test_a_full_shared_memory_is_an_overload_without_names(models, components, error):
     models["vad"] = failing(error)
     with pytest.raises(OverloadedError, match=r"^the server is out of shared memory: "):
-        call(components)
+        await call(components)
 
 
-def test_a_model_that_is_not_loaded_is_named(models, components):
+async def test_a_model_that_is_not_loaded_is_named(models, components):
     with pytest.raises(MissingModelError, match="rescore=true needs it") as missing:
-        call(components, "rescorer")
+        await call(components, "rescorer")
     assert missing.value.model == "rescorer"
 
 
-def test_a_server_that_is_going_is_no_defect(models, components, monkeypatch):
+async def test_a_server_that_is_going_is_no_defect(models, components, monkeypatch):
     models["vad"] = failing(TritonError("not called"))
     monkeypatch.setattr("plain_triton.is_going", True)
     with pytest.raises(OverloadedError, match=r"^the server is stopping; "):
-        call(components)
-    assert asyncio.run(components.is_loaded("vad"))
+        await call(components)
+    assert await components.is_loaded("vad")
 
 
-def test_what_is_loaded_is_asked_without_a_call_of_it(models, components):
+async def test_what_is_loaded_is_asked_without_a_call_of_it(models, components):
     models["vad"] = failing(TritonError("not called"))
-    assert asyncio.run(components.is_loaded("vad"))
-    assert not asyncio.run(components.is_loaded("rescorer"))
+    assert await components.is_loaded("vad")
+    assert not await components.is_loaded("rescorer")
 
 
-def test_the_end_of_a_stream_has_threads_of_its_own(models):
+async def test_the_end_of_a_stream_has_threads_of_its_own(models):
     names = []
 
     def vad(request):
@@ -156,12 +134,12 @@ def test_the_end_of_a_stream_has_threads_of_its_own(models):
     with ThreadPoolExecutor(1, "calls") as pool, ThreadPoolExecutor(1, "ends") as ends:
         components = TritonComponents(None, None, no_hangs(), pool, ends)
         for is_end in (False, True):
-            call(components, place=StreamPlace("a", starts=False, ends=is_end))
-        call(components)
+            await call(components, place=StreamPlace("a", starts=False, ends=is_end))
+        await call(components)
     assert [name.split("_")[0] for name in names] == ["calls", "ends", "calls"]
 
 
-def test_a_cancelled_call_is_told_to_leave_where_rows_are_in_flight_together(models):
+async def test_a_cancelled_call_is_told_to_leave_where_rows_are_in_flight_together(models):
     came, may_answer, sent = threading.Event(), threading.Event(), []
 
     def decoder(request):
@@ -174,27 +152,24 @@ def test_a_cancelled_call_is_told_to_leave_where_rows_are_in_flight_together(mod
         return InferenceResponse(error=triton_error(RequestCancelledError("left")))
 
     models["moonshine_decoder"] = decoder
-
-    async def main(components):
-        inputs = {"encoder_out": np.ones((2, 3), np.float32)}
-        call = Call("moonshine_decoder", inputs, ("hypotheses",))
-        made = asyncio.create_task(components.call(call))
+    inputs = {"encoder_out": np.ones((2, 3), np.float32)}
+    with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1) as ends:
+        sender = Request([], []).get_response_sender()
+        watch = HangWatch(PlainProcesses(), own_components(), 5.0, Metrics())
+        components = TritonComponents(None, sender, watch, pool, ends)
+        asked = Call("moonshine_decoder", inputs, ("hypotheses",))
+        made = asyncio.create_task(components.call(asked))
         await asyncio.to_thread(came.wait, 30)
         made.cancel()
         with pytest.raises(asyncio.CancelledError):
             await made
         assert await asyncio.to_thread(may_answer.wait, 30)
-
-    with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1) as ends:
-        sender = Request([], []).get_response_sender()
-        watch = HangWatch(PlainProcesses(), own_components(), 5.0, Metrics())
-        asyncio.run(main(TritonComponents(None, sender, watch, pool, ends)))
-    call, leaves = sent
-    assert leaves.parameters == {leaving.LEAVES: call.parameters[leaving.NUMBER]}
-    assert leaves.inputs.keys() == call.inputs.keys()
+    left, leaves = sent
+    assert leaves.parameters == {leaving.LEAVES: left.parameters[leaving.NUMBER]}
+    assert leaves.inputs.keys() == left.inputs.keys()
 
 
-def test_a_users_model_that_hangs_holds_its_own_threads_and_not_for_ever(models, monkeypatch):
+async def test_a_users_model_that_hangs_holds_its_own_threads_and_not_for_ever(models, monkeypatch):
     monkeypatch.setattr("conch.triton.components.POST_PATIENCE_S", 0.01)
     ends, free = [], threading.Event()
 
@@ -210,13 +185,13 @@ def test_a_users_model_that_hangs_holds_its_own_threads_and_not_for_ever(models,
     with ThreadPoolExecutor(1, "calls") as pool, ThreadPoolExecutor(1, "post") as post:
         components = TritonComponents(None, None, no_hangs(), pool, post=post)
         with pytest.raises(ComponentError, match=r"^hanging has not answered within 0\.01 s$"):
-            call(components, "hanging")
-        assert "speech_probs" in call(components)
+            await call(components, "hanging")
+        assert "speech_probs" in await call(components)
         free.set()
     assert [name.split("_")[0] for name in ends] == ["post"]
 
 
-def test_a_call_that_the_component_does_not_answer_ends_it_and_fails(models):
+async def test_a_call_that_the_component_does_not_answer_ends_it_and_fails(models):
     free, now = threading.Event(), [0.0]
     processes = PlainProcesses(began=-1.0)
     hangs = HangWatch(processes, own_components(), 5.0, Metrics(), lambda: now[0])
@@ -232,13 +207,15 @@ def test_a_call_that_the_component_does_not_answer_ends_it_and_fails(models):
     with ThreadPoolExecutor(1) as pool:
         components = TritonComponents(None, None, hangs, pool)
         with pytest.raises(ComponentHungError, match=r"^vad has not answered a call for 60"):
-            call(components)
+            await call(components)
         free.set()
     assert processes.killed == ["vad"]
 
 
 @pytest.mark.parametrize("model", ["vad", "of_a_user"])
-def test_calls_of_a_model_that_was_replaced_are_given_up_whatever_request_made_them(models, model):
+async def test_calls_of_a_model_that_was_replaced_are_given_up_whatever_request_made_them(
+    models, model
+):
     begun, free = threading.Event(), threading.Event()
     hangs = no_hangs()
 
@@ -247,8 +224,9 @@ def test_calls_of_a_model_that_was_replaced_are_given_up_whatever_request_made_t
         free.wait(20)
         return InferenceResponse(error=TritonError("Stub process 'vad_0_0' is not healthy."))
 
-    async def main(pool):
-        inputs = {"text": bytes_array(["a text"])}
+    models[model] = lost
+    inputs = {"text": bytes_array(["a text"])}
+    with ThreadPoolExecutor(1) as pool:
         made = TritonComponents(None, None, hangs, pool).call(Call(model, inputs, ("text",)))
         task = asyncio.create_task(made)
         assert await asyncio.to_thread(begun.wait, 20)
@@ -260,10 +238,6 @@ def test_calls_of_a_model_that_was_replaced_are_given_up_whatever_request_made_t
             await asyncio.wait_for(task, 10)
         free.set()
 
-    models[model] = lost
-    with ThreadPoolExecutor(1) as pool:
-        asyncio.run(main(pool))
-
 
 @pytest.mark.parametrize(
     ("value", "size"),
@@ -273,7 +247,7 @@ def test_calls_of_a_model_that_was_replaced_are_given_up_whatever_request_made_t
         (np.zeros((2, 2), np.int64), 32),
     ],
 )
-def test_the_work_of_a_call_is_measured_by_its_bytes_and_its_beam(models, value, size):
+async def test_the_work_of_a_call_is_measured_by_its_bytes_and_its_beam(models, value, size):
     sizes = []
 
     class Watch(HangWatch):
@@ -283,13 +257,10 @@ def test_the_work_of_a_call_is_measured_by_its_bytes_and_its_beam(models, value,
 
     models["vad"] = lambda request: InferenceResponse([])
     watch = Watch(PlainProcesses(), own_components(), 5.0, Metrics())
-
-    async def main(components):
+    with ThreadPoolExecutor(1) as pool:
+        components = TritonComponents(None, None, watch, pool)
         for work in (1, 4):
             await components.call(Call("vad", {"input": value}, (), work=work))
-
-    with ThreadPoolExecutor(1) as pool:
-        asyncio.run(main(TritonComponents(None, None, watch, pool)))
     assert sizes == [size, 4 * size]
 
 
@@ -323,19 +294,35 @@ def test_the_work_of_a_call_is_measured_by_its_bytes_and_its_beam(models, value,
             ComponentError,
             "vad: Stub process",
         ),
+        (triton_error(ComponentError("out of memory")), ComponentError, "vad: out of memory$"),
+        (
+            triton_error(ValueError("a path: /srv")),
+            ComponentError,
+            r"vad: internal error; the server's log .*",
+        ),
+        (
+            TritonError("option 'x' of a model of your own"),
+            ComponentError,
+            "vad: option 'x' of a model of your own$",
+        ),
+        (
+            TritonError("Request timeout expired"),
+            ComponentError,
+            "vad: Request timeout expired$",
+        ),
     ],
 )
-def test_tritons_words_for_what_is_lost_or_full_are_told_from_a_components(
+async def test_tritons_words_for_what_is_lost_or_full_are_told_from_a_components(
     models, components, error, kind, message
 ):
     models["vad"] = failing(error)
     with pytest.raises(TranscriptionError, match=f"^{message}") as failure:
-        call(components)
+        await call(components)
     assert type(failure.value) is kind
 
 
-def test_no_call_is_made_once_the_answer_is_sent(models, components):
+async def test_no_call_is_made_once_the_answer_is_sent(models, components):
     models["vad"] = failing(TritonError("called"))
     components.close()
     with pytest.raises(RequestCancelledError, match="before vad was called"):
-        call(components)
+        await call(components)

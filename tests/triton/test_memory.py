@@ -1,10 +1,11 @@
 """What a model's process gives back, and when."""
 
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+
+from subprocesses import output_of
 
 from conch.triton.memory import MANY_ENDED, IdleWatch, settled
 
@@ -61,15 +62,9 @@ def test_a_component_does_not_load_the_orchestrator():
         "import conch.triton\n"
         "print([name for name in ('av', 'soxr', 'conch.recognition') if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.strip() == "[]"
+    assert output_of(sys.executable, "-c", code).strip() == "[]"
 
 
 def test_a_ctc_decoder_does_not_load_onnx_runtime():
     code = "import sys, conch.decoding.streaming_decoder; print('onnxruntime' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.strip() == "False"
+    assert output_of(sys.executable, "-c", code).strip() == "False"

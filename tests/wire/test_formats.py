@@ -4,36 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from transcripts import silent, spoken, transcript
 
 from conch.wire.formats import to_json, to_srt, to_text, to_webvtt
-from conch.wire.result import Channel, Hypothesis, Segment, Stage, Transcript, Word
+from conch.wire.result import Channel, Hypothesis, Segment, Stage, Transcript
 from conch.wire.subtitles import cues
-
-
-def transcript(*segments: Segment) -> Transcript:
-    text = " ".join(segment.text for segment in segments)
-    return Transcript(
-        nbest=(Hypothesis(text, -1.0, -1.0),),
-        segments=segments,
-        duration=segments[-1].end if segments else 0.0,
-        path=("vad",),
-        stages={},
-    )
-
-
-def spoken(text: str, start: float = 0.0, word_s: float = 0.3) -> Segment:
-    """A segment whose words follow each other without a pause."""
-    texts = text.split()
-    words = tuple(
-        Word(item, start + i * word_s, start + (i + 1) * word_s, 0.9)
-        for i, item in enumerate(texts)
-    )
-    return Segment(start, start + len(texts) * word_s, (Hypothesis(text, -1, -1),), words)
-
-
-def silent(text: str, start: float, end: float) -> Segment:
-    """A segment without word times."""
-    return Segment(start, end, (Hypothesis(text, -1, -1),))
 
 
 def test_text_is_the_best_hypothesis_on_a_line() -> None:

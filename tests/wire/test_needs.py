@@ -1,18 +1,16 @@
 """The components that a request needs are those that its path calls."""
 
-import asyncio
 from itertools import product
 
 import numpy as np
 import pytest
 from plain_components import PlainComponents
-from plain_recognizer import recognizer_on
-from plain_streams import Client, audio, run
+from plain_recognizer import recognized
+from plain_streams import Client, audio, serving
 
 from conch.component import bytes_array
 from conch.families import decoders, synthesizers
 from conch.launcher.repositories import model_names, shipped_repositories
-from conch.recognition.request import SpeechRequest
 from conch.wire.errors import OptionError
 from conch.wire.needs import (
     PATHS,
@@ -80,22 +78,16 @@ def test_a_recording_calls_what_it_is_said_to_need():
     assert len(sets) == 72
     for sent in sets:
         components = Doubtful()
-        wav = np.full((1, 16_000), 0.5, np.float32)
-        recognizer = recognizer_on(components)
-        asyncio.run(recognizer.recognize(SpeechRequest(wav=wav, parameters=sent), components))
+        recognized(components, np.full(16_000, 0.5, np.float32), **sent)
         assert set(components.calls) == needed(sent, live=False), sent
 
 
-def test_a_stream_calls_what_it_is_said_to_need():
+async def test_a_stream_calls_what_it_is_said_to_need():
     sets = allowed(live=True)
     assert {sent["mode"] for sent in sets} == {"streaming", "two_pass"}
     for sent in sets:
-
-        async def path(recognizer, components, sent=sent):
-            client = Client(recognizer, components, **sent)
-            return await client.send(audio("11"), ends=True)
-
-        final, components = run(path, Doubtful())
+        async with serving(Doubtful()) as (recognizer, components):
+            final = await Client(recognizer, components, **sent).send(audio("11"), ends=True)
         assert [segment.error for segment in final.segments] == [""]
         assert set(components.calls) == needed(sent, live=True), sent
 

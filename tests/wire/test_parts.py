@@ -1,10 +1,8 @@
-import asyncio
-import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import soundfile
+from audio_files import audio_file
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 from spoken_components import SpokenComponents, made
@@ -24,26 +22,20 @@ def said(level: float) -> np.ndarray:
 
 
 def wav(channels: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    soundfile.write(buffer, channels.T, RATE, format="WAV", subtype="FLOAT")
-    return buffer.getvalue()
+    return audio_file(channels.T, RATE, "FLOAT")
 
 
-def whole_and_parts(
+async def whole_and_parts(
     waveform: np.ndarray, components: PlainComponents | None = None, **parameters
 ) -> tuple[Transcript, list[Transcript]]:
     if waveform.ndim == 1:
         request = SpeechRequest(wav=waveform[np.newaxis], parameters=parameters)
     else:
         request = SpeechRequest(audio=np.array([[wav(waveform)]], object), parameters=parameters)
-
-    async def both() -> tuple[Transcript, list[Transcript]]:
-        recognizer = recognizer_on(PlainComponents(), max_segments_in_flight=1)
-        (whole,) = await recognizer.recognize(request, components or PlainComponents())
-        stream = recognizer.stream(request, components or PlainComponents())
-        return whole, [part async for part in stream]
-
-    return asyncio.run(both())
+    recognizer = recognizer_on(PlainComponents(), max_segments_in_flight=1)
+    (whole,) = await recognizer.recognize(request, components or PlainComponents())
+    stream = recognizer.stream(request, components or PlainComponents())
+    return whole, [part async for part in stream]
 
 
 def timeless(transcript: Transcript) -> Transcript:
@@ -64,26 +56,26 @@ def timeless(transcript: Transcript) -> Transcript:
     ],
     ids=["three segments", "a long pause at the end", "silence"],
 )
-def test_joined_parts_are_the_one_answer(waveform, parameters):
-    whole, parts = whole_and_parts(waveform, **parameters)
+async def test_joined_parts_are_the_one_answer(waveform, parameters):
+    whole, parts = await whole_and_parts(waveform, **parameters)
     assert timeless(joined_parts(parts, parameters.get("nbest", 1))) == timeless(whole)
 
 
-def test_a_part_holds_one_segment_and_the_last_one_none():
+async def test_a_part_holds_one_segment_and_the_last_one_none():
     waveform = np.concatenate([said(0.1), PAUSE, said(0.2), LONG_PAUSE])
-    _, parts = whole_and_parts(waveform)
+    _, parts = await whole_and_parts(waveform)
     assert [len(part.segments) for part in parts] == [1, 1, 0]
     assert parts[1].duration <= parts[2].duration == len(waveform) / RATE
 
 
-def test_of_a_stream_that_broke_off_it_is_what_was_known():
-    _, parts = whole_and_parts(np.concatenate([said(0.1), PAUSE, said(0.2)]))
+async def test_of_a_stream_that_broke_off_it_is_what_was_known():
+    _, parts = await whole_and_parts(np.concatenate([said(0.1), PAUSE, said(0.2)]))
     assert joined_parts(parts[:1]) == parts[0]
 
 
-def test_a_segment_without_a_text_is_a_part_where_speech_was_heard_in_it():
+async def test_a_segment_without_a_text_is_a_part_where_speech_was_heard_in_it():
     components = SpokenComponents(lambda words, seconds: [w for w in words if w.text < "e"])
-    whole, parts = whole_and_parts(made("abcd.efgh.ab"), components)
+    whole, parts = await whole_and_parts(made("abcd.efgh.ab"), components)
     assert [[item.text for item in part.segments] for part in parts] == [
         ["a b c d"],
         [""],
@@ -99,10 +91,10 @@ def test_a_segment_without_a_text_is_a_part_where_speech_was_heard_in_it():
 
 
 @pytest.mark.parametrize("nbest", [1, 3])
-def test_the_joined_parts_of_a_call_are_the_one_answer(nbest):
+async def test_the_joined_parts_of_a_call_are_the_one_answer(nbest):
     one = np.concatenate([PAUSE, said(0.1), PAUSE, PAUSE, said(0.3), LONG_PAUSE])
     other = np.concatenate([said(0.4), PAUSE, PAUSE, said(0.2), LONG_PAUSE, PAUSE])
-    whole, parts = whole_and_parts(np.stack([one, other]), channels="split", nbest=nbest)
+    whole, parts = await whole_and_parts(np.stack([one, other]), channels="split", nbest=nbest)
     assert [len(part.segments) for part in parts] == [1, 1, 1, 1, 0]
     assert [part.segments[0].channel for part in parts[:4]] == [2, 1, 2, 1]
     assert timeless(joined_parts(parts, nbest)) == timeless(whole)

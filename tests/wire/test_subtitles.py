@@ -1,14 +1,17 @@
 """Cues of subtitles: by example, and by what holds for any words."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise, product
 from math import inf
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transcripts import silent, spoken
+from transcripts import transcript as transcript_of
 
-from conch.wire.result import Channel, Hypothesis, Segment, Transcript, Word
+from conch.wire.result import Hypothesis, Segment, Transcript, Word
 from conch.wire.subtitles import (
     GAP_MS,
     LONG_PAUSE_MS,
@@ -26,35 +29,7 @@ from conch.wire.subtitles import (
     pieces_of,
 )
 
-
-def transcript(*segments: Segment, channels: int = 0) -> Transcript:
-    return Transcript(
-        nbest=(Hypothesis("", -1.0, -1.0),),
-        segments=segments,
-        duration=100.0,
-        path=("vad",),
-        stages={},
-        channels=tuple(Channel(number + 1, "", 0.0) for number in range(channels)),
-    )
-
-
-def spoken(text: str, start: float = 0.0, word_s: float = 0.3, channel: int = 0) -> Segment:
-    """A segment whose words follow each other; each `_` is a pause of half a second."""
-    words = []
-    clock = start
-    for item in text.split():
-        if item == "_":
-            clock += 0.5
-            continue
-        words.append(Word(item, clock, clock + word_s, 0.9))
-        clock += word_s
-    best = Hypothesis(text.replace(" _", ""), -1, -1)
-    return Segment(start, clock, (best,), tuple(words), channel=channel)
-
-
-def silent(text: str, start: float, end: float) -> Segment:
-    """A segment without word times."""
-    return Segment(start, end, (Hypothesis(text, -1, -1),))
+transcript = partial(transcript_of, duration=100.0)
 
 
 def shown(*segments: Segment) -> list[tuple[str, ...]]:

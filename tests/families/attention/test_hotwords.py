@@ -1,13 +1,11 @@
 """Hotwords in Whisper's text: near misses, and on plain functions what is called and written."""
 
-import asyncio
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_components import PlainComponents
-from plain_recognizer import recognizer_on
+from plain_recognizer import recognized
 
 from conch.families.attention.hotwords import (
     MOST_TRIED,
@@ -17,7 +15,6 @@ from conch.families.attention.hotwords import (
     near_misses,
     put_in,
 )
-from conch.recognition.request import SpeechRequest
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import Hotword, hotwords_of
 
@@ -184,10 +181,7 @@ class Named(PlainComponents):
 
 def recognize(components, **options):
     wav = np.concatenate([np.full(RATE, 0.5, np.float32), np.zeros(2 * RATE, np.float32)])
-    recognizer = recognizer_on(components)
-    request = SpeechRequest(wav=wav[np.newaxis], parameters={"coverage": False, **options})
-    (transcript,) = asyncio.run(recognizer.recognize(request, components))
-    return transcript
+    return recognized(components, wav, **{"coverage": False, **options})
 
 
 def test_a_hotword_is_written_if_it_loses_less_than_its_weight_allows():

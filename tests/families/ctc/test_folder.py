@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 
 import ctc_toys
-import onnx
 import pytest
 import transducer_toys
+from onnx_metadata import change_metadata
 
 from conch.catalogue.checks import UnfitModelError
 from conch.catalogue.detection import detect
@@ -51,11 +51,7 @@ def test_a_folder_with_an_encoder_for_each(tmp_path):
     assert found.recordings.path.name == "model.onnx"
     assert found.live is not None and found.live.path.name == "model-streaming.onnx"
     assert (found.live.chunk, found.live.shift, found.live.left) == (67, 64, 64)
-    path = tmp_path / "toy" / "model.onnx"
-    model = onnx.load(path)
-    known = {item.key: item.value for item in model.metadata_props} | {"subsampling_factor": "8"}
-    onnx.helper.set_model_props(model, known)
-    onnx.save(model, path)
+    change_metadata(tmp_path / "toy" / "model.onnx", subsampling_factor="8")
     with pytest.raises(UnfitModelError, match=r"a frame for 8 .* for 4: they are of different"):
         check_ctc(tmp_path / "toy")
 
@@ -137,12 +133,7 @@ def test_a_transducer_is_no_ctc(tmp_path):
 )
 def test_metadata_of_another_model(tmp_path, kind, metadata, message):
     folder = getattr(ctc_toys, kind)(tmp_path / "toy")
-    path = next(folder.glob("*.onnx"))
-    model = onnx.load(path)
-    known = {item.key: item.value for item in model.metadata_props} | metadata
-    del model.metadata_props[:]
-    onnx.helper.set_model_props(model, {key: value for key, value in known.items() if value})
-    onnx.save(model, path)
+    change_metadata(next(folder.glob("*.onnx")), **metadata)
     with pytest.raises(UnfitModelError, match=message):
         check_ctc(folder)
 

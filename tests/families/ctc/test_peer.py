@@ -25,12 +25,6 @@ WHOLE = ("icefall", "wenet", "nemo", "waveform")
 LIVE = ("icefall_live", "wenet")
 
 
-@pytest.fixture(scope="module")
-def waveforms() -> list[np.ndarray]:
-    found = recordings_of(Path(__file__).parents[2] / "data")
-    return [item.waveform() for item in found[:3]]
-
-
 def check(found: list[Any], expected: list[Heard], frame_s: float) -> None:
     texts = [text_of(item) for item in found]
     assert texts == [item.text for item in expected]

@@ -5,9 +5,8 @@ import shutil
 from pathlib import Path
 
 import funasr_toys
-import onnx
 import pytest
-from onnx import helper
+from onnx_metadata import change_metadata
 
 from conch.catalogue.checks import UnfitModelError
 from conch.catalogue.detection import detect
@@ -107,11 +106,7 @@ def test_a_file_of_another_model(original, name, content, message):
     ],
 )
 def test_metadata_of_another_model(converted, metadata, message):
-    model = onnx.load(converted / "model.onnx")
-    known = {item.key: item.value for item in model.metadata_props} | metadata
-    del model.metadata_props[:]
-    helper.set_model_props(model, known)
-    onnx.save(model, converted / "model.onnx")
+    change_metadata(converted / "model.onnx", **metadata)
     with pytest.raises(UnfitModelError, match=message):
         check_paraformer(converted)
 

@@ -6,7 +6,6 @@ import funasr_toys
 import numpy as np
 import pytest
 import sherpa_onnx
-from recordings import recordings_of
 
 from conch.component import Row
 from conch.families.funasr.sense_voice import SenseVoice
@@ -15,12 +14,6 @@ from conch.wire.errors import OptionError
 from lab.baselines.same_text import tight
 
 TELLS = ("language", "emotion", "event")
-
-
-@pytest.fixture(scope="module")
-def waveforms() -> list[np.ndarray]:
-    found = recordings_of(Path(__file__).parents[2] / "data")
-    return [item.waveform() for item in found[:3]]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import funasr_toys
 import numpy as np
 import pytest
 import sherpa_onnx
-from recordings import recordings_of
 
 from conch.component import Row
 from conch.decoding.streaming_decoder import StreamingDecoder
@@ -25,12 +24,6 @@ from conch.wire.errors import InvalidRequestError, OptionError
 
 STEP = 10_240
 TAIL = np.zeros(round(0.9 * 16_000), np.float32)
-
-
-@pytest.fixture(scope="module")
-def waveforms() -> list[np.ndarray]:
-    found = recordings_of(Path(__file__).parents[2] / "data")
-    return [item.waveform() for item in found[:3]]
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 
 from conch.catalogue.kinds import KINDS
 from conch.catalogue.places import find, state_of
-from conch.cli.demo import SPEECH
 from conch.component import Row
 from conch.families.moonshine import weights
 from conch.families.moonshine.declaration import PACKAGE
@@ -15,11 +13,6 @@ from conch.families.moonshine.declaration import TINY as MOONSHINE_TINY
 from conch.families.moonshine.decoder import DecoderComponent, MoonshineDecoderConfig
 from conch.families.moonshine.encoder import EncoderComponent, MoonshineConfig
 from conch.packaged import how_to_get, packaged
-
-
-@pytest.fixture(scope="session")
-def tiger() -> np.ndarray:
-    return soundfile.read(SPEECH, dtype="float32")[0]
 
 
 @pytest.fixture(scope="session")

@@ -6,17 +6,10 @@ import sys
 import numpy as np
 import onnxruntime
 import pytest
-import soundfile
 
-from conch.cli.demo import SPEECH
 from conch.component import Row, answers
 from conch.families.silero.vad import SileroConfig, SileroVad, model_path
 from conch.wire.errors import ConfigError, InvalidRequestError
-
-
-@pytest.fixture(scope="module")
-def speech() -> np.ndarray:
-    return soundfile.read(SPEECH, dtype="float32")[0]
 
 
 @pytest.fixture(scope="module")
@@ -42,21 +35,21 @@ def stepwise(waveform: np.ndarray) -> np.ndarray:
     return np.array(probs)
 
 
-def test_equals_the_stepwise_model(vad, speech):
-    (answer,) = vad([Row({"waveform": speech})])
+def test_equals_the_stepwise_model(vad, tiger):
+    (answer,) = vad([Row({"waveform": tiger})])
     assert answer["speech_probs"].shape == (229,)
-    np.testing.assert_allclose(answer["speech_probs"], stepwise(speech), atol=1e-4)
+    np.testing.assert_allclose(answer["speech_probs"], stepwise(tiger), atol=1e-4)
     assert answer["speech_probs"].max() > 0.99
     assert answer["speech_probs"].min() < 0.01
 
 
-def test_chunked_equals_whole(vad, speech):
+def test_chunked_equals_whole(vad, tiger):
     rng = np.random.default_rng(3)
-    (whole,) = vad([Row({"waveform": speech})])
+    (whole,) = vad([Row({"waveform": tiger})])
     for pieces in (2, 5, 20):
         cuts = np.sort(rng.choice(np.arange(1, 228), pieces - 1, replace=False)) * 512
         probs, state = [], {}
-        for chunk in np.split(speech, cuts):
+        for chunk in np.split(tiger, cuts):
             (answer,) = vad([Row({"waveform": chunk, **state})])
             probs.append(answer["speech_probs"])
             state = {"state": answer["state"]}
@@ -64,9 +57,9 @@ def test_chunked_equals_whole(vad, speech):
         np.testing.assert_allclose(state["state"], whole["state"], atol=1e-4)
 
 
-def test_blocks_equal_whole(speech):
-    (few,) = SileroVad(SileroConfig(block_frames=7))([Row({"waveform": speech})])
-    (many,) = SileroVad(SileroConfig(block_frames=10_000))([Row({"waveform": speech})])
+def test_blocks_equal_whole(tiger):
+    (few,) = SileroVad(SileroConfig(block_frames=7))([Row({"waveform": tiger})])
+    (many,) = SileroVad(SileroConfig(block_frames=10_000))([Row({"waveform": tiger})])
     np.testing.assert_allclose(few["speech_probs"], many["speech_probs"], atol=1e-5)
 
 
@@ -85,9 +78,9 @@ def test_a_waveform_is_two_minutes_at_most(vad):
     assert str(error).startswith("input 'waveform' takes at most 120 s of audio; sent: 120")
 
 
-def test_a_wrong_state_fails_its_row_alone(vad, speech):
-    bad = Row({"waveform": speech, "state": np.zeros(7, np.float32)})
-    error, answer = answers(vad, [bad, Row({"waveform": speech[:1000]})])
+def test_a_wrong_state_fails_its_row_alone(vad, tiger):
+    bad = Row({"waveform": tiger, "state": np.zeros(7, np.float32)})
+    error, answer = answers(vad, [bad, Row({"waveform": tiger[:1000]})])
     assert isinstance(error, InvalidRequestError)
     assert str(error) == ("input 'state' must be what the last call returned, 320 values; sent: 7")
     assert answer["speech_probs"].shape == (2,)

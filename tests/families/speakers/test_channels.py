@@ -1,10 +1,9 @@
 """Speakers of recordings whose channels are split."""
 
 import asyncio
-import io
 
 import numpy as np
-import soundfile
+from audio_files import audio_file
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 from plain_streams import audio
@@ -16,10 +15,9 @@ LEFT, RIGHT = audio("..1111.........55555..."), audio("........3333...........")
 
 def answer(**options):
     components = PlainComponents()
-    buffer = io.BytesIO()
     stereo = np.stack((LEFT, RIGHT), axis=1)
-    soundfile.write(buffer, stereo, 16_000, format="WAV", subtype="FLOAT")
-    file = np.array([[buffer.getvalue()]], dtype=object)
+    buffer = audio_file(stereo, 16_000, "FLOAT")
+    file = np.array([[buffer]], dtype=object)
     request = SpeechRequest(audio=file, parameters={"channels": "split", **options})
     (found,) = asyncio.run(recognizer_on(components).recognize(request, components))
     return found, components

@@ -1,13 +1,12 @@
 """The state machine of live labels, on voices that are drawn; and streams on plain components."""
 
-import asyncio
 import random
 from typing import Any
 
 import numpy as np
 import pytest
 from plain_labels import file_of
-from plain_streams import STEP, Client, audio, ended_once, run
+from plain_streams import STEP, Client, audio, ended_once, serving, streaming
 
 from conch.families.speakers.clustering import MOST_PIECES, unit
 from conch.families.speakers.live import (
@@ -18,7 +17,6 @@ from conch.families.speakers.live import (
 from conch.families.speakers.live_labels import LiveLabels
 from conch.families.speakers.pieces import WINDOW_S
 from conch.families.speakers.relabelling import FRAME_S, Piece, Run, relabelled
-from conch.recognition.hooks import StreamTurns
 from conch.wire.errors import OptionError
 from conch.wire.known_speakers import option_of
 from conch.wire.options import RecognitionOptions
@@ -207,20 +205,16 @@ def test_the_end_parts_two_voices_that_were_one() -> None:
     assert changed.speaker == "2"
 
 
-def test_the_end_tells_who_was_known_too_late() -> None:
+async def test_the_end_tells_who_was_known_too_late() -> None:
     world = World()
     known = option_of([{"name": "Ann", "embedding": world.voices[1]}])
     options = RecognitionOptions.parse({"speakers": "auto", "known_speakers": known}, live=True)
 
     no_calls: Any = None
-
-    async def scenario() -> StreamTurns:
-        labels = LiveLabels(options, no_calls)
-        world.hear(labels._voices, talk((0, 5.0), (1, 5.0), (0, 5.0), (1, 5.0), (None, 3.0)))
-        assert [turn.speaker for turn in labels.take_turns()] == ["A", "B", "A", "B"]
-        return await labels.finish()
-
-    found = asyncio.run(scenario())
+    labels = LiveLabels(options, no_calls)
+    world.hear(labels._voices, talk((0, 5.0), (1, 5.0), (0, 5.0), (1, 5.0), (None, 3.0)))
+    assert [turn.speaker for turn in labels.take_turns()] == ["A", "B", "A", "B"]
+    found = await labels.finish()
     assert [turn.speaker for turn in found.turns] == ["A", "Ann", "A", "Ann"]
     assert [*found.relabelled] == [turn for turn in found.turns if turn.speaker == "Ann"]
 
@@ -229,23 +223,21 @@ SPOKEN = audio("..1111....5555....1111.....")
 TWO_PASSES = {"mode": "two_pass", "decoder": "moonshine"}
 
 
-def answers(sizes: list[int], waveform: np.ndarray = SPOKEN, **options):
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, adaptive=False, **options)
+async def answers(sizes: list[int], waveform: np.ndarray = SPOKEN, **options):
+    async with streaming(adaptive=False, **options) as (client, components):
         found, start = [], 0
         for size in sizes:
             found.append(await client.send(waveform[start : start + size]))
             start += size
-        return [*found, await client.send(waveform[start:], ends=True)]
-
-    return run(scenario)
+        found.append(await client.send(waveform[start:], ends=True))
+    return found, components
 
 
 @pytest.mark.parametrize("options", [{}, TWO_PASSES], ids=["streaming", "two_pass"])
-def test_labels_do_not_depend_on_the_chunks(options) -> None:
+async def test_labels_do_not_depend_on_the_chunks(options) -> None:
     chance = random.Random(5)
     cuts = [[STEP] * 26, [chance.randrange(1, 3 * STEP) for _ in range(14)], [7 * STEP]]
-    found = [answers(sizes, speakers="auto", **options)[0] for sizes in cuts]
+    found = [(await answers(sizes, speakers="auto", **options))[0] for sizes in cuts]
     assert [item.speaker for item in found[0][-1].segments] == ["A", "B", "A"]
     assert [turn.speaker for turn in found[0][-1].turns] == ["A", "B", "A"]
     assert found[0][-1].speakers == found[1][-1].speakers == found[2][-1].speakers
@@ -256,8 +248,8 @@ def test_labels_do_not_depend_on_the_chunks(options) -> None:
         assert told == list(found[0][-1].turns)[: len(told)]
 
 
-def test_open_words_have_speakers_and_segments_are_sent_again_if_theirs_change() -> None:
-    found, components = answers([STEP] * 26, speakers="auto")
+async def test_open_words_have_speakers_and_segments_are_sent_again_if_theirs_change() -> None:
+    found, components = await answers([STEP] * 26, speakers="auto")
     words = [word for item in found if item.utterance for word in item.utterance.words]
     assert {str(word.speaker) for word in words} >= {"A", "B"}
     latest: dict[int, str] = {}
@@ -270,11 +262,11 @@ def test_open_words_have_speakers_and_segments_are_sent_again_if_theirs_change()
 
 
 @pytest.mark.parametrize("options", [{}, TWO_PASSES], ids=["streaming", "two_pass"])
-def test_known_voices_have_their_names_from_the_first_word(options) -> None:
+async def test_known_voices_have_their_names_from_the_first_word(options) -> None:
     second = np.eye(21, dtype=np.float32)[10]  # of the level 5 in `audio`
     for sent in ({"embedding": second}, {"audio": file_of(audio("..5555.."))}):
         known = option_of([{"name": "A", **sent}, {"name": "Eve", "embedding": np.eye(21)[3]}])
-        found, _ = answers([STEP] * 26, speakers="auto", known_speakers=known, **options)
+        found, _ = await answers([STEP] * 26, speakers="auto", known_speakers=known, **options)
         assert [item.speaker for item in found[-1].segments] == ["B", "A", "B"]
         assert found[-1].relabelled == ()
         told = [turn.speaker for answer in found[:-1] for turn in answer.turns]
@@ -283,30 +275,28 @@ def test_known_voices_have_their_names_from_the_first_word(options) -> None:
         assert {word.speaker for word in words if word.speaker} == {"A", "B"}
 
 
-def test_a_known_voice_that_cannot_be_followed_refuses_the_stream() -> None:
+async def test_a_known_voice_that_cannot_be_followed_refuses_the_stream() -> None:
     known = option_of([{"name": "Ann", "audio": file_of(audio("..1.."))}])
     with pytest.raises(OptionError, match=r"'Ann'\): its audio has 0.6 s of speech; it takes at"):
-        answers([STEP], speakers="auto", known_speakers=known)
+        await answers([STEP], speakers="auto", known_speakers=known)
 
 
-def test_without_the_option_nothing_is_called_or_said() -> None:
-    found, components = answers([STEP] * 26)
+async def test_without_the_option_nothing_is_called_or_said() -> None:
+    found, components = await answers([STEP] * 26)
     assert not LABELLERS & set(components.calls)
     assert all("speaker" not in item.to_json() and "turns" not in item.to_json() for item in found)
 
 
-def test_silence_calls_nothing() -> None:
-    found, components = answers([STEP] * 10, audio("." * 10), speakers="auto")
+async def test_silence_calls_nothing() -> None:
+    found, components = await answers([STEP] * 10, audio("." * 10), speakers="auto")
     assert not LABELLERS & set(components.calls)
     assert found[-1].turns == ()
 
 
-def test_text_goes_on_where_the_networks_fail() -> None:
-    async def scenario(recognizer, components):
+async def test_text_goes_on_where_the_networks_fail() -> None:
+    async with serving() as (recognizer, components):
         components.speaker_embedding = None  # a call of it fails
         client = Client(recognizer, components, adaptive=False, speakers="auto")
-        return await client.send(SPOKEN, ends=True)
-
-    found, _ = run(scenario)
+        found = await client.send(SPOKEN, ends=True)
     assert len(found.segments) == 3
     assert [item.speaker for item in found.segments] == ["", "", ""]

@@ -18,8 +18,6 @@ from conch.wire.options import RecognitionOptions
 
 
 class ToyComponents(PlainComponents):
-    """Plain components, with those of the toy."""
-
     def toy_encoder(self, inputs, parameters):
         waveform = inputs["waveform"]
         frames = [np.abs(waveform[at : at + STEP]).max() for at in range(0, len(waveform), STEP)]

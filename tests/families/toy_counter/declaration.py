@@ -32,8 +32,6 @@ COUNTER = Component(
 
 @dataclass(frozen=True, kw_only=True)
 class CounterOptions:
-    """Options of the counter."""
-
     count_most: int = option(0, "count a word up to this number; 0 is not at all", low=0, high=9)
     count_word: str = option("", "the word that is counted", longest=20)
 

@@ -13,7 +13,6 @@ from conch.wire.result import Segment
 
 
 async def loudness(speech: SpeechSegment, options: RecognitionOptions, calls: Calls) -> float:
-    """Return how loud a segment is."""
     return float(np.abs(speech.waveform).max())
 
 

@@ -9,6 +9,7 @@ import onnx
 import pytest
 import transducer_toys
 from onnx import TensorProto, helper
+from onnx_metadata import change_metadata
 
 from conch.catalogue.checks import Found, UnfitModelError
 from conch.families.transducer.folder import check_transducer, read_transducer
@@ -90,7 +91,7 @@ def test_what_folders_of_nemo_are(tmp_path):
 )
 def test_metadata_of_another_nemo(tmp_path, kind, metadata, message):
     folder = getattr(nemo_toys, kind)(tmp_path)
-    onnx.save(changed(folder / "encoder.onnx", **metadata), folder / "encoder.onnx")
+    change_metadata(folder / "encoder.onnx", **metadata)
     with pytest.raises(UnfitModelError, match=message):
         check_transducer(folder)
 
@@ -157,15 +158,6 @@ def test_a_file_that_is_no_model(folder, content):
         check_transducer(folder)
 
 
-def changed(path: Path, **metadata: str) -> onnx.ModelProto:
-    """Return a model with other metadata; a value that is empty takes an entry away."""
-    model = onnx.load(path)
-    known = {item.key: item.value for item in model.metadata_props} | metadata
-    del model.metadata_props[:]
-    helper.set_model_props(model, {key: value for key, value in known.items() if value})
-    return model
-
-
 @pytest.mark.parametrize(
     ("part", "metadata", "message"),
     [
@@ -177,8 +169,7 @@ def changed(path: Path, **metadata: str) -> onnx.ModelProto:
     ],
 )
 def test_metadata_of_another_model(folder, part, metadata, message):
-    path = folder / f"{part}.onnx"
-    onnx.save(changed(path, **metadata), path)
+    change_metadata(folder / f"{part}.onnx", **metadata)
     with pytest.raises(UnfitModelError, match=message):
         check_transducer(folder)
 

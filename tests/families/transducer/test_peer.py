@@ -1,12 +1,8 @@
 """The same folder writes the same in sherpa-onnx, whose models these are, and here."""
 
-from pathlib import Path
-
 import nemo_toys
-import numpy as np
 import pytest
 import transducer_toys
-from recordings import recordings_of
 
 from lab.baselines.components import live, recorded, text_of, words_of
 from lab.baselines.folder_peers import peer_of
@@ -17,12 +13,6 @@ RECORDINGS = ("offline", "rnnt", "tdt")
 """Kinds that hear no live audio."""
 NEMO = {"rnnt": 5, "tdt": 3, "streaming": 5}
 """Kinds of NeMo's, and a seed with which their texts are lively."""
-
-
-@pytest.fixture(scope="module")
-def waveforms() -> list[np.ndarray]:
-    found = recordings_of(Path(__file__).parents[2] / "data")
-    return [item.waveform() for item in found[:3]]
 
 
 @pytest.mark.parametrize("beam_size", BEAM_SIZES)

@@ -8,6 +8,7 @@ import pytest
 import transducer_toys
 import wenet_toys
 import yaml
+from onnx_metadata import change_metadata
 
 from conch.catalogue.checks import UnfitModelError
 from conch.catalogue.detection import detect
@@ -131,12 +132,7 @@ def test_a_config_of_another_model(folder, changed, message):
 )
 @all_of("cpu")
 def test_metadata_of_another_model(folder, metadata, message):
-    path = folder / "encoder.onnx"
-    model = onnx.load(path)
-    known = {item.key: item.value for item in model.metadata_props} | metadata
-    del model.metadata_props[:]
-    onnx.helper.set_model_props(model, known)
-    onnx.save(model, path)
+    change_metadata(folder / "encoder.onnx", **metadata)
     with pytest.raises(UnfitModelError, match=message):
         check_wenet(folder)
 

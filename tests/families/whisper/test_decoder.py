@@ -11,7 +11,6 @@ import pytest
 import soundfile
 from whisper_normalizer.english import EnglishTextNormalizer
 
-from conch.cli.demo import SPEECH
 from conch.component import Row, answers, bytes_array
 from conch.families.whisper.config import model_folder
 from conch.families.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
@@ -29,11 +28,6 @@ SUPPRESSION = -0.05
 """Nats of the tokens that the search alone forbids, which are improbable in all steps."""
 LIKELY_END = np.log(2)
 """Nats of an end of the text that is more probable than all else."""
-
-
-@pytest.fixture(scope="module")
-def tiger() -> np.ndarray:
-    return soundfile.read(SPEECH, dtype="float32")[0]
 
 
 @pytest.fixture(scope="module")

@@ -3,18 +3,11 @@
 import ctranslate2
 import numpy as np
 import pytest
-import soundfile
 
-from conch.cli.demo import SPEECH
 from conch.component import Row, answers
 from conch.families.whisper.config import model_folder
 from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig, window_frames
 from conch.wire.errors import AudioError, ConfigError, OptionError
-
-
-@pytest.fixture(scope="module")
-def speech() -> np.ndarray:
-    return soundfile.read(SPEECH, dtype="float32")[0]
 
 
 @pytest.fixture(scope="module")
@@ -30,30 +23,30 @@ def test_windows_keep_a_margin_and_share_sizes(seconds, window_s):
     assert window_frames(round(seconds * 16_000), WhisperEncoderConfig()) == window_s * 100
 
 
-def test_equals_another_implementation_of_the_features(encoder, speech):
+def test_equals_another_implementation_of_the_features(encoder, tiger):
     """In a 30 s window, as faster-whisper feeds it to the same weights."""
     features = pytest.importorskip("faster_whisper.feature_extractor").FeatureExtractor()
-    silence = np.zeros(30 * 16_000 - len(speech), np.float32)
-    mel = features(np.concatenate([speech, silence]))[None, :, :3000].astype(np.float32)
+    silence = np.zeros(30 * 16_000 - len(tiger), np.float32)
+    mel = features(np.concatenate([tiger, silence]))[None, :, :3000].astype(np.float32)
     model = ctranslate2.models.Whisper(str(model_folder("")), compute_type="float32")
     expected = np.array(model.encode(ctranslate2.StorageView.from_array(mel)))[0]
     exact = WhisperEncoder(WhisperEncoderConfig(compute_type="float32", min_window_s=30))
-    (answer,) = exact([Row({"waveform": speech})])
+    (answer,) = exact([Row({"waveform": tiger})])
     assert answer["encoder_out"].shape == (1500, 384)
     np.testing.assert_allclose(answer["encoder_out"], expected, atol=2e-2)
     assert np.abs(answer["encoder_out"] - expected).mean() < 1e-4
 
 
-def test_lens_count_the_frames_of_audio(encoder, speech):
-    (answer,) = encoder([Row({"waveform": speech})])
+def test_lens_count_the_frames_of_audio(encoder, tiger):
+    (answer,) = encoder([Row({"waveform": tiger})])
     assert answer["encoder_out"].shape == (750, 384)
     assert answer["encoder_out"].dtype == np.float32
     assert answer["encoder_out_lens"].dtype == np.int32
     assert answer["encoder_out_lens"].tolist() == [117_200 // 320]
 
 
-def test_a_batch_answers_each_row_as_if_alone(encoder, speech):
-    waveforms = [speech[:160], speech, speech[40_000:90_000], np.tile(speech, 3)]
+def test_a_batch_answers_each_row_as_if_alone(encoder, tiger):
+    waveforms = [tiger[:160], tiger, tiger[40_000:90_000], np.tile(tiger, 3)]
     together = encoder([Row({"waveform": item}) for item in waveforms])
     assert [len(answer["encoder_out"]) for answer in together] == [750, 750, 750, 1375]
     for waveform, answer in zip(waveforms, together, strict=True):
@@ -61,7 +54,7 @@ def test_a_batch_answers_each_row_as_if_alone(encoder, speech):
         np.testing.assert_allclose(answer["encoder_out"], alone["encoder_out"], atol=1e-3)
 
 
-def test_a_row_may_ask_for_a_window_of_its_own(encoder, speech):
+def test_a_row_may_ask_for_a_window_of_its_own(encoder, tiger):
     asked = [
         {},
         {"min_window_ms": 7500, "window_margin_ms": 3000},
@@ -69,7 +62,7 @@ def test_a_row_may_ask_for_a_window_of_its_own(encoder, speech):
         {"min_window_ms": 30_000},
         {"min_window_ms": 1000, "window_margin_ms": 0},
     ]
-    rows = [Row({"waveform": speech[:80_000]}, parameters) for parameters in asked]
+    rows = [Row({"waveform": tiger[:80_000]}, parameters) for parameters in asked]
     answers = encoder(rows)
     # 5 s and 3 s of margin are 8 s: windows are multiples of 2.5 s.
     assert [len(answer["encoder_out"]) / 50 for answer in answers] == [15, 10, 10, 30, 5]
@@ -91,21 +84,21 @@ def test_a_row_may_ask_for_a_window_of_its_own(encoder, speech):
         ({"window_margin_ms": -1}, "option 'window_margin_ms' takes an integer from 0 to 30000;"),
     ],
 )
-def test_a_wrong_window_fails_its_row_alone(encoder, speech, parameters, message):
-    sent = [Row({"waveform": speech}, parameters), Row({"waveform": speech})]
+def test_a_wrong_window_fails_its_row_alone(encoder, tiger, parameters, message):
+    sent = [Row({"waveform": tiger}, parameters), Row({"waveform": tiger})]
     wrong, good = answers(encoder, sent)
     assert isinstance(wrong, OptionError)
     assert str(wrong).startswith(message)
     assert good["encoder_out_lens"].tolist() == [366]
 
 
-def test_too_long_or_empty_fails_its_row_alone(encoder, speech):
+def test_too_long_or_empty_fails_its_row_alone(encoder, tiger):
     long, empty, good = answers(
         encoder,
         [
             Row({"waveform": np.zeros(30 * 16_000 + 1, np.float32)}),
             Row({"waveform": np.zeros(0, np.float32)}),
-            Row({"waveform": speech}),
+            Row({"waveform": tiger}),
         ],
     )
     assert isinstance(long, AudioError) and isinstance(empty, AudioError)
@@ -114,12 +107,12 @@ def test_too_long_or_empty_fails_its_row_alone(encoder, speech):
     assert good["encoder_out_lens"].tolist() == [366]
 
 
-def test_a_request_chooses_its_window(encoder, speech):
-    second = speech[:16_000]
+def test_a_request_chooses_its_window(encoder, tiger):
+    second = tiger[:16_000]
     rows = [
         Row({"waveform": second}, {"min_window_ms": 1000, "window_margin_ms": 0}),
         Row({"waveform": second}, {"min_window_ms": 7500}),
-        Row({"waveform": speech}, {"min_window_ms": 7500, "window_margin_ms": 3000}),
+        Row({"waveform": tiger}, {"min_window_ms": 7500, "window_margin_ms": 3000}),
         Row({"waveform": second}, {"window_margin_ms": 30_000}),
     ]
     assert [len(answer["encoder_out"]) / 50 for answer in encoder(rows)] == [2.5, 7.5, 12.5, 30]
@@ -132,9 +125,9 @@ def test_a_request_chooses_its_window(encoder, speech):
         ("window_margin_ms", "0 to 30000", [-1, 30_001, False, 0.5, "3000"]),
     ],
 )
-def test_a_bad_window_fails_its_row_alone(encoder, speech, name, range_, values):
-    sent = [Row({"waveform": speech}, {name: value}) for value in values]
-    *bad, good = answers(encoder, [*sent, Row({"waveform": speech})])
+def test_a_bad_window_fails_its_row_alone(encoder, tiger, name, range_, values):
+    sent = [Row({"waveform": tiger}, {name: value}) for value in values]
+    *bad, good = answers(encoder, [*sent, Row({"waveform": tiger})])
     for value, error in zip(values, bad, strict=True):
         assert isinstance(error, OptionError)
         assert str(error) == f"option '{name}' takes an integer from {range_}; sent: {value!r}"

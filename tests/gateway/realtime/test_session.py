@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import time
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import aiohttp
 import numpy as np
 import pytest
-from loop_gateway import LoopGateway, run_gateway, until
+from loop_gateway import LoopGateway, loop_gateway, until
 from plain_live import RATE, PlainLiveClient, spoken
 from realtime_client import BUFFER, TEXT, RealtimeClient, connected
 
@@ -33,128 +34,119 @@ FORMAT = {"type": "audio/pcm", "rate": RATE}
 ROUTE = "/v1/realtime"
 
 
+@pytest.fixture
+async def client(running: LoopGateway) -> AsyncIterator[RealtimeClient]:
+    async with connected(running.url) as client:
+        yield client
+
+
 async def begin(client: RealtimeClient, **parts: Any) -> dict[str, Any]:
     """Return the settings of a session at the rate of the plain server."""
     return await client.update(**{"format": FORMAT, **parts})
 
 
-def test_a_session_from_its_first_event_to_its_last() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client:
-            created = await client.next()
-            assert created["type"] == "session.created"
-            session = created["session"]
-            assert session["id"].startswith("sess_")
-            assert session["object"] == "realtime.transcription_session"
-            assert session["type"] == "transcription"
-            assert session["expires_at"] > time.time()
-            assert session["audio"]["input"]["format"] == {"type": "audio/pcm", "rate": 24_000}
-            assert (await begin(client))["id"] == session["id"]
-            await client.append_samples(spoken(1, 1.0))
-            assert (await client.next())["audio_start_ms"] == 0
-            assert (await client.next())["delta"] == "one"
-            await client.append_samples(spoken(0, 0.5))
-            await client.until(f"{TEXT}.completed")
-        item_id = client.of(f"{BUFFER}.committed")[0]["item_id"]
-        assert client.kinds[2:] == [
-            f"{BUFFER}.speech_started",
-            f"{TEXT}.delta",
-            f"{BUFFER}.speech_stopped",
-            f"{BUFFER}.committed",
-            "conversation.item.added",
-            "conversation.item.done",
-            f"{TEXT}.completed",
-        ]
-        last = client.events[-1]
-        assert (last["item_id"], last["transcript"]) == (item_id, "ONE")
-        assert last["usage"] == {"type": "duration", "seconds": 1.0}
-        assert len({event["event_id"] for event in client.events}) == len(client.events)
-        ended = {"route": ROUTE, "key": "anybody", "code": "1000"}
-        await until(lambda: running.metric("conch_gateway_sessions_ended_total", **ended) == 1)
-        assert running.metric("conch_gateway_sessions", route=ROUTE) == 0
-        heard = running.metric("conch_gateway_audio_seconds_total", route=ROUTE, key="anybody")
-        assert heard == pytest.approx(1.5)
-        assert running.metric("conch_gateway_first_text_seconds_count", route=ROUTE) == 1
-        assert running.client.open == set()
-
-    run_gateway(scenario)
+async def test_a_session_from_its_first_event_to_its_last(running: LoopGateway) -> None:
+    async with connected(running.url) as client:
+        created = await client.next()
+        assert created["type"] == "session.created"
+        session = created["session"]
+        assert session["id"].startswith("sess_")
+        assert session["object"] == "realtime.transcription_session"
+        assert session["type"] == "transcription"
+        assert session["expires_at"] > time.time()
+        assert session["audio"]["input"]["format"] == {"type": "audio/pcm", "rate": 24_000}
+        assert (await begin(client))["id"] == session["id"]
+        await client.append_samples(spoken(1, 1.0))
+        assert (await client.next())["audio_start_ms"] == 0
+        assert (await client.next())["delta"] == "one"
+        await client.append_samples(spoken(0, 0.5))
+        await client.until(f"{TEXT}.completed")
+    item_id = client.of(f"{BUFFER}.committed")[0]["item_id"]
+    assert client.kinds[2:] == [
+        f"{BUFFER}.speech_started",
+        f"{TEXT}.delta",
+        f"{BUFFER}.speech_stopped",
+        f"{BUFFER}.committed",
+        "conversation.item.added",
+        "conversation.item.done",
+        f"{TEXT}.completed",
+    ]
+    last = client.events[-1]
+    assert (last["item_id"], last["transcript"]) == (item_id, "ONE")
+    assert last["usage"] == {"type": "duration", "seconds": 1.0}
+    assert len({event["event_id"] for event in client.events}) == len(client.events)
+    ended = {"route": ROUTE, "key": "anybody", "code": "1000"}
+    await until(lambda: running.metric("conch_gateway_sessions_ended_total", **ended) == 1)
+    assert running.metric("conch_gateway_sessions", route=ROUTE) == 0
+    heard = running.metric("conch_gateway_audio_seconds_total", route=ROUTE, key="anybody")
+    assert heard == pytest.approx(1.5)
+    assert running.metric("conch_gateway_first_text_seconds_count", route=ROUTE) == 1
+    assert running.client.open == set()
 
 
-def test_turns_of_the_client() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client:
-            await begin(client, turn_detection=None)
-            for number in (1, 2):
-                await client.append_samples(spoken(number, 1.0))
-                await client.send(f"{BUFFER}.commit")
-                await client.until(f"{TEXT}.completed")
-            assert client.texts == ["ONE", "TWO"]
-            first, second = client.of(f"{BUFFER}.committed")
-            assert second["previous_item_id"] == first["item_id"]
-            assert not client.of(f"{BUFFER}.speech_started")
-            # What is cleared has no text, and what follows has one.
-            await client.append_samples(spoken(3, 1.0))
-            await client.send(f"{BUFFER}.clear")
-            await client.until(f"{BUFFER}.cleared")
-            await client.append_samples(spoken(4, 1.0))
-            await client.send(f"{BUFFER}.commit")
-            await client.until(f"{TEXT}.completed")
-            assert client.texts == ["ONE", "TWO", "FOUR"]
-
-    run_gateway(scenario)
+async def test_turns_of_the_client(client: RealtimeClient) -> None:
+    await begin(client, turn_detection=None)
+    for number in (1, 2):
+        await client.append_samples(spoken(number, 1.0))
+        await client.send(f"{BUFFER}.commit")
+        await client.until(f"{TEXT}.completed")
+    assert client.texts == ["ONE", "TWO"]
+    first, second = client.of(f"{BUFFER}.committed")
+    assert second["previous_item_id"] == first["item_id"]
+    assert not client.of(f"{BUFFER}.speech_started")
+    # What is cleared has no text, and what follows has one.
+    await client.append_samples(spoken(3, 1.0))
+    await client.send(f"{BUFFER}.clear")
+    await client.until(f"{BUFFER}.cleared")
+    await client.append_samples(spoken(4, 1.0))
+    await client.send(f"{BUFFER}.commit")
+    await client.until(f"{TEXT}.completed")
+    assert client.texts == ["ONE", "TWO", "FOUR"]
 
 
-def test_a_commit_that_a_clear_follows_keeps_its_text() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client:
-            await begin(client, turn_detection=None)
-            await client.append_samples(spoken(1, 1.0))
-            await client.send(f"{BUFFER}.commit")
-            await client.send(f"{BUFFER}.clear")
-            await client.append_samples(spoken(2, 1.0))
-            await client.send(f"{BUFFER}.commit")
-            await client.until(f"{TEXT}.completed", 2)
-            assert client.texts == ["ONE", "TWO"]
-
-    run_gateway(scenario)
+async def test_a_commit_that_a_clear_follows_keeps_its_text(client: RealtimeClient) -> None:
+    await begin(client, turn_detection=None)
+    await client.append_samples(spoken(1, 1.0))
+    await client.send(f"{BUFFER}.commit")
+    await client.send(f"{BUFFER}.clear")
+    await client.append_samples(spoken(2, 1.0))
+    await client.send(f"{BUFFER}.commit")
+    await client.until(f"{TEXT}.completed", 2)
+    assert client.texts == ["ONE", "TWO"]
 
 
-def test_settings_may_change_in_mid_session() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client:
-            await begin(client, include=["conch.partial"])
-            await client.append_samples(spoken(1, 1.0))
-            await client.until("conch.partial")
-            told = await client.update(
-                turn_detection=None, transcription={"language": "de"}, conch={"nbest": 3}
-            )
-            assert told["audio"]["input"]["turn_detection"] is None
-            assert told["conch"] == {"nbest": 3}
-            await client.until(f"{TEXT}.completed")
-            await client.append_samples(spoken(2, 1.0))
-            await client.send(f"{BUFFER}.commit")
-            await client.until(f"{TEXT}.completed")
-            assert client.texts == ["ONE", "TWO"]
-            first, second = running.client.options
-            assert "language" not in first
-            assert (second["language"], second["nbest"]) == ("de", 3)
-
-    run_gateway(scenario)
+async def test_settings_may_change_in_mid_session(
+    running: LoopGateway, client: RealtimeClient
+) -> None:
+    await begin(client, include=["conch.partial"])
+    await client.append_samples(spoken(1, 1.0))
+    await client.until("conch.partial")
+    told = await client.update(
+        turn_detection=None, transcription={"language": "de"}, conch={"nbest": 3}
+    )
+    assert told["audio"]["input"]["turn_detection"] is None
+    assert told["conch"] == {"nbest": 3}
+    await client.until(f"{TEXT}.completed")
+    await client.append_samples(spoken(2, 1.0))
+    await client.send(f"{BUFFER}.commit")
+    await client.until(f"{TEXT}.completed")
+    assert client.texts == ["ONE", "TWO"]
+    first, second = running.client.options
+    assert "language" not in first
+    assert (second["language"], second["nbest"]) == ("de", 3)
 
 
-def test_an_update_of_what_the_server_need_not_know_ends_no_turn() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client:
-            await begin(client)
-            await client.append_samples(spoken(1, 1.0))
-            await client.until(f"{TEXT}.delta")
-            await client.update(noise_reduction={"type": "near_field"}, include=["conch.partial"])
-            await client.append_samples(spoken(2, 1.0))
-            partial = await client.until("conch.partial")
-            assert partial["firm"] == "one two"
-            assert len(running.client.options) == 1
-
-    run_gateway(scenario)
+async def test_an_update_of_what_the_server_need_not_know_ends_no_turn(
+    running: LoopGateway, client: RealtimeClient
+) -> None:
+    await begin(client)
+    await client.append_samples(spoken(1, 1.0))
+    await client.until(f"{TEXT}.delta")
+    await client.update(noise_reduction={"type": "near_field"}, include=["conch.partial"])
+    await client.append_samples(spoken(2, 1.0))
+    partial = await client.until("conch.partial")
+    assert partial["firm"] == "one two"
+    assert len(running.client.options) == 1
 
 
 @pytest.mark.parametrize(
@@ -186,123 +178,104 @@ def test_an_update_of_what_the_server_need_not_know_ends_no_turn() -> None:
         (b"audio", "invalid_frame", None, "an event is a text frame"),
     ],
 )
-def test_an_error_keeps_the_session_and_its_settings(
-    sent: Any, code: str, param: str | None, message: str
+async def test_an_error_keeps_the_session_and_its_settings(
+    client: RealtimeClient, sent: Any, code: str, param: str | None, message: str
 ) -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client:
-            before = await begin(client)
-            event_id = None
-            if isinstance(sent, dict):
-                event_id = "mine"
-                await client.send(**{"kind": sent["type"], **sent, "event_id": event_id}) if (
-                    isinstance(sent["type"], str)
-                ) else await client.socket.send_json({**sent, "event_id": event_id})
-            elif isinstance(sent, bytes):
-                await client.socket.send_bytes(sent)
-            else:
-                await client.socket.send_str(sent)
-            event = await client.next()
-            assert event["type"] == "error"
-            error = event["error"]
-            assert (error["code"], error["param"]) == (code, param)
-            assert message in error["message"]
-            assert error["type"] == "invalid_request_error"
-            assert error["event_id"] == event_id
-            assert await client.update() == before
-            await client.append_samples(spoken(1, 1.0))
-            await client.append_samples(spoken(0, 0.5))
-            await client.until(f"{TEXT}.completed")
-
-    run_gateway(scenario)
+    before = await begin(client)
+    event_id = None
+    if isinstance(sent, dict):
+        event_id = "mine"
+        await client.send(**{"kind": sent["type"], **sent, "event_id": event_id}) if (
+            isinstance(sent["type"], str)
+        ) else await client.socket.send_json({**sent, "event_id": event_id})
+    elif isinstance(sent, bytes):
+        await client.socket.send_bytes(sent)
+    else:
+        await client.socket.send_str(sent)
+    event = await client.next()
+    assert event["type"] == "error"
+    error = event["error"]
+    assert (error["code"], error["param"]) == (code, param)
+    assert message in error["message"]
+    assert error["type"] == "invalid_request_error"
+    assert error["event_id"] == event_id
+    assert await client.update() == before
+    await client.append_samples(spoken(1, 1.0))
+    await client.append_samples(spoken(0, 0.5))
+    await client.until(f"{TEXT}.completed")
 
 
-def test_the_rate_stays_once_there_was_audio() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client:
-            await begin(client)
-            await client.append_samples(spoken(1, 1.0))
-            await client.until(f"{TEXT}.delta")
-            wanted = {"type": "transcription", "audio": {"input": {"format": {"rate": 8_000}}}}
-            await client.send("session.update", session=wanted, event_id="mine")
-            error = (await client.until("error"))["error"]
-            assert error["param"] == "session.audio.input.format"
-            assert "16000 Hz" in error["message"]
-            told = await client.update()
-            assert told["audio"]["input"]["format"]["rate"] == RATE
-
-    run_gateway(scenario)
+async def test_the_rate_stays_once_there_was_audio(client: RealtimeClient) -> None:
+    await begin(client)
+    await client.append_samples(spoken(1, 1.0))
+    await client.until(f"{TEXT}.delta")
+    wanted = {"type": "transcription", "audio": {"input": {"format": {"rate": 8_000}}}}
+    await client.send("session.update", session=wanted, event_id="mine")
+    error = (await client.until("error"))["error"]
+    assert error["param"] == "session.audio.input.format"
+    assert "16000 Hz" in error["message"]
+    told = await client.update()
+    assert told["audio"]["input"]["format"]["rate"] == RATE
 
 
-def test_a_sample_may_be_cut_between_two_appends() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client:
-            await begin(client, turn_detection=None)
-            audio = spoken(1, 1.0).tobytes()
-            for piece in (audio[:333], audio[333:334], audio[334:]):
-                await client.append(piece)
-            await client.send(f"{BUFFER}.commit")
-            completed = await client.until(f"{TEXT}.completed")
-            assert (completed["transcript"], completed["usage"]["seconds"]) == ("ONE", 1.0)
-
-    run_gateway(scenario)
+async def test_a_sample_may_be_cut_between_two_appends(client: RealtimeClient) -> None:
+    await begin(client, turn_detection=None)
+    audio = spoken(1, 1.0).tobytes()
+    for piece in (audio[:333], audio[333:334], audio[334:]):
+        await client.append(piece)
+    await client.send(f"{BUFFER}.commit")
+    completed = await client.until(f"{TEXT}.completed")
+    assert (completed["transcript"], completed["usage"]["seconds"]) == ("ONE", 1.0)
 
 
 @pytest.mark.parametrize("kind", ["audio/pcmu", "audio/pcma"])
-def test_bytes_of_a_telephone_are_samples_of_8_khz(kind: str) -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client:
-            await client.update(format={"type": kind}, turn_detection=None)
-            await client.append(bytes(8_000))
-            await client.send(f"{BUFFER}.commit")
-            completed = await client.until(f"{TEXT}.completed")
-            assert completed["usage"]["seconds"] == 1.0
-            assert running.client.options[0]["sample_rate"] == 8_000
-
+async def test_bytes_of_a_telephone_are_samples_of_8_khz(kind: str) -> None:
     class Deaf(PlainLiveClient):
         """Hears samples of any value as silence."""
 
         def samples_of(self, request: Any) -> np.ndarray:
             return np.zeros_like(super().samples_of(request))
 
-    run_gateway(scenario, Deaf())
+    async with loop_gateway(Deaf()) as running, connected(running.url) as client:
+        await client.update(format={"type": kind}, turn_detection=None)
+        await client.append(bytes(8_000))
+        await client.send(f"{BUFFER}.commit")
+        completed = await client.until(f"{TEXT}.completed")
+        assert completed["usage"]["seconds"] == 1.0
+        assert running.client.options[0]["sample_rate"] == 8_000
 
 
-def test_audio_that_is_sent_at_once_is_heard_at_the_pace_of_the_server() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client:
-            await begin(client, turn_detection=None)
-            for _ in range(80):
-                await client.append_samples(spoken(1, 1.0))
-            await client.append_samples(spoken(2, 50.0))
-            await client.send(f"{BUFFER}.commit")
-            completed = await client.until(f"{TEXT}.completed")
-            assert completed["transcript"] == "ONE TWO"
-            assert completed["usage"]["seconds"] == 130.0
-            assert "error" not in client.kinds
-
-    run_gateway(scenario, PlainLiveClient(latency_s=0.05))
-
-
-def test_a_long_event_takes_room_of_uploads_and_a_short_one_none() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client:
-            await begin(client, turn_detection=None)
-            await client.append_samples(spoken(1, 40.0))
-            error = (await client.until("error"))["error"]
-            assert error["code"] == "overloaded" and "uploads" in error["message"]
+async def test_audio_that_is_sent_at_once_is_heard_at_the_pace_of_the_server() -> None:
+    async with (
+        loop_gateway(PlainLiveClient(latency_s=0.05)) as running,
+        connected(running.url) as client,
+    ):
+        await begin(client, turn_detection=None)
+        for _ in range(80):
             await client.append_samples(spoken(1, 1.0))
-            await client.send(f"{BUFFER}.commit")
-            assert (await client.until(f"{TEXT}.completed"))["usage"]["seconds"] == 1.0
+        await client.append_samples(spoken(2, 50.0))
+        await client.send(f"{BUFFER}.commit")
+        completed = await client.until(f"{TEXT}.completed")
+        assert completed["transcript"] == "ONE TWO"
+        assert completed["usage"]["seconds"] == 130.0
+        assert "error" not in client.kinds
 
-    run_gateway(scenario, max_upload_mb=0.1)
+
+async def test_a_long_event_takes_room_of_uploads_and_a_short_one_none() -> None:
+    async with loop_gateway(max_upload_mb=0.1) as running, connected(running.url) as client:
+        await begin(client, turn_detection=None)
+        await client.append_samples(spoken(1, 40.0))
+        error = (await client.until("error"))["error"]
+        assert error["code"] == "overloaded" and "uploads" in error["message"]
+        await client.append_samples(spoken(1, 1.0))
+        await client.send(f"{BUFFER}.commit")
+        assert (await client.until(f"{TEXT}.completed"))["usage"]["seconds"] == 1.0
 
 
-def test_a_server_without_progress_ends_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_without_progress_ends_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_session, "STALL_S", 0.2)
     client = PlainLiveClient()
-
-    async def scenario(running: LoopGateway) -> None:
+    async with loop_gateway(client, max_backlog_s=3.0) as running:
         client.is_answering = asyncio.Event()
         async with connected(running.url) as connection:
             await begin(connection)
@@ -317,11 +290,9 @@ def test_a_server_without_progress_ends_the_session(monkeypatch: pytest.MonkeyPa
             assert connection.socket.close_code == 1013
         await until(lambda: not client.open)
 
-    run_gateway(scenario, client, max_backlog_s=3.0)
-
 
 @pytest.mark.parametrize("written", ["padded", "unpadded", "url-safe", "data URL"])
-def test_base64_is_taken_as_programs_write_it(written: str) -> None:
+async def test_base64_is_taken_as_programs_write_it(written: str) -> None:
     audio = np.full(1_002, 1, np.int16).tobytes() + b"\xff\xff"  # with + and /, and of any length
     text = base64.b64encode(audio).decode()
     text = {
@@ -330,33 +301,25 @@ def test_base64_is_taken_as_programs_write_it(written: str) -> None:
         "url-safe": text.replace("+", "-").replace("/", "_"),
         "data URL": f"data:audio/pcm;base64,{text}",
     }[written]
-
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client:
-            await begin(client, turn_detection=None)
-            for _ in range(2):
-                await client.send(f"{BUFFER}.append", audio=text)
-            await client.send(f"{BUFFER}.commit")
-            seconds = (await client.until(f"{TEXT}.completed"))["usage"]["seconds"]
-            assert seconds == pytest.approx(len(audio) / RATE, abs=0.001)
-            assert "error" not in client.kinds
-
-    run_gateway(scenario, PlainLiveClient())
+    async with loop_gateway(PlainLiveClient()) as running, connected(running.url) as client:
+        await begin(client, turn_detection=None)
+        for _ in range(2):
+            await client.send(f"{BUFFER}.append", audio=text)
+        await client.send(f"{BUFFER}.commit")
+        seconds = (await client.until(f"{TEXT}.completed"))["usage"]["seconds"]
+        assert seconds == pytest.approx(len(audio) / RATE, abs=0.001)
+        assert "error" not in client.kinds
 
 
-def test_wrong_audio_and_its_commit_have_one_error() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client:
-            await begin(client, turn_detection=None)
-            await client.send(f"{BUFFER}.append", audio="?", event_id="mine")
-            await client.send(f"{BUFFER}.commit")
-            await client.update()
-            assert [event["error"]["event_id"] for event in client.of("error")] == ["mine"]
-            await client.send(f"{BUFFER}.commit")
-            error = (await client.until("error"))["error"]
-            assert error["code"] == "input_audio_buffer_commit_empty"
-
-    run_gateway(scenario)
+async def test_wrong_audio_and_its_commit_have_one_error(client: RealtimeClient) -> None:
+    await begin(client, turn_detection=None)
+    await client.send(f"{BUFFER}.append", audio="?", event_id="mine")
+    await client.send(f"{BUFFER}.commit")
+    await client.update()
+    assert [event["error"]["event_id"] for event in client.of("error")] == ["mine"]
+    await client.send(f"{BUFFER}.commit")
+    error = (await client.until("error"))["error"]
+    assert error["code"] == "input_audio_buffer_commit_empty"
 
 
 def test_audio_of_more_bytes_than_an_event_takes_is_not_decoded() -> None:
@@ -365,18 +328,18 @@ def test_audio_of_more_bytes_than_an_event_takes_is_not_decoded() -> None:
         _ = event.audio
 
 
-def test_a_limit_that_is_used_up_ends_the_session() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client:
-            await begin(client)
-            await client.append_samples(spoken(1, 3.0))
-            rest = await client.rest()
-            assert rest[-1]["error"]["code"] == "rate_limit_exceeded"
-            # What was heard has its text.
-            assert client.texts == ["ONE"]
-            assert client.socket.close_code == 1008
-
-    run_gateway(scenario, limits=Limits(audio_s_per_minute=2.0))
+async def test_a_limit_that_is_used_up_ends_the_session() -> None:
+    async with (
+        loop_gateway(limits=Limits(audio_s_per_minute=2.0)) as running,
+        connected(running.url) as client,
+    ):
+        await begin(client)
+        await client.append_samples(spoken(1, 3.0))
+        rest = await client.rest()
+        assert rest[-1]["error"]["code"] == "rate_limit_exceeded"
+        # What was heard has its text.
+        assert client.texts == ["ONE"]
+        assert client.socket.close_code == 1008
 
 
 @pytest.mark.parametrize(
@@ -387,39 +350,35 @@ def test_a_limit_that_is_used_up_ends_the_session() -> None:
         (OptionError("option 'language' takes en; sent: 'xx'"), "invalid_value", 1008),
     ],
 )
-def test_a_failure_of_the_server_fails_the_items_and_ends_the_session(
+async def test_a_failure_of_the_server_fails_the_items_and_ends_the_session(
     error: ConchError, code: str, close_code: int
 ) -> None:
-    client = PlainLiveClient(fail=lambda sent: error if len(client.sent) > 1 else None)
-
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as connection:
-            await begin(connection)
-            await connection.append_samples(spoken(1, 1.0))
-            await connection.until(f"{TEXT}.delta")
-            await connection.append_samples(spoken(2, 1.0))
-            failed, last = (await connection.rest())[-2:]
-            assert (failed["type"], failed["error"]["code"]) == (f"{TEXT}.failed", code)
-            assert (last["type"], last["error"]["code"]) == ("error", code)
-            assert connection.socket.close_code == close_code
-
-    run_gateway(scenario, client)
+    server = PlainLiveClient(fail=lambda sent: error if len(server.sent) > 1 else None)
+    async with loop_gateway(server) as running, connected(running.url) as connection:
+        await begin(connection)
+        await connection.append_samples(spoken(1, 1.0))
+        await connection.until(f"{TEXT}.delta")
+        await connection.append_samples(spoken(2, 1.0))
+        failed, last = (await connection.rest())[-2:]
+        assert (failed["type"], failed["error"]["code"]) == (f"{TEXT}.failed", code)
+        assert (last["type"], last["error"]["code"]) == ("error", code)
+        assert connection.socket.close_code == close_code
 
 
 @pytest.mark.parametrize("detects", [{}, {"turn_detection": None}], ids=["turns", "manual"])
 @pytest.mark.parametrize("lost_at", [3, 5])
-def test_a_lost_server_takes_nothing_back(lost_at: int, detects: dict[str, Any]) -> None:
+async def test_a_lost_server_takes_nothing_back(lost_at: int, detects: dict[str, Any]) -> None:
     error = ServerLostError("lost the connection", had_request=False)
-    client = PlainLiveClient(fail=lambda sent: error if len(client.sent) == lost_at else None)
+    server = PlainLiveClient(fail=lambda sent: error if len(server.sent) == lost_at else None)
 
     def sent_more_than(number: int) -> bool:
-        return len(client.sent) > number
+        return len(server.sent) > number
 
-    async def scenario(running: LoopGateway) -> None:
+    async with loop_gateway(server) as running:
         async with connected(running.url) as connection:
             await begin(connection, **detects)
             for number, seconds in ((1, 0.6), (0, 0.1), (2, 0.6), (0, 0.5), (3, 0.6)):
-                num_sent = len(client.sent)
+                num_sent = len(server.sent)
                 await connection.append_samples(spoken(number, seconds))
                 await until(partial(sent_more_than, num_sent))
             if detects:
@@ -432,104 +391,90 @@ def test_a_lost_server_takes_nothing_back(lost_at: int, detects: dict[str, Any])
         said = " ".join(event["delta"] for event in connection.of(f"{TEXT}.delta"))
         assert said.lower().split() == ["one", "two", "three"]
         assert not connection.of("error") and not connection.of(f"{TEXT}.failed")
-        assert len(client.streams) > len(client.options)
-
-    run_gateway(scenario, client)
+        assert len(server.streams) > len(server.options)
 
 
-def test_a_gateway_that_stops_completes_the_last_texts() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client, connected(running.url) as silent:
-            await begin(client, turn_detection=None)
-            await silent.next()
-            await client.append_samples(spoken(1, 1.0))
-            await client.until(f"{TEXT}.delta")
-            running.gateway.draining.set()
-            rest = await client.rest()
-            assert [event["type"] for event in rest] == [
-                f"{BUFFER}.committed",
-                "conversation.item.added",
-                "conversation.item.done",
-                f"{TEXT}.completed",
-            ]
-            assert client.texts == ["ONE"]
-            assert client.socket.close_code == 1001
-            assert await silent.rest() == []
-            assert silent.socket.close_code == 1001
-
-    run_gateway(scenario)
+async def test_a_gateway_that_stops_completes_the_last_texts(running: LoopGateway) -> None:
+    async with connected(running.url) as client, connected(running.url) as silent:
+        await begin(client, turn_detection=None)
+        await silent.next()
+        await client.append_samples(spoken(1, 1.0))
+        await client.until(f"{TEXT}.delta")
+        running.gateway.draining.set()
+        rest = await client.rest()
+        assert [event["type"] for event in rest] == [
+            f"{BUFFER}.committed",
+            "conversation.item.added",
+            "conversation.item.done",
+            f"{TEXT}.completed",
+        ]
+        assert client.texts == ["ONE"]
+        assert client.socket.close_code == 1001
+        assert await silent.rest() == []
+        assert silent.socket.close_code == 1001
 
 
-def test_a_session_that_lasts_too_long_ends_with_its_last_text() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client:
-            await begin(client)
-            await client.append_samples(spoken(1, 1.0))
-            await client.until("error")
-            assert client.events[-1]["error"]["code"] == "session_expired"
-            await client.rest()
-            assert client.texts == ["ONE"]
-            assert client.socket.close_code == 1008
-
-    run_gateway(scenario, max_session_s=1.0)
+async def test_a_session_that_lasts_too_long_ends_with_its_last_text() -> None:
+    async with loop_gateway(max_session_s=1.0) as running, connected(running.url) as client:
+        await begin(client)
+        await client.append_samples(spoken(1, 1.0))
+        await client.until("error")
+        assert client.events[-1]["error"]["code"] == "session_expired"
+        await client.rest()
+        assert client.texts == ["ONE"]
+        assert client.socket.close_code == 1008
 
 
-def test_a_client_that_goes_away_frees_the_stream() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client:
-            await begin(client)
-            await client.append_samples(spoken(1, 1.0))
-            await client.until(f"{TEXT}.delta")
-            assert running.client.open
-            connection = client.socket._response.connection
-            assert connection is not None and connection.transport is not None
-            connection.transport.abort()
-        await until(lambda: not running.client.open)
-        await until(lambda: not running.metric("conch_gateway_sessions", route=ROUTE))
-
-    run_gateway(scenario)
+async def test_a_client_that_goes_away_frees_the_stream(running: LoopGateway) -> None:
+    async with connected(running.url) as client:
+        await begin(client)
+        await client.append_samples(spoken(1, 1.0))
+        await client.until(f"{TEXT}.delta")
+        assert running.client.open
+        connection = client.socket._response.connection
+        assert connection is not None and connection.transport is not None
+        connection.transport.abort()
+    await until(lambda: not running.client.open)
+    await until(lambda: not running.metric("conch_gateway_sessions", route=ROUTE))
 
 
 @pytest.mark.parametrize("sends_audio", [True, False])
-def test_a_client_that_does_not_read_is_left(sends_audio: bool) -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client:
-            await begin(client, include=["conch.partial"])
-            connection = client.socket._response.connection
-            assert connection is not None and connection.transport is not None
-            connection.transport.pause_reading()
+async def test_a_client_that_does_not_read_is_left(sends_audio: bool) -> None:
+    async with (
+        loop_gateway(times=Times(ping_s=1.0, send_s=2.0)) as running,
+        connected(running.url) as client,
+    ):
+        await begin(client, include=["conch.partial"])
+        connection = client.socket._response.connection
+        assert connection is not None and connection.transport is not None
+        connection.transport.pause_reading()
 
-            async def send() -> None:
-                await client.append_samples(spoken(1, 0.2))
-                while True:
-                    if sends_audio:
-                        # Twenty words, so that there is soon much to read.
-                        words = [spoken(1, 0.01), spoken(2, 0.01)] * 10
-                        await client.append_samples(np.concatenate(words))
-                    else:
-                        await client.socket.send_str("?")
+        async def send() -> None:
+            await client.append_samples(spoken(1, 0.2))
+            while True:
+                if sends_audio:
+                    # Twenty words, so that there is soon much to read.
+                    words = [spoken(1, 0.01), spoken(2, 0.01)] * 10
+                    await client.append_samples(np.concatenate(words))
+                else:
+                    await client.socket.send_str("?")
 
-            sending = asyncio.create_task(send())
-            await until(lambda: not running.metric("conch_gateway_sessions", route=ROUTE))
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
-            assert not running.client.open
-
-    run_gateway(scenario, times=Times(ping_s=1.0, send_s=2.0))
+        sending = asyncio.create_task(send())
+        await until(lambda: not running.metric("conch_gateway_sessions", route=ROUTE))
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        assert not running.client.open
 
 
-def test_the_protocols_of_browsers() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        key = "openai-insecure-api-key.hush"
-        async with connected(running.url, protocols=("realtime", key)) as client:
-            assert client.socket.protocol == "realtime"
-            assert (await client.next())["type"] == "session.created"
-        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-            async with connected(running.url, protocols=(key,)):
-                pass
-        assert refused.value.status == 400
-
-    run_gateway(scenario)
+async def test_the_protocols_of_browsers(running: LoopGateway) -> None:
+    key = "openai-insecure-api-key.hush"
+    async with connected(running.url, protocols=("realtime", key)) as client:
+        assert client.socket.protocol == "realtime"
+        assert (await client.next())["type"] == "session.created"
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        async with connected(running.url, protocols=(key,)):
+            pass
+    assert refused.value.status == 400
 
 
 @pytest.mark.parametrize(
@@ -539,71 +484,61 @@ def test_the_protocols_of_browsers() -> None:
         {"protocols": ("realtime", "openai-beta.realtime-v1")},
     ],
 )
-def test_clients_of_the_beta_hear_its_events(settings: dict[str, Any]) -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url, **settings) as client:
-            created = await client.next()
-            assert created["type"] == "transcription_session.created"
-            assert created["session"]["input_audio_format"] == "pcm16"
-            # The beta had one rate only.
-            wanted = {"input_audio_format": "g711_ulaw", "turn_detection": None}
-            await client.send("transcription_session.update", session=wanted)
-            updated = await client.until("transcription_session.updated")
-            assert updated["session"]["input_audio_format"] == "g711_ulaw"
-            await client.append(bytes([0xFF] * 8_000))
-            await client.send(f"{BUFFER}.commit")
-            await client.until(f"{TEXT}.completed")
-        assert "conversation.item.created" in client.kinds
-        assert "conversation.item.added" not in client.kinds
-
-    run_gateway(scenario)
-
-
-def test_a_model_in_the_address_is_taken_if_it_is_one_of_ours() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        for query, model in (("model=conch-ctc", "conch-ctc"), ("model=gpt-realtime", "conch")):
-            async with connected(running.url, query) as client:
-                session = (await client.next())["session"]
-                assert session["audio"]["input"]["transcription"]["model"] == model
-
-    run_gateway(scenario)
+async def test_clients_of_the_beta_hear_its_events(
+    running: LoopGateway, settings: dict[str, Any]
+) -> None:
+    async with connected(running.url, **settings) as client:
+        created = await client.next()
+        assert created["type"] == "transcription_session.created"
+        assert created["session"]["input_audio_format"] == "pcm16"
+        # The beta had one rate only.
+        wanted = {"input_audio_format": "g711_ulaw", "turn_detection": None}
+        await client.send("transcription_session.update", session=wanted)
+        updated = await client.until("transcription_session.updated")
+        assert updated["session"]["input_audio_format"] == "g711_ulaw"
+        await client.append(bytes([0xFF] * 8_000))
+        await client.send(f"{BUFFER}.commit")
+        await client.until(f"{TEXT}.completed")
+    assert "conversation.item.created" in client.kinds
+    assert "conversation.item.added" not in client.kinds
 
 
-def test_without_an_upgrade_the_answer_tells_what_to_do() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"{running.url}{ROUTE}") as answer,
-        ):
-            assert answer.status == 426
-            assert "ws://" in (await answer.json())["error"]["message"]
-
-    run_gateway(scenario)
+async def test_a_model_in_the_address_is_taken_if_it_is_one_of_ours(running: LoopGateway) -> None:
+    for query, model in (("model=conch-ctc", "conch-ctc"), ("model=gpt-realtime", "conch")):
+        async with connected(running.url, query) as client:
+            session = (await client.next())["session"]
+            assert session["audio"]["input"]["transcription"]["model"] == model
 
 
-def test_a_wrong_key_is_refused_before_the_upgrade(tmp_path: Path, caplog: Any) -> None:
+async def test_without_an_upgrade_the_answer_tells_what_to_do(running: LoopGateway) -> None:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"{running.url}{ROUTE}") as answer,
+    ):
+        assert answer.status == 426
+        assert "ws://" in (await answer.json())["error"]["message"]
+
+
+async def test_a_wrong_key_is_refused_before_the_upgrade(tmp_path: Path, caplog: Any) -> None:
     keys_file = tmp_path / "keys.json"
     write_keys(keys_file, [Key("me", digest("right"))])
-
-    async def scenario(running: LoopGateway) -> None:
-        for settings in (
-            {},
-            {"headers": {"Authorization": "Bearer wrong"}},
-            {"protocols": ("realtime", "openai-insecure-api-key.wrong")},
-        ):
-            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-                async with connected(running.url, **settings):
-                    pass
-            assert refused.value.status == 401
-        for settings in (
-            {"headers": {"Authorization": "Bearer right"}},
-            {"protocols": ("realtime", "openai-insecure-api-key.right")},
-        ):
-            async with connected(running.url, **settings) as client:
-                assert (await client.next())["type"] == "session.created"
-
     with caplog.at_level("DEBUG"):
-        run_gateway(scenario, keys_file=keys_file)
+        async with loop_gateway(keys_file=keys_file) as running:
+            for settings in (
+                {},
+                {"headers": {"Authorization": "Bearer wrong"}},
+                {"protocols": ("realtime", "openai-insecure-api-key.wrong")},
+            ):
+                with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                    async with connected(running.url, **settings):
+                        pass
+                assert refused.value.status == 401
+            for settings in (
+                {"headers": {"Authorization": "Bearer right"}},
+                {"protocols": ("realtime", "openai-insecure-api-key.right")},
+            ):
+                async with connected(running.url, **settings) as client:
+                    assert (await client.next())["type"] == "session.created"
     assert "right" not in caplog.text
     assert "wrong" not in caplog.text
 
@@ -621,11 +556,10 @@ async def posted(
         return await answer.json()
 
 
-def test_a_client_secret_opens_sessions_with_its_settings(tmp_path: Path) -> None:
+async def test_a_client_secret_opens_sessions_with_its_settings(tmp_path: Path) -> None:
     keys_file = tmp_path / "keys.json"
     write_keys(keys_file, [Key("me", digest("right"))])
-
-    async def scenario(running: LoopGateway) -> None:
+    async with loop_gateway(keys_file=keys_file) as running:
         session = {
             "type": "transcription",
             "audio": {"input": {"format": FORMAT, "transcription": {"language": "de"}}},
@@ -647,26 +581,21 @@ def test_a_client_secret_opens_sessions_with_its_settings(tmp_path: Path) -> Non
         ended = {"route": ROUTE, "key": "me", "code": "1000"}
         await until(lambda: running.metric("conch_gateway_sessions_ended_total", **ended) == 2)
 
-    run_gateway(scenario, keys_file=keys_file)
 
-
-def test_a_session_of_the_beta_has_its_secret() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        body = {
-            "input_audio_format": "g711_alaw",
-            "client_secret": {"expires_at": {"anchor": "created_at", "seconds": 20}},
-        }
-        made = await posted(running, "transcription_sessions", body)
-        assert made["object"] == "realtime.transcription_session"
-        assert made["input_audio_format"] == "g711_alaw"
-        assert 18 <= made["client_secret"]["expires_at"] - time.time() <= 21
-        headers = {"Authorization": f"Bearer {made['client_secret']['value']}"}
-        async with connected(running.url, headers=headers) as client:
-            told = (await client.next())["session"]["audio"]["input"]
-            assert told["format"] == {"type": "audio/pcma"}
-        assert (await posted(running, "transcription_sessions", ""))["id"].startswith("sess_")
-
-    run_gateway(scenario)
+async def test_a_session_of_the_beta_has_its_secret(running: LoopGateway) -> None:
+    body = {
+        "input_audio_format": "g711_alaw",
+        "client_secret": {"expires_at": {"anchor": "created_at", "seconds": 20}},
+    }
+    made = await posted(running, "transcription_sessions", body)
+    assert made["object"] == "realtime.transcription_session"
+    assert made["input_audio_format"] == "g711_alaw"
+    assert 18 <= made["client_secret"]["expires_at"] - time.time() <= 21
+    headers = {"Authorization": f"Bearer {made['client_secret']['value']}"}
+    async with connected(running.url, headers=headers) as client:
+        told = (await client.next())["session"]["audio"]["input"]
+        assert told["format"] == {"type": "audio/pcma"}
+    assert (await posted(running, "transcription_sessions", ""))["id"].startswith("sess_")
 
 
 @pytest.mark.parametrize(
@@ -702,31 +631,24 @@ def test_a_session_of_the_beta_has_its_secret() -> None:
         ),
     ],
 )
-def test_a_wrong_wish_for_a_secret(path: str, body: Any, status: int, param: str | None) -> None:
-    async def scenario(running: LoopGateway) -> None:
-        error = (await posted(running, path, body, status=status))["error"]
-        assert error["param"] == param
+async def test_a_wrong_wish_for_a_secret(
+    running: LoopGateway, path: str, body: Any, status: int, param: str | None
+) -> None:
+    error = (await posted(running, path, body, status=status))["error"]
+    assert error["param"] == param
 
-    run_gateway(scenario)
 
-
-def test_a_secret_counts_as_a_request() -> None:
-    async def scenario(running: LoopGateway) -> None:
+async def test_a_secret_counts_as_a_request() -> None:
+    async with loop_gateway(limits=Limits(requests_per_minute=1)) as running:
         await posted(running, "client_secrets", {})
         refused = await posted(running, "transcription_sessions", {}, status=429)
         assert refused["error"]["code"] == "rate_limit_exceeded"
 
-    run_gateway(scenario, limits=Limits(requests_per_minute=1))
 
-
-def test_the_largest_append_fits_into_a_message() -> None:
-    async def scenario(running: LoopGateway) -> None:
-        async with connected(running.url) as client:
-            await begin(client)
-            await client.append(bytes(15 * 2**20))
-            audio = base64.b64encode(bytes(15 * 2**20 + 3)).decode()
-            await client.send(f"{BUFFER}.append", audio=audio)
-            message = (await client.until("error"))["error"]["message"]
-            assert "takes at most 15728640 bytes; sent: 15728643" in message
-
-    run_gateway(scenario)
+async def test_the_largest_append_fits_into_a_message(client: RealtimeClient) -> None:
+    await begin(client)
+    await client.append(bytes(15 * 2**20))
+    audio = base64.b64encode(bytes(15 * 2**20 + 3)).decode()
+    await client.send(f"{BUFFER}.append", audio=audio)
+    message = (await client.until("error"))["error"]["message"]
+    assert "takes at most 15728640 bytes; sent: 15728643" in message

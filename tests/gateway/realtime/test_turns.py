@@ -76,8 +76,12 @@ def completed(events: list[dict[str, Any]]) -> list[str]:
     return [event["transcript"] for event in events if event["type"] == f"{TEXT}.completed"]
 
 
-def test_a_turn_is_told_under_one_id_from_its_first_word_to_its_text() -> None:
-    turns = Turns(is_manual=False)
+@pytest.fixture
+def turns() -> Turns:
+    return Turns(is_manual=False)
+
+
+def test_a_turn_is_told_under_one_id_from_its_first_word_to_its_text(turns: Turns) -> None:
     first = turns.after(speaking(0, "", "Good", start=1.2))
     assert kinds(first) == ["speech_started"]
     assert first[0]["audio_start_ms"] == 1200
@@ -96,24 +100,23 @@ def test_a_turn_is_told_under_one_id_from_its_first_word_to_its_text() -> None:
     assert len(ids) == 1
 
 
-def test_the_next_turn_names_the_one_before() -> None:
-    turns = Turns(is_manual=False)
+def test_the_next_turn_names_the_one_before(turns: Turns) -> None:
     one = turns.after(update(segment(0, "One.", final=True)))
     two = turns.after(update(segment(1, "Two.", final=True)))
     assert two[2]["previous_item_id"] == one[2]["item_id"]
     assert two[3]["previous_item_id"] == one[2]["item_id"]
 
 
-def test_a_correction_of_firm_words_comes_with_the_text_alone() -> None:
-    turns = Turns(is_manual=False)
+def test_a_correction_of_firm_words_comes_with_the_text_alone(turns: Turns) -> None:
     turns.after(speaking(0, "Good bay"))
     told = turns.after(update(segment(0, "Good day.", final=True)))
     assert "delta" not in kinds(told)
     assert completed(told) == ["Good day."]
 
 
-def test_an_utterance_that_is_spoken_while_another_awaits_its_text_is_an_item_of_its_own() -> None:
-    turns = Turns(is_manual=False)
+def test_an_utterance_that_is_spoken_while_another_awaits_its_text_is_an_item_of_its_own(
+    turns: Turns,
+) -> None:
     turns.after(speaking(0, "One"))
     turns.after(update(segment(0, "One too", final=False)))
     told = turns.after(speaking(1, "Three"))
@@ -123,16 +126,14 @@ def test_an_utterance_that_is_spoken_while_another_awaits_its_text_is_an_item_of
     assert late[-1]["item_id"] != told[0]["item_id"]
 
 
-def test_silence_without_speech_gives_no_event() -> None:
-    turns = Turns(is_manual=False)
+def test_silence_without_speech_gives_no_event(turns: Turns) -> None:
     assert turns.after(update()) == []
     assert turns.after(update(segment(0, "", final=False))) == []
     assert turns.after(update(segment(0, "", final=True))) == []
     assert turns.after(update(finalized=False)) == []
 
 
-def test_speech_begins_before_its_first_word() -> None:
-    turns = Turns(is_manual=False)
+def test_speech_begins_before_its_first_word(turns: Turns) -> None:
     begun = turns.after(speaking(0, "", start=0.4))
     assert kinds(begun) == ["speech_started"]
     assert begun[0]["audio_start_ms"] == 400
@@ -146,8 +147,7 @@ def test_speech_begins_before_its_first_word() -> None:
 
 
 @pytest.mark.parametrize("has_segment", [True, False])
-def test_speech_without_a_word_ends_as_it_began(has_segment: bool) -> None:
-    turns = Turns(is_manual=False)
+def test_speech_without_a_word_ends_as_it_began(turns: Turns, has_segment: bool) -> None:
     begun = turns.after(speaking(0, ""))
     found = (segment(0, "", final=True),) if has_segment else ()
     ended = turns.after(update(*found, audio_s=1.5))
@@ -166,8 +166,7 @@ def test_without_the_vad_speech_begins_with_its_first_word() -> None:
     assert kinds(turns.after(speaking(0, "One"))) == ["speech_started", "delta"]
 
 
-def test_a_text_that_only_the_second_pass_finds_is_an_item() -> None:
-    turns = Turns(is_manual=False)
+def test_a_text_that_only_the_second_pass_finds_is_an_item(turns: Turns) -> None:
     assert turns.after(update(segment(0, "", final=False))) == []
     told = turns.after(update(segment(0, "Yes.", final=True)))
     assert kinds(told) == [
@@ -175,8 +174,7 @@ def test_a_text_that_only_the_second_pass_finds_is_an_item() -> None:
     ]
 
 
-def test_an_item_that_comes_late_names_the_one_before_it_in_time() -> None:
-    turns = Turns(is_manual=False)
+def test_an_item_that_comes_late_names_the_one_before_it_in_time(turns: Turns) -> None:
     zero = turns.after(update(segment(0, "Zero.", final=True)))
     assert turns.after(update(segment(1, "", final=False))) == []
     two = turns.after(update(segment(2, "Two.", final=True)))
@@ -187,16 +185,16 @@ def test_an_item_that_comes_late_names_the_one_before_it_in_time() -> None:
     assert three[2]["previous_item_id"] == ids[2]
 
 
-def test_a_turn_that_turns_out_empty_is_completed_without_a_text() -> None:
-    turns = Turns(is_manual=False)
+def test_a_turn_that_turns_out_empty_is_completed_without_a_text(turns: Turns) -> None:
     turns.after(speaking(0, "", "", "hm"))
     told = turns.after(update(segment(0, "", final=True)))
     assert kinds(told) == ["speech_stopped", "committed", "added", "done", "completed"]
     assert completed(told) == [""]
 
 
-def test_without_a_second_pass_the_text_so_far_completes_a_turn_and_nothing_fails_it() -> None:
-    turns = Turns(is_manual=False)
+def test_without_a_second_pass_the_text_so_far_completes_a_turn_and_nothing_fails_it(
+    turns: Turns,
+) -> None:
     told = turns.after(update(segment(0, "good day", final=True, error="no time")))
     assert completed(told) == ["good day"]
     turns.after(speaking(1, "", "", "hm"))
@@ -253,15 +251,15 @@ def test_a_commit_of_nothing_is_refused(is_manual: bool) -> None:
         turns.commit(0.15)
 
 
-def test_audio_of_a_turn_that_was_found_is_not_committed_again() -> None:
-    turns = Turns(is_manual=False)
+def test_audio_of_a_turn_that_was_found_is_not_committed_again(turns: Turns) -> None:
     turns.after(update(segment(0, "One.", final=True, end=2.0)))
     with pytest.raises(ApiError, match="the buffer has 50 ms"):
         turns.commit(2.05)
 
 
-def test_a_commit_with_turn_detection_takes_the_utterance_that_is_being_spoken() -> None:
-    turns = Turns(is_manual=False)
+def test_a_commit_with_turn_detection_takes_the_utterance_that_is_being_spoken(
+    turns: Turns,
+) -> None:
     turns.after(update(segment(0, "Zero", final=False)))
     started = turns.after(speaking(1, "One"))
     commit = turns.commit(5.0)
@@ -275,8 +273,7 @@ def test_a_commit_with_turn_detection_takes_the_utterance_that_is_being_spoken()
     assert kinds(turns.after(speaking(2, "More"))) == ["speech_started", "delta"]
 
 
-def test_what_was_cleared_is_not_told_and_fails_if_it_was_begun() -> None:
-    turns = Turns(is_manual=False)
+def test_what_was_cleared_is_not_told_and_fails_if_it_was_begun(turns: Turns) -> None:
     turns.after(update(segment(0, "Zero", final=False)))
     begun = turns.after(speaking(1, "One"))
     told = turns.clear(3.0)
@@ -336,8 +333,7 @@ def test_turn_detection_that_is_turned_on_commits_what_the_client_has_not() -> N
     assert kinds(turns.after(speaking(1, "Two"))) == ["speech_started", "delta"]
 
 
-def test_turn_detection_that_is_turned_off_ends_the_turn_that_it_has_found() -> None:
-    turns = Turns(is_manual=False)
+def test_turn_detection_that_is_turned_off_ends_the_turn_that_it_has_found(turns: Turns) -> None:
     turns.after(speaking(0, "One"))
     turns.cut(is_manual=True)
     told = turns.after(update(segment(0, "One.", final=True), finalized=True))
@@ -355,8 +351,7 @@ def test_the_end_of_a_session_completes_what_has_a_text() -> None:
     assert Turns(is_manual=True).finish(3.0) == []
 
 
-def test_a_failure_of_the_server_fails_what_a_client_waits_for() -> None:
-    turns = Turns(is_manual=False)
+def test_a_failure_of_the_server_fails_what_a_client_waits_for(turns: Turns) -> None:
     turns.after(update(segment(0, "Zero", final=False)))
     turns.after(speaking(1, "One"))
     error = ApiError(503, "no server", code="no_server")
@@ -421,8 +416,7 @@ def test_log_probabilities_are_those_of_words() -> None:
     assert bytes(tokens[1]["bytes"]) == b" day"
 
 
-def test_words_of_scripts_without_spaces_are_appended_without_them() -> None:
-    turns = Turns(is_manual=False)
+def test_words_of_scripts_without_spaces_are_appended_without_them(turns: Turns) -> None:
     told = turns.after(speaking(0, "今日"))
     told += turns.after(speaking(0, "今日 は"))
     told += turns.after(update(segment(0, "今日はいい", final=True)))

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import riva.client
 import soundfile
+from audio_files import audio_file
 from gateways import Gateway, new_key
 from recordings import Recording, wer
 from riva.client.proto import health_pb2, health_pb2_grpc, riva_asr_pb2, riva_tts_pb2
@@ -97,13 +98,12 @@ def test_files_are_what_they_say_or_what_their_first_bytes_show(
 
 @pytest.mark.parametrize(("subtype", "encoding"), [("ULAW", 3), ("ALAW", 20), ("PCM_16", 1)])
 def test_raw_samples_have_a_rate(asr, speech, subtype, encoding):
-    raw = io.BytesIO()
     waveform = speech.waveform()
-    soundfile.write(raw, waveform, RATE, format="RAW", subtype=subtype, endian="LITTLE")
+    raw = audio_file(waveform, RATE, format="RAW", subtype=subtype, endian="LITTLE")
     config = riva.client.RecognitionConfig(
         encoding=encoding, sample_rate_hertz=RATE, verbatim_transcripts=True
     )
-    answer = asr.offline_recognize(raw.getvalue(), config)
+    answer = asr.offline_recognize(raw, config)
     assert wer(speech.text, answer.results[0].alternatives[0].transcript) < 0.2
     assert answer.results[0].audio_processed == pytest.approx(len(waveform) / RATE, abs=0.01)
 

@@ -3,7 +3,8 @@
 import asyncio
 import io
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -11,8 +12,9 @@ import grpc  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 import riva.client
-import soundfile
-from loop_gateway import LoopGateway, run_gateway, until
+from anyio.from_thread import start_blocking_portal
+from audio_files import audio_file
+from loop_gateway import LoopGateway, loop_gateway, until
 from plain_live import PlainLiveClient, spoken
 from riva.client.proto import health_pb2, health_pb2_grpc
 from riva.client.proto import riva_asr_pb2 as messages
@@ -56,29 +58,37 @@ def chunks_of(audio: list[np.ndarray], size: int = 3200) -> list[bytes]:
     return [data[start : start + size] for start in range(0, len(data), size)]
 
 
-def run(
-    scenario: Callable[[Running], None],
-    client: PlainLiveClient | None = None,
-    limits: Limits | None = None,
-    **settings: Any,
-) -> None:
-    """Run a scenario in a thread, against a gateway with its own settings."""
+@asynccontextmanager
+async def _serving(*gateway: Any, **settings: Any) -> AsyncIterator[Running]:
+    async def ready_models(names: Any) -> set[str]:
+        return set(names)
 
-    async def main(inner: LoopGateway) -> None:
-        async def ready_models(names: Any) -> set[str]:
-            return set(names)
-
+    async with (
+        loop_gateway(*gateway, **settings) as inner,
+        listening(inner.gateway, "127.0.0.1", 0) as port,
+    ):
         inner.servers.ready_models = ready_models  # type: ignore[attr-defined]
         inner.servers.is_ready, inner.servers.away = True, []  # type: ignore[attr-defined]
-        async with listening(inner.gateway, "127.0.0.1", 0) as port:
-            running = Running(inner, port)
-            try:
-                await asyncio.to_thread(scenario, running)
-                await until(lambda: not inner.client.open)
-            finally:
-                running.auth.channel.close()
+        running = Running(inner, port)
+        try:
+            yield running
+            await until(lambda: not inner.client.open)
+        finally:
+            running.auth.channel.close()
 
-    run_gateway(main, client, limits, **settings)
+
+@contextmanager
+def serving(*gateway: Any, **settings: Any) -> Iterator[Running]:
+    """Yield a gateway with its own settings, which runs in a thread."""
+    serving = _serving(*gateway, **settings)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(serving) as running:
+        yield running
+
+
+@pytest.fixture
+def running() -> Iterator[Running]:
+    with serving() as running:
+        yield running
 
 
 def finals(answers: Any) -> list[str]:
@@ -86,72 +96,54 @@ def finals(answers: Any) -> list[str]:
     return [result.alternatives[0].transcript for result in results if result.is_final]
 
 
-def test_the_clients_own_functions_print_partial_and_final_texts():
-    def scenario(running: Running) -> None:
-        printed = io.StringIO()
-        answers = running.answers(chunks_of(TALK), interim=True)
-        riva.client.print_streaming(answers, printed, show_intermediate=True)
-        shown = [line.strip() for line in printed.getvalue().replace("\r", "\n").split("\n")]
-        assert [line for line in shown if line.startswith("##")] == ["## ONE", "## TWO"]
-        assert shown.index(">> one") < shown.index("## ONE") < shown.index(">> two")
-
-    run(scenario)
+def test_the_clients_own_functions_print_partial_and_final_texts(running: Running):
+    printed = io.StringIO()
+    answers = running.answers(chunks_of(TALK), interim=True)
+    riva.client.print_streaming(answers, printed, show_intermediate=True)
+    shown = [line.strip() for line in printed.getvalue().replace("\r", "\n").split("\n")]
+    assert [line for line in shown if line.startswith("##")] == ["## ONE", "## TWO"]
+    assert shown.index(">> one") < shown.index("## ONE") < shown.index(">> two")
 
 
-def test_words_have_times_in_milliseconds():
-    def scenario(running: Running) -> None:
-        printed = io.StringIO()
-        answers = running.answers(chunks_of(TALK), enable_word_time_offsets=True)
-        riva.client.print_streaming(answers, printed, "time", word_time_offsets=True)
-        rows = [line.split() for line in printed.getvalue().splitlines()]
-        assert ["one", "0", "1000", "1.0000"] in rows
-        assert ["two", "2000", "3000", "1.0000"] in rows
-
-    run(scenario)
+def test_words_have_times_in_milliseconds(running: Running):
+    printed = io.StringIO()
+    answers = running.answers(chunks_of(TALK), enable_word_time_offsets=True)
+    riva.client.print_streaming(answers, printed, "time", word_time_offsets=True)
+    rows = [line.split() for line in printed.getvalue().splitlines()]
+    assert ["one", "0", "1000", "1.0000"] in rows
+    assert ["two", "2000", "3000", "1.0000"] in rows
 
 
-def test_without_interim_results_all_are_final():
-    def scenario(running: Running) -> None:
-        answers = list(running.answers(chunks_of(TALK)))
-        assert all(result.is_final for answer in answers for result in answer.results)
-        assert finals(answers) == ["ONE ", "TWO "]
-        assert [answer.results[0].audio_processed for answer in answers][-1] == pytest.approx(3.2)
-
-    run(scenario)
+def test_without_interim_results_all_are_final(running: Running):
+    answers = list(running.answers(chunks_of(TALK)))
+    assert all(result.is_final for answer in answers for result in answer.results)
+    assert finals(answers) == ["ONE ", "TWO "]
+    assert [answer.results[0].audio_processed for answer in answers][-1] == pytest.approx(3.2)
 
 
-def test_an_ended_utterance_is_stable_before_its_second_pass():
-    def scenario(running: Running) -> None:
-        answers = running.answers(chunks_of(TALK), interim=True)
-        results = [result for answer in answers for result in answer.results]
-        stable = [result for result in results if result.stability == 1]
-        assert [result.alternatives[0].transcript for result in stable] == ["one "]
-
-    run(scenario)
+def test_an_ended_utterance_is_stable_before_its_second_pass(running: Running):
+    answers = running.answers(chunks_of(TALK), interim=True)
+    results = [result for answer in answers for result in answer.results]
+    stable = [result for result in results if result.stability == 1]
+    assert [result.alternatives[0].transcript for result in stable] == ["one "]
 
 
-def test_the_id_comes_back():
-    def scenario(running: Running) -> None:
-        config = riva.client.StreamingRecognitionConfig(config=riva.client.RecognitionConfig(**RAW))
-        requests = [
-            messages.StreamingRecognizeRequest(streaming_config=config, id={"value": "mine"}),
-            *(messages.StreamingRecognizeRequest(audio_content=data) for data in chunks_of(TALK)),
-        ]
-        answers = list(running.asr.stub.StreamingRecognize(iter(requests)))
-        assert {answer.id.value for answer in answers} == {"mine"}
-
-    run(scenario)
+def test_the_id_comes_back(running: Running):
+    config = riva.client.StreamingRecognitionConfig(config=riva.client.RecognitionConfig(**RAW))
+    requests = [
+        messages.StreamingRecognizeRequest(streaming_config=config, id={"value": "mine"}),
+        *(messages.StreamingRecognizeRequest(audio_content=data) for data in chunks_of(TALK)),
+    ]
+    answers = list(running.asr.stub.StreamingRecognize(iter(requests)))
+    assert {answer.id.value for answer in answers} == {"mine"}
 
 
 def test_a_file_that_comes_at_once_waits_for_the_server():
     audio = [part for _ in range(30) for part in TALK]
     client = PlainLiveClient()
-
-    def scenario(running: Running) -> None:
+    with serving(client, max_backlog_s=4.0) as running:
         found = finals(running.answers(chunks_of(audio, 1 << 20)))
         assert "".join(found).split() == ["ONE", "TWO"] * 30
-
-    run(scenario, client, max_backlog_s=4.0)
 
 
 @pytest.mark.parametrize(
@@ -191,35 +183,27 @@ def test_a_file_that_comes_at_once_waits_for_the_server():
         ),
     ],
 )
-def test_a_wrong_message_is_named(requests: list[Any], message: str):
-    def scenario(running: Running) -> None:
-        call = running.asr.stub.StreamingRecognize(iter(requests))
-        assert running.error(lambda: list(call)) == ("INVALID_ARGUMENT", message)
-
-    run(scenario)
+def test_a_wrong_message_is_named(running: Running, requests: list[Any], message: str):
+    call = running.asr.stub.StreamingRecognize(iter(requests))
+    assert running.error(lambda: list(call)) == ("INVALID_ARGUMENT", message)
 
 
-def test_what_was_heard_before_wrong_audio_is_told_before_the_error():
-    wav = io.BytesIO()
-    soundfile.write(wav, np.ones(16_000, np.float32), 16_000, "FLOAT", format="WAV")
+def test_what_was_heard_before_wrong_audio_is_told_before_the_error(running: Running):
+    wav = audio_file(np.ones(16_000, np.float32), 16_000, "FLOAT")
+    found: list[str] = []
 
-    def scenario(running: Running) -> None:
-        found: list[str] = []
+    def read() -> None:
+        audio = [wav, bytes(MAX_TAG_BYTES + 1)]
+        for answer in running.answers(audio):
+            found.extend(finals([answer]))
 
-        def read() -> None:
-            audio = [wav.getvalue(), bytes(MAX_TAG_BYTES + 1)]
-            for answer in running.answers(audio):
-                found.extend(finals([answer]))
-
-        code, message = running.error(read)
-        assert (code, found) == ("INVALID_ARGUMENT", ["ONE "])
-        assert "has ended after 1.0 s" in message
-
-    run(scenario)
+    code, message = running.error(read)
+    assert (code, found) == ("INVALID_ARGUMENT", ["ONE "])
+    assert "has ended after 1.0 s" in message
 
 
 def test_the_longest_stream_ends_with_its_last_text():
-    def scenario(running: Running) -> None:
+    with serving(max_session_s=1.0) as running:
         found: list[str] = []
         is_over = threading.Event()
 
@@ -236,11 +220,9 @@ def test_the_longest_stream_ends_with_its_last_text():
         assert (code, found) == ("ABORTED", ["ONE "])
         assert "has lasted 1 s, as long as one may" in message
 
-    run(scenario, max_session_s=1.0)
-
 
 def test_so_many_watches_are_open_at_once():
-    def scenario(running: Running) -> None:
+    with serving(max_sessions=1) as running:
         health = health_pb2_grpc.HealthStub(running.auth.channel)
         first = health.Watch(health_pb2.HealthCheckRequest())
         assert next(first).status == health_pb2.HealthCheckResponse.SERVING
@@ -254,39 +236,30 @@ def test_so_many_watches_are_open_at_once():
             except grpc.RpcError as failure:
                 assert failure.code().name == "UNAVAILABLE"
 
-    run(scenario, max_sessions=1)
-
 
 def test_a_limit_of_the_key_is_resource_exhausted():
-    def scenario(running: Running) -> None:
+    with serving(limits=Limits(requests_per_minute=1)) as running:
         assert finals(running.answers(chunks_of(TALK)))
         code, message = running.error(lambda: list(running.answers(chunks_of(TALK))))
         assert code == "RESOURCE_EXHAUSTED"
         assert message.startswith("this key has used up its limit of 1 requests a minute")
 
-    run(scenario, limits=Limits(requests_per_minute=1))
-
 
 def test_one_more_stream_than_may_be_open_is_unavailable():
-    def scenario(running: Running) -> None:
+    with serving(max_sessions=0) as running:
         code, message = running.error(lambda: list(running.answers([])))
         assert (code, message) == ("UNAVAILABLE", "0 live sessions are open; try again later")
-
-    run(scenario, max_sessions=0)
 
 
 def test_a_lost_server_is_unavailable():
     client = PlainLiveClient(fail=lambda sent: ServerError("it has gone"))
-
-    def scenario(running: Running) -> None:
+    with serving(client) as running:
         code, message = running.error(lambda: list(running.answers(chunks_of(TALK))))
         assert (code, message) == ("UNAVAILABLE", "no speech server answers; try again later")
         name = "conch_gateway_sessions_ended_total"
         assert (
             running.metric(name, route=RIVA_STREAM.address, key="anybody", code="UNAVAILABLE") == 1
         )
-
-    run(scenario, client)
 
 
 def test_a_server_that_stays_lost_leaves_the_firm_text():
@@ -301,8 +274,7 @@ def test_a_server_that_stays_lost_leaves_the_firm_text():
         yield spoken(2, 1.0).tobytes()
 
     is_heard = threading.Event()
-
-    def scenario(running: Running) -> None:
+    with serving(client) as running:
         found = []
 
         def read() -> None:
@@ -314,11 +286,9 @@ def test_a_server_that_stays_lost_leaves_the_firm_text():
         assert finals(found) == ["one "]
         assert code == "UNAVAILABLE" and message.startswith("the server was lost, and the stream")
 
-    run(scenario, client)
-
 
 def test_a_client_that_sends_nothing_is_sent_away():
-    def scenario(running: Running) -> None:
+    with serving(times=Times(idle_s=0.1)) as running:
         is_over = threading.Event()
 
         def nothing() -> Iterator[Any]:
@@ -331,44 +301,36 @@ def test_a_client_that_sends_nothing_is_sent_away():
             assert running.error(waiting)[0] == "DEADLINE_EXCEEDED"
         is_over.set()
 
-    run(scenario, times=Times(idle_s=0.1))
 
+def test_a_stop_ends_a_stream_with_its_last_text(running: Running):
+    found: list[str] = []
 
-def test_a_stop_ends_a_stream_with_its_last_text():
-    def scenario(running: Running) -> None:
-        found: list[str] = []
+    def audio() -> Iterator[bytes]:
+        yield from chunks_of([spoken(1, 1.0)])
+        while not found:  # the client sends no further audio before it has read something
+            yield b""
+        running.stop()
+        while True:
+            yield b""
 
-        def audio() -> Iterator[bytes]:
-            yield from chunks_of([spoken(1, 1.0)])
-            while not found:  # the client sends no further audio before it has read something
-                yield b""
-            running.stop()
-            while True:
-                yield b""
+    answers = running.answers(audio(), interim=True)
 
-        answers = running.answers(audio(), interim=True)
+    def read() -> None:
+        for answer in answers:
+            found.extend(result.alternatives[0].transcript for result in answer.results)
 
-        def read() -> None:
-            for answer in answers:
-                found.extend(result.alternatives[0].transcript for result in answer.results)
-
-        code, message = running.error(read)
-        assert (code, message) == (
-            "UNAVAILABLE",
-            "this gateway is about to stop; open another stream",
-        )
-        assert found[-1] == "ONE "
-
-    run(scenario)
+    code, message = running.error(read)
+    assert (code, message) == (
+        "UNAVAILABLE",
+        "this gateway is about to stop; open another stream",
+    )
+    assert found[-1] == "ONE "
 
 
 def test_a_client_that_goes_away_leaves_nothing_open():
     client = PlainLiveClient()
-
-    def scenario(running: Running) -> None:
+    with serving(client) as running:
         answers = running.answers(iter(chunks_of([spoken(1, 1.0)]) + [b""] * 10), interim=True)
         next(answers)
         answers.close()
-
-    run(scenario, client)
     assert not client.open

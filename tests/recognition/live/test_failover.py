@@ -4,10 +4,9 @@ import asyncio
 from itertools import pairwise
 
 import pytest
-import virtual_time
 from mortal_components import MortalComponents
 from plain_recognizer import recognizer_on
-from plain_streams import Client, audio, ended_once, run
+from plain_streams import Client, audio, ended_once, serving
 
 from conch.bls.errors import ComponentAwayError
 from conch.recognition.metrics import STREAMS_RESUMED
@@ -28,7 +27,7 @@ class Forgetful(MortalComponents):
         return found
 
 
-def stream(*, dies=(), at=None, during=False, kind=MortalComponents, **parameters):
+async def stream(*, dies=(), at=None, during=False, kind=MortalComponents, **parameters):
     """Send SPOKEN step by step; return all answers, the components and the recognizer.
 
     Args:
@@ -38,41 +37,40 @@ def stream(*, dies=(), at=None, during=False, kind=MortalComponents, **parameter
         kind: Kind of components.
         parameters: Options of the stream.
     """
+    components = kind()
+    recognizer = recognizer_on(components)
+    client = Client(recognizer, components, **parameters)
+    answers, replaced = [], []
+    for number, letter in enumerate(SPOKEN):
+        if number == at:
 
-    async def scenario():
-        components = kind()
-        recognizer = recognizer_on(components)
-        client = Client(recognizer, components, **parameters)
-        answers, replaced = [], []
-        for number, letter in enumerate(SPOKEN):
-            if number == at:
+            async def die(late=0.005 if during else 0.0):
+                await asyncio.sleep(late)
+                for model in dies:
+                    components.kill(model)
+                    replaced.append(asyncio.create_task(components.replace(model)))
 
-                async def die(late=0.005 if during else 0.0):
-                    await asyncio.sleep(late)
-                    for model in dies:
-                        components.kill(model)
-                        replaced.append(asyncio.create_task(components.replace(model)))
-
-                replaced.append(asyncio.create_task(die()))
-                if not during:
-                    await asyncio.sleep(0.001)
-            answers.append(await client.send(audio(letter)))
-        answers.append(await client.send(audio(""), ends=True))
-        await asyncio.gather(*replaced)
-        await recognizer.open_streams.close(30)
-        return answers, components, recognizer
-
-    return virtual_time.run(scenario())
+            replaced.append(asyncio.create_task(die()))
+            if not during:
+                await asyncio.sleep(0.001)
+        answers.append(await client.send(audio(letter)))
+    answers.append(await client.send(audio(""), ends=True))
+    await asyncio.gather(*replaced)
+    await recognizer.open_streams.close(30)
+    return answers, components, recognizer
 
 
+@pytest.mark.virtual_time
 @pytest.mark.parametrize("during", [False, True])
 @pytest.mark.parametrize("dies", [*([model] for model in ALL), STREAMING, ALL], ids="+".join)
 @pytest.mark.parametrize("mode", ["streaming", "two_pass"])
-def test_a_stream_outlives_its_components_and_no_word_is_lost(mode, dies, during, caplog):
-    expected, *_ = stream(mode=mode, adaptive=False)
+async def test_a_stream_outlives_its_components_and_no_word_is_lost(mode, dies, during, caplog):
+    expected, *_ = await stream(mode=mode, adaptive=False)
     last = expected[-1]
     for at in range(len(SPOKEN)):
-        answers, components, _ = stream(mode=mode, adaptive=False, dies=dies, at=at, during=during)
+        answers, components, _ = await stream(
+            mode=mode, adaptive=False, dies=dies, at=at, during=during
+        )
         final = answers[-1]
         assert final.text == last.text, at
         assert final.duration == last.duration
@@ -82,12 +80,13 @@ def test_a_stream_outlives_its_components_and_no_word_is_lost(mode, dies, during
     assert "END of the components' stream" not in caplog.text
 
 
+@pytest.mark.virtual_time
 @pytest.mark.parametrize("vad", [True, False])
 @pytest.mark.parametrize("dies", STREAMING)
-def test_what_was_firm_stays_and_comes_once(dies, vad):
+async def test_what_was_firm_stays_and_comes_once(dies, vad):
     for at in range(len(SPOKEN)):
         options = {"mode": "streaming", "vad": vad, "word_timestamps": True, "repeat_text": True}
-        answers, *_ = stream(dies=[dies], at=at, kind=Forgetful, **options)
+        answers, *_ = await stream(dies=[dies], at=at, kind=Forgetful, **options)
         for before, after in pairwise(answers):
             assert after.stable.startswith(before.stable)
         final = answers[-1]
@@ -97,9 +96,10 @@ def test_what_was_firm_stays_and_comes_once(dies, vad):
             assert segment.start <= segment.end <= following.start
 
 
+@pytest.mark.virtual_time
 @pytest.mark.parametrize("dies", STREAMING)
-def test_a_stream_that_goes_on_is_counted_and_its_old_state_is_freed(dies):
-    _, components, recognizer = stream(dies=[dies], at=1, mode="two_pass")
+async def test_a_stream_that_goes_on_is_counted_and_its_old_state_is_freed(dies):
+    _, components, recognizer = await stream(dies=[dies], at=1, mode="two_pass")
     assert recognizer.runtime.metrics.drain()[STREAMS_RESUMED, ()] == 1
     (other,) = set(STREAMING) - {dies}
     assert len([model for model, _ in components.ended if model == other]) == 2
@@ -108,10 +108,9 @@ def test_a_stream_that_goes_on_is_counted_and_its_old_state_is_freed(dies):
 
 @pytest.mark.parametrize("dies", STREAMING)
 @pytest.mark.parametrize("before", ["12", "12.."])
-def test_a_keep_alive_that_finds_a_component_replaced_loses_nothing(before, dies):
+async def test_a_keep_alive_that_finds_a_component_replaced_loses_nothing(before, dies):
     """While somebody speaks, and in silence."""
-
-    async def scenario(recognizer, components):
+    async with serving(MortalComponents(0), stream_ttl_s=0.2) as (recognizer, components):
         client = Client(recognizer, components, repeat_text=True)
         for letter in before:
             await client.send(audio(letter))
@@ -123,37 +122,33 @@ def test_a_keep_alive_that_finds_a_component_replaced_loses_nothing(before, dies
             await asyncio.sleep(0.005)
         answer = await client.send(audio("")[:0])
         final = await client.send(audio("3"), ends=True)
-        return answer, final
-
-    (answer, final), components = run(scenario, MortalComponents(0), stream_ttl_s=0.2)
     assert answer.text == "0.10 0.20"
     assert final.text == "0.10 0.20 0.30"
     assert ended_once(components)
 
 
-def test_a_stream_whose_component_does_not_come_back_ends_with_an_error_that_says_so():
-    async def scenario():
-        components = MortalComponents()
-        recognizer = recognizer_on(components)
-        client = Client(recognizer, components)
-        await client.send(audio("1"))
-        components.unload("ctc_streaming_encoder")
-        with pytest.raises(ComponentAwayError, match=r"encoder .* not back within 15 s"):
-            await client.send(audio("2"))
-        with pytest.raises(SessionError, match="send START"):
-            await client.send(audio("3"))
-        await recognizer.open_streams.close(30)
-        return components
-
-    assert ended_once(virtual_time.run(scenario()))
+@pytest.mark.virtual_time
+async def test_a_stream_whose_component_does_not_come_back_ends_with_an_error_that_says_so():
+    components = MortalComponents()
+    recognizer = recognizer_on(components)
+    client = Client(recognizer, components)
+    await client.send(audio("1"))
+    components.unload("ctc_streaming_encoder")
+    with pytest.raises(ComponentAwayError, match=r"encoder .* not back within 15 s"):
+        await client.send(audio("2"))
+    with pytest.raises(SessionError, match="send START"):
+        await client.send(audio("3"))
+    await recognizer.open_streams.close(30)
+    assert ended_once(components)
 
 
-def test_a_defect_of_a_second_pass_leaves_the_text_of_the_first(monkeypatch):
+@pytest.mark.virtual_time
+async def test_a_defect_of_a_second_pass_leaves_the_text_of_the_first(monkeypatch):
     async def defect(*args):
         raise ZeroDivisionError
 
     monkeypatch.setattr("conch.recognition.live.second_passes.recognize_complete", defect)
-    answers, *_ = stream(mode="two_pass", rolling_pass_ms=0)
+    answers, *_ = await stream(mode="two_pass", rolling_pass_ms=0)
     final = answers[-1]
     assert final.text == "0.10 0.20 0.30 0.40 0.50 0.60 0.70 0.80"
     assert all("no second pass: internal error" in segment.error for segment in final.segments)

@@ -39,10 +39,6 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def run(scenario):
-    asyncio.run(asyncio.wait_for(scenario(), 10))
-
-
 async def has_places(queue: PassQueue, most: int) -> bool:
     """Whether all places of an idle queue are free, and no more."""
     passes = Passes(most)
@@ -56,101 +52,86 @@ async def has_places(queue: PassQueue, most: int) -> bool:
     return count == most
 
 
-def test_second_passes_come_first_and_then_what_is_due_first():
-    async def scenario():
-        passes = Passes(1)
-        names = {"first": 0, "late": 9, "early": 1, "second late": 8, "second early": 7}
-        tasks = {}
-        for name, due in names.items():
-            tasks[name] = passes.add(name, due)
-            await turns()
-        for name in ("first", "second early", "second late", "early", "late"):
-            await passes.end(tasks[name], name)
-        assert passes.began == ["first", "second early", "second late", "early", "late"]
-        assert await has_places(passes.queue, 1)
-
-    run(scenario)
-
-
-def test_a_place_is_kept_for_second_passes():
-    async def scenario():
-        passes = Passes(3)
-        tasks = {name: passes.add(name) for name in ("a", "b", "c")}
+async def test_second_passes_come_first_and_then_what_is_due_first():
+    passes = Passes(1)
+    names = {"first": 0, "late": 9, "early": 1, "second late": 8, "second early": 7}
+    tasks = {}
+    for name, due in names.items():
+        tasks[name] = passes.add(name, due)
         await turns()
-        assert passes.began == ["a", "b"]
-        tasks["second"] = passes.add("second")
-        await turns()
-        assert passes.began == ["a", "b", "second"]
-        await passes.end(tasks["second"], "second")
-        assert passes.began == ["a", "b", "second"]  # the place is kept again
-        await passes.end(tasks["a"], "a")
-        assert passes.began[-1] == "c"
-        for name in ("b", "c"):
-            await passes.end(tasks[name], name)
-        assert await has_places(passes.queue, 3)
-
-    run(scenario)
+    for name in ("first", "second early", "second late", "early", "late"):
+        await passes.end(tasks[name], name)
+    assert passes.began == ["first", "second early", "second late", "early", "late"]
+    assert await has_places(passes.queue, 1)
 
 
-def test_who_finds_no_place_in_time_is_told():
-    async def scenario():
-        passes = Passes(1)
-        holder = passes.add("second holder")
-        await turns()
-        with pytest.raises(OverloadedError, match=r"took all of 0\.01 s"):
-            await passes.add("second", patience_s=0.01)
-        await passes.end(holder, "second holder")
-        assert passes.began == ["second holder"]
-        # Patience is for the place: a pass that has it takes its time.
-        slow = passes.add("second slow", patience_s=0.01)
-        await asyncio.sleep(0.03)
-        await passes.end(slow, "second slow")
-        assert await has_places(passes.queue, 1)
-
-    run(scenario)
-
-
-def test_cancelling_a_waiting_or_a_running_pass_frees_its_place():
-    async def scenario():
-        passes = Passes(1)
-        running, waiting, last = (passes.add(name) for name in ("running", "waiting", "last"))
-        await turns()
-        waiting.cancel()
-        await turns()
-        running.cancel()
-        await turns()
-        # A component cannot be stopped: what has begun keeps its place until it is done.
-        assert passes.began == ["running"]
-        passes._let_go["running"].set()
-        await turns()
-        assert passes.began == ["running", "last"]
-        # The place is given, and its pass is cancelled before it could begin.
-        given = passes.add("given")
-        await turns()
-        passes._let_go["last"].set()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        given.cancel()
-        await asyncio.gather(running, waiting, last, given, return_exceptions=True)
-        assert await has_places(passes.queue, 1)
-
-    run(scenario)
+async def test_a_place_is_kept_for_second_passes():
+    passes = Passes(3)
+    tasks = {name: passes.add(name) for name in ("a", "b", "c")}
+    await turns()
+    assert passes.began == ["a", "b"]
+    tasks["second"] = passes.add("second")
+    await turns()
+    assert passes.began == ["a", "b", "second"]
+    await passes.end(tasks["second"], "second")
+    assert passes.began == ["a", "b", "second"]  # the place is kept again
+    await passes.end(tasks["a"], "a")
+    assert passes.began[-1] == "c"
+    for name in ("b", "c"):
+        await passes.end(tasks[name], name)
+    assert await has_places(passes.queue, 3)
 
 
-def test_an_error_in_a_pass_frees_its_place():
-    async def scenario():
-        queue = PassQueue(1)
+async def test_who_finds_no_place_in_time_is_told():
+    passes = Passes(1)
+    holder = passes.add("second holder")
+    await turns()
+    with pytest.raises(OverloadedError, match=r"took all of 0\.01 s"):
+        await passes.add("second", patience_s=0.01)
+    await passes.end(holder, "second holder")
+    assert passes.began == ["second holder"]
+    # Patience is for the place: a pass that has it takes its time.
+    slow = passes.add("second slow", patience_s=0.01)
+    await asyncio.sleep(0.03)
+    await passes.end(slow, "second slow")
+    assert await has_places(passes.queue, 1)
 
-        async def fail():
-            raise ComponentError("out of order")
 
-        def defect():
-            raise ZeroDivisionError
+async def test_cancelling_a_waiting_or_a_running_pass_frees_its_place():
+    passes = Passes(1)
+    running, waiting, last = (passes.add(name) for name in ("running", "waiting", "last"))
+    await turns()
+    waiting.cancel()
+    await turns()
+    running.cancel()
+    await turns()
+    # A component cannot be stopped: what has begun keeps its place until it is done.
+    assert passes.began == ["running"]
+    passes._let_go["running"].set()
+    await turns()
+    assert passes.began == ["running", "last"]
+    # The place is given, and its pass is cancelled before it could begin.
+    given = passes.add("given")
+    await turns()
+    passes._let_go["last"].set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    given.cancel()
+    await asyncio.gather(running, waiting, last, given, return_exceptions=True)
+    assert await has_places(passes.queue, 1)
 
-        with pytest.raises(ComponentError):
-            await queue.run(fail, due=0, rank=Rank.ROLLING)
-        with pytest.raises(ZeroDivisionError):
-            await queue.run(defect, due=0, rank=Rank.SECOND)
-        assert await has_places(queue, 1)
 
-    run(scenario)
+async def test_an_error_in_a_pass_frees_its_place():
+    queue = PassQueue(1)
+
+    async def fail():
+        raise ComponentError("out of order")
+
+    def defect():
+        raise ZeroDivisionError
+
+    with pytest.raises(ComponentError):
+        await queue.run(fail, due=0, rank=Rank.ROLLING)
+    with pytest.raises(ZeroDivisionError):
+        await queue.run(defect, due=0, rank=Rank.SECOND)
+    assert await has_places(queue, 1)

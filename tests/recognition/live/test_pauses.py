@@ -4,7 +4,7 @@ import asyncio
 
 import numpy as np
 import pytest
-from plain_streams import STEP, Client, audio, ended_once, run
+from plain_streams import STEP, Client, audio, ended_once, streaming
 
 from conch.recognition.live.sending_speed import MAX_AHEAD_S, Arrivals
 
@@ -49,11 +49,9 @@ def test_a_stop_counts_from_when_the_audio_would_have_been_played():
     ("mode", "vad", "seconds"),
     [("two_pass", True, 0.5), ("streaming", True, 1.0), ("streaming", False, 0.5)],
 )
-def test_a_turn_ends_without_any_silence_sent(mode, vad, seconds):
+async def test_a_turn_ends_without_any_silence_sent(mode, vad, seconds):
     """Also a word that no complete step has; the times of later audio are those of all audio."""
-
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode=mode, vad=vad, endpoint_silence_ms=500)
+    async with streaming(mode=mode, vad=vad, endpoint_silence_ms=500) as (client, components):
         await client.send(speech(seconds))
         first = await asked(client)
         calls, vad_calls = len(components.calls), components.calls.count("vad")
@@ -65,9 +63,6 @@ def test_a_turn_ends_without_any_silence_sent(mode, vad, seconds):
         inputs = zip(components.calls, components.inputs, strict=True)
         of_vad = [sent for model, sent in inputs if model == "vad"][vad_calls:]
         assert ["state" in sent for sent in of_vad] == ([False] + [True] * 3 if vad else [])
-        return first, again, last
-
-    (first, again, last), components = run(scenario)
     assert [segment.endpoint for segment in first] == ["silence"]
     assert first[0].index == 0 and first[0].text
     assert 0 <= first[0].start < 0.1 and seconds - 0.1 < first[0].end <= seconds
@@ -81,26 +76,21 @@ def test_a_turn_ends_without_any_silence_sent(mode, vad, seconds):
     assert ended_once(components)
 
 
-def test_silence_that_was_sent_ends_a_turn_at_once():
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, endpoint_silence_ms=500)
+async def test_silence_that_was_sent_ends_a_turn_at_once():
+    async with streaming(endpoint_silence_ms=500) as (client, components):
         await client.send(np.concatenate([speech(0.7), silence(0.55)]))
         found = await client.send(NOTHING)
-        return found.segments, found.duration
-
-    (segments, duration), components = run(scenario)
-    assert [(item.text, item.endpoint) for item in segments] == [("0.10 0.10", "silence")]
-    assert duration == 1.248
+    assert [(item.text, item.endpoint) for item in found.segments] == [("0.10 0.10", "silence")]
+    assert found.duration == 1.248
     assert ended_once(components)
 
 
-def test_a_short_gap_cuts_nothing():
+async def test_a_short_gap_cuts_nothing():
     """The answer is that of the audio without a gap."""
     wave = audio("12.3")[: 3 * STEP + 5_000]
 
-    def with_gaps(gaps: bool):
-        async def scenario(recognizer, components):
-            client = Client(recognizer, components, word_timestamps=True)
+    async def with_gaps(gaps: bool):
+        async with streaming(word_timestamps=True) as (client, _):
             for start in range(0, len(wave), 3_000):
                 await client.send(wave[start : start + 3_000])
                 for _ in range(2 * gaps):
@@ -108,32 +98,23 @@ def test_a_short_gap_cuts_nothing():
                     assert not answer.segments
             return await client.send(NOTHING, ends=True)
 
-        return run(scenario)[0]
-
-    assert with_gaps(True).segments == with_gaps(False).segments
+    assert (await with_gaps(True)).segments == (await with_gaps(False)).segments
 
 
-def test_silence_alone_begins_nothing():
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, endpoint_silence_ms=200)
+async def test_silence_alone_begins_nothing():
+    async with streaming(endpoint_silence_ms=200) as (client, components):
         answer = await client.send(silence(0.9))
         while answer.duration < 0.89:
             await asyncio.sleep(0.02)
             answer = await client.send(NOTHING)
             assert answer.segments == () and answer.utterance is None
-        return set(components.calls)
-
-    calls, _ = run(scenario)
-    assert calls == {"vad"}
+    assert set(components.calls) == {"vad"}
 
 
-def test_without_endpointing_a_pause_ends_nothing():
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, endpointing=False)
+async def test_without_endpointing_a_pause_ends_nothing():
+    async with streaming(endpointing=False) as (client, components):
         await client.send(np.concatenate([speech(0.7), silence(0.5)]))
         calls = len(components.calls)
         for _ in range(3):
             assert not (await client.send(NOTHING)).segments
-        return len(components.calls) - calls
-
-    assert run(scenario)[0] == 0
+        assert len(components.calls) == calls

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from plain_streams import STEP, Client, Clock, ended_once, run
+from clock import Clock
+from plain_streams import STEP, Client, ended_once, serving
 from spoken_components import RATE, SpokenComponents, columns, heard, made
 
 from conch.families.whisper.recogniser import OPEN_WINDOW
@@ -40,11 +41,10 @@ async def in_steps(client, text: str, samples: int = STEP):
     return [*answers, await client.send(pieces[-1], ends=True)]
 
 
-def stepwise(text: str, components=None, **options):
-    async def scenario(recognizer, components):
-        return await in_steps(two_pass(recognizer, components, **options), text)
-
-    return run(scenario, components or SpokenComponents())
+async def stepwise(text: str, components=None, **options):
+    async with serving(components or SpokenComponents()) as (recognizer, components):
+        answers = await in_steps(two_pass(recognizer, components, **options), text)
+    return answers, components
 
 
 async def tasks_end() -> None:
@@ -54,8 +54,10 @@ async def tasks_end() -> None:
 
 
 def left_over() -> set[str]:
-    running = {task.get_coro().__name__ for task in asyncio.all_tasks() - {asyncio.current_task()}}
-    return running - {"main", "_sweep"}
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    coroutines = [task.get_coro() for task in tasks]
+    own = [one for one in coroutines if not one.cr_frame.f_globals["__name__"].startswith("anyio.")]
+    return {one.__name__ for one in own} - {"_sweep"}
 
 
 def shown(answer) -> tuple[str, str]:
@@ -63,8 +65,8 @@ def shown(answer) -> tuple[str, str]:
     return text_of_words(utterance.firm), text_of_words(utterance.tentative)
 
 
-def test_a_pass_for_each_interval_of_speech():
-    answers, components = stepwise(TALK)
+async def test_a_pass_for_each_interval_of_speech():
+    answers, components = await stepwise(TALK)
     assert rolling_calls(components) == [1.28, 2.56, 3.84, 5.12]
     assert components.calls.count("attention_encoder") == 5
     # The answer to a step has the pass that it began.
@@ -81,8 +83,8 @@ def test_a_pass_for_each_interval_of_speech():
     assert ended_once(components)
 
 
-def test_answers_tell_the_calls_of_passes_once():
-    answers, components = stepwise(TALK)
+async def test_answers_tell_the_calls_of_passes_once():
+    answers, components = await stepwise(TALK)
     for model in ("attention_encoder", "attention_decoder", "ctc_streaming_encoder"):
         told = [answer.stages[model].calls for answer in answers if model in answer.stages]
         assert sum(told) == components.calls.count(model)
@@ -91,8 +93,8 @@ def test_answers_tell_the_calls_of_passes_once():
     assert "attention_encoder" in answers[1].path
 
 
-def test_a_pass_over_a_long_utterance_begins_with_some_firm_text():
-    answers, components = stepwise("abcdefghijklmnopqrstuvwxyz")
+async def test_a_pass_over_a_long_utterance_begins_with_some_firm_text():
+    answers, components = await stepwise("abcdefghijklmnopqrstuvwxyz")
     assert len(rolling_calls(components)) == 8
     assert max(rolling_calls(components)) < 6
     assert answers[-2].text.startswith(" ".join("abcdefghijklmnopqrstuv"))
@@ -112,9 +114,9 @@ def given(components, decoder: str) -> list[tuple[str | None, str | None]]:
     return [(sent.get("said"), sent.get("draft")) for model, sent in calls if model == decoder]
 
 
-def test_a_pass_of_moonshine_goes_on_from_the_firm_text():
+async def test_a_pass_of_moonshine_goes_on_from_the_firm_text():
     alphabet = "abcdefghijklmnopqrstuvwxyz"
-    answers, components = stepwise(alphabet, SpokenToMoonshine(), decoder="moonshine")
+    answers, components = await stepwise(alphabet, SpokenToMoonshine(), decoder="moonshine")
     first, *rolling, second = given(components, "moonshine_decoder")
     assert first[0] == rolling[0][0] == ""
     # After each pass come the words of the CTC model since then, which are numbers here.
@@ -131,42 +133,42 @@ def test_a_pass_of_moonshine_goes_on_from_the_firm_text():
     assert second[0] is None
     assert second[1].startswith("a b c d e f g h i j k l m n o p q r s t u v w")
     assert answers[-1].text == " ".join(alphabet)
-    _, components = stepwise(TALK)
+    _, components = await stepwise(TALK)
     assert {*given(components, "attention_decoder")} == {(None, None)}
 
 
-def test_a_pass_joins_no_more_of_a_long_utterance_than_it_hears():
-    _, components = stepwise("abcdefghijklmnopqrstuvwxyz")
+async def test_a_pass_joins_no_more_of_a_long_utterance_than_it_hears():
+    _, components = await stepwise("abcdefghijklmnopqrstuvwxyz")
     assert len(rolling_calls(components)) == 8
     joined = [waveform.base for waveform in components.waveforms("attention_encoder")[:-1]]
     assert max(map(len, joined)) < 6 * RATE + STEP
 
 
 @pytest.mark.parametrize("interval_ms", [640, 2560])
-def test_the_interval_is_the_streams(interval_ms):
-    answers, components = stepwise(TALK, rolling_pass_ms=interval_ms)
+async def test_the_interval_is_the_streams(interval_ms):
+    answers, components = await stepwise(TALK, rolling_pass_ms=interval_ms)
     # Within the first second there is none; the last step ends the stream.
     assert len(rolling_calls(components)) == {640: 8, 2560: 2}[interval_ms]
     assert answers[-1].rolling.skipped == 0
 
 
-def test_no_pass_in_silence():
-    answers, components = stepwise("....")
+async def test_no_pass_in_silence():
+    answers, components = await stepwise("....")
     assert "attention_encoder" not in components.calls
-    answers, components = stepwise("abcde" + "." * 4, rolling_pass_ms=640)
+    answers, components = await stepwise("abcde" + "." * 4, rolling_pass_ms=640)
     assert rolling_calls(components) == [1.28, 1.92]
     assert answers[-1].text == "a b c d e"
 
 
-def test_none_while_somebody_speaks_but_the_one_in_a_pause():
-    answers, components = stepwise("abcdefgh..", rolling_pass_ms=0)
+async def test_none_while_somebody_speaks_but_the_one_in_a_pause():
+    answers, components = await stepwise("abcdefgh..", rolling_pass_ms=0)
     assert rolling_calls(components) == []
     assert components.calls.count("attention_encoder") == 1
     assert answers[-1].rolling.interval_ms == 0
 
 
-def test_the_pass_in_a_pause_is_the_second_pass():
-    answers, components = stepwise("abcde.")
+async def test_the_pass_in_a_pause_is_the_second_pass():
+    answers, components = await stepwise("abcde.")
     assert rolling_calls(components) == [1.28]
     assert components.calls.count("attention_encoder") == 2
     # At the endpoint there is nothing to wait for.
@@ -176,8 +178,8 @@ def test_the_pass_in_a_pause_is_the_second_pass():
     assert answers[4].stable == "a b c d e"
 
 
-def test_if_the_speaker_goes_on_the_pass_in_a_pause_counts_as_rolling():
-    answers, components = stepwise("abcde--fghi.", rolling_pass_ms=2560)
+async def test_if_the_speaker_goes_on_the_pass_in_a_pause_counts_as_rolling():
+    answers, components = await stepwise("abcde--fghi.", rolling_pass_ms=2560)
     assert shown(answers[4]) == ("", "a b c d e")
     # Its audio ends at 2.3 s, so that the next one is due after 4.86 s: in the second pause.
     assert rolling_calls(components) == []
@@ -187,17 +189,16 @@ def test_if_the_speaker_goes_on_the_pass_in_a_pause_counts_as_rolling():
     assert answers[-1].rolling.made == 2
 
 
-def test_a_pass_that_fails_leaves_the_text():
-    async def scenario(recognizer, components):
+async def test_a_pass_that_fails_leaves_the_text():
+    async with serving(SpokenComponents()) as (recognizer, components):
+
         async def fail_later(model):
             is_late = components.calls.count("attention_encoder") > 1
             components.failing = "attention_encoder" if is_late else None
 
         components.before = fail_later
         answers = await in_steps(two_pass(recognizer, components), "abcdefgh..")
-        return answers, recognizer.runtime.metrics.drain()
-
-    (answers, counted), components = run(scenario, SpokenComponents())
+        counted = recognizer.runtime.metrics.drain()
     assert len(rolling_calls(components)) == 2
     assert [shown(answer) for answer in answers[2:5]] == [("", "a b c d")] * 3
     (segment,) = answers[-1].segments
@@ -207,43 +208,40 @@ def test_a_pass_that_fails_leaves_the_text():
     assert ended_once(components)
 
 
-def test_a_later_failure_of_passes_is_logged_if_it_is_another_one(caplog):
+async def test_a_later_failure_of_passes_is_logged_if_it_is_another_one(caplog):
     failures = iter([ValueError("first"), *[ValueError("second")] * 2, KeyError("third")])
+    async with serving(SpokenComponents()) as (recognizer, components):
 
-    async def scenario(recognizer, components):
         async def fail(model):
             if model == "attention_encoder" and components.parameters[-1] == OPEN_WINDOW:
                 raise next(failures)
 
         components.before = fail
         await in_steps(two_pass(recognizer, components), TALK)
-
-    _, components = run(scenario, SpokenComponents())
     assert len(rolling_calls(components)) == 4
     logged = [record.exc_info[1] for record in caplog.records if record.exc_info]
     assert [str(error) for error in logged] == ["first", "second", "'third'"]
 
 
-def test_failures_of_passes_are_logged_only_so_often(caplog):
-    async def scenario(recognizer, components):
+async def test_failures_of_passes_are_logged_only_so_often(caplog):
+    async with serving(SpokenComponents()) as (recognizer, components):
+
         async def fail(model):
             if model == "attention_encoder" and components.parameters[-1] == OPEN_WINDOW:
                 raise ValueError(f"call {len(components.calls)}")
 
         components.before = fail
         await in_steps(two_pass(recognizer, components, rolling_pass_ms=640), TALK * 2)
-
-    _, components = run(scenario, SpokenComponents())
     assert len(rolling_calls(components)) > live_passes.MOST_FAILURES
     told = [record for record in caplog.records if "rolling passes" in record.message]
     assert len(told) == live_passes.MOST_FAILURES
 
 
-def test_a_text_that_is_not_believed_leaves_the_text():
+async def test_a_text_that_is_not_believed_leaves_the_text():
     def repeats(words, seconds):
         return words if seconds < 2 else words[:1] * 8
 
-    answers, _ = stepwise("abcdefg", SpokenComponents(repeats))
+    answers, _ = await stepwise("abcdefg", SpokenComponents(repeats))
     assert [shown(answer) for answer in answers[2:4]] == [("", "a b c d")] * 2
     assert (answers[-1].rolling.made, answers[-1].rolling.refused) == (1, 1)
 
@@ -272,8 +270,8 @@ class Misspelled(SpokenComponents):
 @pytest.mark.parametrize(
     ("hotwords", "written"), [("", "prin"), ("Prynne:2", "prin"), ("Uncas, Prynne:4", "Prynne")]
 )
-def test_a_rolling_pass_writes_a_hotword_that_loses_less_than_its_weight(hotwords, written):
-    answers, components = stepwise("apcdefghijklmnoq", Misspelled(), hotwords=hotwords)
+async def test_a_rolling_pass_writes_a_hotword_that_loses_less_than_its_weight(hotwords, written):
+    answers, components = await stepwise("apcdefghijklmnoq", Misspelled(), hotwords=hotwords)
     assert rolling_calls(components) == [1.28, 2.56, 3.84, 5.12]
     assert [shown(answer) for answer in answers[1:4]] == [
         *[("", f"a {written} c d")] * 2,
@@ -285,9 +283,9 @@ def test_a_rolling_pass_writes_a_hotword_that_loses_less_than_its_weight(hotword
 
 @pytest.mark.parametrize("turns", [0, 40])
 @pytest.mark.parametrize("samples", [3_000, STEP, 25_000, 4 * STEP])
-def test_not_adaptive_gives_the_same_text_however_chunks_are_cut(samples, turns):
-    usual, usual_final = found_by_time(STEP, 0)
-    other, final = found_by_time(samples, turns)
+async def test_not_adaptive_gives_the_same_text_however_chunks_are_cut(samples, turns):
+    usual, usual_final = await found_by_time(STEP, 0)
+    other, final = await found_by_time(samples, turns)
     utterances = [utterance for utterance, _ in usual.values() if utterance]
     assert len({utterance.firm for utterance in utterances}) > 3
     assert {at: usual[at][0] for at in other} == {at: parts[0] for at, parts in other.items()}
@@ -298,10 +296,10 @@ def test_not_adaptive_gives_the_same_text_however_chunks_are_cut(samples, turns)
     assert final.text == usual_final.text
 
 
-def found_by_time(samples: int, turns: int):
+async def found_by_time(samples: int, turns: int):
     """Return open and ended utterances by their time, with rolling passes of so many turns."""
+    async with serving(SpokenComponents()) as (recognizer, components):
 
-    async def scenario(recognizer, components):
         async def dawdle(model):
             is_rolling = components.parameters[-1] == OPEN_WINDOW
             is_second = model == "attention_encoder" and not is_rolling
@@ -318,8 +316,6 @@ def found_by_time(samples: int, turns: int):
                 found[answer.duration] = answer.utterance, texts
         return found, answers[-1]
 
-    return run(scenario, SpokenComponents())[0]
-
 
 def held(components, is_held):
     """Hold the calls of the attention encoder for which `is_held` holds, until it is set."""
@@ -333,8 +329,8 @@ def held(components, is_held):
     return let_go
 
 
-def test_a_pass_that_comes_after_the_endpoint_is_of_no_use():
-    async def scenario(recognizer, components):
+async def test_a_pass_that_comes_after_the_endpoint_is_of_no_use():
+    async with serving(SpokenComponents()) as (recognizer, components):
         client = two_pass(recognizer, components, adaptive=True)
         let_go = held(components, lambda parameters: parameters == OPEN_WINDOW)
         waveform = made("abcd" + "." + "xy")
@@ -344,9 +340,7 @@ def test_a_pass_that_comes_after_the_endpoint_is_of_no_use():
         for _ in range(20):
             await asyncio.sleep(0)
         after = await client.send(made("z")[:100])
-        return [*answers, after, await client.send(made("z"), ends=True)]
-
-    answers, components = run(scenario, SpokenComponents())
+        answers = [*answers, after, await client.send(made("z"), ends=True)]
     assert len(rolling_calls(components)) == 1
     after = answers[-2]
     assert (after.utterance.firm, after.utterance.tentative) == ((), ())
@@ -355,8 +349,8 @@ def test_a_pass_that_comes_after_the_endpoint_is_of_no_use():
     assert answers[-1].text == "a b c d x y z"
 
 
-def test_an_end_waits_for_all_second_passes_and_leaves_nothing():
-    async def scenario(recognizer, components):
+async def test_an_end_waits_for_all_second_passes_and_leaves_nothing():
+    async with serving(SpokenComponents()) as (recognizer, components):
         client = two_pass(recognizer, components, adaptive=True)
         let_go = held(components, lambda parameters: True)
         last = asyncio.create_task(client.send(made(TALK + "." + "abc-xyz"), ends=True))
@@ -366,17 +360,14 @@ def test_an_end_waits_for_all_second_passes_and_leaves_nothing():
         let_go.set()
         final = await last
         await tasks_end()
-        return final
-
-    final, components = run(scenario, SpokenComponents())
     assert [segment.passes for segment in final.segments] == [2, 2]
     assert final.text == " ".join(TALK + "abcxyz")
     assert ended_once(components)
 
 
 @pytest.mark.parametrize("text", ["abcdefgh", "abcdefgh-"])
-def test_a_stream_that_is_given_up_leaves_neither_tasks_nor_places(text):
-    async def scenario(recognizer, components):
+async def test_a_stream_that_is_given_up_leaves_neither_tasks_nor_places(text):
+    async with serving(SpokenComponents(), max_passes_in_flight=1) as (recognizer, components):
         client = two_pass(recognizer, components, adaptive=True)
         let_go = held(components, lambda parameters: True)
         await client.send(made(text))
@@ -386,9 +377,7 @@ def test_a_stream_that_is_given_up_leaves_neither_tasks_nor_places(text):
         let_go.set()
         await tasks_end()
         assert components.in_flight == 0
-        return await client.send(made("bc.."), ends=True)
-
-    final, components = run(scenario, SpokenComponents(), max_passes_in_flight=1)
+        final = await client.send(made("bc.."), ends=True)
     assert (final.text, final.segments[0].passes) == ("a b c", 2)
     assert ended_once(components)
 
@@ -397,16 +386,16 @@ def test_a_stream_that_is_given_up_leaves_neither_tasks_nor_places(text):
     ("stretch", "adaptive", "rolling", "others"),
     [(1.0, True, 1, 1), (6.0, True, 0, 1), (9.0, True, 0, 1), (9.0, False, 1, 1)],
 )
-def test_load_takes_away_rolling_passes_then_those_in_pauses(stretch, adaptive, rolling, others):
-    async def scenario(recognizer, components):
+async def test_load_takes_away_rolling_passes_then_those_in_pauses(
+    stretch, adaptive, rolling, others
+):
+    async with serving(SpokenComponents()) as (recognizer, components):
         recognizer.open_streams._shared.load.pace = Pace(stretch)
         client = two_pass(recognizer, components, adaptive=adaptive)
         in_pause = await client.send(made("abcde--")[: 4 * STEP])
         await tasks_end()
         calls = components.calls.count("attention_encoder")
-        return in_pause, calls, await client.send(made(".."), ends=True)
-
-    (in_pause, calls, final), components = run(scenario, SpokenComponents())
+        final = await client.send(made(".."), ends=True)
     assert len(rolling_calls(components)) == rolling
     assert components.calls.count("attention_encoder") == rolling + others
     assert calls == (rolling + 1 if stretch < 8 or not adaptive else 0)
@@ -414,11 +403,11 @@ def test_load_takes_away_rolling_passes_then_those_in_pauses(stretch, adaptive, 
     assert in_pause.rolling.interval_ms == (1280 if rolling else 0)
 
 
-def test_a_file_has_no_more_passes_than_its_speaker_would_have():
+async def test_a_file_has_no_more_passes_than_its_speaker_would_have():
     clock = Clock()
 
-    def passes(step_s: float) -> int:
-        async def scenario(recognizer, components):
+    async def passes(step_s: float) -> int:
+        async with serving(SpokenComponents(), clock=clock) as (recognizer, components):
             client = two_pass(recognizer, components, adaptive=True)
             for at in range(0, 10 * STEP, STEP):
                 clock.now += step_s
@@ -428,9 +417,7 @@ def test_a_file_has_no_more_passes_than_its_speaker_would_have():
             await client.send(made("z"), ends=True)
             return answer.rolling
 
-        return run(scenario, SpokenComponents(), clock=clock)[0]
-
-    assert passes(0.64).made == 4
+    assert (await passes(0.64)).made == 4
     # 10 times as fast: the first one alone, and those that were left out are told.
-    fast = passes(0.064)
+    fast = await passes(0.064)
     assert fast.made == 1

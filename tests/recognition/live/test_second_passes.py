@@ -2,16 +2,16 @@
 
 import asyncio
 
-from plain_streams import Client, Clock, audio, ended_once, run
+from clock import Clock
+from plain_streams import Client, audio, ended_once, serving, streaming
 from spoken_components import SpokenComponents, made
 
 from conch.recognition.live import second_passes
 from conch.recognition.metrics import PASSES
 
 
-def test_two_passes():
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=0)
+async def test_two_passes():
+    async with streaming(mode="two_pass", rolling_pass_ms=0) as (client, components):
         held = asyncio.Event()
 
         async def hold(model):
@@ -23,9 +23,7 @@ def test_two_passes():
         held.set()
         while not (later := await client.send(audio("2"))).segments:
             await asyncio.sleep(0)
-        return [*answers, later, await client.send(audio("."), ends=True)]
-
-    answers, components = run(scenario)
+        answers = [*answers, later, await client.send(audio("."), ends=True)]
     assert [item.text for item in answers[:4]] == ["0.10", "0.10", "0.10", "0.10 0.20"]
     assert answers[2].stable == answers[3].stable == ""  # the second pass may change it
     assert answers[2].segments[0].passes == 1
@@ -36,14 +34,12 @@ def test_two_passes():
     assert components.calls.count("moonshine_encoder") == 2
 
 
-def test_a_lattice_is_of_the_second_pass():
-    async def scenario(recognizer, components):
+async def test_a_lattice_is_of_the_second_pass():
+    async with serving() as (recognizer, components):
         options = {"mode": "two_pass", "decoder": "wfst", "lattice": True}
         client = Client(recognizer, components, rolling_pass_ms=0, **options)
         await client.send(audio("1.."))
-        return await client.send(audio("."), ends=True)
-
-    answer, components = run(scenario)
+        answer = await client.send(audio("."), ends=True)
     assert [(item.passes, item.lattice) for item in answer.segments] == [(2, "0 1,1,1")]
     asking = [
         name
@@ -53,8 +49,8 @@ def test_a_lattice_is_of_the_second_pass():
     assert asking == ["ctc_decoder"]
 
 
-def test_a_second_pass_that_ends_while_another_waits_for_its_place_is_reported():
-    async def scenario(recognizer, components):
+async def test_a_second_pass_that_ends_while_another_waits_for_its_place_is_reported():
+    async with serving(max_second_passes=1) as (recognizer, components):
         client = Client(recognizer, components, mode="two_pass", endpoint_silence_ms=600)
         held = asyncio.Event()
 
@@ -66,35 +62,29 @@ def test_a_second_pass_that_ends_while_another_waits_for_its_place_is_reported()
 
         components.before = hold
         await client.send(audio("1."))
-        return await client.send(audio("2."))
-
-    answer, _ = run(scenario, max_second_passes=1)
+        answer = await client.send(audio("2."))
     assert [(item.index, item.passes) for item in answer.segments] == [(0, 2), (1, 1)]
 
 
-def test_a_second_pass_that_fails_leaves_the_first_ones_text():
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass")
+async def test_a_second_pass_that_fails_leaves_the_first_ones_text():
+    async with streaming(mode="two_pass") as (client, components):
         components.failing = "moonshine_encoder"
-        return await client.send(audio("1.."), ends=True)
-
-    answer, _ = run(scenario)
+        answer = await client.send(audio("1.."), ends=True)
     assert answer.text == "0.10"
     (segment,) = answer.segments
     assert segment.error == "no second pass: moonshine_encoder: out of order"
 
 
-def test_a_defect_in_a_second_pass_leaves_the_first_ones_text(caplog):
-    async def scenario(recognizer, components):
+async def test_a_defect_in_a_second_pass_leaves_the_first_ones_text(caplog):
+    async with serving() as (recognizer, components):
+
         async def fail(model):
             if model == "moonshine_encoder":
                 raise ZeroDivisionError("a defect")
 
         client = Client(recognizer, components, mode="two_pass")
         components.before = fail
-        return await client.send(audio("1..2"), ends=True)
-
-    answer, components = run(scenario)
+        answer = await client.send(audio("1..2"), ends=True)
     assert answer.text == "0.10 0.20"
     assert [segment.passes for segment in answer.segments] == [1, 1]
     for segment in answer.segments:
@@ -104,13 +94,10 @@ def test_a_defect_in_a_second_pass_leaves_the_first_ones_text(caplog):
     assert ended_once(components)
 
 
-def test_text_that_a_second_pass_may_replace_is_not_stable():
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass")
+async def test_text_that_a_second_pass_may_replace_is_not_stable():
+    async with streaming(mode="two_pass") as (client, _):
         answers = [await client.send(audio(item)) for item in "12..34.."]
-        return [*answers, await client.send(audio("."), ends=True)]
-
-    answers, _ = run(scenario)
+        answers.append(await client.send(audio("."), ends=True))
     final = answers[-1].text
     stable = [item.stable for item in answers]
     assert stable[0] == stable[1] == ""
@@ -118,52 +105,46 @@ def test_text_that_a_second_pass_may_replace_is_not_stable():
     assert stable[-1] == final
 
 
-def test_no_more_second_passes_are_under_way_than_the_limit():
-    async def scenario(recognizer, components):
+async def test_no_more_second_passes_are_under_way_than_the_limit():
+    async with serving(max_second_passes=2) as (recognizer, components):
         client = Client(recognizer, components, mode="two_pass")
-        return await client.send(audio("1.." * 12), ends=True)
-
-    answer, components = run(scenario, max_second_passes=2)
+        answer = await client.send(audio("1.." * 12), ends=True)
     assert [segment.passes for segment in answer.segments] == [2] * 12
     assert components.most_in_flight <= 2 + 2
 
 
-def two_passes(components, waveform, **options):
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=0, **options)
+async def two_passes(components, waveform, **options):
+    async with streaming(components, mode="two_pass", rolling_pass_ms=0, **options) as (client, _):
         return await client.send(waveform, ends=True)
 
-    answer, _ = run(scenario, components)
-    return answer
 
-
-def test_a_second_pass_that_leaves_out_what_the_first_one_heard_is_not_believed():
+async def test_a_second_pass_that_leaves_out_what_the_first_one_heard_is_not_believed():
     components = SpokenComponents(lambda words, seconds: words[:1])
-    answer = two_passes(components, audio("123456.."))
+    answer = await two_passes(components, audio("123456.."))
     (segment,) = answer.segments
     assert answer.text == "0.10 0.20 0.30 0.40 0.50 0.60"
     assert segment.error == "no second pass: it left out what the first one heard"
     assert (segment.passes, segment.unrecognised) == (1, ())
 
 
-def test_words_that_the_first_pass_wrote_for_another_language_refute_no_second_pass():
+async def test_words_that_the_first_pass_wrote_for_another_language_refute_no_second_pass():
     components = SpokenComponents(lambda words, seconds: words[:1])
     components.language_spoken = "zh"
-    answer = two_passes(components, audio("123456.."))
+    answer = await two_passes(components, audio("123456.."))
     (segment,) = answer.segments
     assert (segment.passes, segment.error, segment.language) == (2, "", "zh")
     assert segment.unrecognised
     components = SpokenComponents(lambda words, seconds: words[:1])
-    (segment,) = two_passes(components, audio("123456.."), language="zh").segments
+    (segment,) = (await two_passes(components, audio("123456.."), language="zh")).segments
     assert (segment.passes, segment.error) == (2, "")
 
 
-def test_a_second_pass_is_repaired_as_a_recording_is():
+async def test_a_second_pass_is_repaired_as_a_recording_is():
     def until_four(words, seconds):
         return words[:4]
 
     components = SpokenComponents(until_four)
-    answer = two_passes(components, made("abcd-efgh...."))
+    answer = await two_passes(components, made("abcd-efgh...."))
     (segment,) = answer.segments
     assert answer.text == "a b c d e f g h"
     assert (segment.passes, segment.error, segment.unrecognised) == (2, "", ())
@@ -178,9 +159,9 @@ class OneWord(SpokenComponents):
         return super().ctc_streaming_decoder(inputs, parameters, kept)
 
 
-def test_a_second_pass_that_leaves_out_what_neither_heard_says_so():
+async def test_a_second_pass_that_leaves_out_what_neither_heard_says_so():
     components = OneWord(lambda words, seconds: [word for word in words if word.text < "e"])
-    answer = two_passes(components, made("abcd-efgh...."))
+    answer = await two_passes(components, made("abcd-efgh...."))
     (segment,) = answer.segments
     assert answer.text == "a b c d"
     assert (segment.passes, segment.error) == (2, "")
@@ -199,10 +180,9 @@ def held(components) -> asyncio.Event:
     return let_go
 
 
-def test_of_live_speech_the_second_pass_of_one_utterance_too_many_is_left_out():
+async def test_of_live_speech_the_second_pass_of_one_utterance_too_many_is_left_out():
     clock = Clock()
-
-    async def scenario(recognizer, components):
+    async with serving(clock=clock, max_second_passes=2) as (recognizer, components):
         let_go = held(components)
         # Short, so that no second pass begins before its utterance has ended.
         options = {"rolling_pass_ms": 0, "endpoint_silence_ms": 600}
@@ -213,9 +193,7 @@ def test_of_live_speech_the_second_pass_of_one_utterance_too_many_is_left_out():
         in_flight = components.in_flight
         let_go.set()
         final = await client.send(audio(""), ends=True)
-        return answers, in_flight, final, recognizer.runtime.metrics.drain()
-
-    (answers, in_flight, final, counted), _ = run(scenario, clock=clock, max_second_passes=2)
+        counted = recognizer.runtime.metrics.drain()
     assert [segment.passes for segment in final.segments] == [2, 2, 1]
     # It is told while the others are under way, and what was begun of it has ended.
     (left_out,) = answers[-1].segments
@@ -226,10 +204,9 @@ def test_of_live_speech_the_second_pass_of_one_utterance_too_many_is_left_out():
     assert counted[PASSES, ("second", "made")] == 2
 
 
-def test_a_second_pass_in_a_pause_that_is_done_is_never_left_out():
+async def test_a_second_pass_in_a_pause_that_is_done_is_never_left_out():
     clock = Clock()
-
-    async def scenario(recognizer, components):
+    async with serving(clock=clock, max_second_passes=1) as (recognizer, components):
         client = Client(recognizer, components, clock=clock, mode="two_pass", rolling_pass_ms=0)
         let_go = held(components)
         await client.send(audio("1.."))
@@ -241,28 +218,23 @@ def test_a_second_pass_in_a_pause_that_is_done_is_never_left_out():
             await asyncio.sleep(0)
         answer = await client.send(audio("."))
         let_go.set()
-        return answer, await client.send(audio(""), ends=True)
-
-    (answer, final), _ = run(scenario, clock=clock, max_second_passes=1)
+        final = await client.send(audio(""), ends=True)
     (second,) = answer.segments
     assert (second.index, second.passes, second.error) == (1, 2, "")
     assert [segment.passes for segment in final.segments] == [2, 2]
 
 
-def test_a_second_pass_that_finds_no_place_in_time_is_left_out(monkeypatch):
+async def test_a_second_pass_that_finds_no_place_in_time_is_left_out(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(second_passes, "PATIENCE_S", 0.05)
-
-    async def scenario(recognizer, components):
+    async with serving(clock=clock, max_passes_in_flight=1) as (recognizer, components):
         let_go = held(components)
         other = Client(recognizer, components, 2, clock=clock, mode="two_pass", rolling_pass_ms=0)
         await other.send(audio("1.."))
         client = Client(recognizer, components, clock=clock, mode="two_pass", rolling_pass_ms=0)
         final = await client.send(audio("2.."), ends=True)
         let_go.set()
-        return final, await other.send(audio(""), ends=True)
-
-    (final, other), _ = run(scenario, clock=clock, max_passes_in_flight=1)
+        other = await other.send(audio(""), ends=True)
     (segment,) = final.segments
     assert (segment.text, segment.passes) == ("0.20", 1)
     assert segment.error == "no second pass: the passes of other streams took all of 0.05 s"

@@ -7,8 +7,9 @@ import logging
 
 import numpy as np
 import pytest
+from clock import Clock
 from plain_components import PlainComponents
-from plain_streams import STEP, Client, Clock, audio, ended_once, run
+from plain_streams import STEP, Client, audio, ended_once, serving, streaming
 from spoken_components import RATE, SpokenComponents, made
 
 from conch.bls.metrics import CALLS
@@ -20,13 +21,10 @@ from conch.wire.errors import ConfigError, SessionError
 from conch.wire.result import text_of_words
 
 
-def test_every_chunk_is_answered_with_the_text_so_far():
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components)
+async def test_every_chunk_is_answered_with_the_text_so_far():
+    async with streaming() as (client, components):
         answers = [await client.send(audio(item)) for item in "12"]
-        return [*answers, await client.send(audio("3"), ends=True)]
-
-    answers, components = run(scenario)
+        answers.append(await client.send(audio("3"), ends=True))
     assert [item.text for item in answers] == ["0.10", "0.10 0.20", "0.10 0.20 0.30"]
     assert [item.stable for item in answers] == ["", "0.10", "0.10 0.20 0.30"]
     assert [item.is_final for item in answers] == [False, False, True]
@@ -38,14 +36,11 @@ def test_every_chunk_is_answered_with_the_text_so_far():
     assert not any(components.open.values())
 
 
-def test_a_call_of_the_search_carries_no_more_than_it_needs():
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, endpoint_silence_ms=600, nbest=3)
+async def test_a_call_of_the_search_carries_no_more_than_it_needs():
+    async with streaming(endpoint_silence_ms=600, nbest=3) as (client, components):
         for item in "11.1":
             await client.send(audio(item))
         await client.send(audio(""), ends=True)
-
-    _, components = run(scenario)
     calls = zip(components.calls, components.parameters, components.wanted, strict=True)
     calls = [call[1:] for call in calls if call[0] == "ctc_streaming_decoder"]
     (first, _), *others = calls
@@ -55,14 +50,11 @@ def test_a_call_of_the_search_carries_no_more_than_it_needs():
 
 
 @pytest.mark.parametrize("mode", ["streaming", "two_pass"])
-def test_without_vad_the_encoder_tells_where_somebody_speaks(mode):
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode=mode, vad=False)
+async def test_without_vad_the_encoder_tells_where_somebody_speaks(mode):
+    async with streaming(mode=mode, vad=False) as (client, components):
         for item in ".1..2":
             await client.send(audio(item))
-        return await client.send(audio("."), ends=True)
-
-    final, components = run(scenario)
+        final = await client.send(audio("."), ends=True)
     assert [segment.endpoint for segment in final.segments] == ["silence", "end"]
     assert [(item.start, item.end) for item in final.segments] == [(0.34, 1.58), (2.56, 3.5)]
     assert "vad" not in components.calls
@@ -70,17 +62,12 @@ def test_without_vad_the_encoder_tells_where_somebody_speaks(mode):
 
 
 @pytest.mark.parametrize("samples", [1_000, 10_240, 25_000, 10**6])
-def test_how_the_client_cuts_its_chunks_changes_nothing(samples):
+async def test_how_the_client_cuts_its_chunks_changes_nothing(samples):
     wave = audio("12..3....45.")[:-3_000]
-
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, word_timestamps=True)
+    async with streaming(word_timestamps=True) as (client, components):
         for start in range(0, len(wave), samples):
             ends = start + samples >= len(wave)
-            answer = await client.send(wave[start : start + samples], ends=ends)
-        return answer
-
-    found, components = run(scenario)
+            found = await client.send(wave[start : start + samples], ends=ends)
     assert found.text == "0.10 0.20 0.30 0.40 0.50"
     assert [segment.text for segment in found.segments] == ["0.10 0.20", "0.30", "0.40 0.50"]
     assert [segment.endpoint for segment in found.segments] == ["silence", "silence", "end"]
@@ -94,30 +81,25 @@ def test_how_the_client_cuts_its_chunks_changes_nothing(samples):
         assert components.calls.count(model) == 10
 
 
-def test_words_of_audio_that_an_encoder_keeps_back_have_the_times_of_that_audio():
+async def test_words_of_audio_that_an_encoder_keeps_back_have_the_times_of_that_audio():
     components = PlainComponents()
     components.behind_samples = 3_200
-
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, decoder="transducer", word_timestamps=True)
-        return await client.send(audio("12..3....45."), ends=True)
-
-    found, _ = run(scenario, components)
+    async with streaming(components, decoder="transducer", word_timestamps=True) as (client, _):
+        found = await client.send(audio("12..3....45."), ends=True)
     assert found.text == "0.10 0.20 0.30 0.40 0.50"
     # 0.2 s earlier than without, but not before their utterance.
     assert [word.start for word in found.words] == [0, 0.64, 2.56, 5.12, 5.56]
 
 
 @pytest.mark.parametrize("rate", [16_000, 8_000])
-def test_chunks_of_16_bit_samples_are_heard_as_the_same_floats(rate):
+async def test_chunks_of_16_bit_samples_are_heard_as_the_same_floats(rate):
     """They are cut to WAV_LENS too, and a stream may have both kinds."""
     pcm16 = np.round(audio("12..3.") * 32_768).astype(np.int16)
     floats = (pcm16 / 32_768).astype(np.float32)
     sample_rate = np.array([[rate]], np.int32)
 
-    def sent_as(*names):
-        async def scenario(recognizer, components):
-            client = Client(recognizer, components, word_timestamps=True)
+    async def sent_as(*names):
+        async with streaming(word_timestamps=True) as (client, _):
             for number, start in enumerate(range(0, len(pcm16), 7_000)):
                 name = names[number % len(names)]
                 valid = {"wav": floats, "pcm16": pcm16}[name][start : start + 7_000]
@@ -127,30 +109,25 @@ def test_chunks_of_16_bit_samples_are_heard_as_the_same_floats(rate):
                 answer = await client.send(valid, ends=start + 7_000 >= len(pcm16), **changes)
             return answer
 
-        return run(scenario)[0]
-
-    expected = sent_as("wav")
+    expected = await sent_as("wav")
     assert expected.text
     for names in (["pcm16"], ["wav", "pcm16"]):
-        found = sent_as(*names)
+        found = await sent_as(*names)
         assert (found.text, found.words, found.segments, found.duration) == (
             *(expected.text, expected.words, expected.segments),
             expected.duration,
         )
 
 
-def test_chunks_calls_endpoints_and_ends_are_counted():
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass")
+async def test_chunks_calls_endpoints_and_ends_are_counted():
+    async with streaming(mode="two_pass") as (client, _):
         for item in "1..2":
             await client.send(audio(item))
         await client.send(audio("."), ends=True)
         client.is_new = False
         with pytest.raises(SessionError):
             await client.send(audio("1"))
-        return recognizer.runtime.metrics.drain()
-
-    counted, _ = run(scenario)
+        counted = client.recognizer.runtime.metrics.drain()
     assert counted[CHUNKS, ("two_pass", "ok")] == 5
     assert counted[CHUNKS, ("none", "invalid")] == 1
     assert counted[CALLS, ("two_pass", "ctc_streaming_encoder")] == 5
@@ -160,14 +137,11 @@ def test_chunks_calls_endpoints_and_ends_are_counted():
     assert counted[STREAMS_ENDED, ("end",)] == 1
 
 
-def test_until_somebody_speaks_the_vad_alone_is_called():
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components)
+async def test_until_somebody_speaks_the_vad_alone_is_called():
+    async with streaming() as (client, components):
         for item in "...1..2..":
             answer = await client.send(audio(item))
-        return [answer, await client.send(audio("."), ends=True)]
-
-    (answer, final), components = run(scenario)
+        final = await client.send(audio("."), ends=True)
     # The step before speech with it, none twice, and the stream's end.
     encoded = [len(waveform) / STEP for waveform in components.waveforms("ctc_streaming_encoder")]
     assert encoded == [2, 1, 1, 1, 1, 1, 0]
@@ -178,13 +152,11 @@ def test_until_somebody_speaks_the_vad_alone_is_called():
     assert len(components.ended) == 2
 
 
-def test_silence_from_start_to_end_opens_nothing():
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass")
+async def test_silence_from_start_to_end_opens_nothing():
+    async with streaming(mode="two_pass") as (client, components):
         await client.send(audio("." * 9))
-        return await client.send(audio("."), ends=True), recognizer.runtime.metrics.drain()
-
-    (final, counted), components = run(scenario)
+        final = await client.send(audio("."), ends=True)
+        counted = client.recognizer.runtime.metrics.drain()
     assert (final.text, final.segments, final.duration) == ("", (), 6.4)
     assert set(components.calls) == {"vad"}
     assert counted[ENDPOINTS, ("no_speech",)] == 1
@@ -192,12 +164,9 @@ def test_silence_from_start_to_end_opens_nothing():
 
 
 @pytest.mark.parametrize("silent", [8, 9])
-def test_speech_after_a_silence_that_is_a_rules_has_the_streams_times(silent):
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", decoder="ctc")
-        return await client.send(audio("." * silent + "1"), ends=True)
-
-    final, components = run(scenario)
+async def test_speech_after_a_silence_that_is_a_rules_has_the_streams_times(silent):
+    async with streaming(mode="two_pass", decoder="ctc") as (client, components):
+        final = await client.send(audio("." * silent + "1"), ends=True)
     (segment,) = final.segments
     start = 0.64 * silent - 0.3  # vad_pad_ms, also where the rule no_speech ends an utterance there
     assert (segment.start, segment.end) == pytest.approx((start, 0.64 * (silent + 1)))
@@ -206,61 +175,49 @@ def test_speech_after_a_silence_that_is_a_rules_has_the_streams_times(silent):
 
 
 @pytest.mark.parametrize("ends", [False, True])
-def test_speech_that_goes_on_behind_an_end_by_length_is_heard_once(ends):
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, max_utterance_s=2.0, repeat_text=True)
+async def test_speech_that_goes_on_behind_an_end_by_length_is_heard_once(ends):
+    async with streaming(max_utterance_s=2.0, repeat_text=True) as (client, components):
         first = await client.send(audio(".12345"))
-        return first, await client.send(audio("6"), ends=ends)
-
-    (first, answer), components = run(scenario)
+        answer = await client.send(audio("6"), ends=ends)
     encoded = np.concatenate(components.waveforms("ctc_streaming_encoder"))[::STEP].tolist()
     assert encoded == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
     assert answer.text == "0.10 0.20 0.30 0.40 0.50 0.60"
     assert first.segments[0].endpoint == "length"
 
 
-def test_an_utterance_is_reported_as_final_once_and_the_stream_goes_on():
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components)
+async def test_an_utterance_is_reported_as_final_once_and_the_stream_goes_on():
+    async with streaming() as (client, _):
         answers = [await client.send(audio(item)) for item in "1..2"]
-        return [*answers, await client.send(audio("."), ends=True)]
-
-    answers, _ = run(scenario)
+        answers.append(await client.send(audio("."), ends=True))
     assert [len(item.segments) for item in answers] == [0, 0, 1, 0, 2]
     assert [item.stable for item in answers] == ["", "", "0.10", "", "0.10 0.20"]
 
 
-def test_partials_may_be_left_out():
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, partials=False)
+async def test_partials_may_be_left_out():
+    async with streaming(partials=False) as (client, _):
         answers = [await client.send(audio(item)) for item in "1..2"]
-        return [*answers, await client.send(audio("."), ends=True)]
-
-    answers, _ = run(scenario)
+        answers.append(await client.send(audio("."), ends=True))
     assert [item.text for item in answers] == ["", "", "0.10", "", "0.10 0.20"]
 
 
-def test_chunks_sent_without_waiting_are_heard_in_order():
-    async def scenario(recognizer, components):
+async def test_chunks_sent_without_waiting_are_heard_in_order():
+    async with serving() as (recognizer, components):
+
         async def dawdle(model):
             await asyncio.sleep(0.002 * (components.in_flight % 3))
 
         components.before = dawdle
         client = Client(recognizer, components)
         sent = [client.send(audio(item), ends=item == "9") for item in "123456789"]
-        return await asyncio.gather(*sent)
-
-    answers, _ = run(scenario)
+        answers = await asyncio.gather(*sent)
     assert answers[-1].text == " ".join(f"0.{digit}0" for digit in range(1, 10))
     assert [len(item.text.split()) for item in answers] == list(range(1, 10))
 
 
-def test_an_empty_stream_and_one_of_a_single_short_chunk():
-    async def scenario(recognizer, components):
+async def test_an_empty_stream_and_one_of_a_single_short_chunk():
+    async with serving() as (recognizer, components):
         empty = await Client(recognizer, components).send(audio(""), ends=True)
-        return empty, await Client(recognizer, components).send(audio("4")[:1000], ends=True)
-
-    (empty, short), components = run(scenario)
+        short = await Client(recognizer, components).send(audio("4")[:1000], ends=True)
     assert (empty.text, short.text) == ("", "0.40")
     assert empty.is_final
     assert ended_once(components)
@@ -273,13 +230,12 @@ def test_live_streams_need_a_call_of_their_own():
         RecognitionConfig(max_calls_in_flight=3)
 
 
-def sent_by_steps(text, components=None, limits=None, **options):
-    async def scenario(recognizer, components):
+async def sent_by_steps(text, components=None, limits=None, **options):
+    async with serving(components, **(limits or {})) as (recognizer, components):
         client = Client(recognizer, components, **options)
         answers = [await client.send(audio(item)) for item in text[:-1]]
-        return [*answers, await client.send(audio(text[-1]), ends=True)]
-
-    return run(scenario, components, **(limits or {}))
+        answers.append(await client.send(audio(text[-1]), ends=True))
+    return answers, components
 
 
 def lacking(*models) -> PlainComponents:
@@ -301,10 +257,10 @@ def called(components, part) -> bool:
         ("two_pass", ("moonshine_encoder", "attention_encoder"), 2),
     ],
 )
-def test_without_a_second_recogniser_a_stream_is_streaming_unless_it_asked_for_two_passes(
+async def test_without_a_second_recogniser_a_stream_is_streaming_unless_it_asked_for_two_passes(
     mode, missing, passes
 ):
-    answers, components = sent_by_steps("12..3", lacking(*missing), mode=mode)
+    answers, components = await sent_by_steps("12..3", lacking(*missing), mode=mode)
     # Who asked for both gets the errors of the second one from the server.
     assert [segment.passes for segment in answers[-1].segments] == [passes] * 2
     other = "attention" if missing == ("moonshine_decoder",) else "moonshine"
@@ -332,9 +288,11 @@ def test_without_a_second_recogniser_a_stream_is_streaming_unless_it_asked_for_t
     ],
 )
 @pytest.mark.parametrize("end", ["3", "."])
-def test_whisper_hears_alone_what_the_ctc_model_does_not_know(options, missing, limits, hears, end):
+async def test_whisper_hears_alone_what_the_ctc_model_does_not_know(
+    options, missing, limits, hears, end
+):
     sent = {"mode": "two_pass", "coverage": False, "adaptive": False, **options}
-    answers, components = sent_by_steps("12345..." + end, lacking(*missing), limits, **sent)
+    answers, components = await sent_by_steps("12345..." + end, lacking(*missing), limits, **sent)
     assert called(components, "ctc_streaming") == hears
     assert ended_once(components)
     final = answers[-1].segments[0]
@@ -346,11 +304,11 @@ def test_whisper_hears_alone_what_the_ctc_model_does_not_know(options, missing, 
 
 
 @pytest.mark.parametrize("share", [0.95, 0.5])
-def test_rolling_passes_take_a_language_for_known_once_they_are_sure(share):
+async def test_rolling_passes_take_a_language_for_known_once_they_are_sure(share):
     components = lacking()
     components.language_spoken, components.language_share = "de", share
     sent = {"mode": "two_pass", "coverage": False, "adaptive": False, "prompt": "Conch."}
-    answers, _ = sent_by_steps("1234567893", components, **sent)
+    answers, _ = await sent_by_steps("1234567893", components, **sent)
     calls = zip(components.calls, components.parameters, strict=True)
     passes = [item for model, item in calls if model == "attention_decoder"]
     assert len(passes) > 2 and {item["prompt"] for item in passes} == {"Conch."}
@@ -363,38 +321,37 @@ def test_rolling_passes_take_a_language_for_known_once_they_are_sure(share):
     assert segment.language_probability == pytest.approx(share)
 
 
-def test_a_stream_of_the_ctc_model_is_in_its_language():
-    answers, _ = sent_by_steps("12...", mode="streaming")
+async def test_a_stream_of_the_ctc_model_is_in_its_language():
+    answers, _ = await sent_by_steps("12...", mode="streaming")
     assert answers[-1].language == "en"
 
 
 @pytest.mark.parametrize("end", ["", "1"])
-def test_a_stream_of_whisper_alone_ends_without_the_ctc_models(end, caplog):
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", coverage=False)
+async def test_a_stream_of_whisper_alone_ends_without_the_ctc_models(end, caplog):
+    async with streaming(lacking("ctc_streaming_encoder"), mode="two_pass", coverage=False) as (
+        client,
+        components,
+    ):
         await client.send(audio("1....."))
         await client.send(audio(end))
-        return await client.send(audio(""), ends=True)
-
-    final, components = run(scenario, lacking("ctc_streaming_encoder"))
+        final = await client.send(audio(""), ends=True)
     assert final.text.startswith("spoken 0.10")
     assert not called(components, "ctc_streaming")
     assert not [item for item in caplog.records if item.levelno > logging.INFO]
 
 
-def test_an_open_utterance_is_told_by_what_is_known_of_its_words():
-    answers, _ = sent_by_steps("123", mode="streaming")
+async def test_an_open_utterance_is_told_by_what_is_known_of_its_words():
+    answers, _ = await sent_by_steps("123", mode="streaming")
     utterance = answers[1].utterance
     assert [text_of_words(part) for part in (utterance.firm, utterance.tentative)] == ["0.10", ""]
     assert (text_of_words(utterance.newest), utterance.heard_until) == ("0.20", 0)
     assert answers[2].utterance is None
 
 
-def test_an_utterance_that_ended_keeps_the_text_of_its_passes_until_its_second_one():
+async def test_an_utterance_that_ended_keeps_the_text_of_its_passes_until_its_second_one():
     """Rolling passes hear letters, the first pass levels: their text is one."""
     clock = Clock()
-
-    async def scenario(recognizer, components):
+    async with serving(SpokenComponents(), clock=clock) as (recognizer, components):
         client = Client(
             recognizer,
             components,
@@ -417,9 +374,7 @@ def test_an_utterance_that_ended_keeps_the_text_of_its_passes_until_its_second_o
             for _ in range(20):
                 await asyncio.sleep(0)
         let_go.set()
-        return answers, await client.send(audio(""), ends=True)
-
-    (answers, final), _ = run(scenario, SpokenComponents(), clock=clock)
+        final = await client.send(audio(""), ends=True)
     assert answers[-2].text == "a b c d e f g h i j 0.10"
     (segment,) = answers[-1].segments
     assert (segment.passes, segment.text) == (1, "a b c d e f g h i j 0.10")
@@ -430,8 +385,8 @@ def test_an_utterance_that_ended_keeps_the_text_of_its_passes_until_its_second_o
     assert all(answer.text.startswith(answer.stable) for answer in told)
 
 
-def test_an_answer_tells_what_is_new_and_the_last_one_all():
-    answers, _ = sent_by_steps("12..3..4")
+async def test_an_answer_tells_what_is_new_and_the_last_one_all():
+    answers, _ = await sent_by_steps("12..3..4")
     assert [answer.text for answer in answers] == [
         "0.10",
         "0.10 0.20",
@@ -449,17 +404,13 @@ def test_an_answer_tells_what_is_new_and_the_last_one_all():
 
 @pytest.mark.parametrize("asks", [{"repeat_text": True}, {"outputs": ("TRANSCRIPTS",)}])
 @pytest.mark.parametrize(("history_s", "repeated"), [(0, 3), (600, 3), (4, 2), (2, 1)])
-def test_an_answer_repeats_what_was_said_a_while_ago_if_asked(asks, history_s, repeated):
+async def test_an_answer_repeats_what_was_said_a_while_ago_if_asked(asks, history_s, repeated):
     """By the option, or by the output TRANSCRIPTS of each chunk."""
     options = {key: asks[key] for key in asks if key == "repeat_text"}
     changes = {key: asks[key] for key in asks if key == "outputs"}
-
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, history_s=history_s, **options)
+    async with streaming(history_s=history_s, **options) as (client, _):
         answers = [await client.send(audio(item), **changes) for item in "1..2..3.."]
-        return [*answers, await client.send(audio("."), ends=True, **changes)]
-
-    answers, _ = run(scenario)
+        answers.append(await client.send(audio("."), ends=True, **changes))
     said = ["0.10", "0.20", "0.30"]
     assert answers[-2].text == answers[-2].stable == " ".join(said[-repeated:])
     assert answers[-1].text == answers[-1].stable == answers[-2].text
@@ -467,21 +418,18 @@ def test_an_answer_repeats_what_was_said_a_while_ago_if_asked(asks, history_s, r
 
 
 @pytest.mark.parametrize("history_s", [1, 600, 0])
-def test_what_ends_with_the_last_chunk_is_told_however_long_ago_it_was(history_s):
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, history_s=history_s)
+async def test_what_ends_with_the_last_chunk_is_told_however_long_ago_it_was(history_s):
+    async with streaming(history_s=history_s) as (client, _):
         await client.send(audio("1.."))
         await client.send(audio("..."))
-        return await client.send(audio("2..3......"), ends=True)
-
-    final, _ = run(scenario)
+        final = await client.send(audio("2..3......"), ends=True)
     assert [segment.index for segment in final.segments] == (
         [1, 2] if history_s == 1 else [0, 1, 2]
     )
 
 
-def test_what_its_second_pass_may_change_is_repeated_however_long_ago_it_was():
-    async def scenario(recognizer, components):
+async def test_what_its_second_pass_may_change_is_repeated_however_long_ago_it_was():
+    async with serving() as (recognizer, components):
         let_go = asyncio.Event()
 
         async def hold(model):
@@ -492,28 +440,22 @@ def test_what_its_second_pass_may_change_is_repeated_however_long_ago_it_was():
         client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=0, history_s=1)
         answers = [await client.send(audio(item)) for item in "1..2..3......"]
         let_go.set()
-        return [*answers, await client.send(audio(""), ends=True)]
-
-    answers, _ = run(scenario)
+        answers.append(await client.send(audio(""), ends=True))
     assert answers[-2].text == "0.10 0.20 0.30"
     assert [answer.stable for answer in answers[:-1]] == [""] * 13
     assert answers[-1].text.startswith("spoken 0.10 0 spoken 0.20 0")
 
 
-def test_the_answers_of_a_long_stream_do_not_grow():
+async def test_the_answers_of_a_long_stream_do_not_grow():
     minutes, waveform = 30, audio("12..")
-
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=640)
+    async with streaming(mode="two_pass", rolling_pass_ms=640) as (client, components):
         sizes = []
         for _ in range(round(minutes * 60 / 2.56)):
             answer = await client.send(waveform)
             sizes.append(len(answer.to_json()))
             for kept in (components.calls, components.inputs, components.parameters):
                 kept.clear()
-        return sizes, await client.send(audio(""), ends=True)
-
-    (sizes, final), _ = run(scenario)
+        final = await client.send(audio(""), ends=True)
     per_minute = round(60 / 2.56)
     assert max(sizes[10 * per_minute :]) < 1.1 * max(sizes[per_minute : 2 * per_minute])
     assert len(final.segments) == pytest.approx(600 / 2.56, abs=2)
@@ -523,10 +465,9 @@ TIMERS = (asyncio.TimerHandle, contextvars.Context)
 """What an event loop keeps of a hundred deadlines that are over."""
 
 
-def test_what_is_kept_of_a_stream_does_not_grow():
+async def test_what_is_kept_of_a_stream_does_not_grow():
     """Words, texts and passes of eight minutes with a history of one."""
-
-    async def scenario(recognizer, components):
+    async with serving() as (recognizer, components):
         options = {"mode": "two_pass", "word_timestamps": True, "history_s": 60}
         client = Client(recognizer, components, **options)
         kept = []
@@ -538,20 +479,14 @@ def test_what_is_kept_of_a_stream_does_not_grow():
             if number % 30 == 29:
                 gc.collect()
                 kept.append(sum(type(item) not in TIMERS for item in gc.get_objects()))
-        return kept
-
-    kept, _ = run(scenario)
     # What tests before this one have left may go meanwhile.
     assert max(kept[3:]) - kept[2] < 100
 
 
-def test_without_endpoints_an_utterance_ends_by_its_length_alone():
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, endpointing=False, max_utterance_s=10)
+async def test_without_endpoints_an_utterance_ends_by_its_length_alone():
+    async with streaming(endpointing=False, max_utterance_s=10) as (client, _):
         answers = [await client.send(audio(item)) for item in "1...2" + "3" * 8 + "45.." + "." * 99]
-        return [*answers, await client.send(audio("6"), ends=True)]
-
-    answers, _ = run(scenario)
+        answers.append(await client.send(audio("6"), ends=True))
     ended = [segment for answer in answers[:-1] for segment in answer.segments]
     # At the first pause after three fifths of the length, or at the length in silence.
     assert [segment.endpoint for segment in ended] == ["length"]

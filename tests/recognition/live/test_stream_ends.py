@@ -1,13 +1,13 @@
 """How streams on plain functions end, and what stays open: errors, limits, silence."""
 
 import asyncio
-import logging
+import contextlib
 import time
 
 import numpy as np
 import pytest
 from plain_components import PlainComponents
-from plain_streams import STEP, Client, audio, ended_once, run
+from plain_streams import STEP, Client, audio, ended_once, serving, streaming
 
 from conch.recognition.metrics import STREAMS_ENDED
 from conch.wire.errors import (
@@ -21,31 +21,26 @@ from conch.wire.errors import (
 )
 
 
-def test_an_end_in_silence_frees_what_components_keep_though_the_client_is_gone():
+async def test_an_end_in_silence_frees_what_components_keep_though_the_client_is_gone():
     class Gone(PlainComponents):
         async def call(self, call):
             if call.model != "vad":
                 raise RequestCancelledError("the client cancelled")
             return await super().call(call)
 
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components)
+    async with streaming() as (client, components):
         await client.send(audio("1.."))
         client.components = Gone()
-        return await client.send(audio("."), ends=True)
-
-    final, components = run(scenario)
+        final = await client.send(audio("."), ends=True)
     assert final.text == "0.10"
     assert ended_once(components)
     assert len(components.ended) == 2
 
 
 @pytest.mark.parametrize("failing", ["vad", "ctc_streaming_encoder", "ctc_streaming_decoder"])
-def test_an_error_ends_the_stream_and_frees_what_components_keep(failing):
+async def test_an_error_ends_the_stream_and_frees_what_components_keep(failing):
     failed = []
-
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components)
+    async with streaming() as (client, components):
         await client.send(audio("1"))
 
         async def fail_once(model):
@@ -58,100 +53,74 @@ def test_an_error_ends_the_stream_and_frees_what_components_keep(failing):
             await client.send(audio("2"))
         with pytest.raises(SessionError, match="session 1 is expired or unknown; send START"):
             await client.send(audio("3"))
-        return len(recognizer.open_streams)
-
-    found, components = run(scenario)
-    assert found == 0
+        assert len(client.recognizer.open_streams) == 0
     assert ended_once(components)
     assert len(components.ended) == 2
 
 
-def test_a_stream_without_chunks_expires():
-    async def scenario(recognizer, components):
+async def test_a_stream_without_chunks_expires():
+    async with serving(stream_ttl_s=0.2) as (recognizer, components):
         client = Client(recognizer, components)
         await client.send(audio("1"))
         while len(recognizer.open_streams):
             await asyncio.sleep(0.01)
         with pytest.raises(SessionError):
             await client.send(audio("2"))
-
-    _, components = run(scenario, stream_ttl_s=0.2)
     assert ended_once(components)
     assert len(components.ended) == 2
 
 
 @pytest.mark.parametrize("session", [{}, {"session": "mine"}])
-def test_a_second_start_begins_again(session):
-    async def scenario(recognizer, components):
+async def test_a_second_start_begins_again(session):
+    async with serving() as (recognizer, components):
         first = Client(recognizer, components, **session)
         await first.send(audio("1"))
         second = Client(recognizer, components, **session)
         answer = await second.send(audio("2"))
-        return answer, await second.send(audio("4"), ends=True)
-
-    (answer, last), components = run(scenario)
+        last = await second.send(audio("4"), ends=True)
     assert (answer.text, last.text) == ("0.20", "0.20 0.40")
     assert ended_once(components)
 
 
 @pytest.mark.parametrize("others", [{}, {"session": "yours"}])
-def test_two_clients_with_one_id_and_different_sessions_do_not_meet(others):
-    async def scenario(recognizer, components):
+async def test_two_clients_with_one_id_and_different_sessions_do_not_meet(others):
+    async with serving() as (recognizer, components):
         first = Client(recognizer, components, session="mine")
         await first.send(audio("1"))
         second = Client(recognizer, components, **others)
         answers = [await second.send(audio("2"))]
         answers.append(await first.send(audio("3"), ends=True))
         answers.append(await second.send(audio("4"), ends=True))
-        return answers
-
-    answers, components = run(scenario)
     assert [answer.text for answer in answers] == ["0.20", "0.10 0.30", "0.20 0.40"]
     assert ended_once(components)
 
 
 @pytest.mark.parametrize(("length", "is_taken"), [(128, True), (129, False)])
-def test_a_session_is_not_longer_than_an_id(length, is_taken):
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, session="s" * length)
-        if not is_taken:
-            with pytest.raises(
-                OptionError, match=r"'session' takes at most 128 characters; .* 129"
-            ):
-                await client.send(audio("1"), ends=True)
-            return ""
-        return (await client.send(audio("1"), ends=True)).text
-
-    text, _ = run(scenario)
-    assert text == ("0.10" if is_taken else "")
+async def test_a_session_is_not_longer_than_an_id(length, is_taken):
+    wrong = pytest.raises(OptionError, match=r"'session' takes at most 128 characters; .* 129")
+    async with streaming(session="s" * length) as (client, _):
+        with contextlib.nullcontext() if is_taken else wrong:
+            assert (await client.send(audio("1"), ends=True)).text == "0.10"
 
 
-@pytest.mark.parametrize("sent", [{}, {"session": "yours"}])
-def test_a_chunk_without_the_streams_session_is_refused_and_the_stream_goes_on(sent):
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, session="mine")
+@pytest.mark.parametrize(
+    ("own", "sent"),
+    [
+        ({"session": "mine"}, {}),
+        ({"session": "mine"}, {"session": "yours"}),
+        ({}, {"session": "yours"}),
+    ],
+)
+async def test_a_chunk_without_the_streams_session_is_refused_and_the_stream_goes_on(own, sent):
+    async with streaming(**own) as (client, components):
         await client.send(audio("1"))
         with pytest.raises(SessionError):
             await client.send(audio("2"), parameters=sent)
         with pytest.raises(SessionError):
             await client.send(audio("2"), parameters=sent, ends=True)
-        return await client.send(audio("3"), ends=True)
-
-    answer, components = run(scenario)
+        answer = await client.send(audio("3"), ends=True)
     assert answer.text == "0.10 0.30"
     assert ended_once(components)
-
-
-def test_a_chunk_with_a_session_is_refused_by_a_stream_without_one():
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components)
-        await client.send(audio("1"))
-        with pytest.raises(SessionError):
-            await client.send(audio("2"), parameters={"session": "yours"})
-        return await client.send(audio("3"), ends=True)
-
-    answer, _ = run(scenario)
-    assert answer.text == "0.10 0.30"
 
 
 @pytest.mark.parametrize(
@@ -167,21 +136,19 @@ def test_a_chunk_with_a_session_is_refused_by_a_stream_without_one():
         ({"parameters": {"beam_size": 3}}, OptionError, "'beam_size' can be chosen with START"),
     ],
 )
-def test_a_bad_chunk_fails_alone_and_the_stream_goes_on(changes, error, message):
-    async def scenario(recognizer, components):
+async def test_a_bad_chunk_fails_alone_and_the_stream_goes_on(changes, error, message):
+    async with serving(max_chunk_s=2) as (recognizer, components):
         client = Client(recognizer, components)
         await client.send(audio("1"))
         with pytest.raises(error, match=message):
             await client.send(audio("2"), **changes)
-        return await client.send(audio("3"), ends=True)
-
-    answer, components = run(scenario, max_chunk_s=2)
+        answer = await client.send(audio("3"), ends=True)
     assert answer.text == "0.10 0.30"
     assert ended_once(components)
 
 
-def test_limits():
-    async def scenario(recognizer, components):
+async def test_limits():
+    async with serving(max_streams=2, max_stream_s=1.5) as (recognizer, components):
         one, two, three = (Client(recognizer, components, stream_id=item) for item in (1, 2, "x"))
         await one.send(audio("1"))
         await two.send(audio("1"))
@@ -192,20 +159,20 @@ def test_limits():
             await one.send(audio("3"))
         for client in (one, two):
             await client.send(audio(""), ends=True)
-
-    _, components = run(scenario, max_streams=2, max_stream_s=1.5)
     assert ended_once(components)
 
 
-def test_a_deadline_is_kept_though_a_component_is_stuck_and_the_stream_is_freed_behind_it():
-    async def scenario(recognizer, components):
+async def test_a_deadline_is_kept_though_a_component_is_stuck_and_the_stream_is_freed_behind_it():
+    async with serving() as (recognizer, components):
         stuck = asyncio.Event()
         client = Client(recognizer, components, deadline_ms=100)
         await client.send(audio("1"))
         call = components.call
 
         async def shielded(model, *args):
-            return await asyncio.shield(call(model, *args))  # as a thread, that nobody can cancel
+            work = asyncio.ensure_future(call(model, *args))
+            work.add_done_callback(asyncio.Task.exception)  # which comes when nobody waits for it
+            return await asyncio.shield(work)  # as a thread, that nobody can cancel
 
         async def hold(model):
             if model == "ctc_streaming_encoder":
@@ -216,13 +183,12 @@ def test_a_deadline_is_kept_though_a_component_is_stuck_and_the_stream_is_freed_
             await asyncio.wait_for(client.send(audio("2")), 5)
         assert len(recognizer.open_streams) == 0
         stuck.set()
-
-    _, components = run(scenario)
     assert not any(components.open.values())
 
 
-def test_an_option_that_only_a_component_can_judge_ends_the_stream():
-    async def scenario(recognizer, components):
+async def test_an_option_that_only_a_component_can_judge_ends_the_stream():
+    async with serving() as (recognizer, components):
+
         async def refuse(model):
             if model == "ctc_streaming_decoder":
                 raise OptionError("option 'language' takes auto or en")
@@ -235,13 +201,11 @@ def test_an_option_that_only_a_component_can_judge_ends_the_stream():
         components.before = lambda model: asyncio.sleep(0)
         with pytest.raises(SessionError):
             await client.send(audio("2"))
-
-    _, components = run(scenario)
     assert not any(components.open.values())
 
 
-def test_chunks_too_small_for_a_step_keep_the_components_awake():
-    async def scenario(recognizer, components):
+async def test_chunks_too_small_for_a_step_keep_the_components_awake():
+    async with serving(stream_ttl_s=0.2) as (recognizer, components):
         client = Client(recognizer, components)
         await client.send(audio("1"))
         calls = len(components.calls)
@@ -249,43 +213,36 @@ def test_chunks_too_small_for_a_step_keep_the_components_awake():
             await client.send(audio("2")[:10])
             await asyncio.sleep(0.005)
         assert set(components.calls[calls:]) <= {"ctc_streaming_encoder", "ctc_streaming_decoder"}
-        return await client.send(audio(""), ends=True)
-
-    answer, _ = run(scenario, stream_ttl_s=0.2)
+        answer = await client.send(audio(""), ends=True)
     assert answer.text == "0.10 0.20"
 
 
-def test_chunks_of_silence_keep_the_components_awake():
-    async def scenario(recognizer, components):
+async def test_chunks_of_silence_keep_the_components_awake():
+    async with serving(stream_ttl_s=0.2) as (recognizer, components):
         client = Client(recognizer, components)
         await client.send(audio("1.."))
         calls = components.calls.count("ctc_streaming_decoder")
         while components.calls.count("ctc_streaming_decoder") == calls:
             await client.send(audio("."))
             await asyncio.sleep(0.005)
-        return await client.send(audio("2"), ends=True)
-
-    answer, components = run(scenario, stream_ttl_s=0.2)
+        answer = await client.send(audio("2"), ends=True)
     assert answer.text == "0.10 0.20"
     assert ended_once(components)
 
 
-def test_too_much_audio_that_waits_ends_the_stream():
-    async def scenario(recognizer, components):
+async def test_too_much_audio_that_waits_ends_the_stream():
+    async with serving(max_waiting_s=3.2) as (recognizer, components):  # five chunks
         client = Client(recognizer, components)
         sent = [client.send(audio("1")) for _ in range(8)]
-        return await asyncio.gather(*sent, return_exceptions=True)
-
-    # Five chunks of 0.64 s.
-    answers, components = run(scenario, max_waiting_s=3.2)
+        answers = await asyncio.gather(*sent, return_exceptions=True)
     kinds = {type(item).__name__ for item in answers}
     assert "OverloadedError" in kinds
     assert not any(components.open.values())
 
 
 @pytest.mark.parametrize(("length", "most"), [(STEP, 5), (160, 33), (0, 33)])
-def test_seconds_that_wait_limit_the_number_of_short_chunks_too(length, most):
-    async def scenario(recognizer, components):
+async def test_seconds_that_wait_limit_the_number_of_short_chunks_too(length, most):
+    async with serving(max_waiting_s=3.2 if length == STEP else 3.9) as (recognizer, components):
         hearing = asyncio.Event()
 
         async def hold(model):
@@ -305,11 +262,10 @@ def test_seconds_that_wait_limit_the_number_of_short_chunks_too(length, most):
         hearing.set()
         await asyncio.gather(begun, *sent, return_exceptions=True)
 
-    run(scenario, max_waiting_s=3.2 if length == STEP else 3.9)
 
-
-def test_chunks_beyond_the_bytes_are_refused_and_the_stream_goes_on():
-    async def scenario(recognizer, components):
+async def test_chunks_beyond_the_bytes_are_refused_and_the_stream_goes_on():
+    # Each has 40,960 bytes; three quarters are for live audio.
+    async with serving(max_bytes_in_flight=120_000) as (recognizer, components):
         hearing = asyncio.Event()
 
         async def hold(model):
@@ -323,31 +279,24 @@ def test_chunks_beyond_the_bytes_are_refused_and_the_stream_goes_on():
             await client.send(audio("2"))
         hearing.set()
         await asyncio.gather(first, second)
-        return await client.send(audio("3"), ends=True)
-
-    # Each has 40,960 bytes; three quarters are for live audio.
-    answer, components = run(scenario, max_bytes_in_flight=120_000)
+        answer = await client.send(audio("3"), ends=True)
     assert answer.text == "0.10 0.10 0.30"
     assert ended_once(components)
 
 
-def test_components_that_cannot_free_a_stream_are_named_in_the_log(caplog):
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components)
+async def test_components_that_cannot_free_a_stream_are_named_in_the_log(caplog):
+    async with streaming() as (client, components):
         await client.send(audio("1"))
         components.failing = "ctc_streaming_encoder"
         with pytest.raises(ComponentError):
             await client.send(audio("2"))
-
-    with caplog.at_level(logging.WARNING):
-        _, components = run(scenario)
     assert not components.open["ctc_streaming_decoder"]
     (record,) = caplog.records
     assert "ctc_streaming_encoder: out of order" in record.getMessage()
     assert "ctc_streaming_decoder" not in record.getMessage()
 
 
-def test_streams_expire_though_the_sweep_has_failed_once(caplog):
+async def test_streams_expire_though_the_sweep_has_failed_once(caplog):
     failing = []
 
     def clock():
@@ -355,21 +304,18 @@ def test_streams_expire_though_the_sweep_has_failed_once(caplog):
             raise RuntimeError(failing.pop())
         return time.monotonic()
 
-    async def scenario(recognizer, components):
+    async with serving(stream_ttl_s=0.2, clock=clock) as (recognizer, components):
         await Client(recognizer, components).send(audio("1"))
         failing.append("a defect")  # only the sweep looks at the clock now
         while len(recognizer.open_streams):
             await asyncio.sleep(0.01)
-
-    with caplog.at_level(logging.ERROR):
-        _, components = run(scenario, stream_ttl_s=0.2, clock=clock)
     assert "a defect" in caplog.text
     assert ended_once(components)
     assert len(components.ended) == 2
 
 
-def test_close_waits_until_the_components_have_freed_what_has_ended():
-    async def scenario(recognizer, components):
+async def test_close_waits_until_the_components_have_freed_what_has_ended():
+    async with serving() as (recognizer, components):
         held = asyncio.Event()
 
         async def hold(model):
@@ -386,32 +332,27 @@ def test_close_waits_until_the_components_have_freed_what_has_ended():
         assert not components.ended
         held.set()
         await closing
-        return len(components.ended)
-
-    found, _ = run(scenario)
-    assert found == 2
+        assert len(components.ended) == 2
 
 
-def test_close_does_not_wait_for_ever():
-    async def scenario(recognizer, components):
+async def test_close_does_not_wait_for_ever():
+    async with serving() as (recognizer, components):
+        tasks = asyncio.all_tasks()
         await Client(recognizer, components, 1).send(audio("1"))
         components.before = lambda model: asyncio.sleep(0 if model == "vad" else 3600)
         await Client(recognizer, components, 1).send(audio("."), ends=True)
         await recognizer.open_streams.close(timeout_s=0.01)
-        return len(asyncio.all_tasks())
-
-    assert run(scenario)[0] == 2  # the scenario's own and that of `run`
+        assert asyncio.all_tasks() == tasks
 
 
-def test_a_stream_that_is_abandoned_in_mid_speech_costs_no_second_pass():
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components, mode="two_pass", rolling_pass_ms=0)
+async def test_a_stream_that_is_abandoned_in_mid_speech_costs_no_second_pass():
+    async with streaming(mode="two_pass", rolling_pass_ms=0) as (client, components):
         await client.send(audio("12"))
         calls = len(components.calls)
         client.parameters = {"abandon": True}
         answer = await client.send(audio(""), ends=True)
         assert (answer.text, answer.is_final, answer.duration) == ("", True, 1.28)
-        await recognizer.open_streams.close(timeout_s=60)
+        await client.recognizer.open_streams.close(timeout_s=60)
         assert sorted(components.calls[calls:]) == [
             "ctc_streaming_decoder",
             "ctc_streaming_encoder",
@@ -419,9 +360,7 @@ def test_a_stream_that_is_abandoned_in_mid_speech_costs_no_second_pass():
         client.parameters = {}
         with pytest.raises(SessionError, match="send START"):
             await client.send(audio("3"))
-        return recognizer.runtime.metrics.drain()
-
-    counted, components = run(scenario)
+        counted = client.recognizer.runtime.metrics.drain()
     assert counted[STREAMS_ENDED, ("abandoned",)] == 1
     assert ended_once(components)
 
@@ -430,13 +369,10 @@ def test_a_stream_that_is_abandoned_in_mid_speech_costs_no_second_pass():
     ("sent", "place"),
     [("yes", {"ends": True}), (False, {"ends": True}), (True, {}), (True, {"starts": True})],
 )
-def test_only_an_end_abandons(sent, place):
-    async def scenario(recognizer, components):
-        client = Client(recognizer, components)
+async def test_only_an_end_abandons(sent, place):
+    async with streaming() as (client, _):
         await client.send(audio("1"))
         parameters = client.parameters if place.get("starts") else {}
         with pytest.raises(OptionError, match=r"parameter 'abandon' takes true, with END alone"):
             await client.send(audio("2"), parameters={**parameters, "abandon": sent}, **place)
-        return len(recognizer.open_streams)
-
-    assert run(scenario)[0] == 1
+        assert len(client.recognizer.open_streams) == 1

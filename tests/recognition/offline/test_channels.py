@@ -1,11 +1,10 @@
 """Recordings of several channels, and what is wrong with recordings, on the offline path."""
 
 import asyncio
-import io
 
 import numpy as np
 import pytest
-import soundfile
+from audio_files import audio_file
 from plain_components import PlainComponents
 from plain_recognizer import recognizer_on
 
@@ -30,9 +29,8 @@ OTHER = said((9, 12, 0.2), (30, 31, 0.4))
 
 
 def call(*channels: np.ndarray, **parameters) -> SpeechRequest:
-    buffer = io.BytesIO()
-    soundfile.write(buffer, np.stack(channels, axis=1), RATE, format="WAV", subtype="FLOAT")
-    audio = np.array([[buffer.getvalue()]], dtype=object)
+    buffer = audio_file(np.stack(channels, axis=1), RATE, "FLOAT")
+    audio = np.array([[buffer]], dtype=object)
     return SpeechRequest(audio=audio, parameters=parameters)
 
 
@@ -113,7 +111,7 @@ def test_all_channels_are_in_flight_together_within_the_limit():
     assert sorted(round(float(waveform.max()), 1) for waveform in encoded) == [0.1, 0.2]
 
 
-def test_a_stream_of_two_channels_waits_for_the_slower_one():
+async def test_a_stream_of_two_channels_waits_for_the_slower_one():
     components = PlainComponents()
     release = asyncio.Event()
 
@@ -125,14 +123,10 @@ def test_a_stream_of_two_channels_waits_for_the_slower_one():
             release.set()
 
     components.before = hold_the_first
-
-    async def texts() -> list[str]:
-        recognizer = recognizer_on(components)
-        request = call(ONE, OTHER, channels="split")
-        return [part.text async for part in recognizer.stream(request, components)]
-
     expected = [f"spoken 0.{level}0 0" for level in (1, 2, 3, 4, 5)]
-    assert asyncio.run(texts()) == [*expected, ""]
+    recognizer = recognizer_on(components)
+    request = call(ONE, OTHER, channels="split")
+    assert [part.text async for part in recognizer.stream(request, components)] == [*expected, ""]
 
 
 def test_one_failing_channel_fails_the_request_and_stops_the_others():
@@ -156,26 +150,19 @@ def test_a_channel_that_is_not_there_makes_no_call():
     assert components.calls == []
 
 
-def test_what_is_wrong_comes_with_the_answer_and_with_a_streams_last_part():
+async def test_what_is_wrong_comes_with_the_answer_and_with_a_streams_last_part():
     request = call(np.zeros(RATE, np.float32))
     warnings = ("the audio is silent: every sample is 0", "no speech was found")
-    assert recognize(PlainComponents(), request)[0].warnings == warnings
-
-    async def parts():
-        recognizer = recognizer_on(PlainComponents())
-        return [part async for part in recognizer.stream(request, PlainComponents())]
-
-    (last,) = asyncio.run(parts())
+    recognizer = recognizer_on(PlainComponents())
+    (whole,) = await recognizer.recognize(request, PlainComponents())
+    assert whole.warnings == warnings
+    (last,) = [part async for part in recognizer.stream(request, PlainComponents())]
     assert last.warnings == warnings
 
 
-def test_a_batch_says_of_each_row_what_is_wrong_with_it():
+async def test_a_batch_says_of_each_row_what_is_wrong_with_it():
     wav = np.stack([said((1, 3, 0.1), seconds=5.0), np.zeros(5 * RATE, np.float32)])
-
-    async def both():
-        recognizer = recognizer_on(PlainComponents())
-        return await recognizer.recognize(SpeechRequest(wav=wav), PlainComponents())
-
-    first, second = asyncio.run(both())
+    recognizer = recognizer_on(PlainComponents())
+    first, second = await recognizer.recognize(SpeechRequest(wav=wav), PlainComponents())
     assert first.warnings == ()
     assert "no speech was found" in second.warnings

@@ -70,8 +70,12 @@ def test_a_text_of_all_that_is_said_costs_no_call_more():
     assert (transcript.unrecognised, transcript.warnings) == ((), ())
 
 
-def test_of_a_text_that_ends_too_early_only_the_tail_is_decoded_again():
-    components = SpokenComponents(until_a_pause)
+@pytest.fixture
+def components() -> SpokenComponents:
+    return SpokenComponents(until_a_pause)
+
+
+def test_of_a_text_that_ends_too_early_only_the_tail_is_decoded_again(components):
     waveform = made(".abcd-efgh.")
     transcript, counted = recognize(components, waveform, word_timestamps=True)
     assert transcript.text == "a b c d e f g h"
@@ -89,8 +93,7 @@ def test_of_a_text_that_ends_too_early_only_the_tail_is_decoded_again():
     assert segment.end - segment.start == pytest.approx(len(whole) / RATE, abs=1e-3)
 
 
-def test_a_text_that_ends_at_each_pause_is_followed_to_its_end():
-    components = SpokenComponents(until_a_pause)
+def test_a_text_that_ends_at_each_pause_is_followed_to_its_end(components):
     transcript, counted = recognize(components, made("abc-def-ghi-jkl"), word_timestamps=True)
     assert transcript.text == "a b c d e f g h i j k l"
     assert components.calls.count("moonshine_decoder") == 1 + 3
@@ -124,8 +127,7 @@ def test_a_passage_left_out_in_the_middle_comes_between_the_others():
     assert_words_are_timed(transcript)
 
 
-def test_where_the_other_hears_nobody_the_text_stays():
-    components = SpokenComponents(until_a_pause)
+def test_where_the_other_hears_nobody_the_text_stays(components):
     components.other_hears = False
     transcript, counted = recognize(components, made(".abcd-efgh."))
     assert transcript.text == "a b c d"
@@ -191,8 +193,7 @@ def test_a_segment_without_any_text_is_reported_too():
     assert components.calls == [*ONCE, *ANOTHER]
 
 
-def test_without_coverage_nothing_is_aligned_and_nothing_checked():
-    components = SpokenComponents(until_a_pause)
+def test_without_coverage_nothing_is_aligned_and_nothing_checked(components):
     transcript, counted = recognize(components, made(".abcd-efgh."), coverage=False)
     assert transcript.text == "a b c d"
     assert components.calls == ONCE
@@ -235,8 +236,7 @@ def test_a_thin_text_is_aligned_by_a_call_of_its_own(monkeypatch):
 
 
 @pytest.mark.parametrize("decoder", ["ctc", "wfst"])
-def test_texts_of_ctc_are_not_checked(decoder):
-    components = SpokenComponents(until_a_pause)
+def test_texts_of_ctc_are_not_checked(components, decoder):
     components.other_hears = False
     transcript, counted = recognize(components, made(".abcd-efgh."), decoder=decoder)
     assert components.calls == ["vad", *ANOTHER]
@@ -328,9 +328,7 @@ def test_a_long_segment_without_any_text_is_halved_where_it_is_quiet():
     assert transcript.unrecognised == ()
 
 
-def test_the_deadline_holds_for_what_is_decoded_again():
-    components = SpokenComponents(until_a_pause)
-
+def test_the_deadline_holds_for_what_is_decoded_again(components):
     async def hang(model):
         await asyncio.sleep(3600 if model == "ctc_encoder" else 0)
 
@@ -340,8 +338,7 @@ def test_the_deadline_holds_for_what_is_decoded_again():
     assert components.calls == [*ONCE, "ctc_encoder"]
 
 
-def test_hypotheses_of_the_parts_are_joined_best_first():
-    components = SpokenComponents(until_a_pause)
+def test_hypotheses_of_the_parts_are_joined_best_first(components):
     transcript, _ = recognize(components, made("abcd-efgh"), nbest=3)
     assert [(item.text, item.score) for item in transcript.nbest] == [
         ("a b c d e f g h", -2.0),
@@ -352,8 +349,7 @@ def test_hypotheses_of_the_parts_are_joined_best_first():
     assert components.calls == [*ONCE, *ANOTHER, *AGAIN, *AGAIN]
 
 
-def test_segments_of_one_recording_are_repaired_each_by_itself():
-    components = SpokenComponents(until_a_pause)
+def test_segments_of_one_recording_are_repaired_each_by_itself(components):
     transcript, counted = recognize(components, made("abcd.abcd-efgh.ijkl-mnop"))
     assert [item.text for item in transcript.segments] == [
         "a b c d",
@@ -413,18 +409,17 @@ def test_a_repair_goes_before_the_first_calls_of_later_segments():
     assert components.place_of_repair() < 12
 
 
-def test_a_repair_of_the_first_segment_does_not_stop_the_others():
-    async def scenario():
-        components = Timed()
-        recognizer = recognizer_on(components, cores=2)
-        request = SpeechRequest(wav=LONG[np.newaxis], parameters={})
-        encoded = [
-            components.calls.count("moonshine_encoder")
-            async for _ in recognizer.stream(request, components)
-        ]
-        return encoded, components.place_of_repair()
-
-    (first, *_, last), place = virtual_time.run(scenario())
+@pytest.mark.virtual_time
+async def test_a_repair_of_the_first_segment_does_not_stop_the_others():
+    components = Timed()
+    recognizer = recognizer_on(components, cores=2)
+    request = SpeechRequest(wav=LONG[np.newaxis], parameters={})
+    encoded = [
+        components.calls.count("moonshine_encoder")
+        async for _ in recognizer.stream(request, components)
+    ]
+    first, *_, last = encoded
+    place = components.place_of_repair()
     assert last == 22
     assert 2 < first < 12
     assert place < first

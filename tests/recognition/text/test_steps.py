@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 from plain_components import PlainComponents
-from plain_recognizer import calls_on, recognizer_on
-from plain_streams import Client, audio, run
+from plain_recognizer import calls_on, recognized
+from plain_streams import audio, streaming
 
 from conch.component import bytes_array
-from conch.recognition.request import SpeechRequest
 from conch.recognition.text.steps import with_text_steps
 from conch.wire.errors import ComponentError, MissingModelError, OptionError
 from conch.wire.options import RecognitionOptions
@@ -20,8 +19,6 @@ RATE = 16_000
 
 
 class WithPost(PlainComponents):
-    """Components with models of the option `post`."""
-
     def __init__(self) -> None:
         super().__init__()
         self.answer: dict[str, Any] | None = None
@@ -51,10 +48,7 @@ def speech(*levels: float) -> np.ndarray:
 
 
 def recognize(components: PlainComponents, *levels: float, **parameters: Any) -> Any:
-    request = SpeechRequest(wav=speech(*levels)[np.newaxis], parameters=parameters)
-    recognizer = recognizer_on(components)
-    (transcript,) = asyncio.run(recognizer.recognize(request, components))
-    return transcript
+    return recognized(components, speech(*levels), **parameters)
 
 
 def called(components: PlainComponents) -> list[str]:
@@ -62,14 +56,17 @@ def called(components: PlainComponents) -> list[str]:
     return [model for model in components.calls if model in steps]
 
 
-def test_nothing_is_called_that_nobody_asks_for():
-    components = WithPost()
+@pytest.fixture
+def components() -> WithPost:
+    return WithPost()
+
+
+def test_nothing_is_called_that_nobody_asks_for(components):
     assert recognize(components, 0.1).text == "spoken 0.10 0"
     assert called(components) == []
 
 
-def test_the_steps_run_in_their_order():
-    components = WithPost()
+def test_the_steps_run_in_their_order(components):
     transcript = recognize(
         components,
         0.1,
@@ -84,8 +81,7 @@ def test_the_steps_run_in_their_order():
     assert transcript.path[-4:] == tuple(called(components))
 
 
-def test_a_models_language_is_sent_where_it_is_known():
-    components = WithPost()
+def test_a_models_language_is_sent_where_it_is_known(components):
     recognize(components, 0.1, itn=True, language="de")
     recognize(components, 0.1, itn=True)
     sent = [item for item in components.inputs if "text" in item]
@@ -103,21 +99,18 @@ def test_hotwords_are_punctuated_as_they_are_spelled():
     assert text(itn=True) == "<heard+0.10>"
 
 
-def test_an_apostrophe_of_a_phone_is_the_one_that_is_heard():
-    async def written() -> str:
-        segment = Segment(0.0, 1.0, (Hypothesis("mister o'brien", -1.0, -1.0),))
-        options = RecognitionOptions.parse(
-            {"decoder": "ctc", "hotwords": "O\u2019Brien", "punctuate": True}
-        )
-        components = WithPost()
-        calls = calls_on(components)
-        return (await with_text_steps(segment, options, calls, is_punctuated=False)).text
-
-    assert asyncio.run(written()) == "Mister O\u2019Brien."
-
-
-def test_whispers_text_has_its_punctuation():
+async def test_an_apostrophe_of_a_phone_is_the_one_that_is_heard():
+    segment = Segment(0.0, 1.0, (Hypothesis("mister o'brien", -1.0, -1.0),))
+    options = RecognitionOptions.parse(
+        {"decoder": "ctc", "hotwords": "O\u2019Brien", "punctuate": True}
+    )
     components = WithPost()
+    calls = calls_on(components)
+    found = await with_text_steps(segment, options, calls, is_punctuated=False)
+    assert found.text == "Mister O\u2019Brien."
+
+
+def test_whispers_text_has_its_punctuation(components):
     assert recognize(components, 0.1, punctuate=True).text == "spoken 0.10 0"
     assert called(components) == []
 
@@ -142,8 +135,7 @@ def test_words_segments_and_channels_follow():
     ]
 
 
-def test_all_hypotheses_get_the_steps_and_equal_ones_are_one():
-    components = WithPost()
+def test_all_hypotheses_get_the_steps_and_equal_ones_are_one(components):
     transcript = recognize(components, 0.1, nbest=3, itn=True)
     texts = [f"<spoken+0.10> {rank}" for rank in range(3)]
     assert [item.text for item in transcript.nbest] == texts
@@ -169,24 +161,20 @@ def test_all_hypotheses_get_the_steps_and_equal_ones_are_one():
         ),
     ],
 )
-def test_nonsense_is_an_error_that_names_the_option_and_the_model(answer, problem):
-    components = WithPost()
+def test_nonsense_is_an_error_that_names_the_option_and_the_model(components, answer, problem):
     components.answer = answer
     with pytest.raises(ComponentError, match=f"^option 'post': .*starred.*{problem}"):
         recognize(components, 0.1, post="starred")
     assert recognize(components, 0.1, post="bracketed").text == "[spoken 0.10 0]"
 
 
-def test_a_model_that_fails_is_named_with_its_option():
-    components = WithPost()
+def test_a_model_that_fails_is_named_with_its_option(components):
     components.failing = "inverse_normalizer"
     with pytest.raises(ComponentError, match=r"^option 'itn': inverse_normalizer: out of order"):
         recognize(components, 0.1, itn=True)
 
 
-def test_an_option_that_a_users_model_refuses_is_its_failure():
-    components = WithPost()
-
+def test_an_option_that_a_users_model_refuses_is_its_failure(components):
     def refused(inputs: Any, parameters: Any) -> Any:
         raise OptionError("starred: no such thing")
 
@@ -195,8 +183,7 @@ def test_an_option_that_a_users_model_refuses_is_its_failure():
         recognize(components, 0.1, post="starred")
 
 
-def test_a_missing_model_is_an_error_before_anything_is_recognised():
-    components = WithPost()
+def test_a_missing_model_is_an_error_before_anything_is_recognised(components):
     components.missing = {"mask", "inverse_normalizer"}
     with pytest.raises(MissingModelError, match="option 'post' names the model mask"):
         recognize(components, 0.1, post="bracketed,mask")
@@ -205,25 +192,20 @@ def test_a_missing_model_is_an_error_before_anything_is_recognised():
     assert components.calls == []
 
 
-def test_an_unreadable_rule_is_refused_before_anything_is_recognised():
-    components = WithPost()
+def test_an_unreadable_rule_is_refused_before_anything_is_recognised(components):
     with pytest.raises(OptionError, match=r"^option 'replace', rule 1"):
         recognize(components, 0.1, replace="conch")
     assert components.calls == []
 
 
-def live(chunks: str, components: PlainComponents, **parameters: Any) -> list[Any]:
-    async def scenario(recognizer: Any, components: Any) -> list[Any]:
-        client = Client(recognizer, components, **parameters)
+async def live(chunks: str, components: PlainComponents, **parameters: Any) -> list[Any]:
+    async with streaming(components, **parameters) as (client, _):
         answers = [await client.send(audio(item)) for item in chunks]
         return [*answers, await client.send(audio(""), ends=True)]
 
-    answers, _ = run(scenario, components)
-    return answers
 
-
-def test_live_partials_stay_as_recognised_and_the_final_text_has_the_steps():
-    answers = live(
+async def test_live_partials_stay_as_recognised_and_the_final_text_has_the_steps():
+    answers = await live(
         "12..3", WithPost(), itn=True, punctuate=True, endpoint_silence_ms=600, word_timestamps=True
     )
     texts = [item.text for item in answers]
@@ -234,35 +216,34 @@ def test_live_partials_stay_as_recognised_and_the_final_text_has_the_steps():
     assert [word.text for word in first.words] == ["<0.10+0.20.>"]
 
 
-def test_a_second_pass_of_whisper_gets_the_steps_but_no_punctuation():
-    components = WithPost()
-    answers = live("1..", components, mode="two_pass", itn=True, punctuate=True, post="bracketed")
+async def test_a_second_pass_of_whisper_gets_the_steps_but_no_punctuation(components):
+    answers = await live(
+        "1..", components, mode="two_pass", itn=True, punctuate=True, post="bracketed"
+    )
     assert answers[-1].text == "[<spoken+0.10> 0]"
     assert [item.passes for item in answers[-1].segments] == [2]
     assert "punctuator" not in components.calls
 
 
-def test_without_a_second_pass_the_text_of_the_first_is_punctuated():
-    components = WithPost()
+async def test_without_a_second_pass_the_text_of_the_first_is_punctuated(components):
     components.failing = "moonshine_encoder"
-    answers = live("12..", components, mode="two_pass", punctuate=True, itn=True)
+    answers = await live("12..", components, mode="two_pass", punctuate=True, itn=True)
     (segment,) = answers[-1].segments
     assert (segment.text, segment.passes) == ("<0.10+0.20.>", 1)
     assert "no second pass" in segment.error
 
 
 @pytest.mark.parametrize("mode", ["streaming", "two_pass"])
-def test_a_live_stream_goes_on_without_a_step_that_fails(mode):
-    components = WithPost()
+async def test_a_live_stream_goes_on_without_a_step_that_fails(components, mode):
     components.answer = {"text": bytes_array(["x"]), "spans": np.zeros((0, 4), np.int32)}
-    answers = live("12..3", components, mode=mode, post="starred", endpoint_silence_ms=600)
+    answers = await live("12..3", components, mode=mode, post="starred", endpoint_silence_ms=600)
     assert [item.is_final for item in answers][-1]
     for segment in answers[-1].segments:
         assert segment.text and "x" not in segment.text
         assert segment.error.startswith("no text steps: option 'post': the answer of starred")
 
 
-def test_a_live_utterance_follows_what_was_said_and_not_what_was_written_for_it():
+async def test_a_live_utterance_follows_what_was_said_and_not_what_was_written_for_it():
     class Doubtful(WithPost):
         def ctc_streaming_decoder(self, inputs: Any, parameters: Any, kept: list[Any]) -> Any:
             found = super().ctc_streaming_decoder(inputs, parameters, kept)
@@ -272,7 +253,7 @@ def test_a_live_utterance_follows_what_was_said_and_not_what_was_written_for_it(
             return {**found, "hypotheses": bytes_array([best.decode(), "other"]), "stable": stable}
 
     components = Doubtful()
-    live(
+    await live(
         "12..34..",
         components,
         mode="streaming",
@@ -287,7 +268,7 @@ def test_a_live_utterance_follows_what_was_said_and_not_what_was_written_for_it(
     assert [context[0].decode() for context in contexts] == ["other"]
 
 
-def test_a_live_stream_does_not_wait_for_a_step_that_hangs(monkeypatch):
+async def test_a_live_stream_does_not_wait_for_a_step_that_hangs(monkeypatch):
     monkeypatch.setattr("conch.recognition.text.steps.LIVE_PATIENCE_S", 0.05)
     components = WithPost()
 
@@ -295,7 +276,9 @@ def test_a_live_stream_does_not_wait_for_a_step_that_hangs(monkeypatch):
         await (asyncio.Event().wait() if model == "starred" else asyncio.sleep(0))
 
     components.before = before
-    answers = live("12..3", components, mode="streaming", post="starred", endpoint_silence_ms=600)
+    answers = await live(
+        "12..3", components, mode="streaming", post="starred", endpoint_silence_ms=600
+    )
     assert answers[-1].is_final and answers[-1].segments
     for segment in answers[-1].segments:
         assert segment.text and "*" not in segment.text
@@ -308,9 +291,8 @@ def test_a_text_that_rules_make_too_long_is_an_error_that_names_them(monkeypatch
         recognize(WithPost(), 0.1, replace=f"0.10=>{'x' * 100}; spoken=>Spoken")
 
 
-def test_a_live_stream_with_a_missing_model_ends_at_its_start():
-    components = WithPost()
+async def test_a_live_stream_with_a_missing_model_ends_at_its_start(components):
     components.missing = {"mask"}
     with pytest.raises(MissingModelError, match="option 'post' names the model mask"):
-        live("1", components, post="mask")
+        await live("1", components, post="mask")
     assert components.calls == []
