@@ -30,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 # Tests have deadlines: `make -j test` runs one kind after the other, as without -j.
 .NOTPARALLEL:
-.PHONY: help demo serve bench test check docs unit other-cpu integration nightly clients soak chaos \
+.PHONY: help demo serve bench test check docs unit other-cpu integration nightly clients flaky soak chaos \
 	image-test coverage bulk-env bulk-test wheel clean
 
 help: ## Show the targets
@@ -88,6 +88,9 @@ nightly: $(TOOLS) ## What takes longer: streams at random, hours of audio, GPU c
 
 clients: $(TOOLS) ## The client and all of Conch in new environments of every Python found here
 	@$(PYTEST) tests/integration/test_pythons.py tests/gateway/test_voice_agents.py $(ARGS)
+
+flaky: $(TOOLS) ## Tests several times beside busy loops: which outcomes differ (ARGS="--help")
+	@$(BIN)/python scripts/flaky.py $(ARGS)
 
 soak: $(TOOLS) ## Streams at random for five minutes (SOAK_S=3600 for an hour)
 	@SOAK_S=$(or $(SOAK_S),300) $(PYTEST) -s tests/integration/test_soak.py $(ARGS)
