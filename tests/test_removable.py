@@ -22,11 +22,10 @@ FAMILIES = sorted(
 STANDS_ON = {
     "ctc": {"cli.graph", "families.funasr", "families.wenet"},
     "hibari": {"families.kokoro", "families.piper"},
-    "inverse_normalizer": {"gateway.riva"},
-    "punctuation": {"gateway.riva"},
     "silero": {"bulk"},
     "speakers": {"families.kokoro"},
-    "whisper": {"gateway.option_fields"},
+    # No module, but declarations: its options say for which requests other decoders are the default.
+    "whisper": set(),
 }
 """Families that others use: those must go with them."""
 PARTS = {

@@ -9,7 +9,15 @@ from typing import Any
 
 from conch.families.ctc.declaration import FAMILY as CTC
 from conch.families.ctc.declaration import CtcOptions
-from conch.families.family import AddedVoice, Component, Decoder, Family, KnownModel, Synthesizer
+from conch.families.family import (
+    AddedVoice,
+    Component,
+    Decoder,
+    Family,
+    KnownModel,
+    Rewriter,
+    Synthesizer,
+)
 from conch.families.funasr.declaration import FAMILY as FUNASR
 from conch.families.hibari.declaration import FAMILY as HIBARI
 from conch.families.inverse_normalizer.declaration import FAMILY as INVERSE_NORMALIZER
@@ -86,6 +94,11 @@ def traits() -> Mapping[str, Component]:
 def decoders() -> Mapping[str, Decoder]:
     """Return the values of the option `decoder`, by name."""
     return {decoder.name: decoder for family in all_families() for decoder in family.decoders}
+
+
+def rewriters() -> Mapping[str, Rewriter]:
+    """Return what rewrites a text, by the option that asks for it, in the order of the work."""
+    return {item.option: item for family in all_families() for item in family.rewriters}
 
 
 def synthesizers() -> Mapping[str, Synthesizer]:

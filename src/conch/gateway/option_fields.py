@@ -5,7 +5,6 @@ from dataclasses import Field
 from typing import Any
 
 from conch.client import OptionValue
-from conch.families.whisper.declaration import MAX_PROMPT
 from conch.gateway.errors import invalid
 from conch.wire.errors import OptionError
 from conch.wire.known_speakers import option_of
@@ -35,7 +34,7 @@ def with_openais(
         asked["languages"] = ",".join(languages)
     if prompt:
         # The end is nearest to the audio: OpenAI's API too reads only so much of it.
-        asked["prompt"] = prompt[-MAX_PROMPT:]
+        asked["prompt"] = prompt[-all_options()["prompt"].metadata["longest"] :]
     ignored = []
     for name, value in asked.items():
         try:

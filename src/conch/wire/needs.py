@@ -11,6 +11,7 @@ from conch.families import (
     default_decoders,
     likening,
     rescorers,
+    rewriters,
     synthesizers,
     traits,
 )
@@ -238,8 +239,7 @@ def needed_for(model: str) -> tuple[str, ...]:
     if any(model in decoder.live for decoder in known):
         reasons += [f"mode={mode}" for mode in LIVE_MODES]
     reasons += [need.reason for need in _all_needs() if model in need.components]
-    rewriters = (item for family in all_families() for item in family.rewriters)
-    reasons += [f"{item.option}=true" for item in rewriters if item.component == model]
+    reasons += [f"{name}=true" for name, it in rewriters().items() if it.component == model]
     speaking = (item for item in synthesizers().values() if model in item.components)
     reasons += [f"voice={item.voices[0].name if item.voices else 'NAME'}" for item in speaking]
     reasons += ["reference"] * (model == likening().voice_style)

@@ -11,7 +11,14 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal, TypeVar
 
-from conch.families import FamilyOptions, all_families, decoders, default_decoders, takers
+from conch.families import (
+    FamilyOptions,
+    all_families,
+    decoders,
+    default_decoders,
+    rewriters,
+    takers,
+)
 from conch.families.family import Family, Rewriter
 from conch.families.options import Above, Other, Rule, holds, option
 from conch.wire.errors import OptionError
@@ -376,8 +383,11 @@ class RecognitionOptions(FamilyOptions):
         The decoder's own text need not be rewritten as it follows options itself.
         """
         follows = decoders()[self.decoder].follows
-        known = (item for family in all_families() for item in family.rewriters)
-        return tuple(it for it in known if self.value(it.option) and it.option not in follows)
+        return tuple(
+            item
+            for option, item in rewriters().items()
+            if self.value(option) and option not in follows
+        )
 
     @property
     def has_text_steps(self) -> bool:

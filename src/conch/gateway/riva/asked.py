@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from conch.audio.limits import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from conch.client import OptionValue
-from conch.families.inverse_normalizer.declaration import INVERSE_NORMALIZER
-from conch.families.punctuation.declaration import PUNCTUATOR
+from conch.families import rewriters
 from conch.gateway.errors import ApiError, api_error, invalid
 from conch.gateway.models import options_of
 from conch.gateway.option_fields import phrase
@@ -87,9 +86,9 @@ def asked_in(config: Message, aliases: Mapping[str, str], *, live: bool) -> Aske
     wishes = {}
     if fields.get("itn") and "itn" not in own:
         # It is the default of a field that only few clients set.
-        wishes[INVERSE_NORMALIZER.name] = "itn"
+        wishes[rewriters()["itn"].component] = "itn"
     if fields.get("punctuate") and "punctuate" not in own and options.writes_punctuation:
-        wishes[PUNCTUATOR.name] = "punctuate"
+        wishes[rewriters()["punctuate"].component] = "punctuate"
     return Asked(options, fields, wishes, encoding, rate, max(1, channels))
 
 
@@ -127,7 +126,7 @@ def _chosen(config: Message, *, live: bool) -> list[tuple[str, str, OptionValue]
         found.append(("enable_word_time_offsets", "word_timestamps", True))
     if config.enable_automatic_punctuation:
         found.append(("enable_automatic_punctuation", "punctuate", True))
-    if not config.verbatim_transcripts:
+    if not config.verbatim_transcripts and "itn" in rewriters():
         found.append(("verbatim_transcripts", "itn", True))
     if config.enable_separate_recognition_per_channel:
         field = "enable_separate_recognition_per_channel"
