@@ -24,7 +24,7 @@ STANDS_ON = {
     "hibari": {"families.kokoro", "families.piper"},
     "silero": {"bulk"},
     "speakers": {"families.kokoro"},
-    # No module, but declarations: its options say for which requests other decoders are the default.
+    # Other decoders declare by its options for which requests they are the default.
     "whisper": set(),
 }
 """Families that others use: those must go with them."""
