@@ -217,7 +217,7 @@ class DecoderComponent:
             row.count("nbest", 1, MAX_BEAM),
             bool(row.parameters.get("align", False)),
             self._ids(str(row.parameters["said"])) if "said" in row.parameters else None,
-            self._ids(str(row.parameters.get("draft", ""))),
+            self.tokens.encode(str(row.parameters.get("draft", "")))[:MAX_TOKENS],
             self._ids(row.texts("text", 1)[0]) if "text" in row.inputs else None,
             [*map(self._ids, row.texts("texts", MAX_BEAM))] if "texts" in row.inputs else None,
         )
