@@ -7,7 +7,7 @@ MODULES = [
     "conch.client",
     "conch.recognition.offline.recording",
     "conch.families.ctc.encoder",
-    "conch.families.ctc.streaming_encoder",
+    "conch.families.ctc.encoder",
     "conch.families.silero.vad",
     "conch.families.whisper.encoder",
     "conch.families.whisper.decoder",

@@ -15,10 +15,9 @@ from conch.bench.samples import Choice
 from conch.component import Array, Row, bytes_array
 from conch.component.arrays import FloatArray
 from conch.families import voices
-from conch.families.hibari.components import Acoustic, Vocoder
+from conch.families.hibari.components import HIBARI as NETWORK
+from conch.families.hibari.components import LATENTS, PITCH, SPECTRUM, Acoustic, Vocoder
 from conch.families.hibari.front_end import FrontEnd, FrontEndConfig
-from conch.families.hibari.weights import HIBARI as NETWORK
-from conch.families.hibari.weights import LATENTS, PITCH, SPECTRUM
 from conch.families.speech.graphs import ACOUSTIC, VOCODER, VoiceConfig
 from conch.scoring.tables import number, table
 from conch.synthesis.chunks import Growth

@@ -13,7 +13,7 @@ from recordings import Recording
 from conch.client import Client
 from conch.component import Row
 from conch.families.funasr.paraformer import Paraformer, ParaformerConfig
-from conch.families.search.folders import RecordingsConfig
+from conch.families.search.graphs import RecordingsConfig
 from conch.families.transducer.decoder import TransducerDecoder, TransducerDecoderConfig
 from conch.families.transducer.encoder import TransducerEncoder
 from conch.launcher import ServerConfig, TritonServer

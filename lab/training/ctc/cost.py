@@ -21,8 +21,12 @@ import numpy as np
 from conch.bench.memory import tree_memory
 from conch.component import Row
 from conch.component.arrays import FloatArray
-from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
-from conch.families.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
+from conch.families.ctc.encoder import (
+    CtcEncoder,
+    CtcEncoderConfig,
+    CtcStreamingEncoder,
+    CtcStreamingEncoderConfig,
+)
 from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
 from lab.training.ctc.data import utterances_of
 from lab.waveforms import waveform_of

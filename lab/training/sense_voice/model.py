@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from conch.component.arrays import FloatArray
-from conch.families.funasr.features import fbank_of, features_of
 from conch.families.funasr.folder import FrontEnd
+from conch.families.funasr.network import fbank_of, features_of
 from lab.training.ctc.model import EncoderLayer, seen_frames
 from lab.training.frozen.model import FLOOR, EncoderConfig, FrozenEncoder, loaded
 from lab.training.transducer.features import NUM_BINS, fitted_front, with_previous

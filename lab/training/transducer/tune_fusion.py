@@ -16,11 +16,11 @@ from conch.component.arrays import FloatArray
 from conch.decoding.fusion import Fusion, load_fused_language_model
 from conch.decoding.ngram.model import LanguageModelConfig
 from conch.decoding.written import WrittenUnits
-from conch.families.search.folders import RecordingsConfig
+from conch.families.search.graphs import RecordingsConfig
 from conch.families.transducer.encoder import TransducerEncoder
 from conch.families.transducer.folder import read_transducer
 from conch.families.transducer.guide import Guide
-from conch.families.transducer.joint import Joint
+from conch.families.transducer.networks import Joint
 from conch.families.transducer.search import TransducerSearch
 from lab.training.ctc.data import some_utterances
 from lab.training.ctc.evaluate import Table

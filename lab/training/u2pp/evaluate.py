@@ -25,7 +25,7 @@ from torch import Tensor
 from conch.component import Component, Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.decoding.streaming_decoder import StreamingDecoder
-from conch.families.search.folders import LiveConfig, RecordingsConfig
+from conch.families.search.graphs import LiveConfig, RecordingsConfig
 from conch.families.wenet.declaration import FRAMES, RESCORE
 from conch.families.wenet.decoder import WenetDecoder, WenetDecoderConfig
 from conch.families.wenet.encoder import WenetEncoder, WenetStreamingEncoder

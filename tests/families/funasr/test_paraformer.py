@@ -9,8 +9,8 @@ from onnxruntime import InferenceSession
 
 from conch.component import Row
 from conch.component.graph import Graph
-from conch.families.funasr.features import features_of
 from conch.families.funasr.folder import read_paraformer
+from conch.families.funasr.network import features_of
 from conch.families.funasr.paraformer import Paraformer, ParaformerConfig, times_of
 from conch.wire.errors import AudioError, ConfigError, OptionError
 

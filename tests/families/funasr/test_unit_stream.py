@@ -20,7 +20,7 @@ from conch.families.funasr.online import (
 )
 from conch.families.funasr.paraformer import ParaformerConfig
 from conch.families.funasr.unit_stream import OnlineDecoderConfig, UnitSearcher
-from conch.families.search.folders import LiveConfig
+from conch.families.search.graphs import LiveConfig
 from conch.wire.errors import InvalidRequestError, OptionError
 
 STEP = 10_240

@@ -10,7 +10,7 @@ import pytest
 from neural import needs_weights, noise_share
 
 from conch.families.smollm2 import model as neural_model
-from conch.families.smollm2 import weights as smollm2
+from conch.families.smollm2 import model as smollm2
 from conch.families.smollm2.declaration import PACKAGE as SMOLLM2
 from conch.families.smollm2.model import NeuralLanguageModel, NeuralRescorerConfig, TextInContext
 from conch.language.normalize import language_model_words

@@ -16,7 +16,7 @@ from recordings import recordings_of
 from conch.component import Row
 from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.decoding.vocab import vocab_of
-from conch.families.search.folders import LiveConfig, RecordingsConfig
+from conch.families.search.graphs import LiveConfig, RecordingsConfig
 from conch.families.wenet.decoder import (
     WenetDecoder,
     WenetDecoderConfig,

@@ -129,7 +129,7 @@ def _open_on_cpu(
 ) -> onnxruntime.InferenceSession:
     def graph() -> bytes:
         # Where it is needed: it imports onnx, which takes a second and 30 MB.
-        from conch.families.ctc.cpu_graph import cpu_graph
+        from conch.families.ctc.graphs import cpu_graph
 
         return cpu_graph(existing(path, _WHAT), is_whole=is_whole)
 
@@ -153,7 +153,7 @@ def _open_on_cuda(
     # The loader of the system does not find the libraries of PyPI packages.
     onnxruntime.preload_dlls()
     try:
-        from conch.families.ctc.int8_product import float_graph
+        from conch.families.ctc.graphs import float_graph
     except ImportError as error:
         raise ConfigError(
             "a CTC model on a GPU needs the package onnx, which turns its int8 products into "

@@ -18,12 +18,10 @@ from conch.component.onnx import open_network, session_options
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.funasr import folder
 from conch.families.funasr.declaration import ONLINE, UNITS
-from conch.families.funasr.features import fbank_of, normalised
 from conch.families.funasr.folder import read_online_paraformer
-from conch.families.funasr.network import opened_folder
-from conch.families.funasr.paraformer import SILENT, ParaformerConfig, UnitWriter
-from conch.families.funasr.words import Unit
-from conch.families.search.folders import LiveConfig
+from conch.families.funasr.network import fbank_of, normalised, opened_folder
+from conch.families.funasr.paraformer import SILENT, ParaformerConfig, Unit, UnitWriter
+from conch.families.search.graphs import LiveConfig
 from conch.families.search.live import StreamEncoder
 
 LEFT, CHUNK, RIGHT = 5, 10, 3

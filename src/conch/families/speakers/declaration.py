@@ -193,7 +193,7 @@ FAMILY = Family(
     ),
     warm_ups=({"speakers": "auto"},),
     hooks=FamilyHooks(
-        recognisers={SILENT.name: "conch.families.speakers.silent:RECOGNISER"},
+        recognisers={SILENT.name: "conch.families.speakers.labels:RECOGNISER"},
         after_recording=(
             RecordingHook(
                 function="conch.families.speakers.labels:label",

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from conch.bls.calls import Calls
-from conch.component import FloatArray
+from conch.component import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.assignment import HeardSegment, VoiceTurn, is_alone, turns_of
-from conch.families.speakers.clustering import sure_voices
-from conch.families.speakers.declaration import FRAME_SAMPLES
+from conch.families.speakers.clustering import sure_voices, unit
+from conch.families.speakers.declaration import EMBEDDING, FRAME_SAMPLES, SEGMENTATION, SETS
 from conch.families.speakers.known import KNOWN, LINE_KNOWN, Labels
-from conch.families.speakers.networks import active_in, embedded
 from conch.families.speakers.pieces import (
     LINE,
     WIDE_BAND,
+    Span,
     between,
     is_of_line,
     pieces,
@@ -25,7 +25,8 @@ from conch.families.speakers.pieces import (
     thinned,
     windows,
 )
-from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech
+from conch.recognition.decoded import NOTHING_DECODED, Decoded
+from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech, Recogniser
 from conch.recognition.speech import SpeechSegment
 from conch.wire.known_speakers import embedding_text, known_speakers_of
 from conch.wire.options import RecognitionOptions
@@ -34,6 +35,27 @@ from conch.wire.turns import cut_by_speaker, joined_turns, with_speakers
 
 LEAST_PIECE = 15_700
 """Samples; shorter pieces found no voices: they are too uncertain."""
+
+
+async def active_in(calls: Calls, waveform: FloatArray, spans: Sequence[Span]) -> Array:
+    """Return which own speakers speak in windows of one length, bool `[windows, frames, 3]`."""
+    found = await calls(SEGMENTATION.name, _inputs(waveform, spans), ("log_probs",))
+    active: Array = np.array(SETS, bool)[found["log_probs"].numpy().argmax(axis=-1)]
+    return active
+
+
+async def embedded(
+    calls: Calls, waveform: FloatArray, spans: Sequence[Span], *, is_line: bool
+) -> FloatArray:
+    """Return how pieces of a waveform sound, of unit length, float32 `[pieces, size]`."""
+    parameters = {"narrow_band": is_line}
+    found = await calls(EMBEDDING.name, _inputs(waveform, spans), ("embeddings",), parameters)
+    return unit(found["embeddings"].numpy())
+
+
+def _inputs(waveform: FloatArray, spans: Sequence[Span]) -> dict[str, Array]:
+    starts, ends = np.array(spans, np.int32).T
+    return {"waveform": waveform, "starts": starts, "ends": ends}
 
 
 async def hear(
@@ -169,3 +191,20 @@ def is_by_channel(options: RecognitionOptions) -> bool:
 
 def edges_of(segment: Segment) -> tuple[float, float]:
     return segment.start, segment.end
+
+
+class SilentRecogniser(Recogniser[None]):
+    """Hears nothing: who speaks when is asked alone."""
+
+    encoder = ""
+
+    async def encode(self, calls: Calls, waveform: Array) -> None:
+        """Return nothing."""
+
+    async def decode(
+        self, calls: Calls, encoded: None, options: RecognitionOptions, start: float | None
+    ) -> Decoded:
+        return NOTHING_DECODED
+
+
+RECOGNISER = SilentRecogniser()

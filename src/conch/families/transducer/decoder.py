@@ -12,12 +12,10 @@ from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.search_parameters import hotwords, nbest_count, search_options
 from conch.decoding.tensors import checked_frames, outputs_of
 from conch.decoding.written import WrittenUnits
-from conch.families.search.folders import FolderConfig
-from conch.families.transducer.bias import Bias
+from conch.families.search.graphs import FolderConfig
 from conch.families.transducer.declaration import MAX_BEAM
-from conch.families.transducer.graphs import opened_folder
-from conch.families.transducer.guide import Guide
-from conch.families.transducer.joint import Joint
+from conch.families.transducer.guide import Bias, Guide
+from conch.families.transducer.networks import Joint, opened_folder
 from conch.families.transducer.search import TransducerSearch, TransducerUtterance
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import Hotword

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from conch.catalogue.onnx_header import read_pieces
-from conch.families.funasr import features as low_rate
+from conch.families.funasr import network as low_rate
 from conch.families.funasr.folder import read_sense_voice
 from conch.families.funasr.network import LowRateNetwork
 from lab.training.ctc.data import features_of

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from conch.component import Row
-from conch.families.search.folders import RecordingsConfig
+from conch.families.search.graphs import RecordingsConfig
 from conch.families.wenet.encoder import WenetEncoder
 from conch.families.wenet.folder import read_wenet
 from conch.families.wenet.networks import AttentionDecoders
