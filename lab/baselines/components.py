@@ -18,10 +18,16 @@ from conch.families.ctc.encoder import (
     streaming_encoder,
 )
 from conch.families.funasr.online import OnlineEncoder, OnlineParaformer
-from conch.families.funasr.paraformer import Paraformer, ParaformerConfig
+from conch.families.funasr.paraformer import Paraformer
 from conch.families.funasr.sense_voice import SenseVoice
-from conch.families.funasr.unit_stream import OnlineDecoderConfig, UnitSearcher
-from conch.families.search.graphs import FolderConfig, LiveConfig, RecordingsConfig
+from conch.families.funasr.unit_stream import UnitSearcher
+from conch.families.search.graphs import (
+    DecoderConfig,
+    FolderConfig,
+    LiveConfig,
+    LiveDecoderConfig,
+    RecordingsConfig,
+)
 from conch.families.transducer import decoder as transducer
 from conch.families.transducer.encoder import TransducerEncoder, TransducerStreamingEncoder
 
@@ -40,8 +46,8 @@ _OF_RECORDINGS: _Parts = {
     ),
     "ctc": ((CtcEncoder, CtcEncoderConfig), (CtcDecoder, CtcDecoderConfig)),
     "sensevoice": ((SenseVoice, FolderConfig),),
-    "paraformer": ((Paraformer, ParaformerConfig),),
-    "paraformer_online": ((OnlineParaformer, ParaformerConfig),),
+    "paraformer": ((Paraformer, DecoderConfig),),
+    "paraformer_online": ((OnlineParaformer, DecoderConfig),),
 }
 _LIVE: _Parts = {
     "transducer": (
@@ -54,7 +60,7 @@ _LIVE: _Parts = {
     ),
     "paraformer_online": (
         (OnlineEncoder, LiveConfig),
-        (_live(UnitSearcher), OnlineDecoderConfig),
+        (_live(UnitSearcher), LiveDecoderConfig),
     ),
 }
 KINDS = tuple(_OF_RECORDINGS)

@@ -1,7 +1,8 @@
 from typing import Any
 
 from conch.decoding.streaming_decoder import StreamingDecoder
-from conch.families.funasr.unit_stream import OnlineDecoderConfig, UnitSearcher
+from conch.families.funasr.unit_stream import UnitSearcher
+from conch.families.search.graphs import LiveDecoderConfig
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 
@@ -10,7 +11,7 @@ class TritonPythonModel:
     """A stream's units, chunk by chunk, to the text so far."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        config = read_parameters(OnlineDecoderConfig, args)
+        config = read_parameters(LiveDecoderConfig, args)
         self.component = settled(StreamingDecoder(UnitSearcher(config), config.stream_ttl_s))
         self.publisher = publish_streams(args, self.component)
 

@@ -25,9 +25,9 @@ from torch import Tensor
 from conch.component import Component, Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.decoding.streaming_decoder import StreamingDecoder
-from conch.families.search.graphs import LiveConfig, RecordingsConfig
+from conch.families.search.graphs import DecoderConfig, LiveConfig, RecordingsConfig
 from conch.families.wenet.declaration import FRAMES, RESCORE
-from conch.families.wenet.decoder import WenetDecoder, WenetDecoderConfig
+from conch.families.wenet.decoder import WenetDecoder
 from conch.families.wenet.encoder import WenetEncoder, WenetStreamingEncoder
 from conch.families.wenet.folder import read_wenet
 from lab.training.ctc.data import some_utterances
@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     name = str(args.folder)
     encoder: Component = WenetEncoder(RecordingsConfig(model=name))
-    searcher = WenetDecoder(WenetDecoderConfig(model=name))
+    searcher = WenetDecoder(DecoderConfig(model=name))
     decoder: Component = searcher
     if is_live:
         encoder = WenetStreamingEncoder(LiveConfig(model=name))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from conch.cache import cached, digest_of
 from conch.component.arrays import FloatArray
 from conch.component.features import HISTORY, streaming_log_mel
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network, run_options, session_options
 from conch.component.parameters import DeviceConfig, existing
 from conch.decoding.units import ENCODER_FRAME_SAMPLES
 from conch.families.ctc.vocabulary import SHIPPED, model_file, vocabulary_of
@@ -68,10 +68,7 @@ class CtcGraph:
             raise ConfigError(
                 f"{path} is not a graph of lab.training.ctc.export: it takes {set(inputs)}"
             )
-        # The activations of a long segment take 200 MB, which would be kept for the next one.
-        self._once = onnxruntime.RunOptions()
-        if config.device == "cpu":
-            self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        self._once = run_options() if config.device == "cpu" else None
         described = self._session.get_modelmeta().custom_metadata_map
         self.vocabulary = vocabulary_of(described, path)
         _, _, self.n_mels = inputs["mel"]

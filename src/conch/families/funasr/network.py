@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
-import onnxruntime
 
 from conch.component.arrays import Array, FloatArray
 from conch.component.kaldi_fbank import KaldiFbank, default_options
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network, run_options, session_options
 from conch.families.funasr.folder import Folder, FrontEnd, FunasrFolder, Reader
-from conch.families.search.graphs import TYPES, NamesFolder, folder_of
+from conch.families.search.graphs import TYPES, FolderConfig, folder_of
 
 _FULL_SCALE = 32768
 """Sample of the value 1 in these models."""
@@ -53,7 +52,7 @@ def joined(frames: FloatArray, window: int, shift: int) -> FloatArray:
     return found
 
 
-def opened_folder(config: NamesFolder, kind: str, read: Reader[Folder]) -> Folder:
+def opened_folder(config: FolderConfig, kind: str, read: Reader[Folder]) -> Folder:
     return folder_of(config, kind, f"holds no {kind}", read)
 
 
@@ -65,9 +64,7 @@ class LowRateNetwork:
         self._inputs = found.header.inputs
         options = session_options(threads, keeps_memory=False)
         self._session = open_network("a network of FunASR", found.network, options)
-        # The activations of a long segment would be kept for the next one.
-        self._once = onnxruntime.RunOptions()
-        self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        self._once = run_options()
 
     def run(self, waveform: FloatArray, *more: int | FloatArray) -> Sequence[Array]:
         """Return the outputs for a waveform, float32 `[samples]` at 16 kHz in [-1, 1].

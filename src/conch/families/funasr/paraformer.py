@@ -20,7 +20,7 @@ from conch.families.attention.tensors import words_outputs
 from conch.families.funasr.declaration import PARAFORMER
 from conch.families.funasr.folder import EMBEDDER, read_paraformer
 from conch.families.funasr.network import LowRateNetwork, opened_folder
-from conch.families.search.graphs import FolderConfig
+from conch.families.search.graphs import DecoderConfig
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import DEFAULT_HOTWORD_WEIGHT, hotwords_of
 from conch.wire.joining import joined_text
@@ -89,12 +89,6 @@ def _word(pieces: Iterable[Unit]) -> Word:
     return Word(text, first.start, last.end, min(1.0, math.exp(log_prob)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParaformerConfig(FolderConfig):
-    language: str = ""
-    """Language of the model; a request with another one is an error. Empty takes any."""
-
-
 class UnitWriter(RowByRow):
     """Writes segments by the units that are found in them."""
 
@@ -121,7 +115,7 @@ class UnitWriter(RowByRow):
 class Paraformer(UnitWriter):
     """Finds all units of a segment at once."""
 
-    def __init__(self, config: ParaformerConfig) -> None:
+    def __init__(self, config: DecoderConfig) -> None:
         found = opened_folder(config, PARAFORMER, read_paraformer)
         super().__init__(config.language, found.tokens)
         self._num_ends = found.num_ends

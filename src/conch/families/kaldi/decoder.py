@@ -19,6 +19,7 @@ from conch.component.parameters import DeviceConfig
 from conch.component.waveform import SAMPLE_RATE
 from conch.decoding.hypothesis import AlignedWord, CtcHypothesis
 from conch.decoding.search_parameters import nbest_count
+from conch.decoding.streaming_decoder import searched
 from conch.decoding.tensors import outputs_of
 from conch.families.kaldi.folder import check_kaldi
 from conch.wire.errors import AudioError, ConfigError
@@ -194,20 +195,7 @@ class KaldiDecoder:
         self._searcher = KaldiSearcher(config)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
-        jobs: dict[int, tuple[KaldiUtterance, FloatArray]] = {}
-        answers: dict[int, Outputs | Exception] = {}
-        for place, row in enumerate(rows):
-            try:
-                waveform = row.segment(MAX_SEGMENT_S)
-                jobs[place] = self._searcher.new_search(row.parameters), waveform
-            except Exception as error:
-                answers[place] = error
-        searches = [search for search, _ in jobs.values()]
-        errors = self._searcher.advance(searches, [waveform for _, waveform in jobs.values()])
-        for (place, (search, _)), failure in zip(jobs.items(), errors, strict=True):
-            count = nbest_count(rows[place].parameters)
-            answers[place] = failure or self._searcher.outputs(search.nbest(count, is_final=True))
-        return [answers[place] for place in range(len(rows))]
+        return searched(self._searcher, rows, lambda row: row.segment(MAX_SEGMENT_S))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,17 +5,16 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
-import onnxruntime
 
 from conch.catalogue.checks import UnfitModelError
 from conch.catalogue.encoders import Encoder
 from conch.catalogue.exports import check_precision
 from conch.catalogue.onnx_header import INT32, INT64
 from conch.component.arrays import Array, FloatArray
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network, run_options, session_options
 from conch.component.parameters import DeviceConfig
 from conch.families.search.features import extractor_of
 from conch.wire.errors import ConfigError
@@ -50,16 +49,20 @@ class LiveConfig(FolderConfig):
     """Seconds without a chunk after which a stream expires."""
 
 
-class NamesFolder(Protocol):
-    @property
-    def model(self) -> str: ...
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderConfig(FolderConfig):
+    language: str = ""
+    """Language of the model; a request with another one is an error. Empty takes any."""
 
-    @property
-    def precision(self) -> str: ...
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveDecoderConfig(DecoderConfig):
+    stream_ttl_s: float = 90.0
+    """Seconds without a chunk after which a stream expires."""
 
 
 def folder_of(
-    config: NamesFolder, flag: str, problem: str, read: Callable[[Path, str], Folder]
+    config: FolderConfig, flag: str, problem: str, read: Callable[[Path, str], Folder]
 ) -> Folder:
     """Return what `read` finds in the folder that the parameter `model` names.
 
@@ -126,9 +129,7 @@ class EncoderGraph:
         self.is_one_by_one = header.is_int8 or not encoder.takes_batches
         self._once = None
         if not encoder.is_live:
-            # The activations of a long segment would be kept for the next one.
-            self._once = onnxruntime.RunOptions()
-            self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+            self._once = run_options()
 
     def new_states(self) -> States:
         states = self.encoder.states
