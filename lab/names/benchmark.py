@@ -154,7 +154,7 @@ def dictionary() -> Any:
 def graph_words() -> frozenset[str]:
     """Return the words of the graph that comes with Conch."""
     from conch.decoding.graph.fst_arrays import open_fst
-    from conch.families.ctc.shipped_graph import unpacked_graph
+    from conch.families.ctc.decoder import unpacked_graph
 
     _, (_, words) = open_fst(unpacked_graph()).symbols
     return frozenset(words)

@@ -17,7 +17,7 @@ import torch
 
 from conch.decoding.graph.search import DecodingGraph
 from conch.decoding.ngram.model import LanguageModelConfig, load_language_model
-from conch.families.ctc.shipped_graph import unpacked_graph
+from conch.families.ctc.decoder import unpacked_graph
 from lab.training.ctc import checkpoint
 from lab.training.ctc.data import some_utterances
 from lab.training.ctc.graph_rescoring import best_texts, scored_lists

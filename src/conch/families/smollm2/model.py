@@ -1,4 +1,4 @@
-"""Score texts by a neural language model on CTranslate2.
+"""The `neural_rescorer` component: score texts by a neural language model on CTranslate2.
 
 By default it is SmolLM2-135M-Instruct (Ben Allal et al., 2025), of a GGUF file.
 """
@@ -6,19 +6,23 @@ By default it is SmolLM2-135M-Instruct (Ben Allal et al., 2025), of a GGUF file.
 import json
 import logging
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import ctranslate2
+import numpy as np
 import tokenizers
 
 from conch.cache import cached
+from conch.component import Outputs, Row
 from conch.component.ctranslate import CTranslate2Config, load_ctranslate2
 from conch.component.niceness import be_nice
 from conch.families.smollm2.declaration import GRAPH, PACKAGE
 from conch.families.smollm2.trees import TreeScorer
+from conch.language.normalize import language_model_words
 from conch.packaged import packaged
 from conch.wire.errors import ConfigError
 
@@ -38,6 +42,8 @@ COMPUTE_TYPES = (
 )
 """CTranslate2's, which are also the ways in which it keeps weights."""
 _WORD_START = re.compile(r"\s\S")
+_FIRST_LETTER = re.compile(r"[^\W\d_]")
+_PRONOUN = re.compile(r"\bi\b")
 
 
 def smollm2_folder(quantization: str) -> Path:
@@ -205,3 +211,54 @@ def _tokenizer(folder: Path) -> tokenizers.Tokenizer:
         return tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # tokenizers raises no exception of its own
         raise ConfigError(f"{path} cannot be read: {error}") from error
+
+
+class NeuralRescorer:
+    def __init__(self, config: NeuralRescorerConfig) -> None:
+        self._model = NeuralLanguageModel(config)
+
+    def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
+        """Answer rows with `hypotheses` and perhaps `context`; they share batches."""
+        texts = [row.texts("hypotheses") for row in rows]
+        contexts = [row.texts("context")[0] if "context" in row.inputs else "" for row in rows]
+        scores = iter(
+            self._model.score(
+                [
+                    TextInContext(as_sentence(text), as_paragraphs(context))
+                    for context, own in zip(contexts, texts, strict=True)
+                    for text in own
+                ]
+            )
+        )
+        return [
+            {
+                "lm_scores": np.array([next(scores) for _ in own], dtype=np.float32),
+                "num_words": np.array([len(language_model_words(t)) for t in own], dtype=np.int32),
+            }
+            for own in texts
+        ]
+
+
+def as_paragraphs(context: str) -> str:
+    """Return a context with each of its paragraphs as of `as_sentence`.
+
+    >>> as_paragraphs("numbers\\n\\nso he said"), as_paragraphs("Numbers.\\n\\n")
+    ('Numbers.\\n\\nSo he said.', 'Numbers.\\n\\n')
+    """
+    return "\n\n".join(map(as_sentence, context.split("\n\n")))
+
+
+def as_sentence(text: str) -> str:
+    """Return a text of CTC, in lower case without punctuation, as it is written in English.
+
+    Neural models have read few texts of the other form. Any other text stays as it is.
+
+    >>> as_sentence("it isn't what i saw"), as_sentence("He said: no"), as_sentence("")
+    ("It isn't what I saw.", 'He said: no', '')
+    """
+    if not text.islower() or any(
+        unicodedata.category(sign).startswith("P") and sign not in "'\u2019-" for sign in text
+    ):
+        return text
+    written = _PRONOUN.sub("I", text.strip())
+    return _FIRST_LETTER.sub(lambda found: found[0].upper(), written, count=1) + "."

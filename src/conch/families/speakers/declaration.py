@@ -201,7 +201,7 @@ FAMILY = Family(
                 prepare="conch.families.speakers.enrolment:enrolled",
                 prepare_s="conch.families.speakers.enrolment:heard_s",
                 hear="conch.families.speakers.labels:hear",
-                in_parts="conch.families.speakers.part_labels:PartLabels",
+                in_parts="conch.families.speakers.labels:PartLabels",
                 needs_words=True,
             ),
         ),
