@@ -205,6 +205,6 @@ FAMILY = Family(
                 needs_words=True,
             ),
         ),
-        in_stream=(Hook(function="conch.families.speakers.live_labels:begin", when=_ASKED),),
+        in_stream=(Hook(function="conch.families.speakers.live_labels:LiveLabels", when=_ASKED),),
     ),
 )

@@ -31,13 +31,11 @@ def fbank(waveform: FloatArray) -> FloatArray:
 
 class EmbeddingComponent(RowByRow):
     def __init__(self, config: SpeakersConfig) -> None:
-        """Raise a ConfigError if the network cannot be loaded or a parameter is unfit."""
         # Few hear telephone calls.
         self._opened = cache(partial(open_graph, config))
         self._size = self._opened(EMBEDDING).get_outputs()[0].shape[1]
 
     def answer(self, row: Row, /) -> Outputs:
-        """Raise an AudioError for a bad waveform, an InvalidRequestError for a bad piece."""
         waveform = row.segment(MAX_S)
         most = round(MAX_PIECE_S * SAMPLE_RATE)
         spans = spans_of(row, len(waveform), least=FRAME_LENGTH, most=most)

@@ -209,7 +209,3 @@ class LiveLabels:
 
     def _turns(self, runs: Iterable[Run]) -> list[Turn]:
         return self._labels.turns(map(turn_of, runs))
-
-
-def begin(options: RecognitionOptions, calls: Calls) -> LiveLabels:
-    return LiveLabels(options, calls)

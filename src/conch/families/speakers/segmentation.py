@@ -36,11 +36,9 @@ class SegmentationComponent(RowByRow):
     """Says how many speak when, and which of them are the same in a window."""
 
     def __init__(self, config: SpeakersConfig) -> None:
-        """Raise a ConfigError if the network cannot be loaded or a parameter is unfit."""
         self._session = open_graph(config, SEGMENTATION)
 
     def answer(self, row: Row, /) -> Outputs:
-        """Raise an AudioError for a bad waveform, an InvalidRequestError for bad windows."""
         waveform = row.segment(MAX_S)
         most = round(MAX_WINDOW_S * SAMPLE_RATE)
         windows = spans_of(row, len(waveform), least=1, most=most)
