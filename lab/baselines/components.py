@@ -20,12 +20,11 @@ from conch.families.ctc.encoder import (
 from conch.families.funasr.online import OnlineEncoder, OnlineParaformer
 from conch.families.funasr.paraformer import Paraformer
 from conch.families.funasr.sense_voice import SenseVoice
-from conch.families.funasr.unit_stream import UnitSearcher
+from conch.families.funasr.unit_stream import OnlineDecoderConfig, UnitSearcher
 from conch.families.search.graphs import (
     DecoderConfig,
     FolderConfig,
     LiveConfig,
-    LiveDecoderConfig,
     RecordingsConfig,
 )
 from conch.families.transducer import decoder as transducer
@@ -60,7 +59,7 @@ _LIVE: _Parts = {
     ),
     "paraformer_online": (
         (OnlineEncoder, LiveConfig),
-        (_live(UnitSearcher), LiveDecoderConfig),
+        (_live(UnitSearcher), OnlineDecoderConfig),
     ),
 }
 KINDS = tuple(_OF_RECORDINGS)

@@ -1,8 +1,7 @@
 from typing import Any
 
 from conch.decoding.streaming_decoder import StreamingDecoder
-from conch.families.funasr.unit_stream import UnitSearcher
-from conch.families.search.graphs import LiveDecoderConfig
+from conch.families.funasr.unit_stream import OnlineDecoderConfig, UnitSearcher
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 
@@ -11,7 +10,7 @@ class TritonPythonModel:
     """A stream's units, chunk by chunk, to the text so far."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        config = read_parameters(LiveDecoderConfig, args)
+        config = read_parameters(OnlineDecoderConfig, args)
         self.component = settled(StreamingDecoder(UnitSearcher(config), config.stream_ttl_s))
         self.publisher = publish_streams(args, self.component)
 

@@ -18,8 +18,8 @@ from conch.families.funasr.online import (
     OnlineNetworks,
     OnlineParaformer,
 )
-from conch.families.funasr.unit_stream import UnitSearcher
-from conch.families.search.graphs import DecoderConfig, LiveConfig, LiveDecoderConfig
+from conch.families.funasr.unit_stream import OnlineDecoderConfig, UnitSearcher
+from conch.families.search.graphs import DecoderConfig, LiveConfig
 from conch.wire.errors import InvalidRequestError, OptionError
 
 STEP = 10_240
@@ -54,7 +54,7 @@ def peers_text(folder: Path, waveform: np.ndarray) -> str:
 def live(folder: Path, waveforms: list[np.ndarray]) -> list[dict[str, Any]]:
     """Return the last answers of streams that are heard at the same time."""
     encoder = OnlineEncoder(LiveConfig(model=str(folder), intra_threads=1))
-    decoder = StreamingDecoder(UnitSearcher(LiveDecoderConfig(model=str(folder))), 90.0)
+    decoder = StreamingDecoder(UnitSearcher(OnlineDecoderConfig(model=str(folder))), 90.0)
     last = dict[int | str, Any]()
     before = dict[int | str, str]()
     for start in range(0, max(map(len, waveforms)), STEP):
@@ -109,7 +109,7 @@ def test_streams_are_heard_one_by_one_where_a_network_is_int8(folders):
 
 def test_what_is_refused(folders):
     decoder = StreamingDecoder(
-        UnitSearcher(LiveDecoderConfig(model=str(folders[0]), language="zh")), 90.0
+        UnitSearcher(OnlineDecoderConfig(model=str(folders[0]), language="zh")), 90.0
     )
     lens = np.ones(1, np.int32)
     row = Row({"units": np.zeros((1, 2), np.float32), "units_lens": lens}, stream_id=1, starts=True)

@@ -8,7 +8,7 @@ from conch.component.arrays import Array, FloatArray
 from conch.component.kaldi_fbank import KaldiFbank, default_options
 from conch.component.onnx import open_network, run_options, session_options
 from conch.families.funasr.folder import Folder, FrontEnd, FunasrFolder, Reader
-from conch.families.search.graphs import TYPES, FolderConfig, folder_of
+from conch.families.search.graphs import TYPES, NamesFolder, folder_of
 
 _FULL_SCALE = 32768
 """Sample of the value 1 in these models."""
@@ -52,7 +52,7 @@ def joined(frames: FloatArray, window: int, shift: int) -> FloatArray:
     return found
 
 
-def opened_folder(config: FolderConfig, kind: str, read: Reader[Folder]) -> Folder:
+def opened_folder(config: NamesFolder, kind: str, read: Reader[Folder]) -> Folder:
     return folder_of(config, kind, f"holds no {kind}", read)
 
 

@@ -1,6 +1,7 @@
 """The `paraformer_online_decoder` component: live units to the text so far."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from conch.component import Outputs, Row
@@ -13,10 +14,19 @@ from conch.families.funasr.folder import read_online_paraformer
 from conch.families.funasr.network import opened_folder
 from conch.families.funasr.online import units_of
 from conch.families.funasr.paraformer import Unit, has_spaces, words_of_units
-from conch.families.search.graphs import DecoderConfig
 from conch.wire.errors import InvalidRequestError
 from conch.wire.joining import joined_text
 from conch.wire.languages import check_language
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlineDecoderConfig:
+    model: str = ""
+    precision: str = "float32"
+    language: str = ""
+    """Language of the model; a request with another one is an error. Empty takes any."""
+    stream_ttl_s: float = 90.0
+    """Seconds without a chunk after which a stream expires."""
 
 
 class UnitSearch:
@@ -48,7 +58,7 @@ class UnitSearch:
 
 
 class UnitSearcher:
-    def __init__(self, config: DecoderConfig) -> None:
+    def __init__(self, config: OnlineDecoderConfig) -> None:
         found = opened_folder(config, ONLINE, read_online_paraformer)
         self._tokens, self._language = found.tokens, config.language
         self._frame_s = found.front_end.shift * FRAME_S

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -61,8 +61,16 @@ class LiveDecoderConfig(DecoderConfig):
     """Seconds without a chunk after which a stream expires."""
 
 
+class NamesFolder(Protocol):
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def precision(self) -> str: ...
+
+
 def folder_of(
-    config: FolderConfig, flag: str, problem: str, read: Callable[[Path, str], Folder]
+    config: NamesFolder, flag: str, problem: str, read: Callable[[Path, str], Folder]
 ) -> Folder:
     """Return what `read` finds in the folder that the parameter `model` names.
 
