@@ -191,7 +191,7 @@ def is_by_channel(options: RecognitionOptions) -> bool:
 
 
 class SilentRecogniser(Recogniser[None]):
-    """Hears nothing: who speaks when is asked alone."""
+    """The recogniser of `decoder=none`, which hears nothing: who speaks is asked alone."""
 
     encoder = ""
 
