@@ -262,7 +262,7 @@ KEYS_OF_CONCH = {
         "bulk/worker.py",
         "catalogue/kinds.py",
         "component/features.py",
-        "families/kokoro/weights.py",
+        "families/kokoro/components.py",
     ),
     *("families/speakers/embedding.py", "families/turns/asked.py", "gateway/openapi.py"),
     *("decoding/graph/mapping.py", "packaged.py", "recognition/hooks.py", "scoring/error_rates.py"),

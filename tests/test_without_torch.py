@@ -7,7 +7,6 @@ MODULES = [
     "conch.client",
     "conch.recognition.offline.recording",
     "conch.families.ctc.encoder",
-    "conch.families.ctc.streaming_encoder",
     "conch.families.silero.vad",
     "conch.families.whisper.encoder",
     "conch.families.whisper.decoder",
@@ -16,7 +15,7 @@ MODULES = [
     "conch.graphs.build",
     "conch.decoding.streaming_decoder",
     "conch.families.ngram.rescorer",
-    "conch.families.smollm2.rescorer",
+    "conch.families.smollm2.model",
     "conch.families.punctuation.punctuator",
 ]
 

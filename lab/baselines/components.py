@@ -11,13 +11,22 @@ from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig, CtcStreamingDecoderConfig
-from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
-from conch.families.ctc.streaming_encoder import CtcStreamingEncoderConfig, streaming_encoder
+from conch.families.ctc.encoder import (
+    CtcEncoder,
+    CtcEncoderConfig,
+    CtcStreamingEncoderConfig,
+    streaming_encoder,
+)
 from conch.families.funasr.online import OnlineEncoder, OnlineParaformer
-from conch.families.funasr.paraformer import Paraformer, ParaformerConfig
+from conch.families.funasr.paraformer import Paraformer
 from conch.families.funasr.sense_voice import SenseVoice
 from conch.families.funasr.unit_stream import OnlineDecoderConfig, UnitSearcher
-from conch.families.search.folders import FolderConfig, LiveConfig, RecordingsConfig
+from conch.families.search.graphs import (
+    DecoderConfig,
+    FolderConfig,
+    LiveConfig,
+    RecordingsConfig,
+)
 from conch.families.transducer import decoder as transducer
 from conch.families.transducer.encoder import TransducerEncoder, TransducerStreamingEncoder
 
@@ -36,8 +45,8 @@ _OF_RECORDINGS: _Parts = {
     ),
     "ctc": ((CtcEncoder, CtcEncoderConfig), (CtcDecoder, CtcDecoderConfig)),
     "sensevoice": ((SenseVoice, FolderConfig),),
-    "paraformer": ((Paraformer, ParaformerConfig),),
-    "paraformer_online": ((OnlineParaformer, ParaformerConfig),),
+    "paraformer": ((Paraformer, DecoderConfig),),
+    "paraformer_online": ((OnlineParaformer, DecoderConfig),),
 }
 _LIVE: _Parts = {
     "transducer": (

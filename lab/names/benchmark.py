@@ -136,7 +136,7 @@ def dictionary() -> Any:
 
 def graph_words() -> frozenset[str]:
     from conch.decoding.graph.fst_arrays import open_fst
-    from conch.families.ctc.shipped_graph import unpacked_graph
+    from conch.families.ctc.decoder import unpacked_graph
 
     _, (_, words) = open_fst(unpacked_graph()).symbols
     return frozenset(words)

@@ -21,9 +21,8 @@ from conch.decoding.fusion import load_fused_language_model
 from conch.decoding.graph.search import DecodingGraph, WfstConfig
 from conch.decoding.ngram.model import LanguageModelConfig, load_language_model
 from conch.decoding.vocab import CtcVocab
-from conch.families.ctc.decoder import CtcDecoderConfig
+from conch.families.ctc.decoder import CtcDecoderConfig, unpacked_graph
 from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
-from conch.families.ctc.shipped_graph import unpacked_graph
 from conch.scoring.error_rates import word_error_rate
 from conch.scoring.manifest import read_manifest, select
 from conch.wire.weights import Weights

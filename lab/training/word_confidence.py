@@ -5,7 +5,7 @@
 For each preset: the share of right words, the area under the ROC curve (0.5 is guessing, 1 is
 perfect), and the expected calibration error in 15 bins (Guo et al., 2017,
 https://arxiv.org/abs/1706.04599). With --fit it also prints the coefficients of
-`conch.families.attention.confidence` that suit the words best, and cross-validated figures.
+`conch.families.attention.recogniser` that suit the words best, and cross-validated figures.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.cli.own_server import server_url
-from conch.families.attention.confidence import AGREEMENT, BIAS, TOKENS, agreements, log_odds
+from conch.families.attention.recogniser import AGREEMENT, BIAS, TOKENS, agreements, log_odds
 from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import Utterance, read_manifest, select
 from conch.wire.result import Segment, Transcript

@@ -7,7 +7,7 @@ import pytest
 
 from conch.families.search.recordings import ExportedEncoder
 from conch.families.transducer.folder import read_transducer
-from conch.families.transducer.graphs import opened_encoder
+from conch.families.transducer.networks import opened_encoder
 from lab import zipformer
 
 

@@ -11,7 +11,7 @@ from recordings import Recording, recordings_of
 from conch.component import Row
 from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.families.ctc.decoder import CtcDecoder, CtcStreamingDecoderConfig
-from conch.families.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
+from conch.families.ctc.encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 from conch.families.whisper.decoder import WhisperDecoder, WhisperDecoderConfig
 from conch.families.whisper.encoder import WhisperEncoder, WhisperEncoderConfig
 from conch.families.whisper.recogniser import OPEN_WINDOW

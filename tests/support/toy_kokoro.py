@@ -8,9 +8,20 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from conch.component.arrays import FloatArray
+from conch.families.kokoro.components import (
+    AUDIO,
+    DURATIONS,
+    LOUDNESS,
+    PITCH,
+    SIZES,
+    SOURCE,
+    STEP,
+    STYLE,
+    STYLE_ROWS,
+    STYLE_SIZE,
+    TEXT,
+)
 from conch.families.kokoro.declaration import FRAME_SAMPLES, NAMES, NETWORK, STYLES
-from conch.families.kokoro.latents import LOUDNESS, PITCH, SIZES, SOURCE, STEP, STYLE, TEXT
-from conch.families.kokoro.weights import AUDIO, DURATIONS, STYLE_ROWS, STYLE_SIZE
 
 FRAMES_OF_TOKEN = 3
 SOUNDS = 178

@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.families.ctc.streaming_encoder import CtcStreamingEncoderConfig, streaming_encoder
+from conch.families.ctc.encoder import CtcStreamingEncoderConfig, streaming_encoder
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 

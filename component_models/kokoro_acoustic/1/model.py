@@ -1,7 +1,6 @@
 from typing import Any
 
-from conch.families.kokoro.components import Acoustic
-from conch.families.kokoro.weights import KokoroConfig
+from conch.families.kokoro.components import Acoustic, KokoroConfig
 from conch.triton import read_parameters, respond, settled
 
 

@@ -1,7 +1,6 @@
 from typing import Any
 
-from conch.families.kokoro.components import Vocoder
-from conch.families.kokoro.weights import KokoroConfig
+from conch.families.kokoro.components import KokoroConfig, Vocoder
 from conch.triton import read_parameters, respond, settled
 
 

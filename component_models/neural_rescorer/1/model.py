@@ -1,7 +1,6 @@
 from typing import Any
 
-from conch.families.smollm2.model import NeuralRescorerConfig
-from conch.families.smollm2.rescorer import NeuralRescorer
+from conch.families.smollm2.model import NeuralRescorer, NeuralRescorerConfig
 from conch.triton import read_parameters, respond, settled
 
 

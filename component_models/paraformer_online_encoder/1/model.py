@@ -1,7 +1,7 @@
 from typing import Any
 
 from conch.families.funasr.online import OnlineEncoder
-from conch.families.search.folders import LiveConfig
+from conch.families.search.graphs import LiveConfig
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 

@@ -1,7 +1,7 @@
 from typing import Any
 
 from conch.families.funasr.sense_voice import SenseVoice
-from conch.families.search.folders import FolderConfig
+from conch.families.search.graphs import FolderConfig
 from conch.triton import read_parameters, respond, settled
 
 

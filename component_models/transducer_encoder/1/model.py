@@ -1,6 +1,6 @@
 from typing import Any
 
-from conch.families.search.folders import RecordingsConfig
+from conch.families.search.graphs import RecordingsConfig
 from conch.families.transducer.encoder import TransducerEncoder
 from conch.triton import read_parameters, respond, settled
 

@@ -1,6 +1,7 @@
 from typing import Any
 
-from conch.families.wenet.decoder import WenetDecoder, WenetDecoderConfig
+from conch.families.search.graphs import DecoderConfig
+from conch.families.wenet.decoder import WenetDecoder
 from conch.triton import read_parameters, respond, settled
 
 
@@ -8,7 +9,7 @@ class TritonPythonModel:
     """The frames of a WeNet model to text."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.component = settled(WenetDecoder(read_parameters(WenetDecoderConfig, args)))
+        self.component = settled(WenetDecoder(read_parameters(DecoderConfig, args)))
 
     def execute(self, requests: list[Any]) -> list[Any]:
         return respond(requests, self.component)

@@ -1,7 +1,8 @@
 from typing import Any
 
 from conch.decoding.streaming_decoder import StreamingDecoder
-from conch.families.wenet.decoder import WenetDecoder, WenetStreamingDecoderConfig
+from conch.families.search.graphs import LiveDecoderConfig
+from conch.families.wenet.decoder import WenetDecoder
 from conch.triton import read_parameters, respond, settled
 from conch.triton.metrics import publish_streams
 
@@ -10,7 +11,7 @@ class TritonPythonModel:
     """A stream's frames, chunk by chunk, to the text so far."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        config = read_parameters(WenetStreamingDecoderConfig, args)
+        config = read_parameters(LiveDecoderConfig, args)
         self.component = settled(StreamingDecoder(WenetDecoder(config), config.stream_ttl_s))
         self.publisher = publish_streams(args, self.component)
 

@@ -18,8 +18,12 @@ from statistics import median
 from conch.cli.arguments import positive
 from conch.component import Row
 from conch.component.arrays import FloatArray
-from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
-from conch.families.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
+from conch.families.ctc.encoder import (
+    CtcEncoder,
+    CtcEncoderConfig,
+    CtcStreamingEncoder,
+    CtcStreamingEncoderConfig,
+)
 from lab.arguments import script_parser
 from lab.training.ctc.data import some_utterances
 from lab.waveforms import waveform_of

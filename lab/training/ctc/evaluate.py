@@ -15,7 +15,7 @@ import torch
 from conch.cli.arguments import positive
 from conch.decoding.graph.search import DecodingGraph
 from conch.decoding.ngram.model import LanguageModelConfig, load_language_model
-from conch.families.ctc.shipped_graph import unpacked_graph
+from conch.families.ctc.decoder import unpacked_graph
 from conch.scoring.error_rates import word_error_rate
 from conch.scoring.tables import percent
 from lab.arguments import script_parser

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from conch.decoding.units import Units, units_from_dict
-from conch.families.ctc.int8_product import OPERATOR
+from conch.families.ctc.graphs import OPERATOR
 from lab.training.ctc.model import CtcModel, CtcModelConfig
 
 _PREFIX = "model."

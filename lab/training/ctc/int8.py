@@ -12,7 +12,7 @@ import onnx.parser
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from conch.families.ctc.int8_product import DOMAIN, OPERATOR, QUANTIZED
+from conch.families.ctc.graphs import DOMAIN, OPERATOR, QUANTIZED
 
 _SMALLEST = 2**16
 """Matrices of fewer numbers stay as they are; the output layer is one."""

@@ -35,7 +35,7 @@ from conch.component.features import (
 )
 from conch.component.parameters import DeviceConfig
 from conch.decoding.units import ENCODER_FRAME_SAMPLES
-from conch.families.ctc.int8_product import float_graph
+from conch.families.ctc.graphs import float_graph
 from conch.families.ctc.onnx_model import Caches, CtcGraph
 from lab.arguments import script_parser
 

@@ -17,10 +17,16 @@ from conch.component import Array, Row, bytes_array
 from conch.component.arrays import DoubleArray
 from conch.component.onnx import open_network, session_options
 from conch.families.hibari.front_end import FrontEnd, FrontEndConfig
-from conch.families.kokoro.components import Acoustic
+from conch.families.kokoro.components import (
+    AUDIO,
+    KOKORO,
+    LATENTS,
+    STATISTICS,
+    Acoustic,
+    KokoroConfig,
+    unpacked,
+)
 from conch.families.kokoro.declaration import NAMES
-from conch.families.kokoro.latents import LATENTS, unpacked
-from conch.families.kokoro.weights import AUDIO, KOKORO, STATISTICS, KokoroConfig
 from lab.arguments import script_parser
 
 VARIANCE, MEAN = "ReduceMean_2_output_0", "ReduceMean_output_0"

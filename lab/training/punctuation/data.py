@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from conch.families.punctuation.model import CAPITAL, MARKS, UPPER
-from conch.families.punctuation.words import UNKNOWN, Vocabulary, plain
+from conch.families.punctuation.model import CAPITAL, MARKS, UNKNOWN, UPPER, Vocabulary, plain
 from lab.training.punctuation.written import Heard, words_of_line
 
 LENGTHS = (12, 24, 48, 96)

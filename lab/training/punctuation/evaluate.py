@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from conch.decoding.graph.search import DecodingGraph
 from conch.families.ctc import WEIGHTS
-from conch.families.ctc.shipped_graph import unpacked_graph
+from conch.families.ctc.decoder import unpacked_graph
 from conch.families.punctuation.model import LOWER, MARKS, PunctuatorConfig
 from conch.families.punctuation.punctuator import Punctuator
 from conch.scoring.manifest import read_manifest

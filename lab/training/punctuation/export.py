@@ -19,8 +19,7 @@ import torch
 from onnx import helper
 from torch import Tensor, nn
 
-from conch.families.punctuation.model import MARKS
-from conch.families.punctuation.words import FEATURES, Vocabulary
+from conch.families.punctuation.model import FEATURES, MARKS, Vocabulary
 from lab.arguments import script_parser
 from lab.training.ctc.export import with_half_weights
 from lab.training.punctuation.model import Punctuation

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from conch.families.punctuation.model import MARKS
-from conch.families.punctuation.words import FEATURES, PADDING
+from conch.families.punctuation.model import FEATURES, MARKS, PADDING
 
 CASES = 3
 

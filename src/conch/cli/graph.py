@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     from conch.decoding.ngram.arpa import read_ngrams
     from conch.decoding.ngram.model import model_path
     from conch.decoding.units import units_from_dict
-    from conch.families.ctc.shipped_graph import unpacked_graph
+    from conch.families.ctc.decoder import unpacked_graph
     from conch.families.ctc.vocabulary import read_vocabulary
     from conch.graphs.build import GraphConfig, build_graph
     from conch.graphs.lexicon import own_spellings, read_lexicon

@@ -29,6 +29,16 @@ def session_options(threads: int, *, keeps_memory: bool = True) -> onnxruntime.S
     return options
 
 
+def run_options() -> onnxruntime.RunOptions:
+    """Return the options of a run that gives its memory back.
+
+    The activations of a long segment, 200 MB, would be kept for the next one.
+    """
+    options = onnxruntime.RunOptions()
+    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    return options
+
+
 def open_network(
     what: str,
     path: Path,

@@ -1,6 +1,6 @@
-"""Searches over streams, chunk by chunk, of whatever searches."""
+"""Searches over streams, chunk by chunk, and over whole segments, of whatever searches."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -37,6 +37,26 @@ class Searcher(Protocol[OneSearch]):
     ) -> Sequence[Exception | None]: ...
 
     def outputs(self, found: Sequence[CtcHypothesis], /) -> Outputs: ...
+
+
+def searched(
+    searcher: Searcher[OneSearch], rows: Sequence[Row], frames_of: Callable[[Row], FloatArray]
+) -> list[Outputs | Exception]:
+    """Answer rows with a whole segment each, which move on together."""
+    jobs: dict[int, tuple[OneSearch, FloatArray]] = {}
+    answers: dict[int, Outputs | Exception] = {}
+    for place, row in enumerate(rows):
+        try:
+            jobs[place] = searcher.new_search(row.parameters), frames_of(row)
+        except Exception as error:
+            answers[place] = error
+    searches, frames = [job[0] for job in jobs.values()], [job[1] for job in jobs.values()]
+    for place, search, failure in zip(
+        jobs, searches, searcher.advance(searches, frames), strict=True
+    ):
+        count = nbest_count(rows[place].parameters)
+        answers[place] = failure or searcher.outputs(search.nbest(count, is_final=True))
+    return [answers[place] for place in range(len(rows))]
 
 
 @dataclass(slots=True)

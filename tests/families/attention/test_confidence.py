@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from conch.families.attention.confidence import AGREEMENT, BIAS, TOKENS, calibrated
+from conch.families.attention.recogniser import AGREEMENT, BIAS, TOKENS, calibrated
 from conch.wire.result import Hypothesis, Word
 
 

@@ -9,8 +9,7 @@ import onnxruntime
 import pytest
 
 from conch.component.features import HISTORY, streaming_log_mel
-from conch.families.ctc.cpu_graph import cpu_graph
-from conch.families.ctc.int8_product import OPERATOR, float_graph
+from conch.families.ctc.graphs import OPERATOR, cpu_graph, float_graph
 from conch.families.ctc.vocabulary import SHIPPED
 
 FRAMES = 64

@@ -1,7 +1,7 @@
 import pytest
 
 from conch.decoding.graph.search import DecodingGraph
-from conch.families.ctc.shipped_graph import unpacked_graph
+from conch.families.ctc.decoder import unpacked_graph
 from conch.families.ctc.vocabulary import read_vocabulary
 from conch.wire.errors import ConfigError
 

@@ -11,7 +11,7 @@ from waiting import wait_until
 
 from conch.component import Row
 from conch.component.waveform import VAD_FRAME_SAMPLES
-from conch.families.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
+from conch.families.ctc.encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 from conch.families.silero.vad import SileroConfig, SileroVad
 from conch.wire.errors import AudioError, ConfigError, SessionError
 from lab.training.ctc.scoring import log_probs_of
@@ -110,7 +110,7 @@ def test_what_many_streams_took_is_given_back_when_they_end():
 import ctypes
 import numpy as np, psutil
 from conch.component import Row
-from conch.families.ctc.streaming_encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
+from conch.families.ctc.encoder import CtcStreamingEncoder, CtcStreamingEncoderConfig
 
 def row(stream, flags):
     samples = np.zeros(0 if flags.get("ends") else 10_640, np.float32)

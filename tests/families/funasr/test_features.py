@@ -4,8 +4,8 @@ import kaldi_native_fbank as knf
 import numpy as np
 import pytest
 
-from conch.families.funasr.features import features_of, joined
 from conch.families.funasr.folder import FrontEnd
+from conch.families.funasr.network import features_of, joined
 
 
 def front_end(mean: float, scale: float) -> FrontEnd:

@@ -9,7 +9,7 @@ import sherpa_onnx
 
 from conch.component import Row
 from conch.families.funasr.sense_voice import SenseVoice
-from conch.families.search.folders import FolderConfig
+from conch.families.search.graphs import FolderConfig
 from conch.wire.errors import OptionError
 from lab.baselines.same_text import tight
 

@@ -17,9 +17,8 @@ from conch.families.funasr.online import (
     OnlineNetworks,
     OnlineParaformer,
 )
-from conch.families.funasr.paraformer import ParaformerConfig
 from conch.families.funasr.unit_stream import OnlineDecoderConfig, UnitSearcher
-from conch.families.search.folders import LiveConfig
+from conch.families.search.graphs import DecoderConfig, LiveConfig
 from conch.wire.errors import InvalidRequestError, OptionError
 
 STEP = 10_240
@@ -82,7 +81,7 @@ def test_both_write_the_same(folders, waveforms):
     expected = [peers_text(converted, item) for item in waveforms]
     assert len({*expected}) == 3 and all(len(text) > 20 for text in expected)
     for folder in (original, converted):
-        whole = OnlineParaformer(ParaformerConfig(model=str(folder), intra_threads=1))
+        whole = OnlineParaformer(DecoderConfig(model=str(folder), intra_threads=1))
         recorded = whole([Row({"waveform": item}) for item in waveforms])
         heard = live(folder, waveforms)
         for text, item, one, other in zip(expected, waveforms, recorded, heard, strict=True):

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from conch.families.funasr.words import Unit, words_of_units
+from conch.families.funasr.paraformer import Unit, words_of_units
 
 
 def words(*symbols: str) -> list[str]:

@@ -6,7 +6,7 @@ import math
 import pytest
 from without_torch import run
 
-from conch.families.kaldi.results import alternatives, joined
+from conch.families.kaldi.decoder import alternatives, joined
 
 
 def said(*words: tuple[str, float, float, float]) -> list[dict[str, object]]:

@@ -9,10 +9,21 @@ import pytest
 from toy_kokoro import FRAMES_OF_TOKEN, write_kokoro
 
 from conch.component import Row
-from conch.families.kokoro.components import Acoustic, Vocoder
+from conch.families.kokoro.components import (
+    CHANNELS,
+    LATENTS,
+    SIZES,
+    SOUND_ROW,
+    STEP,
+    STYLE_ROWS,
+    STYLE_SIZE,
+    Acoustic,
+    KokoroConfig,
+    Vocoder,
+    packed,
+    unpacked,
+)
 from conch.families.kokoro.declaration import FRAME_SAMPLES, MAX_TOKENS, NAMES, NETWORK
-from conch.families.kokoro.latents import CHANNELS, LATENTS, SIZES, STEP, packed, unpacked
-from conch.families.kokoro.weights import SOUND_ROW, STYLE_ROWS, STYLE_SIZE, KokoroConfig
 from conch.wire.errors import ConfigError, InvalidRequestError, OptionError
 
 TOKENS = np.array([0, 50, 83, 16, 156, 43, 4, 0], np.int32)

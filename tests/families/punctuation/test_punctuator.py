@@ -11,6 +11,7 @@ from conch.component import Row, bytes_array
 from conch.families.punctuation import model as model_module
 from conch.families.punctuation.model import (
     CAPITAL,
+    FEATURES,
     LOWER,
     UPPER,
     Labels,
@@ -18,6 +19,7 @@ from conch.families.punctuation.model import (
     PunctuatorConfig,
     batches_of,
     windows_of,
+    words_of,
 )
 from conch.families.punctuation.punctuator import (
     LONGEST_TEXT,
@@ -26,7 +28,6 @@ from conch.families.punctuation.punctuator import (
     with_case,
     written,
 )
-from conch.families.punctuation.words import FEATURES, words_of
 from conch.wire.errors import ConfigError, InvalidRequestError
 
 SPOKEN = (

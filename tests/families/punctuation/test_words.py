@@ -2,7 +2,7 @@
 
 import pytest
 
-from conch.families.punctuation.words import (
+from conch.families.punctuation.model import (
     BUCKETS,
     FEATURES,
     FIRST_WORD,

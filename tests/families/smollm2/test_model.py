@@ -10,7 +10,6 @@ import pytest
 from neural import needs_weights, noise_share
 
 from conch.families.smollm2 import model as neural_model
-from conch.families.smollm2 import weights as smollm2
 from conch.families.smollm2.declaration import PACKAGE as SMOLLM2
 from conch.families.smollm2.model import NeuralLanguageModel, NeuralRescorerConfig, TextInContext
 from conch.language.normalize import language_model_words
@@ -78,7 +77,7 @@ def score(model, *texts):
 @pytest.fixture(scope="module")
 def folder():
     """The shipped weights in int8, which others need too: products are of float32 all the same."""
-    return smollm2.smollm2_folder("int8")
+    return neural_model.smollm2_folder("int8")
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +91,7 @@ def exact(tmp_path_factory):
     cache = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(cache))
-        yield NeuralLanguageModel(config(model=str(smollm2.smollm2_folder("float32"))))
+        yield NeuralLanguageModel(config(model=str(neural_model.smollm2_folder("float32"))))
     shutil.rmtree(cache)
 
 
@@ -282,7 +281,7 @@ def test_transformers_agrees(exact):
     """Skipped without transformers and accelerate, of which Conch has no need."""
     transformers, torch = pytest.importorskip("transformers"), pytest.importorskip("torch")
     pytest.importorskip("accelerate")
-    source = SMOLLM2.folder, smollm2.WEIGHTS
+    source = SMOLLM2.folder, neural_model.WEIGHTS
     tokenizer = transformers.AutoTokenizer.from_pretrained(source[0], gguf_file=source[1])
     network = transformers.AutoModelForCausalLM.from_pretrained(
         source[0], gguf_file=source[1], dtype=torch.float32

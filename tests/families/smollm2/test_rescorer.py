@@ -7,9 +7,13 @@ import pytest
 from neural import needs_weights
 
 from conch.component import Row, bytes_array
-from conch.families.smollm2 import model, rescorer
-from conch.families.smollm2.model import NeuralRescorerConfig, from_next_word
-from conch.families.smollm2.rescorer import NeuralRescorer, as_sentence
+from conch.families.smollm2 import model
+from conch.families.smollm2.model import (
+    NeuralRescorer,
+    NeuralRescorerConfig,
+    as_sentence,
+    from_next_word,
+)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +53,9 @@ def test_a_context_is_cut_before_a_word(text, place, rest):
     assert from_next_word(text, place) == rest
 
 
-@pytest.mark.parametrize("module", [model, rescorer])
-def test_the_examples_hold(module):
-    found = doctest.testmod(module)
-    assert found.attempted and not found.failed
+def test_the_examples_hold():
+    found = doctest.testmod(model)
+    assert found.attempted > 2 and not found.failed
 
 
 @pytest.fixture(scope="module")

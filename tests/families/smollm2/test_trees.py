@@ -14,9 +14,9 @@ from conch.families.smollm2.model import (  # noqa: E402
     NeuralLanguageModel,
     NeuralRescorerConfig,
     TextInContext,
+    smollm2_folder,
 )
 from conch.families.smollm2.trees import TreeScorer  # noqa: E402
-from conch.families.smollm2.weights import smollm2_folder  # noqa: E402
 
 TOKENS = gguf_toys.TOKENS
 SEQUENCES = [

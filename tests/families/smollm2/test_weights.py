@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from conch.families.smollm2 import weights as smollm2
+from conch.families.smollm2 import model as smollm2
 from conch.families.smollm2.declaration import PACKAGE as SMOLLM2
-from conch.families.smollm2.weights import smollm2_folder
+from conch.families.smollm2.model import smollm2_folder
 from conch.wire.errors import ConfigError
 
 TWO_AT_ONCE = """
 import sys
 from pathlib import Path
-from conch.families.smollm2 import weights as smollm2
+from conch.families.smollm2 import model as smollm2
 smollm2.packaged = lambda package, folder, sha256: Path(sys.argv[1])
 sys.stdin.readline()
 print(smollm2.smollm2_folder("int8"))

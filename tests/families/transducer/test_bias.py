@@ -2,7 +2,7 @@
 
 import pytest
 
-from conch.families.transducer.bias import Bias, BiasState
+from conch.families.transducer.guide import Bias, BiasState
 from conch.wire.hotwords import Hotword
 
 TEXTS = ["", " NEW", " YO", "RK", " CI", "TY", " ", "N", "E", "W", "ER", "我", "用"]

@@ -8,10 +8,9 @@ import pytest
 from conch.decoding.fusion import FusedLanguageModel, Fusion
 from conch.decoding.ngram.model import LanguageModelConfig, load_language_model
 from conch.decoding.written import WrittenUnits
-from conch.families.transducer.bias import Bias
 from conch.families.transducer.folder import read_transducer
-from conch.families.transducer.guide import Guide
-from conch.families.transducer.joint import Joint
+from conch.families.transducer.guide import Bias, Guide
+from conch.families.transducer.networks import Joint
 from conch.families.transducer.search import TransducerSearch
 from conch.wire.hotwords import Hotword
 from conch.wire.joining import joined_text

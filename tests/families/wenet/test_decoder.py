@@ -16,12 +16,13 @@ from recordings import recordings_of
 from conch.component import Row
 from conch.decoding.streaming_decoder import StreamingDecoder
 from conch.decoding.vocab import vocab_of
-from conch.families.search.folders import LiveConfig, RecordingsConfig
-from conch.families.wenet.decoder import (
-    WenetDecoder,
-    WenetDecoderConfig,
-    WenetStreamingDecoderConfig,
+from conch.families.search.graphs import (
+    DecoderConfig,
+    LiveConfig,
+    LiveDecoderConfig,
+    RecordingsConfig,
 )
+from conch.families.wenet.decoder import WenetDecoder
 from conch.families.wenet.encoder import (
     WenetEncoder,
     WenetStreamingEncoder,
@@ -98,7 +99,7 @@ def searched(log_probs: torch.Tensor, beam_size: int) -> dict[tuple[int, ...], f
 
 
 def written(folder: Path, frames: Any, **parameters: Any) -> Any:
-    decoder = WenetDecoder(WenetDecoderConfig(model=str(folder)))
+    decoder = WenetDecoder(DecoderConfig(model=str(folder)))
     (found,) = decoder([Row(frames, {"beam_size": 16, **parameters})])
     assert not isinstance(found, Exception), found
     return found
@@ -122,7 +123,7 @@ def test_frames_are_those_of_the_model(folders, waveforms, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_texts_are_those_of_the_search_and_of_both_decoders(folders, waveforms, kind):
-    vocab = vocab_of(vocabulary_of(opened_folder(WenetDecoderConfig(model=str(folders[kind])))))
+    vocab = vocab_of(vocabulary_of(opened_folder(DecoderConfig(model=str(folders[kind])))))
     weight, count = (0.5, 10) if kind == "cpu" else (wenet_toys.CTC_WEIGHT, wenet_toys.BEAM)
     changes = 0
     for waveform, frames in zip(waveforms, encoded(folders[kind], waveforms), strict=True):
@@ -149,7 +150,7 @@ def test_texts_are_those_of_the_search_and_of_both_decoders(folders, waveforms, 
 def live(folder: Path, waveforms: list[np.ndarray], **parameters: Any) -> list[Any]:
     """Return what is found in streams that are heard at the same time, piece by piece."""
     encoder = WenetStreamingEncoder(LiveConfig(model=str(folder)))
-    decoder = StreamingDecoder(WenetDecoder(WenetStreamingDecoderConfig(model=str(folder))), 90.0)
+    decoder = StreamingDecoder(WenetDecoder(LiveDecoderConfig(model=str(folder))), 90.0)
     last = dict[int, Any]()
     for start in range(0, max(map(len, waveforms)), 5_120):
         rows = [
@@ -244,12 +245,12 @@ def test_a_lone_text_has_the_score_of_the_attention_decoders(folders):
 
 
 def test_runs_side_by_side_share_the_threads(folders):
-    graph = WenetGraph(opened_folder(WenetDecoderConfig(model=str(folders["cpu"]))), 4)
+    graph = WenetGraph(opened_folder(DecoderConfig(model=str(folders["cpu"]))), 4)
     assert graph._ctc.get_session_options().intra_op_num_threads == 3
 
 
 def test_what_is_refused(folders, waveforms, tmp_path):
-    decoder = WenetDecoder(WenetDecoderConfig(model=str(folders["cpu"]), language="zh"))
+    decoder = WenetDecoder(DecoderConfig(model=str(folders["cpu"]), language="zh"))
     (refused,) = decoder([Row(encoded(folders["cpu"], waveforms[:1])[0], {"language": "de"})])
     assert isinstance(refused, OptionError)
     assert "'language' takes auto or zh with this model of WeNet; sent: 'de'" in str(refused)
@@ -259,7 +260,7 @@ def test_what_is_refused(folders, waveforms, tmp_path):
     node.op_type = "ArgMin"
     onnx.save(model, path)
     with pytest.raises(ConfigError, match="does not find best_index by ArgMax"):
-        WenetDecoder(WenetDecoderConfig(model=str(path.parent)))
+        WenetDecoder(DecoderConfig(model=str(path.parent)))
     path.unlink()
     with pytest.raises(ConfigError, match=r"is no model of WeNet: it lacks decoder\.onnx;"):
-        WenetDecoder(WenetDecoderConfig(model=str(path.parent)))
+        WenetDecoder(DecoderConfig(model=str(path.parent)))

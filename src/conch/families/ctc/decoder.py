@@ -3,6 +3,8 @@ or scores of given texts."""
 
 import functools
 import json
+import lzma
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from conch.cache import cached, digest_of
 from conch.component import Outputs, Row, bytes_array
 from conch.component.arrays import FloatArray
 from conch.decoding.beam import BeamSearch
 from conch.decoding.forward import text_scores
 from conch.decoding.fusion import load_fused_language_model
+from conch.decoding.graph.fst_arrays import open_fst, write_fst
 from conch.decoding.graph.search import DecodingGraph, WfstConfig
 from conch.decoding.greedy import GreedySearch
 from conch.decoding.hotwords.placing import HotwordFinder
@@ -32,14 +36,35 @@ from conch.decoding.tensors import checked_frames, outputs_of
 from conch.decoding.units import units_from_dict
 from conch.decoding.utterance_search import BeamUtterance, GraphUtterance, UtteranceSearch
 from conch.decoding.vocab import Vocabulary, vocab_of
-from conch.families.ctc.shipped_graph import unpacked_graph
+from conch.families.ctc import WEIGHTS
 from conch.families.ctc.vocabulary import read_vocabulary
 from conch.language.normalize import language_model_words
-from conch.wire.errors import InvalidRequestError, OptionError
+from conch.wire.errors import ConfigError, InvalidRequestError, OptionError
 from conch.wire.hotwords import Hotword, as_ctc_writes
 
+PACKED = WEIGHTS / "ctc-en.fst.xz"
+_VERSION = 2
+"""Version of the unpacked file: it changes with the format of `write_fst`."""
 _HOTWORD_LISTS = 32
 """Lists whose tries are kept for the next stream with the same; the longest has 0.5 MB."""
+
+
+def unpacked_graph(packed: Path = PACKED) -> Path:
+    """Return the graph as a file that can be mapped; the first process that asks unpacks it."""
+    if not packed.is_file():
+        raise ConfigError(f"the decoding graph {packed} does not exist: make one by `conch graph`")
+
+    def unpack(path: Path) -> None:
+        plain = path.with_name("plain.fst")
+        with lzma.open(packed) as source, plain.open("wb") as file:
+            shutil.copyfileobj(source, file, 1 << 20)
+        # The package has the symbols in front: states and arcs behind them cannot be mapped.
+        graph = open_fst(plain)
+        write_fst(path, graph.arrays(), symbols=graph.symbols)
+        plain.unlink()
+
+    name = f"ctc-en-{digest_of(packed)}-{_VERSION}.fst"
+    return cached(name, "the unpacked decoding graph", unpack)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,137 @@
-"""The `ctc_encoder` component: recordings to log probabilities."""
+"""The `ctc_encoder` and `ctc_streaming_encoder` components: audio to log probabilities."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from conch.families.ctc.exported import CtcExport, opened_folder
-from conch.families.ctc.onnx_model import CtcGraph
-from conch.families.search.folders import RecordingsConfig
+import numpy as np
+
+from conch.component import Array
+from conch.component.arrays import FloatArray
+from conch.component.features import HISTORY, streaming_log_mel
+from conch.component.waveform import SAMPLE_RATE
+from conch.decoding.units import ENCODER_FRAME_SAMPLES
+from conch.families.ctc.exported import CtcExport, CtcExportLive, opened_folder, speech_outputs
+from conch.families.ctc.onnx_model import Caches, CtcGraph
+from conch.families.search.graphs import LiveConfig, RecordingsConfig
+from conch.families.search.live import StreamEncoder
 from conch.families.search.recordings import RecordingEncoder
+from conch.wire.errors import ConfigError
+
+_WARM_BATCH, _WARM_STEPS = 2, 3
+"""Streams and steps of the warm-up. It takes 60 MB and halves the time of the first batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CtcStreamingEncoderConfig(LiveConfig):
+    chunk_ms: int = 640
+    """Length of a chunk. Longer chunks are more accurate, and later."""
+    left_ms: int = 5120
+    """Left context of a chunk."""
+
+
+class CtcStream:
+    def __init__(self, chunk: int, caches: Caches) -> None:
+        """`chunk` is in samples."""
+        self._chunk, self.caches = chunk, caches
+        self._waveform = np.zeros(HISTORY, np.float32)
+        """The last `HISTORY` samples, then those for the next chunk."""
+        self._has_ended = False
+
+    @property
+    def _held(self) -> int:
+        """Samples for the next chunk; negative behind the last one, which may be shorter."""
+        return len(self._waveform) - HISTORY
+
+    @property
+    def behind_s(self) -> float:
+        """Seconds of audio that are not in a chunk yet."""
+        return self._held / SAMPLE_RATE
+
+    @property
+    def held_bytes(self) -> int:
+        return self._waveform.nbytes + sum(item.nbytes for item in self.caches)
+
+    def accept(self, waveform: FloatArray, *, ends: bool = False) -> None:
+        """Take the next samples, float32 `[samples]`."""
+        self._waveform = np.concatenate([self._waveform, waveform])
+        self._has_ended = ends
+
+    @property
+    def has_chunk(self) -> bool:
+        """Whether the next chunk is complete, or the audio ends in it."""
+        return self._held >= self._chunk or (self._has_ended and self._held > 0)
+
+    def take_chunk(self) -> tuple[FloatArray, int]:
+        """Return the next chunk with the samples before it and zeros behind, and its length."""
+        length = min(self._held, self._chunk)
+        chunk = self._waveform[: HISTORY + length]
+        # A view would keep the whole piece of the client in memory.
+        self._waveform = self._waveform[self._chunk :].copy()
+        return np.pad(chunk, (0, self._chunk - length)), length
+
+
+def streaming_encoder(config: CtcStreamingEncoderConfig) -> "CtcStreamingEncoder | CtcExportLive":
+    """Return the encoder of Conch's recipe, or that of a folder."""
+    if found := opened_folder(config):
+        return CtcExportLive(found, config.threads, config.stream_ttl_s)
+    return CtcStreamingEncoder(config)
+
+
+class CtcStreamingEncoder(StreamEncoder[CtcStream]):
+    """Turns samples of streams, in pieces of any length, into log probabilities of units.
+
+    Pieces are collected to full chunks of `chunk_ms`; the end of a stream encodes the rest. The
+    result equals one pass over the whole audio with an attention mask.
+    """
+
+    def __init__(self, config: CtcStreamingEncoderConfig) -> None:
+        self._graph = CtcGraph(config)
+        self._chunk = round(config.chunk_ms * SAMPLE_RATE / 1000)
+        vocabulary = self._graph.vocabulary
+        self._frame = ENCODER_FRAME_SAMPLES * vocabulary.stack
+        self._silent = vocabulary.silent
+        frame_ms = 1000 * self._frame // SAMPLE_RATE
+        if self._chunk <= 0 or self._chunk % self._frame:
+            raise ConfigError(f"chunk_ms takes a multiple of {frame_ms}; is: {config.chunk_ms}")
+        if not 0 <= config.left_ms <= 30_000:
+            raise ConfigError(f"left_ms takes 0 to 30000; is: {config.left_ms}")
+        left_frames = round(config.left_ms * SAMPLE_RATE / 1000) // ENCODER_FRAME_SAMPLES
+        start = self._graph.empty_caches(1, left_frames)
+        self._warm_up(start)
+        super().__init__(lambda: CtcStream(self._chunk, start), "log_probs", config.stream_ttl_s)
+
+    def _warm_up(self, start: Caches) -> None:
+        """Run some steps, because the first batch takes half a second longer for its memory."""
+        streams = [CtcStream(self._chunk, start) for _ in range(_WARM_BATCH)]
+        for stream in streams:
+            stream.accept(np.zeros(_WARM_STEPS * self._chunk, np.float32))
+        self.encode(streams)
+
+    def encode(self, streams: Sequence[CtcStream], /) -> list[FloatArray]:
+        """Return log probabilities of each stream, float32 `[frames, units]`."""
+        nothing = np.zeros((0, len(self._graph.vocabulary.texts)), np.float32)
+        found = [[nothing] for _ in streams]
+        while ready := [place for place, stream in enumerate(streams) if stream.has_chunk]:
+            log_probs = self._step([streams[place] for place in ready])
+            for place, item in zip(ready, log_probs, strict=True):
+                found[place].append(item)
+        return [np.concatenate(items) for items in found]
+
+    def outputs(self, frames: FloatArray) -> dict[str, Array]:
+        return super().outputs(frames) | speech_outputs(frames, self._silent, self._frame)
+
+    def _step(self, streams: Sequence[CtcStream]) -> list[FloatArray]:
+        chunks, samples = zip(*(stream.take_chunk() for stream in streams), strict=True)
+        # The last chunk, which may be short, is rounded up to whole output frames.
+        lens = [-(-length // self._frame) for length in samples]
+        log_probs, caches = self._graph.step(
+            np.stack([streaming_log_mel(chunk, self._graph.n_mels) for chunk in chunks]),
+            np.array(lens, np.int64) * 2 * self._graph.vocabulary.stack,
+            Caches.of_streams([stream.caches for stream in streams]),
+        )
+        for row, stream in enumerate(streams):
+            stream.caches = caches.of_stream(row)
+        return [row[:length] for row, length in zip(log_probs, lens, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,7 @@ from conch.component.log_probs import log_softmax
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.ctc.folder import CtcFolder
 from conch.families.ctc.vocabulary import is_folder, read_folder, vocabulary_of_folder
-from conch.families.search.folders import FolderConfig
-from conch.families.search.graphs import EncoderGraph
+from conch.families.search.graphs import EncoderGraph, FolderConfig
 from conch.families.search.live import LiveEncoder
 from conch.families.search.recordings import ExportedEncoder
 from conch.wire.errors import ConfigError

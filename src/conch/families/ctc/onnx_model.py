@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from conch.cache import cached, digest_of
 from conch.component.arrays import FloatArray
 from conch.component.features import HISTORY, streaming_log_mel
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network, run_options, session_options
 from conch.component.parameters import DeviceConfig, existing
 from conch.decoding.units import ENCODER_FRAME_SAMPLES
 from conch.families.ctc.vocabulary import SHIPPED, model_file, vocabulary_of
@@ -68,10 +68,7 @@ class CtcGraph:
             raise ConfigError(
                 f"{path} is not a graph of lab.training.ctc.export: it takes {set(inputs)}"
             )
-        # The activations of a long segment take 200 MB, which would be kept for the next one.
-        self._once = onnxruntime.RunOptions()
-        if config.device == "cpu":
-            self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        self._once = run_options() if config.device == "cpu" else None
         described = self._session.get_modelmeta().custom_metadata_map
         self.vocabulary = vocabulary_of(described, path)
         _, _, self.n_mels = inputs["mel"]
@@ -129,7 +126,7 @@ def _open_on_cpu(
 ) -> onnxruntime.InferenceSession:
     def graph() -> bytes:
         # Where it is needed: it imports onnx, which takes a second and 30 MB.
-        from conch.families.ctc.cpu_graph import cpu_graph
+        from conch.families.ctc.graphs import cpu_graph
 
         return cpu_graph(existing(path, _WHAT), is_whole=is_whole)
 
@@ -153,7 +150,7 @@ def _open_on_cuda(
     # The loader of the system does not find the libraries of PyPI packages.
     onnxruntime.preload_dlls()
     try:
-        from conch.families.ctc.int8_product import float_graph
+        from conch.families.ctc.graphs import float_graph
     except ImportError as error:
         raise ConfigError(
             "a CTC model on a GPU needs the package onnx, which turns its int8 products into "

@@ -21,7 +21,6 @@ class CtcFirstPass(SearchFirstPass):
     encoder, decoder = LIVE
     frames = "log_probs"
     keeps_for = CTC.encoder
-    is_behind = True
 
 
 async def scores(

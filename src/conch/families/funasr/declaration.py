@@ -11,7 +11,7 @@ from conch.families.family import (
     Tensor,
     WeightsPackage,
 )
-from conch.families.options import GIVEN, Above, Other, Rule
+from conch.families.options import Above, Other, Rule
 from conch.families.search.contract import (
     BEHIND,
     DEFAULT_WHEN,
@@ -19,11 +19,13 @@ from conch.families.search.contract import (
     PARAMETERS,
     PIECE,
     SEGMENT,
+    WORD_TIMES,
     frames,
     hypotheses,
     live_hypotheses,
     live_takes_the_vad,
     rescoring_takes_a_weight,
+    takes_no_names,
 )
 
 PARAFORMER, SENSE_VOICE, ONLINE = "paraformer", "sensevoice", "paraformer_online"
@@ -37,10 +39,7 @@ _TEXT = (
     Tensor("hypotheses", "BYTES", (1,), "the text; it may be empty"),
     Tensor("scores", "FP32", (1,), "sum of the log probabilities of its units"),
     Tensor("words", "BYTES", (-1,), "words of the text"),
-    *(
-        Tensor(name, "FP32", (-1,), "seconds from the segment's start")
-        for name in ("word_starts", "word_ends")
-    ),
+    *WORD_TIMES,
     Tensor(
         "word_confidences", "FP32", (-1,), "geometric mean of the probabilities of the word's units"
     ),
@@ -193,14 +192,7 @@ FAMILY = Family(
             "option 'beam_size' takes 1 with decoder {decoder}, which finds one text; sent: "
             "{beam_size}",
         ),
-        Rule(
-            {"names": GIVEN, "decoder": ONLINE},
-            "option 'names' does not go with decoder paraformer_online, which has no search",
-        ),
-        Rule(
-            {"hotwords": GIVEN, "decoder": ONLINE},
-            "option 'hotwords' does not go with decoder paraformer_online, which has no search",
-        ),
+        *takes_no_names(ONLINE, "which has no search"),
         Rule(
             {"rescore": True, "decoder": (PARAFORMER, ONLINE)},
             "option 'rescore' does not go with decoder {decoder}, which finds one text",

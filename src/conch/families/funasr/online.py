@@ -18,12 +18,10 @@ from conch.component.onnx import open_network, session_options
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.funasr import folder
 from conch.families.funasr.declaration import ONLINE, UNITS
-from conch.families.funasr.features import fbank_of, normalised
 from conch.families.funasr.folder import read_online_paraformer
-from conch.families.funasr.network import opened_folder
-from conch.families.funasr.paraformer import SILENT, ParaformerConfig, UnitWriter
-from conch.families.funasr.words import Unit
-from conch.families.search.folders import LiveConfig
+from conch.families.funasr.network import fbank_of, normalised, opened_folder
+from conch.families.funasr.paraformer import SILENT, Unit, UnitWriter
+from conch.families.search.graphs import DecoderConfig, LiveConfig
 from conch.families.search.live import StreamEncoder
 
 LEFT, CHUNK, RIGHT = 5, 10, 3
@@ -196,7 +194,7 @@ def positions(first: int, count: int, size: int) -> FloatArray:
 class OnlineParaformer(UnitWriter):
     """Hears each segment as a stream."""
 
-    def __init__(self, config: ParaformerConfig) -> None:
+    def __init__(self, config: DecoderConfig) -> None:
         found = opened_folder(config, ONLINE, read_online_paraformer)
         super().__init__(config.language, found.tokens)
         self._networks = OnlineNetworks(found, config.threads)

@@ -1,9 +1,10 @@
 """The `paraformer` component: segments to texts."""
 
 import logging
+import math
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -19,16 +20,17 @@ from conch.families.attention.tensors import words_outputs
 from conch.families.funasr.declaration import PARAFORMER
 from conch.families.funasr.folder import EMBEDDER, read_paraformer
 from conch.families.funasr.network import LowRateNetwork, opened_folder
-from conch.families.funasr.words import Unit, has_spaces, words_of_units
-from conch.families.search.folders import FolderConfig
+from conch.families.search.graphs import DecoderConfig
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import DEFAULT_HOTWORD_WEIGHT, hotwords_of
 from conch.wire.joining import joined_text
 from conch.wire.languages import check_language
 from conch.wire.limits import MAX_SEGMENT_S
+from conch.wire.result import Word
 
 logger = logging.getLogger(__name__)
 
+_SPACE, _GOES_ON = "▁", "@@"
 END = "</s>"
 _HOTWORD_LISTS = 32
 """Lists that are kept as the network has read them."""
@@ -44,10 +46,47 @@ _LONGEST_S = 0.6
 """A unit whose next one comes later has ended before, as in FunASR."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParaformerConfig(FolderConfig):
-    language: str = ""
-    """Language of the model; a request with another one is an error. Empty takes any."""
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit that was found, with its times in seconds."""
+
+    symbol: str
+    start: float
+    end: float
+    log_prob: float
+
+
+def has_spaces(tokens: Iterable[str]) -> bool:
+    """Return whether the symbols of a model say where words begin."""
+    return any(token.startswith(_SPACE) for token in tokens)
+
+
+def words_of_units(units: Sequence[Unit], *, has_spaces: bool) -> list[Word]:
+    """Return the words of a text.
+
+    Letters of Chinese are words. A unit of others goes on with the word before if that one ends
+    with `@@`, or, in a model with `has_spaces`, if it does not begin with `▁`.
+    """
+    found: list[list[Unit]] = []
+    goes_on = False
+    for unit in units:
+        symbol = unit.symbol
+        is_within = not symbol.startswith(_SPACE) if has_spaces else goes_on and symbol.isascii()
+        goes_on = symbol.endswith(_GOES_ON)
+        piece = replace(unit, symbol=symbol.removeprefix(_SPACE).removesuffix(_GOES_ON))
+        if is_within and found:
+            found[-1].append(piece)
+        else:
+            found.append([piece])
+    return [_word(pieces) for pieces in found if any(piece.symbol for piece in pieces)]
+
+
+def _word(pieces: Iterable[Unit]) -> Word:
+    first, *others = pieces
+    last = others[-1] if others else first
+    log_prob = sum(piece.log_prob for piece in (first, *others)) / (1 + len(others))
+    text = "".join(piece.symbol for piece in (first, *others))
+    return Word(text, first.start, last.end, min(1.0, math.exp(log_prob)))
 
 
 class UnitWriter(RowByRow):
@@ -76,7 +115,7 @@ class UnitWriter(RowByRow):
 class Paraformer(UnitWriter):
     """Finds all units of a segment at once."""
 
-    def __init__(self, config: ParaformerConfig) -> None:
+    def __init__(self, config: DecoderConfig) -> None:
         found = opened_folder(config, PARAFORMER, read_paraformer)
         super().__init__(config.language, found.tokens)
         self._num_ends = found.num_ends

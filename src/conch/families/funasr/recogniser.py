@@ -69,7 +69,6 @@ class OnlineFirstPass(SearchFirstPass):
 
     encoder, decoder = LIVE
     frames = UNITS
-    is_behind = True
 
 
 PARAFORMER_RECOGNISER = Paraformer(PARAFORMER)

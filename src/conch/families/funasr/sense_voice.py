@@ -12,7 +12,7 @@ from conch.families.ctc.vocabulary import exported_vocabulary
 from conch.families.funasr.declaration import SENSE_VOICE
 from conch.families.funasr.folder import read_sense_voice
 from conch.families.funasr.network import LowRateNetwork, opened_folder
-from conch.families.search.folders import FolderConfig
+from conch.families.search.graphs import FolderConfig
 from conch.wire.errors import OptionError
 from conch.wire.limits import MAX_SEGMENT_S
 

@@ -13,7 +13,7 @@ from conch.families.funasr.declaration import ONLINE, UNITS
 from conch.families.funasr.folder import read_online_paraformer
 from conch.families.funasr.network import opened_folder
 from conch.families.funasr.online import units_of
-from conch.families.funasr.words import Unit, has_spaces, words_of_units
+from conch.families.funasr.paraformer import Unit, has_spaces, words_of_units
 from conch.wire.errors import InvalidRequestError
 from conch.wire.joining import joined_text
 from conch.wire.languages import check_language

@@ -1,7 +1,7 @@
 """What Kaldi's models declare: one component for segments and one for live audio."""
 
 from conch.families.family import Component, Decoder, Family, FamilyHooks, ModelKind, WeightsPackage
-from conch.families.options import GIVEN, Above, Rule
+from conch.families.options import Above, Rule
 from conch.families.search.contract import (
     DEFAULT_WHEN,
     LIVE_PARAMETERS,
@@ -11,6 +11,7 @@ from conch.families.search.contract import (
     hypotheses,
     live_hypotheses,
     live_takes_the_vad,
+    takes_no_names,
 )
 
 DECODER, STREAMING_DECODER = "kaldi_decoder", "kaldi_streaming_decoder"
@@ -77,14 +78,7 @@ FAMILY = Family(
             "option 'beam_size' does not go with decoder kaldi, whose beam is in the folder's "
             "conf/model.conf; sent: {beam_size}",
         ),
-        Rule(
-            {"names": GIVEN, "decoder": "kaldi"},
-            "option 'names' does not go with decoder kaldi, whose words are those of its graph",
-        ),
-        Rule(
-            {"hotwords": GIVEN, "decoder": "kaldi"},
-            "option 'hotwords' does not go with decoder kaldi, whose words are those of its graph",
-        ),
+        *takes_no_names("kaldi", "whose words are those of its graph"),
         Rule(
             {"rescore": True, "decoder": "kaldi"},
             "option 'rescore' does not go with decoder kaldi, whose scores hold those of its own "

@@ -1,12 +1,14 @@
 """The `kaldi_decoder` and `kaldi_streaming_decoder` components: waveforms to texts."""
 
+import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,19 +17,82 @@ from conch.component import Outputs, Row
 from conch.component.arrays import FloatArray
 from conch.component.parameters import DeviceConfig
 from conch.component.waveform import SAMPLE_RATE
-from conch.decoding.hypothesis import CtcHypothesis
+from conch.decoding.hypothesis import AlignedWord, CtcHypothesis
 from conch.decoding.search_parameters import nbest_count
+from conch.decoding.streaming_decoder import searched
 from conch.decoding.tensors import outputs_of
 from conch.families.kaldi.folder import check_kaldi
-from conch.families.kaldi.results import FRAME_S, Alternative, alternatives, joined
 from conch.wire.errors import AudioError, ConfigError
 from conch.wire.languages import check_language
 from conch.wire.limits import MAX_SEGMENT_S, MAX_STEP_S
 
+FRAME_S = 0.01
+"""Seconds of the frames in which words are timed."""
+_LEAST = 1e-6
+"""Confidence of a word to which Vosk gives none."""
 _PIECE = 4_000
 """Samples of a recording in a call of Vosk, as in its examples: after each it looks for the end of
 an utterance."""
 _MFCC = "mfcc.conf"
+
+
+class Alternative(NamedTuple):
+    """A text of a stretch of audio."""
+
+    words: tuple[AlignedWord, ...] = ()
+    score: float = 0.0
+
+    @property
+    def text(self) -> str:
+        return " ".join(word.text for word in self.words)
+
+
+def alternatives(result: str) -> list[Alternative]:
+    """Return the texts of a result of Vosk with words, which is JSON, in its order."""
+    found = json.loads(result)
+    if "alternatives" not in found:
+        words = [
+            _word(item, item["conf"])
+            for item in found.get("result", found.get("partial_result", ()))
+        ]
+        score = sum(math.log(word.confidence) for word in words)
+        return [Alternative(tuple(words), score)]
+    items = [(item.get("result", []), float(item["confidence"])) for item in found["alternatives"]]
+    most = max(score for _, score in items)
+    weights = [math.exp(score - most) for _, score in items]
+    spoken = [{item["word"] for item in words} for words, _ in items]
+
+    def share(word: str) -> float:
+        having = (weight for weight, known in zip(weights, spoken, strict=True) if word in known)
+        return sum(having) / sum(weights)
+
+    return [
+        Alternative(tuple(_word(item, share(item["word"])) for item in words), score)
+        for words, score in items
+    ]
+
+
+def joined(parts: Sequence[Sequence[Alternative]], count: int) -> list[CtcHypothesis]:
+    """Return the best hypotheses of stretches that follow each other, no text twice."""
+    best = [Alternative()]
+    for part in parts:
+        grown = [
+            Alternative(before.words + item.words, before.score + item.score)
+            for before in best
+            for item in part
+        ]
+        best = sorted(grown, key=lambda item: -item.score)[:count]
+    found: dict[str, CtcHypothesis] = {}
+    for item in best:
+        hypothesis = CtcHypothesis(item.text, item.words, item.score, item.score, 0.0)
+        found.setdefault(item.text, hypothesis)
+    return [*found.values()]
+
+
+def _word(item: dict[str, Any], confidence: float) -> AlignedWord:
+    start = round(item["start"] / FRAME_S)
+    end = max(start + 1, round(item["end"] / FRAME_S))
+    return AlignedWord(item["word"], start, end, min(1.0, max(_LEAST, confidence)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,20 +195,7 @@ class KaldiDecoder:
         self._searcher = KaldiSearcher(config)
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
-        jobs: dict[int, tuple[KaldiUtterance, FloatArray]] = {}
-        answers: dict[int, Outputs | Exception] = {}
-        for place, row in enumerate(rows):
-            try:
-                waveform = row.segment(MAX_SEGMENT_S)
-                jobs[place] = self._searcher.new_search(row.parameters), waveform
-            except Exception as error:
-                answers[place] = error
-        searches = [search for search, _ in jobs.values()]
-        errors = self._searcher.advance(searches, [waveform for _, waveform in jobs.values()])
-        for (place, (search, _)), failure in zip(jobs.items(), errors, strict=True):
-            count = nbest_count(rows[place].parameters)
-            answers[place] = failure or self._searcher.outputs(search.nbest(count, is_final=True))
-        return [answers[place] for place in range(len(rows))]
+        return searched(self._searcher, rows, lambda row: row.segment(MAX_SEGMENT_S))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,18 +1,133 @@
 """The `piper_acoustic` component, once for a sentence, and `piper_vocoder`, for any stretch."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from onnxruntime import InferenceSession
 
 from conch.component import Array, Outputs, Row, RowByRow
+from conch.component.arrays import FloatArray
 from conch.families.hibari.front_end import symbols
-from conch.families.piper.declaration import BEGIN, BETWEEN, END, MAX_TOKENS, SOUNDS
-from conch.families.piper.voices import NOISE, Voices, noise
-from conch.families.speech.graphs import ACOUSTIC, VOCODER, VoiceConfig
-from conch.families.speech.rows import Stretch, sounds_of
+from conch.families.piper.declaration import BEGIN, BETWEEN, END, MAX_TOKENS, PACKAGE, SOUNDS
+from conch.families.piper.folder import SPEAKER, PiperVoice, read_cut, read_voices
+from conch.families.speech.graphs import (
+    ACOUSTIC,
+    VOCODER,
+    Network,
+    Stretch,
+    VoiceConfig,
+    replace_nodes,
+    sounds_of,
+)
+from conch.packaged import missing
+from conch.wire.errors import ConfigError, OptionError
 
+NOISE, NOISE_SIZE = "noise", 1 << 19
+"""Input of the first graph; what needs more of it gets it from the begin again."""
 SILENCE = "\0"
 """Sound of a token that has none."""
+
+
+@lru_cache(8)
+def noise(seed: int) -> FloatArray:
+    """Return what the first graph takes for all that is drawn in it, `[NOISE_SIZE]`."""
+    return np.random.default_rng(seed).standard_normal(NOISE_SIZE, dtype=np.float32)
+
+
+class Voices:
+    """One of the graphs of each voice."""
+
+    def __init__(self, config: VoiceConfig, graph: str) -> None:
+        """Open `graph` of all voices in the folder `config.model`."""
+        if not config.model:
+            raise ConfigError(missing(PACKAGE))
+        self._opened = {
+            voice.name: (voice, NETWORK.open(replace(config, model=str(voice.path)), graph))
+            for voice in read_voices(Path(config.model))
+        }
+
+    def of(self, row: Row) -> tuple[PiperVoice, InferenceSession, Mapping[str, Array]]:
+        """Return the voice of a row, its graph, and what says to that who speaks."""
+        asked = row.parameters["voice"]
+        name, _, speaker = (asked, "", "") if asked in self._opened else asked.rpartition("#")
+        if name not in self._opened:
+            raise _wrong(", ".join(self._opened), asked)
+        voice, session = self._opened[name]
+        if speaker and speaker not in voice.speakers:
+            names = ", ".join(voice.speakers)
+            raise _wrong(f"{name}#SPEAKER with one of {names:.400}" if names else name, asked)
+        number = np.array([voice.speakers.get(speaker, 0)], np.int64)
+        is_asked = any(item.name == SPEAKER for item in session.get_inputs())
+        return voice, session, {SPEAKER: number} if is_asked else {}
+
+
+def _wrong(takes: str, sent: str) -> OptionError:
+    return OptionError(f"option 'voice' takes {takes}; sent: {sent!r:.100}")
+
+
+class _Network(Network):
+    """A network that is looked through when its graphs are made: that takes 100 MB."""
+
+    def write(self, source: Path, folder: Path) -> None:
+        cut = read_cut(source)
+        first = (cut.inputs, (cut.latents, cut.durations))
+        second = ((cut.latents, *cut.others), (cut.audio,))
+        Network.write(replace(self, acoustic=first, vocoder=second), source, folder)
+
+
+def feed_noise(graph: Any) -> None:
+    """Let all that a graph draws come from its input NOISE, in place: a seed repeats it."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    numbers = {"noise_first": 0, "noise_step": 1, "noise_size": NOISE_SIZE}
+    graph.initializer.extend(
+        numpy_helper.from_array(np.array(value), name) for name, value in numbers.items()
+    )
+    graph.input.append(helper.make_tensor_value_info(NOISE, TensorProto.FLOAT, [NOISE_SIZE]))
+    nodes = []
+    for node in graph.node:
+        if node.op_type != "RandomNormalLike":
+            nodes.append(node)
+            continue
+        (like,), (drawn,) = node.input, node.output
+        steps = (
+            ("Shape", [like], "shape"),
+            ("Size", [like], "count"),
+            ("Range", ["noise_first", f"{drawn}_count", "noise_step"], "places"),
+            ("Mod", [f"{drawn}_places", "noise_size"], "kept"),
+            ("Gather", [NOISE, f"{drawn}_kept"], "flat"),
+        )
+        nodes += (helper.make_node(kind, names, [f"{drawn}_{to}"]) for kind, names, to in steps)
+        nodes.append(helper.make_node("Reshape", [f"{drawn}_flat", f"{drawn}_shape"], [drawn]))
+    replace_nodes(graph, nodes)
+
+
+def tell_channels(graph: Any) -> None:
+    """Give the first input of a decoder, the latents, its shape, in place."""
+    from onnx import TensorProto, helper
+
+    name, sizes = graph.input[0].name, {item.name: item.dims for item in graph.initializer}
+    (first,) = (node for node in graph.node if name in node.input)
+    shape = [1, sizes[first.input[1]][1], "frames"]
+    graph.input[0].CopyFrom(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+
+
+NETWORK = _Network(
+    package=PACKAGE,
+    folder="",
+    file="",
+    sha256="",
+    acoustic=((), ()),
+    vocoder=((), ()),
+    edit_first=feed_noise,
+    edit=tell_channels,
+    revision=2,
+)
+"""Network of any voice, whose file the parameter `model` names."""
 
 
 class Acoustic(RowByRow):

@@ -1,8 +1,12 @@
-"""The network that sets punctuation and capitals, in ONNX Runtime."""
+"""The network that sets punctuation and capitals, and what it sees of the words of a text."""
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+import unicodedata
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -12,9 +16,20 @@ from numpy.typing import NDArray
 
 from conch.component.arrays import FloatArray
 from conch.component.onnx import open_network, session_options
-from conch.families.punctuation.words import FEATURES, Vocabulary, plain
 from conch.wire.errors import ConfigError
 
+PADDING = 0
+UNKNOWN = 1
+FIRST_WORD = 2
+"""Id of the vocabulary's first word."""
+BUCKETS = 8192
+"""Ids that hashed beginnings and ends of words share, after those of the vocabulary."""
+FEATURES = 7
+"""Ids of a word: itself, its first 2 and 3 letters, its last 1, 2, 3 and 4."""
+_TOKEN = re.compile(r"\S+")
+_CORE = re.compile(r"[^\W_](?:.*[^\W_])?", re.DOTALL)
+_DIGIT = re.compile(r"\d")
+_APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\u2018": "'"})
 SHIPPED = Path(__file__).parent / "weights" / "punctuation-en.onnx"
 """Model for English."""
 MARKS = ("", ",", ".", "?")
@@ -24,6 +39,67 @@ LOWER, CAPITAL, UPPER = range(3)
 _WINDOW = 128
 """Words of a window that count; those of its context do not."""
 _BATCH_WORDS = 2048
+
+
+class Word(NamedTuple):
+    """A word and where it stands, in characters of the text."""
+
+    start: int
+    """First character, quotes and brackets included."""
+    end: int
+    core_start: int
+    """First letter or digit."""
+    core_end: int
+    """After the last letter or digit."""
+
+
+def words_of(text: str) -> list[Word]:
+    """Return what stands between spaces and has a letter or a digit."""
+    found = []
+    for token in _TOKEN.finditer(text):
+        core = _CORE.search(token.group())
+        if core:
+            start = token.start()
+            found.append(Word(start, token.end(), start + core.start(), start + core.end()))
+    return found
+
+
+@lru_cache(maxsize=65536)
+def plain(word: str) -> str:
+    """Return a word in lower case without accents, its digits as 0.
+
+    >>> plain("Café\u2019s"), plain("1984")
+    ("cafe's", '0000')
+    """
+    letters = unicodedata.normalize("NFKD", word.translate(_APOSTROPHES).lower())
+    letters = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return _DIGIT.sub("0", letters)
+
+
+class Vocabulary:
+    def __init__(self, words: Sequence[str]) -> None:
+        """`words` are as `plain` returns them."""
+        self.words = tuple(words)
+        self._ids: Mapping[str, int] = {
+            word: index for index, word in enumerate(words, start=FIRST_WORD)
+        }
+        self._cached = lru_cache(maxsize=65536)(self._features)
+
+    @property
+    def size(self) -> int:
+        """Ids of words and of buckets."""
+        return FIRST_WORD + len(self.words) + BUCKETS
+
+    def features(self, words: Sequence[str]) -> NDArray[np.int32]:
+        """Return int32 `[N, FEATURES]`: what the model sees of words as `plain` returns them."""
+        rows = [self._cached(word) for word in words]
+        return np.array(rows, np.int32).reshape(len(rows), FEATURES)
+
+    def _features(self, word: str) -> tuple[int, ...]:
+        first = FIRST_WORD + len(self.words)
+        parts = (f"<{word[:2]}", f"<{word[:3]}", *(f"{word[-n:]}>{n}" for n in (1, 2, 3, 4)))
+        hashed = (first + zlib.crc32(part.encode()) % BUCKETS for part in parts)
+        return (self._ids.get(word, UNKNOWN), *hashed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,10 @@ from conch.families.punctuation.model import (
     Labels,
     PunctuationModel,
     PunctuatorConfig,
+    Word,
+    plain,
+    words_of,
 )
-from conch.families.punctuation.words import Word, plain, words_of
 from conch.language.normalize import ONES, TENS
 from conch.wire.errors import InvalidRequestError
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from conch.families.family import Tensor
-from conch.families.options import Rule
+from conch.families.options import GIVEN, Rule
 
 DEFAULT_WHEN = {"task": "transcribe", "languages": "", "prompt": ""}
 """The requests that a model of the user's answers where they choose no decoder."""
@@ -22,6 +22,10 @@ PARAMETERS: dict[str, type] = {
 }
 """Numbers are texts: a call inside Triton carries no fractions."""
 LIVE_PARAMETERS: dict[str, type] = {**PARAMETERS, "is_over": bool}
+WORD_TIMES = tuple(
+    Tensor(name, "FP32", (-1,), "seconds from the segment's start")
+    for name in ("word_starts", "word_ends")
+)
 
 
 def hypotheses(
@@ -40,10 +44,7 @@ def hypotheses(
         Tensor("lm_scores", "FP32", (-1,), lm_scores),
         Tensor("num_words", "INT32", (-1,), "words of each text"),
         Tensor("words", "BYTES", (-1,), "words of all texts, one text after the other"),
-        *(
-            Tensor(name, "FP32", (-1,), "seconds from the segment's start")
-            for name in ("word_starts", "word_ends")
-        ),
+        *WORD_TIMES,
         Tensor("word_confidences", "FP32", (-1,), word_confidences),
     )
 
@@ -90,6 +91,17 @@ def rescoring_takes_a_weight(decoder: str) -> Rule:
         {"rescore": True, "decoder": decoder, "lm_weight": None},
         f"option 'rescore' with decoder {decoder} takes lm_weight too: no weight is tuned for your "
         "model",
+    )
+
+
+def takes_no_names(decoder: str, why: str) -> tuple[Rule, ...]:
+    """Return the rules of a decoder whose words no request can prefer."""
+    return tuple(
+        Rule(
+            {option: GIVEN, "decoder": decoder},
+            f"option '{option}' does not go with decoder {decoder}, {why}",
+        )
+        for option in ("names", "hotwords")
     )
 
 

@@ -83,8 +83,6 @@ class SearchFirstPass(FirstPass):
     """Tensor from the encoder to the search."""
     keeps_for: str = ""
     """Encoder of recordings whose output a second pass may ask for; empty if none does."""
-    is_behind: bool = False
-    """Whether the encoder may keep audio back, and says how much."""
 
     def __init__(
         self,
@@ -266,12 +264,13 @@ class SearchFirstPass(FirstPass):
         if self.encoder == self.decoder:
             return _Heard(EncodedFrames.of_samples(waveform), None, 0.0)
         speech = ("speech_probs", "frame_samples") if finds_speech else ()
-        behind = ("behind_samples",) if self.is_behind else ()
         kept = ("frame_samples",) if self._keeps_frames else ()
-        wanted = tuple(dict.fromkeys((self.frames, f"{self.frames}_lens", *speech, *behind, *kept)))
+        wanted = tuple(
+            dict.fromkeys((self.frames, f"{self.frames}_lens", "behind_samples", *speech, *kept))
+        )
         outputs = await calls(self.encoder, {"waveform": waveform}, wanted, place=place)
         frames = EncodedFrames.of(self.frames, outputs, waveform)
-        behind_s = sum(outputs[name].numpy().item() for name in behind) / SAMPLE_RATE
+        behind_s = outputs["behind_samples"].numpy().item() / SAMPLE_RATE
         frame_s = sum(outputs[name].numpy().item() for name in kept) / SAMPLE_RATE
         if not finds_speech:
             return _Heard(frames, None, behind_s, frame_s)

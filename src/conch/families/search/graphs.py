@@ -1,18 +1,25 @@
-"""The encoder of an export on ONNX Runtime: whole recordings, or chunks with states."""
+"""The encoder of an export on ONNX Runtime, and the parameters that name its folder."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 import numpy as np
-import onnxruntime
 
+from conch.catalogue.checks import UnfitModelError
 from conch.catalogue.encoders import Encoder
+from conch.catalogue.exports import check_precision
 from conch.catalogue.onnx_header import INT32, INT64
 from conch.component.arrays import Array, FloatArray
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network, run_options, session_options
+from conch.component.parameters import DeviceConfig
 from conch.families.search.features import extractor_of
+from conch.wire.errors import ConfigError
+
+Folder = TypeVar("Folder")
 
 PADDING = float(np.log(np.float32(1e-10)))
 """A feature behind the end of a recording, as sherpa-onnx pads a batch."""
@@ -20,6 +27,63 @@ TYPES = {INT32: np.int32, INT64: np.int64}
 """Types of tensors that are not float32."""
 _MOST_ROWS = 4
 """Most rows of one run of chunks: the states of more do not fit into the cache of a core."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderConfig(DeviceConfig):
+    precision: str = "float32"
+    """Files that are taken where there are several: float32 or int8."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingsConfig(FolderConfig):
+    max_padding: float = 0.2
+    """Largest share of padding in a row of a batch. Rows that differ more are encoded apart."""
+    max_batch_s: float = 16.0
+    """Largest batch in seconds of audio, with padding; a longer row is encoded alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveConfig(FolderConfig):
+    stream_ttl_s: float = 90.0
+    """Seconds without a chunk after which a stream expires."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderConfig(FolderConfig):
+    language: str = ""
+    """Language of the model; a request with another one is an error. Empty takes any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveDecoderConfig(DecoderConfig):
+    stream_ttl_s: float = 90.0
+    """Seconds without a chunk after which a stream expires."""
+
+
+class NamesFolder(Protocol):
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def precision(self) -> str: ...
+
+
+def folder_of(
+    config: NamesFolder, flag: str, problem: str, read: Callable[[Path, str], Folder]
+) -> Folder:
+    """Return what `read` finds in the folder that the parameter `model` names.
+
+    `read` takes the folder and the precision. `flag` is that of `conch serve`, which sets the
+    parameter, without dashes; `problem` says what a folder is that `read` refuses.
+    """
+    if not config.model:
+        raise ConfigError(f"parameter 'model' is empty: conch serve --{flag} FOLDER sets it")
+    check_precision(config.precision)
+    try:
+        return read(Path(config.model), config.precision)
+    except UnfitModelError as error:
+        raise ConfigError(f"{config.model} {problem}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +137,7 @@ class EncoderGraph:
         self.is_one_by_one = header.is_int8 or not encoder.takes_batches
         self._once = None
         if not encoder.is_live:
-            # The activations of a long segment would be kept for the next one.
-            self._once = onnxruntime.RunOptions()
-            self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+            self._once = run_options()
 
     def new_states(self) -> States:
         states = self.encoder.states

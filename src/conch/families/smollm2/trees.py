@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import onnxruntime
 
 from conch.component.arrays import FloatArray
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network, run_options, session_options
 
 
 class Scored(NamedTuple):
@@ -22,9 +21,7 @@ class TreeScorer:
     def __init__(self, path: Path, token_to_id: Callable[[str], int | None], threads: int) -> None:
         options = session_options(threads, keeps_memory=False)
         self._session = open_network("the language model", path, options)
-        # Logits take 200 KB a token, which would be kept for the next call.
-        self._once = onnxruntime.RunOptions()
-        self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        self._once = run_options()  # logits take 200 KB a token
         self._token_to_id = token_to_id
 
     def score_batch(

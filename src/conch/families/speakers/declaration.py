@@ -193,7 +193,7 @@ FAMILY = Family(
     ),
     warm_ups=({"speakers": "auto"},),
     hooks=FamilyHooks(
-        recognisers={SILENT.name: "conch.families.speakers.silent:RECOGNISER"},
+        recognisers={SILENT.name: "conch.families.speakers.labels:RECOGNISER"},
         after_recording=(
             RecordingHook(
                 function="conch.families.speakers.labels:label",
@@ -201,10 +201,10 @@ FAMILY = Family(
                 prepare="conch.families.speakers.enrolment:enrolled",
                 prepare_s="conch.families.speakers.enrolment:heard_s",
                 hear="conch.families.speakers.labels:hear",
-                in_parts="conch.families.speakers.part_labels:PartLabels",
+                in_parts="conch.families.speakers.labels:PartLabels",
                 needs_words=True,
             ),
         ),
-        in_stream=(Hook(function="conch.families.speakers.live_labels:begin", when=_ASKED),),
+        in_stream=(Hook(function="conch.families.speakers.live_labels:LiveLabels", when=_ASKED),),
     ),
 )

@@ -5,25 +5,40 @@ from functools import cache, partial
 import numpy as np
 
 from conch.component import Outputs, Row, RowByRow
+from conch.component.arrays import FloatArray
+from conch.component.kaldi_fbank import KaldiFbank, icefall_options
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.declaration import MAX_PIECE_S, MAX_S
-from conch.families.speakers.fbank import FRAME_LENGTH, FRAME_SHIFT, fbank
-from conch.families.speakers.spans import spans_of
+from conch.families.speakers.segmentation import spans_of
 from conch.families.speakers.weights import EMBEDDING, NARROW_BAND, SpeakersConfig, open_graph
 
+BANDS = 80
+FRAME_SHIFT, FRAME_LENGTH = 160, 400
+"""Samples: 10 and 25 ms."""
+_FULL_SCALE = 32_768
+"""Kaldi's samples are those of 16-bit files."""
 BATCH = 8
 """Pieces of one call of the network."""
 
 
+def fbank(waveform: FloatArray) -> FloatArray:
+    """Return log-mel energies, float32 `[frames, 80]`, at 16 kHz; none of less than 400 samples.
+
+    The embedding was trained with those of Kaldi, up to 8 kHz.
+    """
+    options = icefall_options(BANDS)
+    options.frame_opts.snip_edges = True
+    options.mel_opts.high_freq = 0.0
+    return KaldiFbank(BANDS, options, _FULL_SCALE).whole(waveform)
+
+
 class EmbeddingComponent(RowByRow):
     def __init__(self, config: SpeakersConfig) -> None:
-        """Raise a ConfigError if the network cannot be loaded or a parameter is unfit."""
         # Few hear telephone calls.
         self._opened = cache(partial(open_graph, config))
         self._size = self._opened(EMBEDDING).get_outputs()[0].shape[1]
 
     def answer(self, row: Row, /) -> Outputs:
-        """Raise an AudioError for a bad waveform, an InvalidRequestError for a bad piece."""
         waveform = row.segment(MAX_S)
         most = round(MAX_PIECE_S * SAMPLE_RATE)
         spans = spans_of(row, len(waveform), least=FRAME_LENGTH, most=most)

@@ -13,8 +13,7 @@ from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.assignment import HeardSegment, turns_of
 from conch.families.speakers.declaration import EMBEDDING
-from conch.families.speakers.labels import hear, numbers_of, voices_of
-from conch.families.speakers.networks import embedded
+from conch.families.speakers.labels import embedded, hear, numbers_of, voices_of
 from conch.recognition.offline.recording import speech_segments
 from conch.wire.errors import AudioError
 from conch.wire.known_speakers import (

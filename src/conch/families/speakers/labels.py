@@ -1,4 +1,4 @@
-"""Give every word and segment its speaker: the step over a whole recording."""
+"""Give every word and segment its speaker, in a whole recording or in the parts of an answer."""
 
 import asyncio
 from collections import defaultdict
@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from conch.bls.calls import Calls
-from conch.component import FloatArray
+from conch.component import Array, FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.speakers.assignment import HeardSegment, VoiceTurn, is_alone, turns_of
-from conch.families.speakers.clustering import sure_voices
-from conch.families.speakers.declaration import FRAME_SAMPLES
-from conch.families.speakers.known import KNOWN, LINE_KNOWN, Labels
-from conch.families.speakers.networks import active_in, embedded
+from conch.families.speakers.clustering import sure_voices, unit
+from conch.families.speakers.declaration import EMBEDDING, FRAME_SAMPLES, SEGMENTATION, SETS
+from conch.families.speakers.known import KNOWN, LINE_KNOWN, Labels, matched
 from conch.families.speakers.pieces import (
     LINE,
     WIDE_BAND,
+    Span,
     between,
     is_of_line,
     pieces,
@@ -25,7 +25,8 @@ from conch.families.speakers.pieces import (
     thinned,
     windows,
 )
-from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech
+from conch.recognition.decoded import NOTHING_DECODED, Decoded
+from conch.recognition.hooks import AfterRecordingResult, RecognisedSpeech, Recogniser
 from conch.recognition.speech import SpeechSegment
 from conch.wire.known_speakers import embedding_text, known_speakers_of
 from conch.wire.options import RecognitionOptions
@@ -34,6 +35,27 @@ from conch.wire.turns import cut_by_speaker, joined_turns, with_speakers
 
 LEAST_PIECE = 15_700
 """Samples; shorter pieces found no voices: they are too uncertain."""
+
+
+async def active_in(calls: Calls, waveform: FloatArray, spans: Sequence[Span]) -> Array:
+    """Return which own speakers speak in windows of one length, bool `[windows, frames, 3]`."""
+    found = await calls(SEGMENTATION.name, _inputs(waveform, spans), ("log_probs",))
+    active: Array = np.array(SETS, bool)[found["log_probs"].numpy().argmax(axis=-1)]
+    return active
+
+
+async def embedded(
+    calls: Calls, waveform: FloatArray, spans: Sequence[Span], *, is_line: bool
+) -> FloatArray:
+    """Return how pieces of a waveform sound, of unit length, float32 `[pieces, size]`."""
+    parameters = {"narrow_band": is_line}
+    found = await calls(EMBEDDING.name, _inputs(waveform, spans), ("embeddings",), parameters)
+    return unit(found["embeddings"].numpy())
+
+
+def _inputs(waveform: FloatArray, spans: Sequence[Span]) -> dict[str, Array]:
+    starts, ends = np.array(spans, np.int32).T
+    return {"waveform": waveform, "starts": starts, "ends": ends}
 
 
 async def hear(
@@ -80,7 +102,8 @@ async def label(
         places = [place for place, own in enumerate(channels) if own == channel]
         if is_by_channel(options):
             sounds[channel] = np.zeros((1, 0), np.float32)
-            spans = [[VoiceTurn(0, *edges_of(recognised[place].segment))] for place in places]
+            own_segments = (recognised[place].segment for place in places)
+            spans = [[VoiceTurn(0, item.start, item.end)] for item in own_segments]
         else:
             heard = [recognised[place].heard for place in places]
             if _is_over_line(heard):
@@ -167,5 +190,76 @@ def is_by_channel(options: RecognitionOptions) -> bool:
     return options.channels == "split" and options.speakers == "auto" and not is_named
 
 
-def edges_of(segment: Segment) -> tuple[float, float]:
-    return segment.start, segment.end
+class SilentRecogniser(Recogniser[None]):
+    """The recogniser of `decoder=none`, which hears nothing: who speaks is asked alone."""
+
+    encoder = ""
+
+    async def encode(self, calls: Calls, waveform: Array) -> None:
+        """Return nothing."""
+
+    async def decode(
+        self, calls: Calls, encoded: None, options: RecognitionOptions, start: float | None
+    ) -> Decoded:
+        return NOTHING_DECODED
+
+
+RECOGNISER = SilentRecogniser()
+
+
+class PartLabels:
+    """Labels the parts of a streamed answer: who speaks as far as is known, until the end decides.
+
+    The voices of the next segment are some of those so far, or new.
+    """
+
+    def __init__(self, options: RecognitionOptions) -> None:
+        self._is_by_channel, (_, self._most) = is_by_channel(options), numbers_of(options)
+        self._labels = Labels(known_speakers_of(options.known_speakers))
+        self._channels: list[int] = []
+        """Channel of each voice."""
+        self._sums: list[FloatArray] = []
+        """How each voice sounds, by the seconds of its turns."""
+        self._least: list[float] = []
+        """Cosine from which on each voice is known."""
+
+    def __call__(self, item: RecognisedSpeech) -> AfterRecordingResult:
+        """Return the next segment of its channel as a whole, and its turns."""
+        segment = item.segment
+        own = [voice for voice, of in enumerate(self._channels) if of == segment.channel]
+        if self._is_by_channel:
+            (voice,) = own or [self._new(segment.channel, np.zeros(0, np.float32), KNOWN)]
+            found = [VoiceTurn(voice, segment.start, segment.end)]
+        else:
+            found = self._heard(item.heard, segment.channel, own) if item.heard else []
+        self._labels.learn(unit(np.array(self._sums)), self._least)
+        turns = self._labels.turns(found)
+        return AfterRecordingResult(
+            [with_speakers(segment, turns) if turns else segment], turns=turns
+        )
+
+    def _heard(self, heard: HeardSegment, channel: int, own: list[int]) -> list[VoiceTurn]:
+        sounds = voices_of([heard], 1, self._most)
+        least = LINE_KNOWN if heard.is_line else KNOWN
+        before = unit(np.array([self._sums[voice] for voice in own]))
+        found = matched(sounds, before, [least] * len(sounds)) if own else {}
+        voices = {place: own[who] for place, who in found.items()}
+        turns = turns_of(heard, sounds)
+        for turn in turns:
+            sound = sounds[turn.voice]
+            if turn.voice not in voices and len(own) < self._most:
+                own.append(self._new(channel, 0 * sound, least))
+                voices[turn.voice] = own[-1]
+            elif turn.voice not in voices:
+                voices[turn.voice] = max(
+                    own, key=lambda voice: float(unit(self._sums[voice]) @ sounds[turn.voice])
+                )
+            voice = voices[turn.voice]
+            self._sums[voice] = self._sums[voice] + sound * (turn.end - turn.start)
+        return [turn._replace(voice=voices[turn.voice]) for turn in turns]
+
+    def _new(self, channel: int, sound: FloatArray, least: float) -> int:
+        self._channels.append(channel)
+        self._sums.append(sound)
+        self._least.append(least)
+        return len(self._sums) - 1

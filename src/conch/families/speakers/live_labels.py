@@ -18,6 +18,7 @@ from conch.families.speakers.declaration import (
     MOST_SPEAKERS,
 )
 from conch.families.speakers.known import KNOWN, LINE_KNOWN, Labels
+from conch.families.speakers.labels import active_in, embedded
 from conch.families.speakers.live import (
     REGROUP_S,
     SETTLE_S,
@@ -25,7 +26,6 @@ from conch.families.speakers.live import (
     Solo,
     solos,
 )
-from conch.families.speakers.networks import active_in, embedded
 from conch.families.speakers.pieces import (
     LINE,
     WIDE_BAND,
@@ -209,7 +209,3 @@ class LiveLabels:
 
     def _turns(self, runs: Iterable[Run]) -> list[Turn]:
         return self._labels.turns(map(turn_of, runs))
-
-
-def begin(options: RecognitionOptions, calls: Calls) -> LiveLabels:
-    return LiveLabels(options, calls)

@@ -10,14 +10,13 @@ from conch.decoding.beam import CtcSearchOptions
 from conch.decoding.fusion import Fusion, load_fused_language_model
 from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.search_parameters import hotwords, nbest_count, search_options
+from conch.decoding.streaming_decoder import searched
 from conch.decoding.tensors import checked_frames, outputs_of
 from conch.decoding.written import WrittenUnits
-from conch.families.search.folders import FolderConfig
-from conch.families.transducer.bias import Bias
+from conch.families.search.graphs import DecoderConfig
 from conch.families.transducer.declaration import MAX_BEAM
-from conch.families.transducer.graphs import opened_folder
-from conch.families.transducer.guide import Guide
-from conch.families.transducer.joint import Joint
+from conch.families.transducer.guide import Bias, Guide
+from conch.families.transducer.networks import Joint, opened_folder
 from conch.families.transducer.search import TransducerSearch, TransducerUtterance
 from conch.wire.errors import OptionError
 from conch.wire.hotwords import Hotword
@@ -27,9 +26,7 @@ _PART_OF_LETTER = "\ufffd"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransducerDecoderConfig(FolderConfig):
-    language: str = ""
-    """Language of the model; a request with another one is an error. Empty takes any."""
+class TransducerDecoderConfig(DecoderConfig):
     blank_penalty: float = 0.0
     """Nats subtracted from a blank's logit. More finds more words, and invents more."""
     language_model: str = ""
@@ -58,18 +55,7 @@ class TransducerDecoder:
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs | Exception]:
         """Answer rows with `encoder_out` and `encoder_out_lens`, all in one search."""
-        jobs: dict[int, tuple[TransducerUtterance, FloatArray]] = {}
-        answers: dict[int, Outputs | Exception] = {}
-        for place, row in enumerate(rows):
-            try:
-                jobs[place] = self.new_search(row.parameters), self.checked_frames(row)
-            except Exception as error:
-                answers[place] = error
-        self._search.advance([job[0] for job in jobs.values()], [job[1] for job in jobs.values()])
-        for place, (utterance, _) in jobs.items():
-            count = nbest_count(rows[place].parameters)
-            answers[place] = self.outputs(utterance.nbest(count, is_final=True))
-        return [answers[place] for place in range(len(rows))]
+        return searched(self, rows, self.checked_frames)
 
     def new_search(self, parameters: Mapping[str, Any]) -> TransducerUtterance:
         nbest_count(parameters)

@@ -1,10 +1,10 @@
 """The `transducer_encoder` and `transducer_streaming_encoder` components: audio to frames."""
 
-from conch.families.search.folders import LiveConfig, RecordingsConfig
+from conch.families.search.graphs import LiveConfig, RecordingsConfig
 from conch.families.search.live import LiveEncoder
 from conch.families.search.recordings import ExportedEncoder, RecordingEncoder
 from conch.families.transducer.declaration import FRAMES
-from conch.families.transducer.graphs import opened_encoder, opened_folder
+from conch.families.transducer.networks import opened_encoder, opened_folder
 
 
 class TransducerEncoder(RecordingEncoder):

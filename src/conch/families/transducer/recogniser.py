@@ -10,4 +10,3 @@ TRANSDUCER = SearchRecogniser(*OFFLINE, frames=FRAMES)
 class TransducerFirstPass(SearchFirstPass):
     encoder, decoder = LIVE
     frames = FRAMES
-    is_behind = True

@@ -21,8 +21,7 @@ from conch.component.arrays import FloatArray
 from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.written import WrittenUnits
 from conch.families.transducer.guide import Guide, Guided
-from conch.families.transducer.joint import Joint
-from conch.families.transducer.predictor import Context, Predictor
+from conch.families.transducer.networks import Context, Joint, Predictor
 from conch.wire.joining import joined_text
 
 _LEAST_GUIDED = 4

@@ -5,7 +5,7 @@ The search of CTC finds hypotheses, and the model's attention decoders score the
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,10 @@ from conch.decoding.hypothesis import CtcHypothesis
 from conch.decoding.tensors import checked_frames
 from conch.decoding.utterance_search import UtteranceSearch
 from conch.families.ctc.decoder import CtcDecoder, CtcDecoderConfig
-from conch.families.search.folders import FolderConfig
+from conch.families.search.graphs import DecoderConfig
 from conch.families.wenet.declaration import FRAMES, RESCORE
 from conch.families.wenet.networks import AttentionDecoders, opened_folder, vocabulary_of
 from conch.wire.languages import check_language
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WenetDecoderConfig(FolderConfig):
-    language: str = ""
-    """Language of the model; a request with another one is an error. Empty takes any."""
 
 
 class RescoredUtterance:
@@ -62,7 +56,7 @@ class RescoredUtterance:
 
 
 class WenetDecoder(CtcDecoder):
-    def __init__(self, config: WenetDecoderConfig) -> None:
+    def __init__(self, config: DecoderConfig) -> None:
         found = opened_folder(config)
         super().__init__(CtcDecoderConfig(), vocabulary_of(found))
         self.num_units, self.num_hypotheses = len(found.tokens), found.num_hypotheses
@@ -90,9 +84,3 @@ class WenetDecoder(CtcDecoder):
             for item in hypotheses
         ]
         return self._attention.scores(hidden, units, [item.score for item in hypotheses])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WenetStreamingDecoderConfig(WenetDecoderConfig):
-    stream_ttl_s: float = 90.0
-    """Seconds without a chunk after which a stream expires."""

@@ -6,7 +6,7 @@ from conch.component import Array
 from conch.component.arrays import FloatArray
 from conch.component.waveform import SAMPLE_RATE
 from conch.families.ctc.exported import speech_outputs
-from conch.families.search.folders import LiveConfig, RecordingsConfig
+from conch.families.search.graphs import LiveConfig, RecordingsConfig
 from conch.families.search.live import LiveEncoder
 from conch.families.search.recordings import ExportedEncoder, RecordingEncoder
 from conch.families.wenet.declaration import FRAMES

@@ -10,8 +10,7 @@ from conch.component.arrays import Array, FloatArray, IntArray
 from conch.component.onnx import open_network, session_options
 from conch.decoding.vocab import Vocabulary
 from conch.families.ctc.vocabulary import exported_vocabulary
-from conch.families.search.folders import FolderConfig, folder_of
-from conch.families.search.graphs import TYPES, EncoderGraph
+from conch.families.search.graphs import TYPES, EncoderGraph, FolderConfig, folder_of
 from conch.families.wenet.folder import REVERSED, WenetFolder, read_wenet
 from conch.wire.errors import ConfigError
 

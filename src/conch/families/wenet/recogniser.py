@@ -15,7 +15,6 @@ class _WenetRecogniser(SearchRecogniser):
 class WenetFirstPass(SearchFirstPass):
     encoder, decoder = LIVE
     frames = FRAMES
-    is_behind = True
 
     def parameters(self, options: RecognitionOptions) -> dict[str, Parameter]:
         """See `SearchFirstPass`. A second pass takes the place of what the first would rescore."""

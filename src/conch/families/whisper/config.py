@@ -22,13 +22,13 @@ def load_whisper(config: CTranslate2Config) -> ctranslate2.models.Whisper:
     if compute_type == "auto":
         compute_type = "int8_float32" if config.device == "cpu" else "float16"
     return load_ctranslate2(
-        ctranslate2.models.Whisper, folder, config, compute_type, _encode_silence
+        ctranslate2.models.Whisper, folder, config, compute_type, encode_silence
     )
 
 
-def _encode_silence(model: ctranslate2.models.Whisper) -> None:
+def encode_silence(model: ctranslate2.models.Whisper) -> ctranslate2.StorageView:
     silence = np.zeros((1, model.n_mels, 100), dtype=np.float32)
-    model.encode(ctranslate2.StorageView.from_array(silence))
+    return model.encode(ctranslate2.StorageView.from_array(silence))
 
 
 def model_folder(model: str) -> Path:

@@ -14,7 +14,13 @@ from conch.component.arrays import FloatArray
 from conch.component.ctranslate import CTranslate2Config
 from conch.families.attention.tensors import hidden_states, nbest_outputs, words_outputs
 from conch.families.attention.word_times import split_words, time_words
-from conch.families.whisper.config import ENCODER_FRAME_S, WINDOW_S, load_whisper, model_folder
+from conch.families.whisper.config import (
+    ENCODER_FRAME_S,
+    WINDOW_S,
+    encode_silence,
+    load_whisper,
+    model_folder,
+)
 from conch.families.whisper.declaration import MAX_BEAM
 from conch.families.whisper.search import MAX_POSITIONS, Decoded, Guards, search
 from conch.families.whisper.tokens import WhisperTokens
@@ -68,8 +74,7 @@ class WhisperDecoder:
         self.tokens = WhisperTokens(
             model_folder(config.model), multilingual=self._model.is_multilingual
         )
-        silence = np.zeros((1, self._model.n_mels, 100), dtype=np.float32)
-        self._model_size: int = self._model.encode(_view(silence)).shape[-1]
+        self._model_size: int = encode_silence(self._model).shape[-1]
 
     def __call__(self, rows: Sequence[Row], /) -> list[Outputs]:
         """Return the outputs of rows with `encoder_out`, `encoder_out_lens` and optional texts.

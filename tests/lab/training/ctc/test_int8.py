@@ -10,7 +10,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
-from conch.families.ctc.int8_product import float_graph  # noqa: E402
+from conch.families.ctc.graphs import float_graph  # noqa: E402
 from lab.training.ctc.int8 import quantized, with_int8_products  # noqa: E402
 
 SIZE = 256

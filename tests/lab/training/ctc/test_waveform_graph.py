@@ -25,7 +25,7 @@ OVERLAY = ROOT / "component_models" / "ctc_encoder" / "configs" / "onnxruntime.p
 def component(tmp_path_factory) -> CtcEncoder:
     """The Python component with products in float32, as the graph has them."""
     onnx = pytest.importorskip("onnx")
-    from conch.families.ctc.int8_product import float_graph
+    from conch.families.ctc.graphs import float_graph
 
     path = tmp_path_factory.mktemp("float") / "model.onnx"
     onnx.save(float_graph(SHIPPED), path)

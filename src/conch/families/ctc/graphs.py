@@ -1,7 +1,8 @@
-"""The graphs that Conch runs of its CTC model on a CPU, made of an exported one.
+"""The graphs that Conch runs of its CTC model, made of an exported one.
 
 PyTorch exports attention as some twenty operators for each layer, and `lab.training.ctc.int8` its
-products in operators that every runtime knows. ONNX Runtime has one operator of its own for each.
+products in operators that every runtime knows. On a CPU, ONNX Runtime has one operator of its own
+for each. On CUDA it has no such product, and `float_graph` takes float32.
 """
 
 import logging
@@ -13,11 +14,35 @@ from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper
 
 from conch.component.graph import MICROSOFT
-from conch.families.ctc.int8_product import DOMAIN, OPERATOR, QUANTIZED
 from conch.wire.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
+DOMAIN, OPERATOR = "conch", "Int8Product"
+QUANTIZED = """
+    magnitudes = Abs (rows)
+    largest = ReduceMax <axes = [-1]> (magnitudes)
+    least = Constant <value_float = 1e-12> ()
+    some = Max (largest, least)
+    most = Constant <value_float = 127.0> ()
+    scale = Div (some, most)
+    scaled = Div (rows, scale)
+    one = Constant <value_float = 1.0> ()
+    zero = Constant <value = uint8 {128}> ()
+    quantized = QuantizeLinear (scaled, one, zero)
+"""
+"""How the function makes uint8 `quantized` of float32 `rows`: each has a scale of its own.
+
+Unsigned around 128: x86 multiplies that many times as fast as signed activations."""
+_IN_FLOAT = f"""
+<domain: "{DOMAIN}", opset_import: ["" : 17]>
+{OPERATOR} (rows, weight, weight_scale) => (product)
+{{
+    integers = Cast <to = 1> (weight)
+    scaled = Mul (integers, weight_scale)
+    product = MatMul (rows, scaled)
+}}
+"""
 _TIME = 2
 """Axis of keys and values `[B, heads, frames, D / heads]`."""
 _PRODUCT = f"""
@@ -29,6 +54,15 @@ _PRODUCT = f"""
 }}
 """
 """Product of `lab.training.ctc.int8`, whose operators from `MatMulInteger` on are one."""
+
+
+def float_graph(path: Path) -> onnx.ModelProto:
+    """Return an exported graph with float32 products, whose weights ONNX Runtime scales at load."""
+    proto = onnx.load(path)
+    for function in proto.functions:
+        if function.name == OPERATOR:
+            function.CopyFrom(onnx.parser.parse_function(_IN_FLOAT))
+    return proto
 
 
 def cpu_graph(path: Path, *, is_whole: bool) -> bytes:
