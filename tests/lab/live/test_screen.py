@@ -7,9 +7,9 @@ from math import inf
 import jiwer
 import pytest
 
+from lab.alignment import TimedWord
 from lab.live.screen import PrefixAligner, Revisions, firm_lags_s, revisions, screen_errors
 from lab.live.shown import Line, Screen
-from lab.live.word_times import TimedWord
 
 
 def spoken(text: str) -> list[TimedWord]:
