@@ -11,7 +11,7 @@ import onnxruntime
 from onnxruntime import OrtValue
 
 from conch.component.arrays import Array, FloatArray, IntArray
-from conch.component.onnx import open_network, session_options
+from conch.component.onnx import open_network, run_options, session_options
 from conch.families.moonshine.declaration import STEP_FILES
 
 FRAME_SAMPLES = 384
@@ -36,9 +36,7 @@ class Advance(NamedTuple):
 class MoonshineEncoder:
     def __init__(self, folder: Path, threads: int) -> None:
         self._session = _opened(folder / "encoder.onnx", threads)
-        # The activations of a long segment take 100 MB, which would be kept for the next one.
-        self._once = onnxruntime.RunOptions()
-        self._once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        self._once = run_options()
 
     def __call__(self, waveform: FloatArray) -> FloatArray:
         """Return hidden states float32 `[frames, size]` of float32 `[samples]`, 16 kHz."""
