@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from conch.bench.header import Header
-from conch.bench.records import Flat
+from conch.bench.figures import Latency, latency_ms, rtfx
+from conch.bench.header import Flat, Header
 from conch.bench.report import origin
 from conch.bench.servers import server_of, triton_version
-from conch.bench.speed import Latency, latency_ms, rtfx
 from conch.client import AsyncClient
 from conch.scoring.tables import number, table
 from conch.wire.errors import ConchError, OverloadedError

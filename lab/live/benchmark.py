@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from conch.bench.header import Header
+from conch.bench.header import Flat, Header
 from conch.bench.live import (
     LiveBenchmark,
     all_runs,
@@ -23,7 +23,6 @@ from conch.bench.live import (
 )
 from conch.bench.live_figures import Script
 from conch.bench.load import closed_loop
-from conch.bench.records import Flat
 from conch.bench.samples import Sample
 from conch.bench.servers import server_of, triton_version
 from conch.client import AsyncClient

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from conch.bench.load import closed_loop
-from conch.bench.progress import progress
+from conch.bench.load import closed_loop, progress
 from conch.bench.samples import Sample
 from conch.bench.servers import NO_HEADERS
 from conch.client import AsyncClient

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import soundfile
 
-from conch.bench.progress import progress
+from conch.bench.load import progress
 from conch.scoring.manifest import Utterance
 from conch.scoring.recordings import decode
 from conch.wire.errors import BenchError

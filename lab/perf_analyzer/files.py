@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.progress import progress
+from conch.bench.load import progress
 from conch.bench.samples import Send
 from conch.client import OptionValue
 from conch.client.address import Address

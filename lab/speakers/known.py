@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.bench.header import Header
-from conch.bench.load import closed_loop
-from conch.bench.progress import progress
-from conch.bench.records import Flat
+from conch.bench.header import Flat, Header
+from conch.bench.load import closed_loop, progress
 from conch.bench.report import origin
 from conch.bench.servers import triton_version
 from conch.bench.turns import activity, edges_of, speakers_of

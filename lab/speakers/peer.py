@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import soxr
 
-from conch.bench.records import Flat
+from conch.bench.header import Flat
 from conch.bench.turns import NO_ERRORS, SpeakerErrors, errors
 from conch.component.waveform import SAMPLE_RATE
 from conch.scoring import missing

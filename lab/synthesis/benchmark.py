@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from hibari import Hibari, dsp
 
-from conch.bench.header import Header, header
-from conch.bench.records import Flat
+from conch.bench.header import Flat, Header, header
 from conch.bench.samples import Choice
 from conch.component import Array, Row, bytes_array
 from conch.component.arrays import FloatArray

@@ -15,9 +15,8 @@ from av.audio.plane import AudioPlane
 from av.error import FFmpegError
 
 from conch.audio import ffmpeg
-from conch.audio.contents import found_in
 from conch.audio.limits import check_rate
-from conch.audio.sniffing import NUM_FIRST_BYTES, container_of
+from conch.audio.sniffing import NUM_FIRST_BYTES, container_of, found_in
 from conch.audio.structure import (
     Extent,
     end_of_data,

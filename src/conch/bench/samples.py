@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from conch.bench.load import Offer
-from conch.bench.progress import progress
+from conch.bench.load import Offer, progress
 from conch.packaged import install
 from conch.scoring import COMPARING, missing
 from conch.scoring.error_rates import Metric

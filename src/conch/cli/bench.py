@@ -222,7 +222,7 @@ def live_benchmark_of(args: argparse.Namespace) -> dict[str, Any]:
 def run_live(args: argparse.Namespace) -> int:
     settings = live_benchmark_of(args)
     from conch.bench import live
-    from conch.bench.live_report import markdown
+    from conch.bench.live import markdown
 
     benchmark = live.LiveBenchmark(**settings)
     report = live.run(benchmark)

@@ -132,8 +132,8 @@ def write_report(args: argparse.Namespace, report: Any, table: str) -> None:
 
 
 def write_json(path: Path, report: Any) -> None:
-    """Write every figure of a report, a record of `conch.bench.records`."""
-    from conch.bench.records import to_json
+    """Write every figure of a report, a record of `conch.bench.header`."""
+    from conch.bench.header import to_json
 
     text = json.dumps(to_json(report), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     path.write_text(text, encoding="utf-8")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from conch.bench.figures import Latency
 from conch.bench.live_figures import figures
-from conch.bench.speed import Latency
 from conch.scoring.error_rates import ENGLISH_WORDS, Scoring
 from conch.wire.options import RecognitionOptions
 from lab.header import lab_header
