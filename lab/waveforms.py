@@ -7,8 +7,8 @@ import soundfile
 import soxr
 from numpy.typing import NDArray
 
+from conch.bench.samples import decode
 from conch.component.waveform import SAMPLE_RATE
-from conch.scoring.recordings import decode
 from conch.wire.errors import BenchError
 
 

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.bench.memory import cpu_by_process
+from conch.bench.samples import Recording, decode
 from conch.client import AsyncClient
 from conch.component.waveform import SAMPLE_RATE
 from conch.launcher import ServerConfig, TritonServer
 from conch.scoring.manifest import read_manifest, select
-from conch.scoring.recordings import Recording, decode
 from conch.scoring.tables import number, table
 from lab.waveforms import resampled
 

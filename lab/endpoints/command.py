@@ -56,7 +56,7 @@ def add_endpoints(commands: Subparsers) -> None:
 
 def run_endpoints(args: argparse.Namespace) -> int:
     """Measure and return the exit code."""
-    from conch.cli.option_pairs import parse_options
+    from conch.cli.option_flags import parse_options
     from lab.endpoints import benchmark
 
     try:

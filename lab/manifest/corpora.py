@@ -8,8 +8,8 @@ from urllib.parse import quote
 import soundfile
 
 from conch.bench.load import progress
+from conch.bench.samples import decode
 from conch.scoring.manifest import Utterance
-from conch.scoring.recordings import decode
 from conch.wire.errors import BenchError
 
 AUDIO_SUFFIXES = (".flac", ".wav", ".ogg", ".opus", ".mp3")

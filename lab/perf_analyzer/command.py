@@ -76,7 +76,7 @@ def add_perf_analyzer_input(commands: Subparsers) -> None:
 
 def run_perf_analyzer_input(args: argparse.Namespace) -> int:
     """Write the files, print the commands and return the exit code."""
-    from conch.cli.option_pairs import parse_options
+    from conch.cli.option_flags import parse_options
     from lab.perf_analyzer import files
 
     try:

@@ -20,11 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.bench.load import progress
-from conch.bench.samples import Send
+from conch.bench.samples import Recording, Send, decode
 from conch.client import OptionValue
 from conch.client.address import Address
 from conch.scoring.manifest import Utterance, read_manifest, spread
-from conch.scoring.recordings import Recording, decode
 from conch.whole import made_whole
 from conch.wire.errors import BenchError, OptionError
 

@@ -86,7 +86,7 @@ def add_speakers(commands: Subparsers) -> None:
 
 def run_speakers(args: argparse.Namespace) -> int:
     """Measure and return the exit code."""
-    from conch.cli.option_pairs import parse_options
+    from conch.cli.option_flags import parse_options
     from lab.speakers import benchmark, known, live
     from lab.speakers.conversations import CONDITIONS
 

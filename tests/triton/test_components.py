@@ -14,8 +14,7 @@ from plain_triton import (
     TritonError,
 )
 
-from conch.bls.call import Call
-from conch.bls.errors import ComponentAwayError, ComponentHungError, StreamLostError
+from conch.bls.call import Call, ComponentAwayError, ComponentHungError, StreamLostError
 from conch.bls.hangs import PERIOD_S, HangWatch
 from conch.bls.metrics import Metrics
 from conch.component import bytes_array

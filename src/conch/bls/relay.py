@@ -20,8 +20,8 @@ from itertools import count
 from queue import SimpleQueue
 
 from conch.bls.access_log import AccessRecord
+from conch.bls.call import UNLOADED
 from conch.bls.channel import POLL_S, Channel, Header, Trusts, encoded, peer_of
-from conch.bls.errors import UNLOADED
 from conch.bls.service import Message, Responder
 from conch.component import Array
 from conch.wire.errors import (

@@ -10,8 +10,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from conch.bls.call import UNLOADED
 from conch.bls.channel import POLL_S, Channel, Header, Trusts, encoded, peer_of
-from conch.bls.errors import UNLOADED
 from conch.bls.service import Answer, Message, Responder, Start
 from conch.component import Array
 from conch.wire.errors import OverloadedError, TranscriptionError, public_error, to_wire

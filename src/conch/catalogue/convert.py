@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from conch.catalogue.alone import alone_with
+from conch.cache import alone_with
 from conch.catalogue.checks import UnfitModelError, check_folder
 from conch.catalogue.places import home
 from conch.families import KNOWN_MODELS

@@ -204,7 +204,7 @@ def recogniser(text: str) -> dict[str, Any]:
     A part that is neither a decoder nor an option continues the value before it:
     `hotwords=uncas,poyser`.
     """
-    from conch.cli.option_pairs import parse_options
+    from conch.cli.option_flags import parse_options
 
     pairs: list[str] = []
     for part in text.split(","):

@@ -177,7 +177,7 @@ def add_streams(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
 
 def presets(text: str) -> list[str]:
     """Return values of the option `accuracy` separated by commas."""
-    from conch.cli.option_pairs import parse_options
+    from conch.cli.option_flags import parse_options
 
     names = text.split(",")
     for name in names:

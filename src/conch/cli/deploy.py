@@ -17,8 +17,8 @@ from conch.cli.arguments import (
     output,
     whole,
 )
-from conch.cli.whole_files import write_whole
 from conch.deploy import haproxy
+from conch.whole import write_whole
 from conch.wire.errors import ConfigError
 from conch.wire.hosts import host_port, is_loopback
 

@@ -19,11 +19,11 @@ from conch.cli.server_flags import (
     given_server,
     with_options_of_formats,
 )
-from conch.cli.whole_files import write_whole
 from conch.client import AsyncClient, joined_parts
 from conch.client.endpoint import Endpoint
 from conch.client.poison import Losses
 from conch.client.transports import has_streams
+from conch.whole import write_whole
 from conch.wire.errors import (
     ConchError,
     ServerLostError,

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from conch.bls.call import Call, Outputs, Tensor
-from conch.bls.errors import ComponentAwayError, StreamLostError
+from conch.bls.call import Call, ComponentAwayError, Outputs, StreamLostError, Tensor
 from conch.bls.hangs import HangWatch
 from conch.bls.service import Responder
 from conch.component import Array

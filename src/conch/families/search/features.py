@@ -7,8 +7,7 @@ import numpy as np
 
 from conch.catalogue.encoders import Encoder
 from conch.component.arrays import FloatArray
-from conch.component.kaldi_fbank import KaldiFbank, default_options
-from conch.component.nemo_mel import NemoMel
+from conch.component.kaldi_fbank import KaldiFbank, NemoMel, default_options
 
 _LEAST_VARIANCE = 1e-5
 

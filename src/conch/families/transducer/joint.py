@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.component.arrays import FloatArray
-from conch.component.log_probs import log_softmax
+from conch.component.arrays import FloatArray, log_softmax
 from conch.families.transducer.folder import Transducer
 from conch.families.transducer.graphs import opened_part
 from conch.families.transducer.predictor import Context, predictor_of
