@@ -18,7 +18,7 @@ from conch.bls.admission import OWN_TIMES
 from conch.families.speakers.declaration import MOST_KNOWN_TEXT
 from conch.families.whisper.config import WINDOW_S
 from conch.families.whisper.declaration import MAX_BEAM, MAX_PROMPT
-from conch.gateway import form, http_server, reading, sending, service, speak, text_pieces
+from conch.gateway import form, http_server, reading, sending, service, speak, voicing
 from conch.gateway.config import GatewayConfig
 from conch.gateway.doors import CLIENT_SECRETS, LISTEN
 from conch.gateway.limits import KEY_SHARE, UPLOAD_SHARE
@@ -26,7 +26,7 @@ from conch.gateway.realtime import client_events
 from conch.gateway.state import ARRIVING
 from conch.recognition.config import RecognitionConfig
 from conch.recognition.live.open_streams import MAX_SESSION
-from conch.synthesis.config import SynthesisConfig
+from conch.synthesis.service import SynthesisConfig
 from conch.wire import limits
 from conch.wire.hotwords import MAX_HOTWORD_LENGTH, MAX_HOTWORDS
 from conch.wire.known_speakers import MAX_KNOWN, MAX_NAME
@@ -395,7 +395,7 @@ def limits_of_gateway() -> list[Limit]:
         ),
         Limit(
             "gateway: text of `/v1/speak` that waits",
-            f"{text_pieces.MAX_WAITING} characters, {speak.MAX_FLUSHES} flushes",
+            f"{voicing.MAX_WAITING} characters, {speak.MAX_FLUSHES} flushes",
             FIXED,
             "tests/gateway/test_speak.py::test_too_many_flushes_end_the_session",
             has_page=True,

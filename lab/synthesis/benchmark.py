@@ -20,7 +20,7 @@ from conch.families.hibari.weights import HIBARI as NETWORK
 from conch.families.hibari.weights import LATENTS, PITCH, SPECTRUM
 from conch.families.speech.graphs import ACOUSTIC, VOCODER, VoiceConfig
 from conch.scoring.tables import number, table
-from conch.synthesis.chunks import Growth
+from conch.synthesis.speaking import Growth
 from conch.wire.sentences import sentences
 from lab.header import PROGRAM
 

@@ -26,7 +26,7 @@ from conch.families.ctc.encoder import CtcEncoder, CtcEncoderConfig
 from conch.families.ctc.shipped_graph import unpacked_graph
 from conch.scoring.error_rates import word_error_rate
 from conch.scoring.manifest import read_manifest, select
-from conch.wire.weights import Weights
+from conch.wire.nbest import Weights
 from lab.training.ctc.graph_rescoring import Scored, best_texts, scored_lists
 from lab.training.ctc.texts import beam_texts, graph_texts
 from lab.waveforms import waveform_of

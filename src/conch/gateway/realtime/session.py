@@ -9,9 +9,9 @@ import aiohttp
 from aiohttp import web
 
 from conch.gateway.access import protocols_in, secret_in
-from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.doors import REALTIME
 from conch.gateway.errors import ApiError
+from conch.gateway.held import charged_updates, live_session_of
 from conch.gateway.live_audio import RawDecoder
 from conch.gateway.realtime import client_events, events
 from conch.gateway.realtime.client_events import ClientEvent, read_event

@@ -16,9 +16,8 @@ from conch.audio.sniffing import (
 from conch.audio.wav import wav_header
 from conch.client import AsyncClient
 from conch.client.timeouts import timeout
-from conch.gateway.callers_live import charged_updates, live_session_of
 from conch.gateway.errors import ApiError, invalid, overloaded
-from conch.gateway.held import held
+from conch.gateway.held import charged_updates, held, live_session_of
 from conch.gateway.live_audio import LiveFrames, Samples
 from conch.gateway.riva.answers import LiveResults, results_of
 from conch.gateway.riva.asked import CONTAINERS, RAW, Asked, asked_in

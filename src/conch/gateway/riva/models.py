@@ -3,8 +3,8 @@
 from conch.gateway.errors import ApiError
 from conch.gateway.models import OPENAI_MODELS, SPEECH_MODELS, options_of, servable, unknown_model
 from conch.gateway.riva.calls import Call
-from conch.gateway.served_voices import served_voices
 from conch.gateway.state import Gateway
+from conch.gateway.voicing import served_voices
 from conch.wire.errors import OptionError
 from conch.wire.options import RecognitionOptions
 

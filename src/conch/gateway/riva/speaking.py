@@ -15,10 +15,9 @@ from conch.gateway.riva.asked import encoding_of, named
 from conch.gateway.riva.calls import Call
 from conch.gateway.riva.models import VOICE_MODEL
 from conch.gateway.riva.protocol import Message
-from conch.gateway.served_voices import served_voices
 from conch.gateway.speech import MAX_INPUT, digest_of
 from conch.gateway.state import Gateway
-from conch.gateway.voicing import OPTIONS, Voicing, counted, encoded
+from conch.gateway.voicing import OPTIONS, Voicing, counted, encoded, served_voices
 from conch.wire.entry_points import SYNTHESIS
 from conch.wire.errors import ConchError, OptionError, ServerError
 from conch.wire.languages import code_of
