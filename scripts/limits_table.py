@@ -18,7 +18,7 @@ from conch.bls.admission import OWN_TIMES
 from conch.families.speakers.declaration import MOST_KNOWN_TEXT
 from conch.families.whisper.config import WINDOW_S
 from conch.families.whisper.declaration import MAX_BEAM, MAX_PROMPT
-from conch.gateway import form, http_server, reading, sending, service, speak, voicing
+from conch.gateway import form, http_server, reading, sending, service, speak, text_pieces
 from conch.gateway.config import GatewayConfig
 from conch.gateway.doors import CLIENT_SECRETS, LISTEN
 from conch.gateway.limits import KEY_SHARE, UPLOAD_SHARE
@@ -395,7 +395,7 @@ def limits_of_gateway() -> list[Limit]:
         ),
         Limit(
             "gateway: text of `/v1/speak` that waits",
-            f"{voicing.MAX_WAITING} characters, {speak.MAX_FLUSHES} flushes",
+            f"{text_pieces.MAX_WAITING} characters, {speak.MAX_FLUSHES} flushes",
             FIXED,
             "tests/gateway/test_speak.py::test_too_many_flushes_end_the_session",
             has_page=True,

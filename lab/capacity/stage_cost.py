@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.bench.memory import cpu_by_process
-from conch.bench.samples import Recording, decode
+from conch.bench.samples import DecodedFile, decode
 from conch.client import AsyncClient
 from conch.component.waveform import SAMPLE_RATE
 from conch.launcher import ServerConfig, TritonServer
@@ -65,7 +65,7 @@ def main() -> None:
     print(table(["CPU ms of", *columns], rows))
 
 
-async def measure(url: str, recordings: Sequence[Recording]) -> dict[str, Figures]:
+async def measure(url: str, recordings: Sequence[DecodedFile]) -> dict[str, Figures]:
     """Return the figures of every path and stream."""
     columns: dict[str, Figures] = {}
     async with AsyncClient(url, connections=2 * AT_ONCE) as client:
@@ -77,12 +77,12 @@ async def measure(url: str, recordings: Sequence[Recording]) -> dict[str, Figure
 
 
 async def offline(
-    client: AsyncClient, recordings: Sequence[Recording], options: Mapping[str, Any]
+    client: AsyncClient, recordings: Sequence[DecodedFile], options: Mapping[str, Any]
 ) -> Figures:
     """Return CPU ms of every process per request, its mean calls and its mean seconds of audio."""
     places = asyncio.Semaphore(AT_ONCE)
 
-    async def send(recording: Recording) -> int:
+    async def send(recording: DecodedFile) -> int:
         async with places:
             answer = await client.transcribe(
                 recording.waveform, sample_rate=recording.sample_rate, **options
@@ -94,7 +94,7 @@ async def offline(
 
 
 async def live(
-    client: AsyncClient, recordings: Sequence[Recording], options: Mapping[str, Any]
+    client: AsyncClient, recordings: Sequence[DecodedFile], options: Mapping[str, Any]
 ) -> Figures:
     """As `offline`, per chunk."""
     speech = np.concatenate([resampled(item.waveform, item.sample_rate) for item in recordings])

@@ -108,7 +108,7 @@ def load_samples(utterances: Sequence[Utterance], send: Send) -> list[Sample]:
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class DecodedFile:
     waveform: NDArray[np.float32]
     """Mono samples in [-1, 1]; channels are averaged."""
     sample_rate: int
@@ -119,7 +119,7 @@ class Recording:
         return len(self.waveform) / self.sample_rate
 
 
-def decode(path: Path) -> Recording:
+def decode(path: Path) -> DecodedFile:
     """Decode a file that libsndfile reads."""
     try:
         samples, sample_rate = soundfile.read(path, dtype="float32", always_2d=True)
@@ -127,4 +127,4 @@ def decode(path: Path) -> Recording:
         raise BenchError(f"{path} cannot be decoded: {error}") from None
     if not len(samples):
         raise BenchError(f"{path} holds no samples")
-    return Recording(np.ascontiguousarray(samples.mean(axis=1)), int(sample_rate))
+    return DecodedFile(np.ascontiguousarray(samples.mean(axis=1)), int(sample_rate))

@@ -18,7 +18,7 @@ from conch.bulk.lock import locked
 from conch.bulk.plan import SHARD, Shard, check_asked, not_planned, shards_of, without_done
 from conch.bulk.rows import SCHEMA, rows_of
 from conch.bulk.storage import DONE, FILES, RUN, WORK, Output
-from conch.bulk.work import Job, Outcome, recorded_outcome
+from conch.bulk.work import Job, ShardOutcome, recorded_outcome
 from conch.client.address import Address
 from conch.wire.errors import BulkError
 from conch.wire.known_speakers import without_voices
@@ -26,15 +26,15 @@ from conch.wire.known_speakers import without_voices
 READS_AT_ONCE = 16
 
 
-class Events(Protocol):
+class RunEvents(Protocol):
     """Receiver of the progress of a run; of the state of servers on a thread of its own."""
 
     left_out: Counter[str]  # see `sources_of`
 
-    def begun(self, files: int, before: Sequence[Outcome]) -> None:
+    def begun(self, files: int, before: Sequence[ShardOutcome]) -> None:
         """Handle the number of files, and the outcomes of earlier runs."""
 
-    def done(self, outcome: Outcome) -> None:
+    def done(self, outcome: ShardOutcome) -> None:
         """Handle a shard that was written."""
 
     def server_lost(self, url: str, reason: str) -> None:
@@ -47,12 +47,12 @@ class Events(Protocol):
 def run(
     inputs: Sequence[str],
     job: Job,
-    events: Events,
+    events: RunEvents,
     *,
     overwrite: bool = False,
     ray_address: str | None = None,
     files_per_shard: int | None = None,
-) -> list[Outcome]:
+) -> list[ShardOutcome]:
     """Transcribe the missing shards; return the outcomes of all shards.
 
     Raise a BenchError for a broken row of a manifest, and a BulkError if an input or the output
@@ -124,7 +124,7 @@ def _prepare(output: Output, job: Job, overwrite: bool) -> None:
 
 def _left(
     output: Output, sources: Sequence[Source], size: int | None, kind: str
-) -> tuple[list[Shard], list[Outcome]]:
+) -> tuple[list[Shard], list[ShardOutcome]]:
     """Return the shards to do, and the outcomes of those that are done."""
     found = [name for name in output.names() if SHARD.fullmatch(name)]
     shards = shards_of(sources, size)

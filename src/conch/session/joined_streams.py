@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from conch.session.answers import Calls, added_passes, latest_segments
+from conch.session.answers import SummedCalls, added_passes, latest_segments
 from conch.session.clock import (
     has_last_text,
     labels_of,
@@ -106,7 +106,7 @@ class JoinedStreams:
         self.news: dict[int, bool] = {}
         """Whether each utterance that ended, or got its second pass, with the latest `answer` has
         its last text, by index."""
-        self._calls = Calls()
+        self._calls = SummedCalls()
         self._rolling_before: RollingPasses | None = None
         self._rolling: RollingPasses | None = None
         self._latest: Transcript | None = None
@@ -182,7 +182,7 @@ class JoinedStreams:
         if self._is_moved or len(segments) > len(latest.segments):
             latest = self._joined(latest, segments)
         self.news, self._news = self._news, {}
-        self._changed, self._calls = {}, Calls()
+        self._changed, self._calls = {}, SummedCalls()
         # Drop the texts that the next answer need not repeat.
         history_s = self._options.history_s if self._options.repeat_text else -1
         oldest_s = self.state.audio_s - history_s if history_s else float("-inf")

@@ -71,7 +71,7 @@ LONG_LEAD_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SpokenPiece:
     """The next samples, and the sentence that begins with them."""
 
     samples: FloatArray
@@ -119,7 +119,7 @@ class Speaking:
         """Parts of the text that have no sound, a few of them."""
         return tuple(f"nothing is spoken of {text:.40}" for text in self._silent)
 
-    async def pieces(self) -> AsyncGenerator[Piece, None]:
+    async def pieces(self) -> AsyncGenerator[SpokenPiece, None]:
         """Yield the audio, piece by piece; the next sentence is prepared meanwhile."""
         coming = asyncio.create_task(self._next(self._began))
         try:
@@ -136,7 +136,7 @@ class Speaking:
                     if sentence is not None:
                         # Not before: the first sound would share the cores with it.
                         coming = asyncio.create_task(self._next(self._began + ends_s))
-                    yield Piece(samples, sentence)
+                    yield SpokenPiece(samples, sentence)
                     sentence = None
             self.is_running = False
         finally:

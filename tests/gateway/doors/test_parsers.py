@@ -136,7 +136,7 @@ def _event(data: bytes) -> None:
                 said = Synthesize.from_event(event)
                 wyoming_speaking.options_asked(said.voice, said.text_format)
 
-    # What a client is told of a field that is missing: see `Connection`.
+    # What a client is told of a field that is missing: see `WyomingConnection`.
     with suppress(KeyError):
         asyncio.run(read())
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from conch.catalogue.encoders import Encoder
+from conch.catalogue.encoders import AcousticEncoder
 from conch.catalogue.exports import check_precision
 from conch.component import Array
 from conch.component.arrays import FloatArray, log_softmax
@@ -62,7 +62,7 @@ def speech_outputs(
     }
 
 
-def _graph(encoder: Encoder, threads: int) -> EncoderGraph:
+def _graph(encoder: AcousticEncoder, threads: int) -> EncoderGraph:
     return EncoderGraph(encoder, "the CTC model", threads)
 
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from conch.catalogue.encoders import Encoder
+from conch.catalogue.encoders import AcousticEncoder
 from conch.component.arrays import FloatArray
 from conch.component.kaldi_fbank import KaldiFbank, NemoMel, default_options
 
@@ -59,7 +59,7 @@ class Samples:
         raise NotImplementedError
 
 
-def extractor_of(encoder: Encoder) -> Extractor:
+def extractor_of(encoder: AcousticEncoder) -> Extractor:
     match encoder.features:
         case "kaldi":
             return Kaldi(encoder.num_mels, 1.0)

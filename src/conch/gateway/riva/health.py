@@ -5,19 +5,19 @@ from contextlib import suppress
 
 from conch.client.timeouts import timeout
 from conch.gateway.errors import ApiError, overloaded
-from conch.gateway.riva.calls import Call
+from conch.gateway.riva.calls import RpcCall
 from conch.gateway.riva.protocol import RECOGNITION, SYNTHESIS
 from conch.gateway.servers import POLL_S
 from conch.gateway.state import Gateway
 
 
-async def check(call: Call) -> None:
+async def check(call: RpcCall) -> None:
     """Answer whether a service is ready now."""
     service = (await call.request()).service
     await call.send(call.method.response(status=_status(call.gateway, service)))
 
 
-async def watch(call: Call) -> None:
+async def watch(call: RpcCall) -> None:
     """Answer whether a service is ready, whenever that changes."""
     gateway, last = call.gateway, ""
     if gateway.watches.locked():

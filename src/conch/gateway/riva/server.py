@@ -9,7 +9,7 @@ import grpc  # type: ignore[import-untyped]
 from conch.gateway.config import GatewayConfig
 from conch.gateway.doors import DOORS
 from conch.gateway.riva import health, models
-from conch.gateway.riva.calls import Answer, Call, observed
+from conch.gateway.riva.calls import Answer, RpcCall, observed
 from conch.gateway.riva.protocol import HEALTH, RECOGNITION, SYNTHESIS, Method, methods_of
 from conch.gateway.state import Gateway
 from conch.wire.errors import ServerError
@@ -49,7 +49,7 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
         method, answer = found
 
         async def handle(_requests: Any, context: Any) -> None:
-            await observed(Call(self._gateway, method, context), answer)
+            await observed(RpcCall(self._gateway, method, context), answer)
 
         return grpc.stream_stream_rpc_method_handler(handle)
 

@@ -37,7 +37,7 @@ from conch.gateway.wyoming.events import Events, samples_of
 from conch.wire.access import made_id
 
 
-class Connection:
+class WyomingConnection:
     """Answers the events of one client, one after the other."""
 
     def __init__(self, gateway: Gateway, events: Events) -> None:
