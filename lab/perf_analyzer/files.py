@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from conch.bench.load import progress
 from conch.bench.samples import DecodedFile, Send, decode
 from conch.client import OptionValue
-from conch.client.address import Address
+from conch.client.endpoint import Address
 from conch.scoring.manifest import Utterance, read_manifest, spread
 from conch.whole import made_whole
 from conch.wire.errors import BenchError, OptionError

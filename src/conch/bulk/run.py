@@ -19,7 +19,7 @@ from conch.bulk.plan import SHARD, Shard, check_asked, not_planned, shards_of, w
 from conch.bulk.rows import SCHEMA, rows_of
 from conch.bulk.storage import DONE, FILES, RUN, WORK, Output
 from conch.bulk.work import Job, ShardOutcome, recorded_outcome
-from conch.client.address import Address
+from conch.client.endpoint import Address
 from conch.wire.errors import BulkError
 from conch.wire.known_speakers import without_voices
 

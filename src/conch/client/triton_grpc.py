@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch.client import tensors
-from conch.client.address import Address
-from conch.client.endpoint import Endpoint
+from conch.client.endpoint import Address, Endpoint
 from conch.client.speech import Speech, speech_of
 from conch.client.timeouts import timeout
 from conch.wire import foreign
