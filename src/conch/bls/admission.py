@@ -214,7 +214,6 @@ class ServerSpeed:
         """Least number of requests in flight in this period."""
 
     def seconds_for(self, audio_s: float) -> float:
-        """Return the time that audio takes."""
         return audio_s / self.audio_per_s
 
     def began(self, now: float) -> None:

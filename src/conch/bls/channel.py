@@ -82,7 +82,6 @@ class FrameChannel:
         self._reader = threading.Thread(target=self._read, name="channel", daemon=True)
 
     def start(self) -> None:
-        """Start to read."""
         self._reader.start()
 
     def send(self, frame: Frame) -> None:

@@ -92,7 +92,6 @@ def _check_kind(source: str, kind: object) -> None:
 
 
 def _convert(source: str, folder: Path, quantization: str, *, is_local: bool) -> None:
-    """Convert into a new folder."""
     try:
         # Imported here: they take seconds.
         import torch  # noqa: F401  without it the next two fail late, with a NameError

@@ -61,7 +61,6 @@ def choice_of(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def options_of(args: argparse.Namespace, *, live: bool = False) -> dict[str, Any]:
-    """Return the options of the flag `OPTION`."""
     # Imported here, so that `conch --help` does not wait for the client.
     from conch.cli.option_flags import parse_options
 

@@ -41,8 +41,6 @@ TOKENS_A_SECOND = 10
 
 @dataclass(frozen=True, slots=True)
 class SpeechRequest:
-    """A request, checked."""
-
     text: str
     voicing: Voicing
     is_events: bool
@@ -122,8 +120,6 @@ async def speak(request: web.Request) -> web.StreamResponse:
 
 
 class _Answer:
-    """The answer to a request."""
-
     def __init__(self, request: web.Request, asked: SpeechRequest) -> None:
         self._request, self._asked = request, asked
         self._gateway, self._began = request.app[GATEWAY], time.monotonic()

@@ -43,7 +43,6 @@ class TextPair:
         return self.errors / self.characters if self.characters else float(self.errors > 0)
 
     def text(self, side: Side) -> str:
-        """Return the text of a recogniser."""
         return self.text_a if side == "a" else self.text_b
 
     def is_kept(self, max_cer: float) -> bool:
