@@ -12,6 +12,7 @@ from conch.launcher.chosen_weights import (
     with_weights_found,
 )
 from conch.launcher.config import ServerConfig
+from conch.launcher.endpoints import require_free, resolve_host
 from conch.launcher.environment import (
     server_environment,
     shared_memory_shortage,
@@ -21,7 +22,6 @@ from conch.launcher.installation import Installation, check_numpy, find_installa
 from conch.launcher.loaded_models import on_demand, with_weights
 from conch.launcher.logs import LOGGER
 from conch.launcher.named_models import copies, with_named_found
-from conch.launcher.ports import require_free, resolve_host
 from conch.launcher.repositories import (
     check_models,
     check_repository,
