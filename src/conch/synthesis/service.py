@@ -33,6 +33,8 @@ from conch.wire.voices import REFERENCES, synthesizer_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisConfig(BlsConfig):
+    """Limits of synthesis, and those of every BLS model."""
+
     max_wait_s: float = 300.0
     """Longest wait of a text without a deadline, in seconds, if all before it were made first. A
     text that would wait longer is refused at once."""
